@@ -1,0 +1,1 @@
+"""Is any kernel slower than it was?"""

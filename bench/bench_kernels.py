@@ -1,0 +1,27 @@
+"""The one benchmark: every kernel of the catalogue on the shapes that its family is timed on."""
+
+from __future__ import annotations
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench.gate import Gate
+from bench.measure import Budget, prepare
+from bench.timer import read
+from kernels import FAMILIES
+from kernels.catalogue import Case, timed_cases
+from kernels.worker import Kernel
+
+
+@pytest.mark.benchmark(timer=read)
+@pytest.mark.cases(timed_cases(FAMILIES))
+def bench_kernel(
+    benchmark: BenchmarkFixture, kernel: Kernel, case: Case, cold: bool, budget: Budget, gate: Gate
+) -> None:
+    """Proved right, then timed; fails where it is slower than its baseline."""
+    measured = prepare(kernel, case, cold, budget)
+    benchmark.extra_info = measured.facts
+    benchmark.pedantic(measured.sample, rounds=measured.rounds)
+    if benchmark.stats:
+        measured.finish(benchmark.stats.stats.median)
+        gate.judge(measured, benchmark.stats.stats.data)

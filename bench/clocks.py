@@ -1,0 +1,58 @@
+"""SM clock, throttle reasons and driver version, from NVML (nvidia-ml-py, the vendor's own binding)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+# Why a clock may be low without anything being wrong: nothing to do, or a setting that the owner chose.
+HARMLESS = {0x1: "idle", 0x2: "application clocks", 0x10: "sync boost", 0x100: "display clocks"}
+HARMFUL = {
+    0x4: "software power cap",
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+
+
+@dataclass(frozen=True)
+class Clock:
+    """SM clock in MHz (0 where NVML does not say), and what keeps it down."""
+
+    mhz: int
+    throttle: tuple[str, ...]
+
+
+class Clocks:
+    """NVML's view of one GPU; silent where there is no NVML."""
+
+    def __init__(self, pci_bus_id: str) -> None:
+        self._nvml: Any = None
+        try:
+            import pynvml  # noqa: PLC0415  # it loads the driver's library
+
+            pynvml.nvmlInit()
+            self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
+            self._nvml = pynvml
+        except Exception:  # noqa: BLE001  # no package, no library, no rights: clocks are unknown, times are not
+            return
+
+    def read(self) -> Clock:
+        if self._nvml is None:
+            return Clock(0, ())
+        mhz = self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
+        mask = self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
+        return Clock(int(mhz), tuple(name for bit, name in HARMFUL.items() if mask & bit))
+
+    @property
+    def highest(self) -> int:
+        """The highest SM clock in MHz, or 0."""
+        if self._nvml is None:
+            return 0
+        return int(self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, self._nvml.NVML_CLOCK_SM))
+
+    @property
+    def driver(self) -> str:
+        """Version of the driver, such as '580.159.04'; empty where unknown."""
+        return "" if self._nvml is None else str(self._nvml.nvmlSystemGetDriverVersion())

@@ -1,0 +1,94 @@
+"""The half of a benchmark that runs in pytest: how many rounds, what is recorded, and the samples' way in."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench import sampling
+from bench.clocks import Clock
+from bench.timer import note
+from kernels.catalogue import Case
+from kernels.worker import Kernel
+
+MOST_ROUNDS = 100  # more would only say again what the process says; processes differ by more than this resolves
+PILOT_SAMPLES = 3
+WARM_UP_SHARE = 1 / 3  # of a case's time, at most, until the clock is up
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a case may cost: ``seconds`` of wall time, but never fewer than ``rounds``."""
+
+    seconds: float
+    rounds: int
+    warm_up: bool
+
+
+@dataclass
+class Measured:
+    """A case that was proved right and can be sampled. ``facts`` is what is recorded beside its samples."""
+
+    kernel: Kernel
+    case: Case
+    kind: str  # cold, warm or host
+    rounds: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
+    _clock: Clock = Clock(0, ())
+
+    def sample(self) -> float:
+        """One round: the timer advances by what the GPU took."""
+        seconds, thrown_away = self.kernel.worker.call(sampling.sample, self.kind)
+        self.facts["hold_timeouts"] += thrown_away
+        note(seconds)
+        return seconds
+
+    def finish(self, median: float) -> None:
+        """Record rates and clocks, once the samples are taken. ``median`` in seconds."""
+        work = self.case.work
+        self.facts["gflops"] = round(work.operations / median / 1e9, 3)
+        self.facts["gbs"] = round(work.bytes / median / 1e9, 3)
+        if self.kind != "host":
+            after = self.kernel.worker.call(sampling.read_clock)
+            self.facts["sm_clock_mhz"] = [self._clock.mhz, after.mhz]
+            self.facts["throttle"] = [list(self._clock.throttle), list(after.throttle)]
+
+    def again(self) -> list[float]:
+        """The same number of samples with operands and result in fresh memory."""
+        cold = self.kind == "cold"
+        self.kernel.worker.call(sampling.refresh, self.case.id, self.kernel.image.path, cold)
+        return [self.sample() for _ in range(self.rounds)]
+
+
+def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
+    """Prove a case right, warm up, and choose its rounds from a pilot. Raises WrongResult or DeviceError."""
+    kind = "host" if case.variant.on_host else "cold" if cold else "warm"
+    measured = Measured(kernel, case, kind)
+    worker, image = kernel.worker, kernel.image
+    measured.facts |= worker.call(sampling.prepare, case.id, image.path, cold)
+    measured.facts |= {
+        "operations": case.work.operations,
+        "bytes": case.work.bytes,
+        "source_hash": image.source_hash,
+        "image_hash": image.image_hash,
+    }
+    begin = time.perf_counter()
+    if kind != "host":
+        if budget.warm_up:
+            worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
+        measured._clock = worker.call(sampling.read_clock)
+    pilot = time.perf_counter()
+    for taken in range(1, PILOT_SAMPLES + 1):
+        worker.call(sampling.sample, kind)
+        cost = (time.perf_counter() - pilot) / taken
+        if cost * budget.rounds > budget.seconds:
+            break
+    left = budget.seconds - (time.perf_counter() - begin)
+    measured.rounds = choose_rounds(left, cost, budget.rounds)
+    return measured
+
+
+def choose_rounds(seconds: float, cost: float, fewest: int) -> int:
+    """As many rounds of that cost as fit, at least ``fewest``, at most MOST_ROUNDS (or ``fewest``, if more)."""
+    return max(fewest, min(MOST_ROUNDS, int(seconds / cost)))

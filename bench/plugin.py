@@ -1,0 +1,145 @@
+"""The hooks of pytest and pytest-benchmark: thin, each hands over to gate, baseline or report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import sampling
+from bench.baseline import NO_GPU, BadRun, write_new
+from bench.gate import Gate, difference, find_runs
+from bench.report import summary
+from kernels import FAMILIES
+from kernels.catalogue import timed_cases, omitted_cases
+from kernels.compiler import nvcc
+from kernels.device import DeviceInfo, NoDevice
+from kernels.worker import Worker
+
+
+class Storage:
+    """Where pytest-benchmark saves: <root>/<gpu>/, not <root>/<Python version>/, and whole files only."""
+
+    def __init__(self, root: Path, slug: str, say: Callable[[str], None]) -> None:
+        self.root, self.slug, self._say = root, slug, say
+
+    def save(self, document: Mapping[str, Any], name: str) -> None:
+        self._say(f"saved {write_new(self.root / self.slug, name, document)}")
+
+
+class BenchPlugin:
+    """One run of the benchmark. ``device`` opens the GPU at the first call."""
+
+    def __init__(self, config: pytest.Config, worker: Worker, device: Callable[[], DeviceInfo | NoDevice]) -> None:
+        self.config, self.worker, self._device = config, worker, device
+        self.cold = not config.getoption("--warm-cache")
+        self.gate = Gate()
+        self.gpu: dict[str, Any] = {}
+        self.selected: set[str] = set()
+        self.failed: dict[str, str] = {}
+        self._notes: list[str] = []
+        # Ours: pytest-benchmark would compare with one run, and know neither GPU nor noise.
+        self.compare: str | bool = config.option.benchmark_compare
+        config.option.benchmark_compare = []
+        if config.getoption("numprocesses", None) and _reaches_bench(config):
+            raise pytest.UsageError(
+                "pytest bench does not run under -n: processes that share a GPU time each other; leave -n away"
+            )
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        items = [item for item in session.items if "gate" in getattr(item, "fixturenames", ())]
+        if not items or self.config.option.collectonly:
+            return
+        self.selected = {item.callspec.id for item in items}  # type: ignore[attr-defined]
+        self.gate.cases = len(self.selected)
+        if isinstance(self._device(), DeviceInfo):
+            self.gpu = self.worker.call(sampling.describe_gpu, self.cold) | {"toolkit": nvcc().version}
+            self._notes.append(
+                f"L2 {self.gpu['cache']}; a read of half of L2 takes {self.gpu['coldness']} times as long after the scrub"
+            )
+        self._take_over_storage()
+        if self.compare:
+            self._find_baseline()
+        left_out = omitted_cases(FAMILIES)
+        self._notes.append(f"{len(left_out)} serial cases left out, each over a second (python -m kernels list -k serial)")
+
+    def _take_over_storage(self) -> None:
+        """The one place that touches what pytest-benchmark keeps to itself (tests/test_plugin.py watches it)."""
+        benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
+        slug = self.gpu.get("slug", NO_GPU)
+        benchmark.storage = Storage(Path(benchmark.storage.path), slug, self._notes.append)
+        benchmark.save_data = True
+        if self.gpu and not (benchmark.save or benchmark.disabled):
+            from pytest_benchmark.utils import get_tag  # noqa: PLC0415  # asks git
+
+            benchmark.autosave = benchmark.autosave or get_tag()
+
+    def _find_baseline(self) -> None:
+        if not self.gpu:
+            self._notes.append("no GPU, so nothing is compared with a baseline")
+            return
+        slug, storage = self.gpu["slug"], self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
+        try:
+            self.gate.runs = find_runs(self.compare, storage, slug)
+        except BadRun as error:
+            raise pytest.UsageError(str(error)) from None
+        if not self.gate.runs:
+            cure = f"run `pytest bench` five times, then `python -m bench.baseline promote .benchmarks/{slug}/*.json`"
+            if self.config.getoption("--require-baseline"):
+                raise pytest.UsageError(f"there is no baseline for {slug}: {cure}")
+            self._notes.append(f"there is no baseline for {slug}, so nothing is judged: {cure}")
+        self.gate.apart = difference(self.gate.runs, self.gpu)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = report.nodeid.rpartition("[")[2].removesuffix("]")
+        if report.failed and name in self.selected:
+            self.failed[name] = report.longreprtext
+
+    def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
+        machine_info["gpu"] = self.gpu
+
+    def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
+        slower = {name for name, judgement in self.gate.judgements.items() if judgement.verdict == "slower"}
+        output_json["warpwatch"] = {
+            "failed": sorted(self.failed.keys() - slower),
+            "slower": sorted(slower),
+            "whole": self._whole() and len(output_json["benchmarks"]) == len(self.selected),
+        }
+
+    def _whole(self) -> bool:
+        return self.selected >= {case.id for case in timed_cases(FAMILIES)}
+
+    def _missing(self) -> list[str]:
+        return self.gate.missing(self.selected) if self.gate.runs and self._whole() else []
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if self._missing() and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.selected:
+            return
+        lines = [*self._notes, *self._timeouts()]
+        if self.gate.runs:
+            lines.append(f"baseline: {len(self.gate.runs)} runs in {self.gate.runs[0].path.parent}")
+            lines += summary(self.gate.judgements, self._missing())
+        terminalreporter.section("kernels")
+        for line in lines:
+            terminalreporter.line(line)
+
+    def _timeouts(self) -> Iterable[str]:
+        benchmarks = self.config._benchmarksession.benchmarks  # type: ignore[attr-defined]
+        thrown = sum(bench.extra_info.get("hold_timeouts", 0) for bench in benchmarks)
+        if thrown:
+            yield f"{thrown} samples were thrown away and taken again, because the hold ran into its limit"
+
+
+def _reaches_bench(config: pytest.Config) -> bool:
+    bench = config.rootpath / "bench"
+    paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
+    return any(bench.is_relative_to(path) or path.is_relative_to(bench) for path in paths)

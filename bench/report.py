@@ -1,0 +1,114 @@
+"""What a run says to a reader: the summary under the table, and the tables by shape.
+
+    python -m bench.report RUN [RUN ...]     tables in Markdown: time and rate of each kernel on each shape
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.baseline import BadRun, Run, read_run
+from bench.gate import line
+from bench.verdict import Judgement, Verdict
+from kernels import FAMILIES
+from kernels.catalogue import Case, Family, timed_cases
+
+
+def summary(judgements: Mapping[str, Judgement], missing: Sequence[str]) -> list[str]:
+    """Counts by verdict, then what is slower, faster and unsure, worst first."""
+    counts = Counter(judgement.verdict for judgement in judgements.values())
+    counts[Verdict.MISSING] = len(missing)
+    lines = [", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])]
+    for verdict in (Verdict.SLOWER, Verdict.FASTER, Verdict.UNSURE):
+        chosen = [(name, j) for name, j in judgements.items() if j.verdict == verdict]
+        chosen.sort(key=lambda pair: abs(pair[1].change), reverse=True)
+        lines += [f"{name}: {line(j)}{'; ' + j.reason if j.reason else ''}" for name, j in chosen]
+    apart = {j.reason for j in judgements.values() if j.verdict == Verdict.INCOMPARABLE}
+    lines += [f"incomparable with the baseline: {reason}" for reason in sorted(apart)]
+    lines += [f"{name}: missing: the baseline has it, this run has not" for name in missing]
+    return lines
+
+
+def medians(runs: Sequence[Run]) -> dict[str, float]:
+    """Median over the runs of each case's median, in seconds."""
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        for name, timed in run.cases.items():
+            values.setdefault(name, []).append(statistics.median(timed.samples))
+    return {name: statistics.median(times) for name, times in values.items()}
+
+
+def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
+    """What a new baseline changes: cases that come and go, and the ten that move most."""
+    before, after = medians(old), medians(new)
+    lines = [f"cases: {len(after)}, {len(after.keys() - before)} of them new, {len(before.keys() - after)} gone"]
+    moved = sorted(
+        ((after[name] / before[name] - 1, name) for name in before.keys() & after), key=lambda pair: -abs(pair[0])
+    )
+    if moved:
+        lines.append(f"median change: {100 * statistics.median(share for share, _ in moved):+.2f} %; the largest:")
+        lines += [
+            f"  {100 * share:+7.2f} %  {before[name] * 1e6:,.2f} -> {after[name] * 1e6:,.2f} µs  {name}"
+            for share, name in moved[:10]
+        ]
+    return "\n".join(lines)
+
+
+def tables(runs: Sequence[Run]) -> str:
+    """For each family and element type: a row a variant and block, a column a shape, serial on top."""
+    times = medians(runs)
+    parts = [f"GPU: {runs[0].gpu.get('name', 'none')}, L2 {runs[0].gpu.get('cache', '-')}, {len(runs)} runs"]
+    for family in FAMILIES:
+        for dtype in family.bench_shapes:
+            cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]
+            if cases:
+                parts.append(_table(family, dtype, cases, times))
+    return "\n\n".join(parts)
+
+
+def _table(family: Family, dtype: str, cases: Sequence[Case], times: Mapping[str, float]) -> str:
+    shapes = list(dict.fromkeys(case.shape_name for case in cases))
+    serial = {case.shape_name: times[case.id] for case in cases if case.variant.on_host}
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for case in cases:
+        row = rows.setdefault((case.variant.name, case.build.block_name), {})
+        row[case.shape_name] = _cell(case, times[case.id], serial.get(case.shape_name))
+    lines = [
+        f"### {family.name}, {dtype}: time in µs, rate, gain over serial",
+        "| variant | block | " + " | ".join(shapes) + " |",
+        "|---|---|" + "---:|" * len(shapes),
+    ]
+    lines += [
+        f"| {variant} | {block} | " + " | ".join(row.get(shape, "–") for shape in shapes) + " |"
+        for (variant, block), row in rows.items()
+    ]
+    return "\n".join(lines)
+
+
+def _cell(case: Case, seconds: float, serial: float | None) -> str:
+    work = case.work
+    rate = f"{work.operations / seconds / 1e9:,.0f} G/s" if work.operations else f"{work.bytes / seconds / 1e9:,.0f} GB/s"
+    parts = [f"{seconds * 1e6:,.2f}"] + ([rate] if work.bytes else [])
+    if serial and not case.variant.on_host:
+        parts.append(f"{serial / seconds:,.0f}×")
+    return ", ".join(parts)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.report", description="Tables of saved runs, in Markdown.")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="saved runs; of several, the median")
+    try:
+        print(tables([read_run(path) for path in parser.parse_args().runs]))
+    except BadRun as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

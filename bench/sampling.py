@@ -1,0 +1,209 @@
+"""The half of a benchmark that runs where the kernels run: prepare a case, prove it right, take samples."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.clocks import Clock, Clocks
+from bench.timer import GpuTimer, HostTimer, Timer, floor
+from kernels import FAMILIES
+from kernels.catalogue import ALL_ROWS, Array, Case, find_case
+from kernels.check import WrongResult, compare, explain
+from kernels.machine import DeviceError, GuardedArray
+from kernels.runner import Loaded, captured_stdout, launch_once, load, random_operands, upload
+from kernels.worker import gpu, machine
+
+WHOLE_ELEMENTS = 2**23  # a result of up to so many elements is compared whole, a larger one on some rows
+SAMPLED_ROWS = 64
+SEED = 20  # every run times the same numbers
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the cases of one shape share: operands, on the host and in the machine's memory, and reference."""
+
+    key: tuple[object, ...]
+    host: tuple[Array, ...]
+    arrays: tuple[GuardedArray, ...]
+    rows: Array | slice
+    reference: Array
+    bound: Array | float
+
+
+@dataclass
+class State:
+    """What the process keeps from one call to the next."""
+
+    shared: Shared | None = None
+    loaded: Loaded | None = None
+    timers: dict[str, Timer] | None = None
+    clocks: Clocks | None = None
+
+
+_state = State()
+
+
+def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
+    """Load a case, launch it once, and compare. What there is to record of it; WrongResult or DeviceError.
+
+    A further call for the same case puts operands and result into fresh memory.
+    """
+    case = find_case(FAMILIES, case_id)
+    release(keep=_key(case))
+    shared = _share(case)
+    where = machine(case.variant.on_host)
+    loaded = load(where, case, image, shared.arrays)
+    _state.loaded = loaded
+    _prove(loaded, shared)
+    function, launch = loaded.function, case.launch
+    return {
+        **asdict(function.resources),
+        "occupancy": where.occupancy(function, launch),
+        "grid": launch.grid,
+        "dynamic_shared_bytes": launch.shared_bytes,
+        "hold_timeouts": 0,
+        "cache": "host" if case.variant.on_host else "cold" if cold else "warm",
+    }
+
+
+def _key(case: Case) -> tuple[object, ...]:
+    return (case.family.name, case.dtype, case.shape, case.variant.on_host)
+
+
+def release(keep: tuple[object, ...] | None = None) -> None:
+    """Give back the memory of the last case; the operands too, unless the next case shares them."""
+    loaded, shared = _state.loaded, _state.shared
+    _state.loaded = None
+    if loaded and loaded.result:
+        loaded.result.free()
+    if shared and shared.key != keep:
+        for array in shared.arrays:
+            array.free()
+        _state.shared = None
+
+
+def refresh(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
+    """``prepare`` again, with operands and result in other memory than before."""
+    case, old = find_case(FAMILIES, case_id), _state.loaded
+    _state.loaded = _state.shared = None
+    try:
+        return prepare(case_id, image, cold)
+    finally:
+        # Only now: memory that is freed first is what the next allocation gets.
+        if old and old.case.id == case.id:
+            old.free()
+
+
+def _share(case: Case) -> Shared:
+    if _state.shared and _state.shared.key == _key(case):
+        return _state.shared
+    host = random_operands(case, SEED)
+    rows: Array | slice = ALL_ROWS
+    if case.family.result and prod(case.family.result(case.shape)[1]) > WHOLE_ELEMENTS:
+        height = case.family.result(case.shape)[1][0]
+        inside = np.random.default_rng(SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
+        rows = np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
+    reference, bound = case.family.reference(host, rows), case.family.bound(host, rows)
+    arrays = upload(machine(case.variant.on_host), case, host)
+    _state.shared = Shared(_key(case), host, arrays, rows, reference, bound)
+    return _state.shared
+
+
+def _prove(loaded: Loaded, shared: Shared) -> None:
+    """One launch, compared with NumPy: the whole of a small result, the first, last and random rows of a large one."""
+    case = loaded.case
+    if loaded.result is None:
+        assert case.family.prints
+        wanted = np.sort(np.array(case.family.prints(case.build.block, case.shape)))
+        mismatch = compare(launch_once(loaded), wanted, 0.0)
+    elif isinstance(shared.rows, slice):
+        mismatch = compare(launch_once(loaded), shared.reference, shared.bound)
+    else:
+        loaded.start()
+        loaded.machine.finish()
+        rows = [loaded.result.read_rows(int(row), int(row) + 1) for row in shared.rows]
+        mismatch = compare(np.concatenate(rows), shared.reference, shared.bound, shared.rows)
+    damage = [array.overrun() for array in (*loaded.operands, loaded.result) if array]
+    again = f"python -m kernels run {case.id} --seed {SEED}"
+    problems = [f"{case.id} {sentence}" for sentence in damage if sentence]
+    if mismatch:
+        problems.append(explain(case, mismatch, again))
+    if problems:
+        raise WrongResult("\n".join(problems))
+
+
+def _timer(kind: str) -> Timer:
+    _state.timers = _state.timers or {}
+    if kind not in _state.timers:
+        _state.timers[kind] = HostTimer() if kind == "host" else GpuTimer(gpu(), kind == "cold")
+    return _state.timers[kind]
+
+
+def sample(kind: str) -> tuple[float, int]:
+    """One sample of the prepared case: seconds, and how many were thrown away for it. ``kind``: cold, warm, host."""
+    loaded, timer = _state.loaded, _timer(kind)
+    if loaded is None:
+        raise DeviceError("no case is prepared")
+    before = timer.timeouts
+    if loaded.result is None:  # what it prints is not for this terminal
+        with captured_stdout():
+            seconds = timer.sample(loaded.start)
+    else:
+        seconds = timer.sample(loaded.start)
+    return seconds, timer.timeouts - before
+
+
+def read_clock() -> Clock:
+    """SM clock and throttle reasons of the GPU."""
+    _state.clocks = _state.clocks or Clocks(gpu().info.pci_bus_id)
+    return _state.clocks.read()
+
+
+def warm_up(kind: str, seconds: float) -> None:
+    """Launch until the SM clock is up: at its highest, or no higher than 2 ms ago. At most ``seconds``."""
+    begin = time.perf_counter()
+    clock, before = read_clock(), Clock(0, ())
+    assert _state.clocks
+    while True:
+        step = time.perf_counter()
+        while time.perf_counter() - step < 0.002:
+            sample(kind)
+        before, clock = clock, read_clock()
+        up = clock.mhz >= 0.97 * _state.clocks.highest or clock.mhz <= before.mhz
+        if up or time.perf_counter() - begin > seconds:
+            return
+
+
+def describe_gpu(cold: bool) -> dict[str, Any]:
+    """What a saved run says of the GPU: its name, driver, and whether cold was shown to be cold."""
+    device = gpu()
+    read_clock()
+    assert _state.clocks
+    timer = _timer("cold" if cold else "warm")
+    assert isinstance(timer, GpuTimer)
+    return {
+        "name": device.info.name,
+        "slug": device.info.slug,
+        "capability": str(device.info.capability),
+        "driver": _state.clocks.driver or device.info.driver,
+        "cuda": device.info.driver,
+        "multiprocessors": device.info.multiprocessors,
+        "memory_bytes": device.info.memory_bytes,
+        "l2_bytes": device.info.l2_bytes,
+        "peak_bytes_per_second": device.info.peak_bytes_per_second,
+        "cache": "cold" if cold else "warm",
+        "coldness": round(timer.coldness(), 2),
+    }
+
+
+def timer_floor(cold: bool) -> dict[str, Any]:
+    """Samples of an empty kernel and of a small copy."""
+    timer = _timer("cold" if cold else "warm")
+    assert isinstance(timer, GpuTimer)
+    return {**floor(timer), "timeouts": timer.timeouts}

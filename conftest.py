@@ -1,0 +1,202 @@
+"""Command-line options and fixtures: here, and nowhere else, the catalogue becomes test cases."""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from bench.gate import Gate
+from bench.measure import Budget
+from bench.plugin import BenchPlugin
+from kernels import FAMILIES
+from kernels.catalogue import BadCase, Build, Case, make_case
+from kernels.check import WrongResult
+from kernels.compiler import CompileError, compile_all, compile_build
+from kernels.device import DeviceInfo, NoDevice
+from kernels.machine import DeviceError
+from kernels.worker import Kernel, Worker, describe_device
+
+pytest_plugins = ("pytester",)
+BENCH = pytest.StashKey[BenchPlugin]()
+WORKER = pytest.StashKey[Worker]()
+DEVICE = pytest.StashKey["DeviceInfo | NoDevice"]()
+BROKEN = pytest.StashKey[dict[str, CompileError]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("warpwatch", "CUDA kernels")
+    group.addoption(
+        "--device",
+        choices=("auto", "gpu", "none"),
+        default="auto",
+        help="auto: a GPU where there is one, else skip what needs it; gpu: stop where there is none; none: skip.",
+    )
+    group.addoption(
+        "--launch-timeout", type=float, default=10.0, metavar="SECONDS", help="Stop a kernel after so long (10)."
+    )
+    group.addoption("--warm-cache", action="store_true", help="Time kernels with a warm L2 cache, not a cold one.")
+    group.addoption(
+        "--require-baseline", action="store_true", help="With --benchmark-compare: no baseline for this GPU is an error."
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cases(list): run once for each of these cases")
+    config.addinivalue_line("markers", "builds(list): run once for each of these builds")
+    if config.getoption("hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**6))
+    ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    config.stash[WORKER] = worker = Worker(ordinal, config.getoption("--launch-timeout"))
+    config.stash[BENCH] = BenchPlugin(config, worker, functools.partial(open_device, config))
+    config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
+
+
+def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
+    """The GPU of this run, or what is missing. Opened at the first question."""
+    if DEVICE not in config.stash:
+        wanted = config.getoption("--device")
+        try:
+            if wanted == "none":
+                raise NoDevice("--device=none")
+            config.stash[DEVICE] = config.stash[WORKER].call(describe_device)
+        except NoDevice as missing:
+            if wanted == "gpu":
+                raise pytest.UsageError(f"--device=gpu: {missing}") from None
+            config.stash[DEVICE] = missing
+    return config.stash[DEVICE]
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    lines = [f"hypothesis seed: {config.option.hypothesis_seed} (repeat with --hypothesis-seed)"]
+    if config.option.collectonly:
+        return lines
+    device = open_device(config)
+    if isinstance(device, NoDevice):
+        return [f"GPU: none: {device}; tests that need one are skipped", *lines]
+    return [f"GPU: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}", *lines]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if WORKER in config.stash:
+        config.stash[WORKER].stop()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for marker in metafunc.definition.iter_markers("cases"):
+        cases: list[Case] = marker.args[0]
+        names = ("family", "variant", "block", "shape", "dtype")
+        values = [(*_names(case.build)[:3], case.shape_name, case.dtype) for case in cases]
+        metafunc.parametrize(names, values, ids=[case.id for case in cases])
+    for marker in metafunc.definition.iter_markers("builds"):
+        chosen: list[Build] = marker.args[0]
+        metafunc.parametrize(
+            ("family", "variant", "block", "dtype"), [_names(b) for b in chosen], ids=[b.id for b in chosen]
+        )
+
+
+def _names(build: Build) -> tuple[str, str, str, str]:
+    return build.family.name, build.variant.name, build.block_name, build.dtype
+
+
+def _build(family: str, variant: str, block: str, dtype: str) -> Build:
+    found = next(f for f in FAMILIES if f.name == family)
+    sizes = () if found.variant(variant).on_host else tuple(map(int, block.split("x")))
+    return Build(found, found.variant(variant), sizes, dtype)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Compile what will run, on all cores, before anything runs."""
+    config = session.config
+    config.stash[BROKEN] = {}
+    if config.option.collectonly:
+        return
+    device = open_device(config) if session.items else NoDevice("nothing to run")
+    params = [item.callspec.params for item in session.items if "kernel" in getattr(item, "fixturenames", ())]  # type: ignore[attr-defined]
+    wanted = {build.id: build for build in (_build(*(p[n] for n in ("family", "variant", "block", "dtype"))) for p in params)}
+    todo = [build for build in wanted.values() if build.variant.on_host or isinstance(device, DeviceInfo)]
+    arch = device.capability.arch if isinstance(device, DeviceInfo) else ""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+
+    def progress(done: int, total: int) -> None:
+        if reporter and reporter.isatty:
+            reporter.rewrite(f"compiling kernels: {done} of {total} ", erase=done == total)
+
+    # Workers of xdist share the cache; each begins elsewhere, so that they share the work too.
+    if todo:
+        start = config.stash[WORKER].ordinal * 7 % len(todo)
+        config.stash[BROKEN] = compile_all(todo[start:] + todo[:start], arch, progress)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """What these errors say is for the kernel's developer, who has no use for this suite's traceback."""
+    try:
+        return (yield)
+    except (BadCase, CompileError, DeviceError, WrongResult) as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def worker(pytestconfig: pytest.Config) -> Iterator[Worker]:
+    """The process in which kernels run."""
+    yield pytestconfig.stash[WORKER]
+
+
+@pytest.fixture(scope="session")
+def device(pytestconfig: pytest.Config) -> DeviceInfo:
+    """The GPU; a test that asks for it is skipped where there is none."""
+    found = open_device(pytestconfig)
+    if isinstance(found, NoDevice):
+        pytest.skip(f"needs a GPU: {found}")
+    return found
+
+
+@pytest.fixture
+def build(family: str, variant: str, block: str, dtype: str) -> Build:
+    """The build that a test's parameters name."""
+    return _build(family, variant, block, dtype)
+
+
+@pytest.fixture
+def case(build: Build, shape: str) -> Case:
+    """The case that a test's parameters name."""
+    return make_case(build.family, build.variant, build.block, tuple(map(int, shape.split("x"))), build.dtype)
+
+
+@pytest.fixture
+def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
+    """The compiled kernel of a case or a build, ready to run."""
+    arch = ""
+    if not build.variant.on_host:
+        found: DeviceInfo = request.getfixturevalue("device")
+        arch = found.capability.arch
+        if found.capability < build.variant.needs:
+            pytest.skip(f"needs compute capability {build.variant.needs}; this GPU has {found.capability}")
+    config = request.config
+    if build.id in config.stash[BROKEN]:
+        pytest.fail(str(config.stash[BROKEN][build.id]), pytrace=False)
+    return Kernel(config.stash[WORKER], build, compile_build(build, arch))
+
+
+@pytest.fixture(scope="session")
+def gate(pytestconfig: pytest.Config) -> Gate:
+    """The judge of this run."""
+    return pytestconfig.stash[BENCH].gate
+
+
+@pytest.fixture(scope="session")
+def cold(pytestconfig: pytest.Config) -> bool:
+    """Whether L2 is scrubbed before each launch that is timed."""
+    return pytestconfig.stash[BENCH].cold
+
+
+@pytest.fixture(scope="session")
+def budget(pytestconfig: pytest.Config) -> Budget:
+    """What a case may cost, from pytest-benchmark's own options."""
+    option = pytestconfig.getoption
+    return Budget(float(option("benchmark_max_time")), option("benchmark_min_rounds"), option("benchmark_warmup"))

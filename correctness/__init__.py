@@ -1,0 +1,1 @@
+"""Is every kernel right?"""

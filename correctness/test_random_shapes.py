@@ -1,0 +1,34 @@
+"""Matrix products of random sizes: whatever nobody thought of."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from correctness.verify import assert_right
+from kernels import FAMILIES
+from kernels.catalogue import Build, builds, make_case
+from kernels.worker import Kernel
+
+SIZES = st.integers(128, 2048)
+
+
+PRODUCTS = [build for build in builds(FAMILIES) if build.family.name == "matmul" and not build.variant.on_host]
+
+
+# No shrinking: a failure names its shape, and each further try would cost a launch and a NumPy product.
+# The fixtures hold no state, so that examples may share them.
+@settings(
+    max_examples=3,
+    deadline=None,
+    database=None,
+    phases=(Phase.generate,),
+    suppress_health_check=(HealthCheck.function_scoped_fixture, HealthCheck.too_slow),
+)
+@given(m=SIZES, n=SIZES, k=SIZES, seed=st.integers(0, 2**32 - 1))
+@pytest.mark.builds(PRODUCTS)
+def test_random_shape(kernel: Kernel, build: Build, m: int, n: int, k: int, seed: int) -> None:
+    """Within the bound on random numbers, at any m, n and k from 128 to 2048."""
+    case = make_case(build.family, build.variant, build.block, (m, n, k), build.dtype)
+    assert_right(kernel, case, f"python -m kernels run {case.id} --seed {seed}", exact=False, seed=seed)

@@ -1,0 +1,10 @@
+"""What Warpwatch measures. FAMILIES is the whole list; nothing else lists kernels."""
+
+from kernels.catalogue import Family
+from kernels.conv2d import CONV2D
+from kernels.hello import HELLO
+from kernels.matmul import MATMUL
+from kernels.matvec import MATVEC
+from kernels.transpose import TRANSPOSE
+
+FAMILIES: tuple[Family, ...] = (HELLO, MATMUL, MATVEC, TRANSPOSE, CONV2D)

@@ -1,0 +1,138 @@
+"""One case by hand: ``python -m kernels list [-k EXPR]``, ``python -m kernels run CASE [--print]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import statistics
+import sys
+import time
+
+import numpy as np
+
+from kernels import FAMILIES
+from kernels.catalogue import Array, BadCase, Case, timed_cases, find_case, omitted_cases
+from kernels.check import compare, explain
+from kernels.compiler import CompileError, compile_build
+from kernels.device import Device, NoDevice, open_device
+from kernels.host import Host
+from kernels.machine import DeviceError
+from kernels.runner import Loaded, expected, launch_once, load, random_operands, upload
+
+TIMED_LAUNCHES = 11
+
+
+def matches(expression: str, name: str) -> bool:
+    """pytest's -k: words that must occur in the name, with and, or, not and brackets."""
+    tokens = re.findall(r"[()]|[^\s()]+", expression)
+    words = {"and", "or", "not", "(", ")"}
+    logic = " ".join(token if token in words else str(token.lower() in name.lower()) for token in tokens)
+    try:
+        return not tokens or bool(eval(logic, {"__builtins__": {}}))  # noqa: S307  # True, False and the words above
+    except SyntaxError:
+        raise BadCase(f"-k {expression!r} is not an expression of words, and, or, not and brackets") from None
+
+
+def list_cases(expression: str) -> None:
+    """Every case that the benchmark times, then those that it leaves out, and why."""
+    shown = [case for case in timed_cases(FAMILIES) if matches(expression, case.id)]
+    omitted = [case for case in omitted_cases(FAMILIES) if matches(expression, case.id)]
+    width = max((len(case.id) for case in (*shown, *omitted)), default=0)
+    for case in shown:
+        print(f"{case.id:<{width}}  {case.variant.note}")
+    for case in omitted:
+        print(f"{case.id:<{width}}  left out: {case.omitted}")
+    print(f"{len(shown)} cases, {len(omitted)} left out", file=sys.stderr)
+
+
+def rates(case: Case, seconds: float) -> str:
+    """GFLOP/s (of integers: Gop/s) and GB/s that the declared work makes of a time."""
+    operations, moved = case.work.operations / seconds / 1e9, case.work.bytes / seconds / 1e9
+    unit = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
+    return ", ".join(f"{rate:,.1f} {name}" for rate, name in ((operations, unit), (moved, "GB/s")) if rate)
+
+
+def measure(loaded: Loaded) -> float:
+    """Median seconds of a few launches: the GPU's own time, L2 warm; on the host the wall clock's."""
+    machine, times = loaded.machine, []
+    for _ in range(TIMED_LAUNCHES):
+        if isinstance(machine, Device):
+            times.append(machine.time(loaded.start) or float("nan"))
+        else:
+            begin = time.perf_counter()
+            loaded.start()
+            times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def run_case(case: Case, seed: int, print_arrays: bool, launch_timeout: float) -> bool:
+    """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right."""
+    machine = Host() if case.variant.on_host else open_device(0, launch_timeout)
+    arch = machine.info.capability.arch if isinstance(machine, Device) else ""
+    refused = machine.info.limits.refusal(case.launch) if isinstance(machine, Device) else None
+    if refused:
+        raise DeviceError(f"{case.id}: {refused}")
+    image = compile_build(case.build, arch)
+    operands = random_operands(case, seed)
+    loaded = load(machine, case, image.path, upload(machine, case, operands))
+    got = launch_once(loaded)
+    reference, bound = expected(case, operands)
+    mismatch = compare(got, reference, bound)
+    damage = [array.overrun() for array in (*loaded.operands, loaded.result) if array]
+
+    print(f"{case.id}: {case.variant.note}")
+    print(f"seed      {seed} (repeat with --seed)")
+    _print_arrays(case, operands, got, print_arrays)
+    if case.family.result:
+        seconds = measure(loaded)
+        where = "CPU" if case.variant.on_host else "GPU"
+        print(f"{where} time  {seconds * 1e6:,.2f} µs, {rates(case, seconds)} (median of {TIMED_LAUNCHES}, warm)")
+    right = mismatch is None and not any(damage)
+    print("result    right" if right else "result    WRONG")
+    for sentence in filter(None, damage):
+        print(f"{case.id} {sentence}")
+    if mismatch:
+        print(explain(case, mismatch, f"python -m kernels run {case.id} --seed {seed}"))
+    return right
+
+
+def _print_arrays(case: Case, operands: tuple[Array, ...], got: Array, wanted: bool) -> None:
+    if case.family.result is None:
+        print("\n".join(map(str, got)))
+        return
+    if wanted:
+        names = (*case.family.operands(case.shape), case.family.result(case.shape)[0])
+        for name, array in zip(names, (*operands, got), strict=True):
+            print(f"{name} {array.shape} {array.dtype}\n{np.array2string(array, precision=4)}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m kernels", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list", help="list the cases that the benchmark times")
+    listing.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
+    running = commands.add_parser("run", help="run one case on random data; any shape will do")
+    running.add_argument("case", help="such as matmul-tiled-16x16-512x256x512-float64")
+    running.add_argument("--print", action="store_true", help="print operands and result, as NumPy shortens them")
+    running.add_argument("--seed", type=int, default=None, help="of the random operands; drawn and printed if not given")
+    running.add_argument("--launch-timeout", type=float, default=10.0, metavar="SECONDS", help="stop a kernel then (10)")
+    options = parser.parse_args()
+    try:
+        if options.command == "list":
+            list_cases(options.k)
+            return 0
+        seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+        case = find_case(FAMILIES, options.case)
+        return 0 if run_case(case, seed, options.print, options.launch_timeout) else 1
+    except (BadCase, CompileError, DeviceError, NoDevice) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    # Not through the interpreter's own end: PyCUDA aborts there when a context is left.
+    os._exit(status)

@@ -1,0 +1,372 @@
+"""What is measured, as data: families, variants, builds and cases.
+
+This module and the families import the standard library and NumPy alone, so that every case can be
+listed where there is no GPU, no driver, no compiler and no PyCUDA.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Shape = tuple[int, ...]
+Block = tuple[int, ...]
+Array = npt.NDArray[np.generic]
+Rows = npt.NDArray[np.intp] | slice
+
+C_TYPES: Mapping[str, str] = {
+    "float32": "float",
+    "float64": "double",
+    # Overflow of a signed int is undefined in C++, that of an unsigned one wraps modulo 2^32, and the
+    # bits are the same.
+    "int32": "unsigned",
+    "none": "void",
+}
+HOST_BLOCK = "host"  # stands for the block in the id of a variant that runs on the host
+LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
+LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
+ALL_ROWS = slice(None)
+
+
+class BadCase(ValueError):
+    """A case that cannot exist: an unknown name, a bad size, or a type that the variant does not have."""
+
+
+@dataclass(frozen=True, order=True)
+class Capability:
+    """A CUDA compute capability, such as 9.0."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def arch(self) -> str:
+        """nvcc's name for it, such as ``sm_90``."""
+        return f"sm_{self.major}{self.minor}"
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work that a case cannot avoid: arithmetic operations, and bytes moved if each is moved once."""
+
+    operations: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Grid and block in CUDA's order (x, y, z), and the dynamic shared memory of a block in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The block and the thread, in CUDA's order (x, y), that write one element of the result."""
+
+    block: tuple[int, int]
+    thread: tuple[int, int]
+
+
+def _no_shared_memory(shape: Shape, block: Block, itemsize: int) -> int:
+    return 0
+
+
+def pointers_then_sizes(pointers: Sequence[int], shape: Shape) -> tuple[np.generic, ...]:
+    """Kernel arguments: operands, result, then the sizes as int, in the order of the shape."""
+    return (*map(np.uint64, pointers), *map(np.int32, shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One kernel of a family: the file ``<name>.cu``, or ``<name>.cpp`` for one that runs on the host.
+
+    ``x`` and ``y`` say which axis of the result threadIdx.x and threadIdx.y run along; from them come
+    grid and owner of an element. ``owner`` overrides that where a block writes in another order.
+    """
+
+    name: str
+    note: str
+    blocks: tuple[Block, ...]
+    dtypes: tuple[str, ...]
+    x: int = 1
+    y: int | None = 0
+    needs: Capability = Capability(7, 5)
+    on_host: bool = False
+    shared_bytes: Callable[[Shape, Block, int], int] = _no_shared_memory
+    arguments: Callable[[Sequence[int], Shape], tuple[np.generic, ...]] = pointers_then_sizes
+    owner: Callable[[Block, tuple[int, ...]], Owner] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Kernels that compute the same thing. README, "Add a kernel", shows one in use.
+
+    - ``sizes``: names of the numbers in a shape;
+    - ``operands``: shape -> name and shape of each input array, in the kernel's order;
+    - ``result``: shape -> name and shape of the array that the kernel writes; None where it prints;
+    - ``reference``: operands, rows -> those rows of the result, in float64 or exact integers;
+    - ``bound``: operands, rows -> largest error allowed per element; 0 where the result is exact;
+    - ``work``: shape, bytes an element -> Work;
+    - ``fits``: shape -> what is wrong with it, or None;
+    - ``serial_seconds``: shape -> about how long the serial variant takes, from measured rates;
+    - ``prints``: block, shape -> the lines that a printing kernel must print.
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    operands: Callable[[Shape], Mapping[str, Shape]]
+    result: Callable[[Shape], tuple[str, Shape]] | None
+    reference: Callable[[Sequence[Array], Rows], Array]
+    bound: Callable[[Sequence[Array], Rows], Array | float]
+    work: Callable[[Shape, int], Work]
+    test_shapes: tuple[Shape, ...]
+    bench_shapes: Mapping[str, tuple[Shape, ...]]
+    variants: tuple[Variant, ...]
+    fits: Callable[[Shape], str | None] = lambda shape: None
+    serial_seconds: Callable[[Shape], float] = lambda shape: 0.0
+    prints: Callable[[Block, Shape], list[str]] | None = None
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name; BadCase names the near ones otherwise."""
+        return _pick(name, {v.name: v for v in self.variants}, f"variant of {self.name}")
+
+
+@dataclass(frozen=True)
+class Build:
+    """What one compilation makes: a variant for one block size and one element type."""
+
+    family: Family
+    variant: Variant
+    block: Block
+    dtype: str
+
+    @property
+    def block_name(self) -> str:
+        return size_name(self.block)
+
+    @property
+    def id(self) -> str:
+        return f"{self.family.name}-{self.variant.name}-{self.block_name}-{self.dtype}"
+
+    @property
+    def block_xy(self) -> tuple[int, int]:
+        """Threads of a block along x and y; 1 for what the block does not say."""
+        x, y = (*self.block, 1, 1)[:2]
+        return x, y
+
+    @property
+    def source(self) -> str:
+        """The kernel's file, relative to the package ``kernels``."""
+        return f"{self.family.name}/{self.variant.name}{'.cpp' if self.variant.on_host else '.cu'}"
+
+    @property
+    def entry(self) -> str:
+        """Name of the kernel function in that file."""
+        return f"{self.family.name}_{self.variant.name}"
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """What the kernel is told at compile time.
+
+        ``scalar_t`` is the element type (a macro named T breaks the headers that nvcc includes by itself).
+        """
+        macros = {"scalar_t": C_TYPES[self.dtype]}
+        if not self.variant.on_host:
+            macros |= dict(zip(("BLOCK_X", "BLOCK_Y"), map(str, self.block_xy), strict=True))
+        return macros
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel on one shape: what a test checks and a benchmark times."""
+
+    build: Build
+    shape: Shape
+
+    @property
+    def id(self) -> str:
+        """``<family>-<variant>-<block>-<shape>-<dtype>``: saved baselines are found by it."""
+        b = self.build
+        return f"{b.family.name}-{b.variant.name}-{b.block_name}-{self.shape_name}-{b.dtype}"
+
+    @property
+    def family(self) -> Family:
+        return self.build.family
+
+    @property
+    def variant(self) -> Variant:
+        return self.build.variant
+
+    @property
+    def dtype(self) -> str:
+        return self.build.dtype
+
+    @property
+    def shape_name(self) -> str:
+        return size_name(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return 0 if self.dtype == "none" else np.dtype(self.dtype).itemsize
+
+    @property
+    def work(self) -> Work:
+        return self.family.work(self.shape, self.itemsize)
+
+    @property
+    def array_bytes(self) -> int:
+        """Bytes of operands and result together."""
+        shapes = list(self.family.operands(self.shape).values())
+        if self.family.result:
+            shapes.append(self.family.result(self.shape)[1])
+        return sum(prod(shape) for shape in shapes) * self.itemsize
+
+    @property
+    def omitted(self) -> str | None:
+        """Why a benchmark leaves this case out, or None."""
+        seconds = self.family.serial_seconds(self.shape) if self.variant.on_host else 0.0
+        return f"would take about {seconds:.0f} s on one core" if seconds > 1.0 else None
+
+    @property
+    def launch(self) -> Launch:
+        """Enough blocks for every element of the result."""
+        bx, by = self.build.block_xy
+        shared = self.variant.shared_bytes(self.shape, self.build.block, self.itemsize)
+        if self.family.result is None:
+            return Launch((self.shape[0], 1, 1), (bx, by, 1), shared)
+        _, result = self.family.result(self.shape)
+        blocks_y = 1 if self.variant.y is None else -(-result[self.variant.y] // by)
+        # Kernels take blockIdx.z * gridDim.y + blockIdx.y, so that y may pass CUDA's 65,535.
+        grid_z = -(-blocks_y // LARGEST_GRID_Y)
+        return Launch((-(-result[self.variant.x] // bx), -(-blocks_y // grid_z), grid_z), (bx, by, 1), shared)
+
+    def owner(self, index: tuple[int, ...]) -> Owner:
+        """Which block and thread write the element of the result at ``index``."""
+        if self.variant.owner:
+            return self.variant.owner(self.build.block, index)
+        bx, by = self.build.block_xy
+        x, y = index[self.variant.x], 0 if self.variant.y is None else index[self.variant.y]
+        return Owner((x // bx, y // by), (x % bx, y % by))
+
+
+def size_name(sizes: Sequence[int]) -> str:
+    """(16, 16) -> '16x16'; a host variant has no block, () -> 'host'."""
+    return "x".join(map(str, sizes)) or HOST_BLOCK
+
+
+_T = TypeVar("_T")
+
+
+def _pick(name: str, known: Mapping[str, _T], what: str) -> _T:
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+    raise BadCase(f"no {what} is named {name!r}; {hint}")
+
+
+def _sizes(text: str, what: str, case_id: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split("x"))
+    except ValueError:
+        raise BadCase(f"{case_id}: {what} {text!r} is not of the form 16x16") from None
+
+
+def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtype: str) -> Case:
+    """A case that makes sense; BadCase says what does not. Device limits are checked at the launch."""
+    case = Case(Build(family, variant, block, dtype), shape)
+    problem = None
+    if dtype not in variant.dtypes:
+        problem = f"{variant.name} has no element type {dtype}; it has {', '.join(variant.dtypes)}"
+    elif len(shape) != len(family.sizes):
+        problem = f"a shape of {family.name} is {'x'.join(family.sizes)}, not {case.shape_name}"
+    elif len(block) != len(variant.blocks[0]):
+        problem = f"a block of {variant.name} looks like {size_name(variant.blocks[0])}, not {case.build.block_name}"
+    elif min(block, default=1) < 1:
+        problem = f"block {case.build.block_name} has a size below 1"
+    elif min(shape) < 1 or max(shape) > LARGEST_SIZE:
+        named = zip(family.sizes, shape, strict=True)
+        bad = ", ".join(f"{name} = {size}" for name, size in named if not 1 <= size <= LARGEST_SIZE)
+        problem = f"{bad} is not in 1..{LARGEST_SIZE:,}"
+    else:
+        problem = family.fits(shape)
+    if problem:
+        raise BadCase(f"{case.id}: {problem}")
+    return case
+
+
+def find_case(families: Iterable[Family], case_id: str) -> Case:
+    """The case of that id, listed or not: any shape and any block that make sense will do."""
+    parts = re.fullmatch(r"(\w+)-(\w+)-(\w+)-([-\w]+)-(\w+)", case_id)
+    if not parts:
+        raise BadCase(f"{case_id!r} is not a case id: <family>-<variant>-<block>-<shape>-<dtype>")
+    family_name, variant_name, block, shape, dtype = parts.groups()
+    family = _pick(family_name, {f.name: f for f in families}, "family")
+    variant = family.variant(variant_name)
+    blocks = () if variant.on_host else _sizes(block, "block", case_id)
+    if variant.on_host and block != HOST_BLOCK:
+        raise BadCase(f"{case_id}: {variant_name} runs on the host; its block is written {HOST_BLOCK!r}")
+    return make_case(family, variant, blocks, _sizes(shape, "shape", case_id), dtype)
+
+
+def builds(families: Iterable[Family]) -> list[Build]:
+    """Everything there is to compile."""
+    return [
+        Build(family, variant, block, dtype)
+        for family in families
+        for variant in family.variants
+        for dtype in variant.dtypes
+        for block in variant.blocks
+    ]
+
+
+def _cases(families: Iterable[Family], shapes: Callable[[Build], Iterable[Shape]]) -> list[Case]:
+    return [Case(build, shape) for build in builds(families) for shape in shapes(build)]
+
+
+def tested_cases(families: Iterable[Family]) -> list[Case]:
+    """Every build on every shape that its family is tested on."""
+    return _cases(families, lambda build: build.family.test_shapes)
+
+
+def edge_cases(families: Iterable[Family]) -> list[Case]:
+    """Every build on shapes of ones, on a line, and one off its own block, in every direction."""
+    return _cases(families, _edge_shapes)
+
+
+def unaligned_cases(families: Iterable[Family]) -> list[Case]:
+    """Every build on the first shape of its family, for arrays that start off an allocation's alignment."""
+    return _cases([f for f in families if f.result], lambda build: build.family.test_shapes[:1])
+
+
+def _edge_shapes(build: Build) -> Iterable[Shape]:
+    tile, count = max(build.block, default=16), len(build.family.sizes)
+    shapes = [(1,) * count, (tile + 1,) * count, tuple(tile - 1 + 2 * (i % 2) for i in range(count))]
+    shapes += [tuple(2 * tile + 5 if i == j else 1 for i in range(count)) for j in range(count)]
+    return dict.fromkeys(shape for shape in shapes if min(shape) > 0 and not build.family.fits(shape))
+
+
+def timed_cases(families: Iterable[Family]) -> list[Case]:
+    """What the benchmark times, shape by shape, so that the cases of a shape can share their operands."""
+    cases = _cases(families, lambda build: build.family.bench_shapes.get(build.dtype, ()))
+    order = {family.name: i for i, family in enumerate(families)}
+    cases.sort(key=lambda case: (order[case.family.name], case.dtype, case.shape))
+    return [case for case in cases if not case.omitted]
+
+
+def omitted_cases(families: Iterable[Family]) -> list[Case]:
+    """What the benchmark leaves out; ``Case.omitted`` says why."""
+    return [c for c in _cases(families, lambda b: b.family.bench_shapes.get(b.dtype, ())) if c.omitted]

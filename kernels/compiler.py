@@ -1,0 +1,157 @@
+"""Compiles kernels: nvcc makes cubins, g++ the serial variants' shared objects.
+
+PyCUDA's SourceModule compiles and loads in one step, one kernel at a time, into a cache that it writes in
+place. Here the same nvcc call stands apart from the loading, so that it needs no GPU, runs on all cores,
+and leaves whole files in a cache that processes can share: written under another name, then renamed.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.catalogue import Build, Capability
+
+ROOT = Path(__file__).resolve().parent.parent
+NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
+GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")
+
+
+class CompileError(Exception):
+    """A kernel that does not compile; the message holds the compiler's own, with file and line."""
+
+
+class NoCompiler(CompileError):
+    """There is no compiler to call; the message says how to get one."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A compiled kernel: a cubin or a shared object, with the hashes that name what is in it."""
+
+    path: Path
+    source_hash: str  # of source, macros, flags and compiler
+    image_hash: str  # of the machine code: the same code from other source has the same
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler that can be called, and what it says of itself."""
+
+    program: str
+    version: str  # of nvcc: '13.0'
+    banner: str
+
+
+@functools.cache
+def nvcc() -> Compiler:
+    """nvcc from $NVCC, the PATH, /usr/local/cuda or the packages from PyPI; NoCompiler where there is none."""
+    for program in filter(None, (os.environ.get("NVCC"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc", *_pypi())):
+        if Path(program).exists():
+            banner = _capture([program, "--version"])
+            release = re.search(r"release (\d+\.\d+)", banner)
+            return Compiler(program, release[1] if release else "unknown", banner)
+    raise NoCompiler("no nvcc: install the CUDA toolkit, or run `make test`, which takes nvcc from PyPI")
+
+
+def _pypi() -> list[str]:
+    spec = importlib.util.find_spec("nvidia")
+    places = [] if spec is None else list(spec.submodule_search_locations or [])
+    return sorted((str(nvcc) for place in places for nvcc in Path(place).glob("cu*/bin/nvcc")), reverse=True)
+
+
+@functools.cache
+def gxx() -> Compiler:
+    """g++ from $CXX or the PATH; NoCompiler where there is none."""
+    program = shutil.which(os.environ.get("CXX", "g++"))
+    if program is None:
+        raise NoCompiler("no g++: install it (apt install g++)")
+    banner = _capture([program, "--version"])
+    return Compiler(program, banner.split("\n", 1)[0], banner)
+
+
+def _capture(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def architectures() -> list[Capability]:
+    """Every architecture that the installed nvcc compiles for, oldest first."""
+    numbers = re.findall(r"compute_(\d+)(\d)\b", _capture([nvcc().program, "--list-gpu-arch"]))
+    return sorted(Capability(int(major), int(minor)) for major, minor in numbers)
+
+
+def compile_build(build: Build, arch: str) -> Image:
+    """The machine code of a build, from the cache or made now; ``arch`` such as 'sm_90', for the GPU only."""
+    source = ROOT / "kernels" / build.source
+    return compile_file(source, build.macros, None if build.variant.on_host else arch)
+
+
+def compile_file(source: Path, macros: Mapping[str, str], arch: str | None) -> Image:
+    """Compile one file: by nvcc for ``arch``, or by g++ where that is None. Raises CompileError."""
+    compiler = gxx() if arch is None else nvcc()
+    flags = [*(GXX_FLAGS if arch is None else (*NVCC_FLAGS, f"-arch={arch}"))]
+    flags += [f"-D{name}={value}" for name, value in macros.items()]
+    key = _digest(compiler.banner.encode(), " ".join(flags).encode(), *_texts(source))
+    path = cache_folder() / f"{source.stem}-{key}.{'so' if arch is None else 'cubin'}"
+    if not path.exists():
+        _compile(compiler, flags, source, path)
+    return Image(path, key, _digest(path.read_bytes()))
+
+
+def _compile(compiler: Compiler, flags: list[str], source: Path, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder, path.name)
+        # From the root, so that messages name kernels/matmul/tiled.cu wherever the checkout lies.
+        name = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source
+        command = [compiler.program, *flags, str(name), "-o", str(made)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CompileError(f"{name} does not compile\n{done.stderr}{done.stdout}\n{' '.join(command)}")
+        made.replace(path)
+
+
+def _texts(source: Path, seen: frozenset[Path] = frozenset()) -> list[bytes]:
+    """The file and the files that it includes by "name"; system headers belong to the compiler's version."""
+    text = source.read_bytes()
+    texts = [text]
+    for name in re.findall(rb'^\s*#\s*include\s*"([^"]+)"', text, re.MULTILINE):
+        header = (source.parent / name.decode()).resolve()
+        if header.exists() and header not in seen:
+            texts += _texts(header, seen | {header})
+    return texts
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: $WARPWATCH_CACHE, else warpwatch in the user's cache folder."""
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "warpwatch"
+    return Path(os.environ.get("WARPWATCH_CACHE", default))
+
+
+def compile_all(builds: Iterable[Build], arch: str, progress: Callable[[int, int], None]) -> dict[str, CompileError]:
+    """Fill the cache on all cores; what did not compile, by build id. ``progress`` gets done and total."""
+    failed: dict[str, CompileError] = {}
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        jobs = {pool.submit(compile_build, build, arch): build for build in builds}
+        for done, job in enumerate(as_completed(jobs), 1):
+            error = job.exception()
+            if isinstance(error, CompileError):
+                failed[jobs[job].id] = error
+            elif error:
+                raise error
+            progress(done, len(jobs))
+    return failed

@@ -1,0 +1,85 @@
+"""2-D convolution, "valid", filter not flipped: rows x columns image, K x K filter.
+
+out[i][j] = sum of filter[p][q] * image[i + p][j + q]; the result is (rows-K+1) x (columns-K+1).
+int32 wraps modulo 2^32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from kernels.catalogue import Array, Block, Family, Rows, Shape, Variant, Work
+from kernels.numerics import dot_error
+
+SQUARES = ((8, 8), (16, 16), (32, 32))
+TYPES = ("int32", "float32")
+SHAPES = tuple((size, size, k) for size in (1000, 10000) for k in (3, 5))
+
+
+def result_shape(shape: Shape) -> Shape:
+    rows, columns, k = shape
+    return rows - k + 1, columns - k + 1
+
+
+def fits(shape: Shape) -> str | None:
+    rows, columns, k = shape
+    return f"a {k}x{k} filter does not fit into a {rows}x{columns} image" if k > min(rows, columns) else None
+
+
+def convolve(image: Array, kernel: Array, rows: Rows) -> Array:
+    """Those rows of the result, in the type of ``image``."""
+    size = len(kernel)
+    height, width = image.shape[0] - size + 1, image.shape[1] - size + 1
+    chosen = np.arange(height)[rows]
+    total = np.zeros((len(chosen), width), image.dtype)
+    for p in range(size):
+        for q in range(size):
+            total += kernel[p, q] * image[chosen + p, q : q + width]
+    return total
+
+
+def reference(operands: Sequence[Array], rows: Rows) -> Array:
+    image, kernel = operands
+    if image.dtype == np.int32:  # unsigned NumPy arrays wrap as the kernels do
+        return convolve(image.view(np.uint32), kernel.view(np.uint32), rows).view(np.int32)
+    return convolve(image.astype(np.float64), kernel.astype(np.float64), rows)
+
+
+def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
+    image, kernel = operands
+    error = dot_error(kernel.size, image.dtype)
+    return error * convolve(np.abs(image).astype(np.float64), np.abs(kernel), rows) if error else 0.0
+
+
+def work(shape: Shape, itemsize: int) -> Work:
+    rows, columns, k = shape
+    outputs = prod(result_shape(shape))
+    return Work(2 * k * k * outputs, (rows * columns + k * k + outputs) * itemsize)
+
+
+def filter_bytes(shape: Shape, block: Block, itemsize: int) -> int:
+    return shape[2] ** 2 * itemsize
+
+
+CONV2D = Family(
+    name="conv2d",
+    sizes=("rows", "columns", "K"),
+    operands=lambda shape: {"image": shape[:2], "filter": (shape[2], shape[2])},
+    result=lambda shape: ("out", result_shape(shape)),
+    reference=reference,
+    bound=bound,
+    work=work,
+    fits=fits,
+    serial_seconds=lambda shape: prod(result_shape(shape)) * shape[2] ** 2 / 1.0e9,
+    test_shapes=((17, 33, 3), (128, 128, 5), (129, 257, 7), (3, 1009, 1), (40, 37, 4)),
+    bench_shapes={"int32": SHAPES, "float32": SHAPES},
+    variants=(
+        Variant("serial", "plain C++, one thread of the host", ((),), TYPES, on_host=True),
+        Variant("strided", "one thread an output, x along rows: uncoalesced", SQUARES, TYPES, x=0, y=1),
+        Variant("naive", "one thread an output, x along columns, all from global memory", SQUARES, TYPES),
+        Variant("shared_filter", "the filter in shared memory", SQUARES, TYPES, shared_bytes=filter_bytes),
+    ),
+)

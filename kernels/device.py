@@ -1,0 +1,295 @@
+"""The GPU as a machine. The one module that imports PyCUDA, and only when a device is opened.
+
+A software device has its place in ``open_device``: whatever answers as libcuda.so.1 is opened there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.catalogue import Array, Capability, Launch
+from kernels.compiler import ROOT, compile_file
+from kernels.machine import POISON, DeviceError, Function, Resources
+
+HOLD_SECONDS = 0.25  # a hold lasts some 30 µs; one that lasts this long waits for nothing
+SETTLE_SECONDS = 5e-6  # between the last command queued and the release: see Device.time
+
+
+class NoDevice(Exception):
+    """There is no GPU to open; the message says what is missing and how to get it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a launch may ask for."""
+
+    threads: int
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    shared_bytes: int  # of a block, with opt-in
+
+    def refusal(self, launch: Launch) -> str | None:
+        """Why a launch of this geometry cannot be, or None."""
+        threads = int(np.prod(launch.block, dtype=np.int64))
+        if threads > self.threads:
+            return f"a block of {'x'.join(map(str, launch.block[:2]))} has {threads:,} threads; this device allows {self.threads:,}"
+        for what, sizes, most in (("block", launch.block, self.block), ("grid", launch.grid, self.grid)):
+            for axis, size, limit in zip("xyz", sizes, most, strict=True):
+                if size > limit:
+                    return f"{what}.{axis} would be {size:,}; this device allows {limit:,}"
+        if launch.shared_bytes > self.shared_bytes:
+            return (
+                f"a block needs {launch.shared_bytes:,} bytes of dynamic shared memory; "
+                f"this device allows {self.shared_bytes:,}"
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What a device says of itself."""
+
+    name: str
+    ordinal: int
+    pci_bus_id: str
+    capability: Capability
+    driver: str  # version of the CUDA driver API, '13.0'
+    multiprocessors: int
+    memory_bytes: int
+    l2_bytes: int
+    clock_hz: float
+    peak_bytes_per_second: float  # of memory, by its clock and bus width; 0 where the driver does not say
+    limits: Limits
+
+    @property
+    def slug(self) -> str:
+        """The name as a folder's: 'NVIDIA H200' -> 'nvidia-h200'."""
+        return "-".join(self.name.lower().split()).replace("/", "-")
+
+
+class Device:
+    """An open GPU with one context and one stream that does not wait for the default stream."""
+
+    def __init__(self, driver: Any, ordinal: int, launch_timeout: float) -> None:
+        self._driver = driver
+        self._device = driver.Device(ordinal)
+        self.context = self._device.make_context()
+        self.launch_timeout = launch_timeout
+        self.info = self._describe(ordinal)
+        self._stream = driver.Stream(1)  # CU_STREAM_NON_BLOCKING
+        self._start, self._stop = driver.Event(), driver.Event()
+        self._memory: dict[int, Any] = {}
+        self._gate = driver.pagelocked_zeros(2, np.uint32, mem_flags=driver.host_alloc_flags.DEVICEMAP)
+        self._ticket = 0
+        image = compile_file(ROOT / "kernels" / "hold.cu", {}, self.info.capability.arch)
+        self._hold = self.load(image.path, "hold")
+
+    def _describe(self, ordinal: int) -> DeviceInfo:
+        def attribute(name: str) -> int:
+            return int(self._device.get_attribute(getattr(self._driver.device_attribute, name)))
+
+        def axes(name: str) -> tuple[int, int, int]:
+            x, y, z = (attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ")
+            return x, y, z
+
+        version = self._driver.get_driver_version()
+        # Two transfers a memory clock; the clock is in kHz, the width in bits.
+        peak = 2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8
+        return DeviceInfo(
+            name=self._device.name(),
+            ordinal=ordinal,
+            pci_bus_id=self._device.pci_bus_id(),
+            capability=Capability(*self._device.compute_capability()),
+            driver=f"{version // 1000}.{version % 1000 // 10}",
+            multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
+            memory_bytes=int(self._device.total_memory()),
+            l2_bytes=attribute("L2_CACHE_SIZE"),
+            clock_hz=attribute("CLOCK_RATE") * 1e3,
+            peak_bytes_per_second=peak,
+            limits=Limits(
+                attribute("MAX_THREADS_PER_BLOCK"),
+                axes("BLOCK"),
+                axes("GRID"),
+                max(attribute("MAX_SHARED_MEMORY_PER_BLOCK"), attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")),
+            ),
+        )
+
+    @contextmanager
+    def _errors(self, what: str):  # type: ignore[no-untyped-def]
+        """PyCUDA's errors as DeviceError, with what was being done and whether the context survived it."""
+        try:
+            yield
+        except self._driver.Error as error:
+            raise DeviceError(f"{what}: {error}", lost=self._lost()) from None
+
+    def _lost(self) -> bool:
+        try:
+            self.context.synchronize()
+        except self._driver.Error:
+            return True
+        return False
+
+    # Memory
+
+    def allocate(self, size: int) -> int:
+        free, total = self._driver.mem_get_info()
+        if size > free:
+            raise DeviceError(
+                f"not enough memory: {size / 1e9:.2f} GB are needed, {free / 1e9:.2f} of {total / 1e9:.2f} GB are free"
+            )
+        with self._errors(f"allocating {size:,} bytes"):
+            memory = self._driver.mem_alloc(size)
+        self._memory[int(memory)] = memory
+        return int(memory)
+
+    def free(self, address: int) -> None:
+        self._memory.pop(address).free()
+
+    def fill(self, address: int, words: int) -> None:
+        with self._errors("filling memory"):
+            self._driver.memset_d32_async(address, POISON, words, self._stream)
+
+    def write(self, address: int, array: Array) -> None:
+        # On our stream: a plain copy may still be under way when a kernel on another stream starts.
+        with self._errors("copying to the device"):
+            self._driver.memcpy_htod_async(address, array, self._stream)
+
+    def read(self, address: int, array: Array) -> None:
+        with self._errors("copying from the device"):
+            self._driver.memcpy_dtoh_async(array, address, self._stream)
+        self.finish()
+
+    # Kernels
+
+    def load(self, image: Path, entry: str) -> Function:
+        with self._errors(f"loading {entry}"):
+            module = self._driver.module_from_buffer(image.read_bytes())
+            function = module.get_function(entry)
+        resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
+        return Function(entry, (module, function, image), resources)
+
+    def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
+        refused = self.info.limits.refusal(launch)
+        if refused:
+            raise DeviceError(refused)
+        _, kernel, _ = function.handle
+        packed = pack(arguments)
+        what = f"launching {function.name}, grid {launch.grid}, block {launch.block}"
+        with self._errors(what):
+            if launch.shared_bytes > 48 * 1024:  # beyond that CUDA wants to be asked
+                attribute = self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+                kernel.set_attribute(attribute, launch.shared_bytes)
+            kernel.prepare(f"{len(packed)}s" if packed else "")
+
+        def start() -> None:
+            with self._errors(what):
+                kernel.prepared_async_call(
+                    launch.grid, launch.block, self._stream, *([packed] if packed else []), shared_size=launch.shared_bytes
+                )
+
+        return start
+
+    def finish(self) -> None:
+        self._stop.record(self._stream)
+        self._wait()
+
+    def _wait(self) -> None:
+        """Until the stop event has passed; DeviceError when the launch limit is over first."""
+        begin = time.monotonic()
+        with self._errors("the kernel failed"):
+            while not self._stop.query():
+                waited = time.monotonic() - begin
+                if waited > self.launch_timeout:
+                    message = f"the kernel did not end within {self.launch_timeout:g} s (--launch-timeout)"
+                    raise DeviceError(message, lost=True)
+                if waited > 0.002:
+                    time.sleep(0.0005)
+            # Prints what device printf left behind, which a query does not.
+            self._stop.synchronize()
+
+    def time(self, start: Callable[[], None]) -> float | None:
+        """Seconds that the GPU spends on what ``start`` queues; None where the hold ran into its limit.
+
+        The stream is held until everything is queued, as in NVIDIA's nvbench, so that Python's launch cost
+        is outside. The release waits a moment more: the GPU fetches commands ahead, and one that it has not
+        fetched yet costs the kernel some 0.25 µs.
+        """
+        self._ticket += 1
+        timeouts = int(self._gate[1])
+        gate = int(self._gate.base.get_device_pointer())
+        arguments = (np.uint64(gate), np.uint32(self._ticket), np.int64(HOLD_SECONDS * self.info.clock_hz))
+        self.launcher(self._hold, Launch((1, 1, 1), (1, 1, 1)), arguments)()
+        try:
+            self._start.record(self._stream)
+            start()
+            self._stop.record(self._stream)
+            queued = time.perf_counter()
+            while time.perf_counter() - queued < SETTLE_SECONDS:
+                pass
+        finally:
+            self._gate[0] = self._ticket
+        self._wait()
+        if self._gate[1] != timeouts:
+            return None
+        return float(self._stop.time_since(self._start)) * 1e-3
+
+    def occupancy(self, function: Function, launch: Launch) -> float | None:
+        """From the driver itself; PyCUDA does not bind that call, nor give its function handles away."""
+        _, _, image = function.handle
+        cuda = ctypes.CDLL("libcuda.so.1")
+        module, handle, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+        threads = int(np.prod(launch.block))
+        failed = (
+            cuda.cuModuleLoadData(ctypes.byref(module), image.read_bytes())
+            or cuda.cuModuleGetFunction(ctypes.byref(handle), module, function.name.encode())
+            or cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                ctypes.byref(blocks), handle, threads, ctypes.c_size_t(launch.shared_bytes)
+            )
+        )
+        if module:
+            cuda.cuModuleUnload(module)
+        most = self._device.get_attribute(self._driver.device_attribute.MAX_THREADS_PER_MULTIPROCESSOR)
+        return None if failed else blocks.value * threads / most
+
+    def close(self) -> None:
+        """Give the context back; PyCUDA aborts a process that ends with one on its stack."""
+        self.context.pop()
+
+
+def pack(arguments: Sequence[np.generic]) -> bytes:
+    """Kernel arguments as the bytes that cuLaunchKernel takes: aligned as C aligns the members of a struct."""
+    if not arguments:
+        return b""
+    fields = np.dtype([(f"a{i}", value.dtype) for i, value in enumerate(arguments)], align=True)
+    names = fields.names or ()
+    last = fields.fields[names[-1]]  # type: ignore[index]
+    return np.array(tuple(arguments), fields).tobytes()[: last[1] + last[0].itemsize]
+
+
+def open_device(ordinal: int, launch_timeout: float) -> Device:
+    """Open the GPU of that number, counted among those that CUDA_VISIBLE_DEVICES leaves, in turn."""
+    # A module that loads lazily behind a held stream would wait for ever.
+    os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
+    try:
+        import pycuda.driver as driver  # noqa: PLC0415  # there need not be one
+    except ImportError as error:
+        if "libcuda" in str(error):
+            raise NoDevice("no NVIDIA driver (libcuda.so.1 cannot be loaded)") from None
+        raise NoDevice(f"PyCUDA is not installed ({error}); `make test` installs it") from None
+    try:
+        driver.init()
+        count = driver.Device.count()
+    except driver.Error as error:
+        raise NoDevice(f"the NVIDIA driver finds no GPU ({error})") from None
+    if not count:
+        raise NoDevice("the NVIDIA driver finds no GPU")
+    return Device(driver, ordinal % count, launch_timeout)

@@ -1,0 +1,36 @@
+"""Hello world: N blocks of M x K threads; each thread prints its block and its place in the block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernels.catalogue import Block, Family, Shape, Variant, Work
+
+HOST_LINE = "Hello from the host"
+
+
+def lines(block: Block, shape: Shape) -> list[str]:
+    """What a run prints: the host's line, then one a thread. The GPU prints blocks in any order."""
+    (blocks,), (bx, by) = shape, block
+    return [HOST_LINE] + [
+        f"Hello from block {b}, thread ({x}, {y})" for b in range(blocks) for y in range(by) for x in range(bx)
+    ]
+
+
+HELLO = Family(
+    name="hello",
+    sizes=("blocks",),
+    operands=lambda shape: {},
+    result=None,
+    reference=lambda operands, rows: np.empty(0),
+    bound=lambda operands, rows: 0.0,
+    work=lambda shape, itemsize: Work(0, 0),
+    prints=lines,
+    test_shapes=((1,), (15,), (4,)),
+    bench_shapes={"none": ((15,), (4,))},
+    variants=(
+        Variant(
+            "hello", "each thread prints one line", blocks=((5, 5), (8, 4)), dtypes=("none",), arguments=lambda p, s: ()
+        ),
+    ),
+)

@@ -1,0 +1,56 @@
+"""The host as a machine: the serial variants, compiled by g++ and called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from kernels.catalogue import Array, Launch
+from kernels.machine import POISON, Function
+
+
+class Host:
+    """One thread of this process. A launch returns when the kernel has run."""
+
+    def __init__(self) -> None:
+        self._memory: dict[int, Array] = {}
+
+    def allocate(self, size: int) -> int:
+        block = np.empty(size, np.uint8)
+        self._memory[block.ctypes.data] = block
+        return block.ctypes.data
+
+    def free(self, address: int) -> None:
+        del self._memory[address]
+
+    def fill(self, address: int, words: int) -> None:
+        _view(address, words * 4).view(np.uint32)[:] = POISON
+
+    def write(self, address: int, array: Array) -> None:
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+
+    def read(self, address: int, array: Array) -> None:
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+
+    def load(self, image: Path, entry: str) -> Function:
+        function = ctypes.CDLL(str(image))[entry]
+        function.restype = None
+        return Function(entry, function)
+
+    def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
+        values = [ctypes.c_void_p(int(a)) if a.dtype == np.uint64 else ctypes.c_int(int(a)) for a in arguments]
+        return functools.partial(function.handle, *values)
+
+    def finish(self) -> None:
+        pass
+
+    def occupancy(self, function: Function, launch: Launch) -> float | None:
+        return None
+
+
+def _view(address: int, size: int) -> Array:
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))

@@ -1,0 +1,119 @@
+"""What a GPU and the host have in common: memory with guard bands, and kernels that can be launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from kernels.catalogue import Array, Launch, Shape
+
+GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
+# Fills guard bands and results before a launch: a NaN as float32 and, twice, as float64; unlikely as int32.
+POISON = 0x7FFADEAD
+
+
+class DeviceError(Exception):
+    """A launch or a copy that failed. ``lost``: this process cannot use the device any more."""
+
+    def __init__(self, message: str, lost: bool = False) -> None:
+        super().__init__(message, lost)
+        self.lost = lost
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a compiled kernel takes. Bytes are per block (shared) or per thread (local: spilled registers)."""
+
+    registers: int = 0
+    shared_bytes: int = 0
+    local_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Function:
+    """A loaded kernel; ``handle`` is the machine's own."""
+
+    name: str
+    handle: Any = field(repr=False)
+    resources: Resources = Resources()
+
+
+class Machine(Protocol):
+    """Where kernels run. Addresses are plain ints; errors are DeviceError."""
+
+    def allocate(self, size: int) -> int: ...
+
+    def free(self, address: int) -> None: ...
+
+    def fill(self, address: int, words: int) -> None:
+        """Write POISON, ``words`` times 4 bytes."""
+
+    def write(self, address: int, array: Array) -> None: ...
+
+    def read(self, address: int, array: Array) -> None: ...
+
+    def load(self, image: Path, entry: str) -> Function: ...
+
+    def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
+        """A call that starts the kernel, with all that can be done beforehand done; ``finish`` waits for it."""
+
+    def finish(self) -> None:
+        """Wait for what was launched. Raises where it failed, or did not end within the limit."""
+
+    def occupancy(self, function: Function, launch: Launch) -> float | None:
+        """Share of a multiprocessor's threads that blocks of this launch can fill, at most 1; None on the host."""
+
+
+class GuardedArray:
+    """An array in a machine's memory between two bands of poison, itself poison until it is written."""
+
+    def __init__(self, machine: Machine, name: str, shape: Shape, dtype: str, offset: int = 0) -> None:
+        """``offset`` moves the first element by so many elements from the alignment of an allocation."""
+        self.name, self.shape, self.dtype = name, shape, np.dtype(dtype)
+        self._machine = machine
+        self._before = GUARD_BYTES + offset * self.dtype.itemsize
+        self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
+        self._size = self._before + self.nbytes + GUARD_BYTES  # a multiple of 4, as every item size is
+        self._base = machine.allocate(self._size)
+        self.address = self._base + self._before
+        machine.fill(self._base, self._size // 4)
+
+    def poison(self) -> None:
+        """Make array and bands poison again."""
+        self._machine.fill(self._base, self._size // 4)
+
+    def write(self, array: Array) -> None:
+        self._machine.write(self.address, np.ascontiguousarray(array))
+
+    def read(self) -> Array:
+        return self.read_rows(0, self.shape[0])
+
+    def read_rows(self, first: int, end: int) -> Array:
+        """Rows [first, end) of the array."""
+        rows = np.empty((end - first, *self.shape[1:]), self.dtype)
+        self._machine.read(self.address + first * (self.nbytes // self.shape[0]), rows)
+        return rows
+
+    def overrun(self) -> str | None:
+        """What was written outside the array, in words, or None."""
+        end = self._before + self.nbytes
+        for side, start, stop in (("before", 0, self._before), ("after", end, self._size)):
+            band = np.empty((stop - start) // 4, np.uint32)
+            self._machine.read(self._base + start, band)
+            wrong = np.flatnonzero(band != POISON)
+            if wrong.size:
+                words = wrong[0] + 1 if side == "after" else band.size - wrong[-1]
+                nearest = -(-int(words) * 4 // self.dtype.itemsize)
+                count = -(-wrong.size * 4 // self.dtype.itemsize)
+                return f"wrote {count:,} element(s) {side} {self.name}, the nearest {nearest:,} {side} its {'end' if side == 'after' else 'start'}"
+        return None
+
+    def free(self) -> None:
+        self._machine.free(self._base)

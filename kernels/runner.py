@@ -1,0 +1,163 @@
+"""Runs one case on real memory: upload, poison, launch, read back, look for damage."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kernels.catalogue import ALL_ROWS, Array, BadCase, Case, Shape
+from kernels.machine import DeviceError, Function, GuardedArray, Machine
+
+_libc = ctypes.CDLL(None)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one launch left behind.
+
+    ``result`` is the array that the kernel wrote, or the sorted lines that it printed. ``damage`` says in
+    words what it wrote where it must not: outside its arrays, or into its operands.
+    """
+
+    result: Array
+    damage: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A case in a machine's memory, ready to be launched again and again."""
+
+    case: Case
+    machine: Machine
+    function: Function
+    start: Callable[[], None]
+    operands: tuple[GuardedArray, ...]
+    result: GuardedArray | None
+
+    def free(self) -> None:
+        for array in filter(None, (*self.operands, self.result)):
+            array.free()
+
+
+def upload(machine: Machine, case: Case, operands: Sequence[Array], offset: int = 0) -> tuple[GuardedArray, ...]:
+    """The operands of a case in guarded arrays; BadCase where they are not of its shapes and type."""
+    shapes = case.family.operands(case.shape)
+    fit = len(operands) == len(shapes)
+    for (name, shape), array in zip(shapes.items(), operands, strict=False):
+        if array.shape != shape or array.dtype != case.dtype:
+            raise BadCase(f"{case.id}: {name} must be {shape} of {case.dtype}, not {array.shape} of {array.dtype}")
+    if not fit:
+        raise BadCase(f"{case.id}: takes {len(shapes)} operands ({', '.join(shapes)}), not {len(operands)}")
+    guarded: list[GuardedArray] = []
+    try:
+        for (name, shape), array in zip(shapes.items(), operands, strict=True):
+            guarded.append(GuardedArray(machine, name, shape, case.dtype, offset))
+            guarded[-1].write(array)
+    except DeviceError as error:
+        for done in guarded:
+            done.free()
+        raise DeviceError(f"{case.id}: {error}", error.lost) from None
+    return tuple(guarded)
+
+
+def load(machine: Machine, case: Case, image: Path, operands: tuple[GuardedArray, ...], offset: int = 0) -> Loaded:
+    """The kernel and a poisoned result beside operands that are there already."""
+    result = None
+    try:
+        function = machine.load(image, case.build.entry)
+        if case.family.result:
+            result = GuardedArray(machine, *case.family.result(case.shape), case.dtype, offset)
+        arrays = (*operands, result) if result else operands
+        arguments = case.variant.arguments([array.address for array in arrays], case.shape)
+        start = machine.launcher(function, case.launch, arguments)
+    except DeviceError as error:
+        if result and not error.lost:
+            result.free()
+        raise DeviceError(f"{case.id}: {error}", error.lost) from None
+    return Loaded(case, machine, function, start, operands, result)
+
+
+def run(machine: Machine, case: Case, image: Path, operands: Sequence[Array], offset: int = 0) -> Outcome:
+    """Launch a case once and say what came of it. Raises DeviceError or BadCase, which name the case."""
+    guarded = upload(machine, case, operands, offset)
+    loaded = load(machine, case, image, guarded, offset)
+    try:
+        result = launch_once(loaded)
+        damage = [array.overrun() for array in (*guarded, *([loaded.result] if loaded.result else []))]
+        for array, before in zip(guarded, operands, strict=True):
+            changed = np.count_nonzero(array.read().view(np.uint8) != np.ascontiguousarray(before).view(np.uint8))
+            damage.append(f"changed its operand {array.name}: {changed:,} bytes differ" if changed else None)
+        return Outcome(result, tuple(filter(None, damage)))
+    finally:
+        loaded.free()
+
+
+def launch_once(loaded: Loaded) -> Array:
+    """Launch, wait, and read the whole result, or the lines that were printed."""
+    case = loaded.case
+    try:
+        if loaded.result:
+            loaded.start()
+            loaded.machine.finish()
+            return loaded.result.read()
+        with captured_stdout() as printed:
+            print(case.family.prints(case.build.block, case.shape)[0], flush=True)  # type: ignore[misc]
+            loaded.start()
+            loaded.machine.finish()
+        return np.sort(np.array(printed))
+    except DeviceError as error:
+        raise DeviceError(f"{case.id}: {error}", error.lost) from None
+
+
+def expected(case: Case, operands: Sequence[Array]) -> tuple[Array, Array | float]:
+    """What a right kernel gives, from NumPy, and how far off an element may be."""
+    if case.family.prints:
+        return np.sort(np.array(case.family.prints(case.build.block, case.shape))), 0.0
+    return case.family.reference(operands, ALL_ROWS), case.family.bound(operands, ALL_ROWS)
+
+
+def random_operands(case: Case, seed: int) -> tuple[Array, ...]:
+    """Floats uniform in [-1, 1), int32 over its whole range."""
+
+    def draw(rng: np.random.Generator, shape: Shape) -> Array:
+        if case.dtype == "int32":
+            return rng.integers(-(2**31), 2**31, shape, dtype=np.int32)
+        values = rng.random(shape, dtype=np.float32 if case.dtype == "float32" else np.float64)
+        return 2 * values - 1
+
+    return _draw(case, seed, draw)
+
+
+def exact_operands(case: Case, seed: int) -> tuple[Array, ...]:
+    """Whole numbers in [-8, 8]: sums of up to 2^18 products are exact in float32, whatever their order."""
+    return _draw(case, seed, lambda rng, shape: rng.integers(-8, 9, shape).astype(case.dtype))
+
+
+def _draw(case: Case, seed: int, draw: Callable[[np.random.Generator, Shape], Array]) -> tuple[Array, ...]:
+    rng = np.random.default_rng([seed, *case.shape])
+    return tuple(draw(rng, shape) for shape in case.family.operands(case.shape).values())
+
+
+@contextmanager
+def captured_stdout() -> Iterator[list[str]]:
+    """What this process prints on file descriptor 1, device printf too, as lines; filled at the end."""
+    lines: list[str] = []
+    with tempfile.TemporaryFile() as file:
+        _libc.fflush(None)
+        before = os.dup(1)
+        os.dup2(file.fileno(), 1)
+        try:
+            yield lines
+        finally:
+            _libc.fflush(None)
+            os.dup2(before, 1)
+            os.close(before)
+            file.seek(0)
+            lines += file.read().decode().splitlines()

@@ -1,0 +1,44 @@
+"""Transpose B = A^T, out of place, row-major: A is m x n, B is n x m."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from kernels.catalogue import Array, Block, Family, Owner, Rows, Variant, Work
+
+BLOCKS = ((8, 8), (16, 16), (32, 32), (32, 16))
+FLOATS = ("float32", "float64")
+SHAPES = ((1000, 1000), (10000, 10000), (1024, 1024), (2048, 2048), (4096, 4096), (4096, 1000))
+
+
+def reference(operands: Sequence[Array], rows: Rows) -> Array:
+    (a,) = operands
+    return a[:, rows].T
+
+
+def tile_owner(block: Block, index: tuple[int, ...]) -> Owner:
+    """A block of (x, y) threads reads a tile of y rows by x columns, and writes its x rows of y elements."""
+    (bx, by), (row, col) = block, index
+    thread = (row % bx) * by + col % by
+    return Owner((row // bx, col // by), (thread % bx, thread // bx))
+
+
+TRANSPOSE = Family(
+    name="transpose",
+    sizes=("m", "n"),
+    operands=lambda shape: {"A": shape},
+    result=lambda shape: ("B", (shape[1], shape[0])),
+    reference=reference,
+    bound=lambda operands, rows: 0.0,
+    work=lambda shape, itemsize: Work(0, 2 * prod(shape) * itemsize),
+    serial_seconds=lambda shape: prod(shape) / 1.0e8,
+    test_shapes=((17, 33), (128, 128), (257, 129), (3, 1009)),
+    bench_shapes={"float32": SHAPES, "float64": SHAPES},
+    variants=(
+        Variant("serial", "plain C++, one thread of the host", ((),), FLOATS, on_host=True),
+        Variant("naive", "one thread an element, all from global memory", BLOCKS, FLOATS, x=0, y=1),
+        Variant("tiled", "a tile in shared memory: reads and writes coalesced", BLOCKS, FLOATS, 0, 1, owner=tile_owner),
+        Variant("padded", "tiled, with a spare column against bank conflicts", BLOCKS, FLOATS, 0, 1, owner=tile_owner),
+    ),
+)
