@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--warm-cache", action="store_true", help="Time kernels with a warm L2 cache, not a cold one.")
     group.addoption(
-        "--require-baseline", action="store_true", help="With --benchmark-compare: no baseline for this GPU is an error."
+        "--require-baseline", action="store_true", help="With --benchmark-compare: having no baseline is an error."
     )
 
 
@@ -116,9 +117,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if config.option.collectonly:
         return
     device = open_device(config) if session.items else NoDevice("nothing to run")
-    params = [item.callspec.params for item in session.items if "kernel" in getattr(item, "fixturenames", ())]  # type: ignore[attr-defined]
-    wanted = {build.id: build for build in (_build(*(p[n] for n in ("family", "variant", "block", "dtype"))) for p in params)}
-    todo = [build for build in wanted.values() if build.variant.on_host or isinstance(device, DeviceInfo)]
+    items: list[Any] = [item for item in session.items if "kernel" in getattr(item, "fixturenames", ())]
+    wanted = {tuple(item.callspec.params[name] for name in ("family", "variant", "block", "dtype")) for item in items}
+    builds = [_build(*names) for names in sorted(wanted)]
+    todo = [build for build in builds if build.variant.on_host or isinstance(device, DeviceInfo)]
     arch = device.capability.arch if isinstance(device, DeviceInfo) else ""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
 
@@ -142,9 +144,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 @pytest.fixture(scope="session")
-def worker(pytestconfig: pytest.Config) -> Iterator[Worker]:
+def worker(pytestconfig: pytest.Config) -> Worker:
     """The process in which kernels run."""
-    yield pytestconfig.stash[WORKER]
+    return pytestconfig.stash[WORKER]
 
 
 @pytest.fixture(scope="session")

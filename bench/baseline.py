@@ -55,7 +55,7 @@ class Run:
     def setting(self, name: str) -> str:
         """A setting as it is compared: of driver and toolkit, the major version alone."""
         value = str(self.gpu.get(name, ""))
-        return value.split(".")[0] if name in ("driver", "toolkit") else value
+        return value.split(".", maxsplit=1)[0] if name in ("driver", "toolkit") else value
 
 
 def read_run(path: Path) -> Run:

@@ -35,7 +35,7 @@ class Clocks:
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
             self._nvml = pynvml
-        except Exception:  # noqa: BLE001  # no package, no library, no rights: clocks are unknown, times are not
+        except Exception:  # no package, no library, no rights: clocks are unknown, times are not
             return
 
     def read(self) -> Clock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -55,8 +55,7 @@ def throttled(judgement: Judgement, measured: Measured) -> Judgement:
     reasons = sorted({reason for side in measured.facts.get("throttle", ()) for reason in side})
     if judgement.verdict != Verdict.SLOWER or not reasons:
         return judgement
-    told = {name: getattr(judgement, name) for name in ("baseline", "median", "change", "limit")}
-    return Judgement(Verdict.UNSURE, **told, reason=f"clock throttled: {', '.join(reasons)}")
+    return replace(judgement, verdict=Verdict.UNSURE, reason=f"clock throttled: {', '.join(reasons)}")
 
 
 def line(judgement: Judgement) -> str:

@@ -35,7 +35,7 @@ class Measured:
     kind: str  # cold, warm or host
     rounds: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
-    _clock: Clock = Clock(0, ())
+    clocks: list[Clock] = field(default_factory=list)
 
     def sample(self) -> float:
         """One round: the timer advances by what the GPU took."""
@@ -50,9 +50,9 @@ class Measured:
         self.facts["gflops"] = round(work.operations / median / 1e9, 3)
         self.facts["gbs"] = round(work.bytes / median / 1e9, 3)
         if self.kind != "host":
-            after = self.kernel.worker.call(sampling.read_clock)
-            self.facts["sm_clock_mhz"] = [self._clock.mhz, after.mhz]
-            self.facts["throttle"] = [list(self._clock.throttle), list(after.throttle)]
+            self.clocks.append(self.kernel.worker.call(sampling.read_clock))
+            self.facts["sm_clock_mhz"] = [clock.mhz for clock in self.clocks]
+            self.facts["throttle"] = [list(clock.throttle) for clock in self.clocks]
 
     def again(self) -> list[float]:
         """The same number of samples with operands and result in fresh memory."""
@@ -77,7 +77,7 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     if kind != "host":
         if budget.warm_up:
             worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
-        measured._clock = worker.call(sampling.read_clock)
+        measured.clocks.append(worker.call(sampling.read_clock))
     pilot = time.perf_counter()
     for taken in range(1, PILOT_SAMPLES + 1):
         worker.call(sampling.sample, kind)

@@ -13,7 +13,7 @@ from bench.baseline import NO_GPU, BadRun, write_new
 from bench.gate import Gate, difference, find_runs
 from bench.report import summary
 from kernels import FAMILIES
-from kernels.catalogue import timed_cases, omitted_cases
+from kernels.catalogue import omitted_cases, timed_cases
 from kernels.compiler import nvcc
 from kernels.device import DeviceInfo, NoDevice
 from kernels.worker import Worker
@@ -57,13 +57,13 @@ class BenchPlugin:
         if isinstance(self._device(), DeviceInfo):
             self.gpu = self.worker.call(sampling.describe_gpu, self.cold) | {"toolkit": nvcc().version}
             self._notes.append(
-                f"L2 {self.gpu['cache']}; a read of half of L2 takes {self.gpu['coldness']} times as long after the scrub"
+                f"L2 {self.gpu['cache']}; after a scrub, reading half of L2 takes {self.gpu['coldness']} times as long"
             )
         self._take_over_storage()
         if self.compare:
             self._find_baseline()
         left_out = omitted_cases(FAMILIES)
-        self._notes.append(f"{len(left_out)} serial cases left out, each over a second (python -m kernels list -k serial)")
+        self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
     def _take_over_storage(self) -> None:
         """The one place that touches what pytest-benchmark keeps to itself (tests/test_plugin.py watches it)."""

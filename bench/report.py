@@ -1,6 +1,6 @@
 """What a run says to a reader: the summary under the table, and the tables by shape.
 
-    python -m bench.report RUN [RUN ...]     tables in Markdown: time and rate of each kernel on each shape
+python -m bench.report RUN [RUN ...]     tables in Markdown: time and rate of each kernel on each shape
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def _table(family: Family, dtype: str, cases: Sequence[Case], times: Mapping[str
 
 def _cell(case: Case, seconds: float, serial: float | None) -> str:
     work = case.work
-    rate = f"{work.operations / seconds / 1e9:,.0f} G/s" if work.operations else f"{work.bytes / seconds / 1e9:,.0f} GB/s"
+    amount, unit = (work.operations, "Gop/s") if work.operations else (work.bytes, "GB/s")
+    rate = f"{amount / seconds / 1e9:,.0f} {unit}"
     parts = [f"{seconds * 1e6:,.2f}"] + ([rate] if work.bytes else [])
     if serial and not case.variant.on_host:
         parts.append(f"{serial / seconds:,.0f}×")

@@ -16,7 +16,7 @@ from kernels import FAMILIES
 from kernels.catalogue import ALL_ROWS, Array, Case, find_case
 from kernels.check import WrongResult, compare, explain
 from kernels.machine import DeviceError, GuardedArray
-from kernels.runner import Loaded, captured_stdout, launch_once, load, random_operands, upload
+from kernels.runner import Loaded, captured_stdout, launch_once, load, random_operands, require_memory, upload
 from kernels.worker import gpu, machine
 
 WHOLE_ELEMENTS = 2**23  # a result of up to so many elements is compared whole, a larger one on some rows
@@ -103,6 +103,7 @@ def refresh(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
 def _share(case: Case) -> Shared:
     if _state.shared and _state.shared.key == _key(case):
         return _state.shared
+    require_memory(machine(case.variant.on_host), case)
     host = random_operands(case, SEED)
     rows: Array | slice = ALL_ROWS
     if case.family.result and prod(case.family.result(case.shape)[1]) > WHOLE_ELEMENTS:

@@ -7,7 +7,9 @@ happens in the process in which kernels run, where a ``GpuTimer`` or a ``HostTim
 from __future__ import annotations
 
 import math
+import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,9 +19,10 @@ import numpy as np
 
 from kernels.catalogue import Launch
 from kernels.compiler import ROOT, compile_file
-from kernels.device import Device
+from kernels.device import Device, NoDevice, open_device
 from kernels.machine import DeviceError
 
+FLOOR_ROUNDS = 200
 _samples: list[float] = []
 
 
@@ -118,7 +121,7 @@ class GpuTimer:
         return statistics.median(cold) / statistics.median(warm)
 
 
-def floor(timer: GpuTimer, side: int = 256, rounds: int = 200) -> dict[str, Sequence[float]]:
+def floor(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float]]:
     """Samples of what cannot be faster: an empty kernel, and a float32 copy of ``side`` squared elements."""
     one, count = (1, 1, 1), side * side
     to, source = timer.zeros(4 * count), timer.zeros(4 * count)
@@ -131,5 +134,29 @@ def floor(timer: GpuTimer, side: int = 256, rounds: int = 200) -> dict[str, Sequ
     for name, start in launches.items():
         for _ in range(20):
             timer.sample(start)
-        taken[name] = [timer.sample(start) for _ in range(rounds)]
+        taken[name] = [timer.sample(start) for _ in range(FLOOR_ROUNDS)]
     return taken
+
+
+def main() -> int:
+    """Print what this timer reads where nothing can be faster; ``ncu`` on this command gives the other half."""
+    try:
+        device = open_device(0, 10.0)
+    except NoDevice as missing:
+        print(f"error: {missing}", file=sys.stderr)
+        return 2
+    print(f"{device.info.name}, medians of {FLOOR_ROUNDS} samples, µs (standard deviation in per cent)")
+    for cold in (False, True):
+        timer = GpuTimer(device, cold)
+        for name, samples in floor(timer).items():
+            median, spread = statistics.median(samples), statistics.stdev(samples)
+            print(f"{'cold' if cold else 'warm'}  {name:<16} {median * 1e6:6.2f}  ({100 * spread / median:.1f} %)")
+    print(f"a read of half of L2 takes {timer.coldness():.2f} times as long after a scrub")
+    return 0
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    # Not through the interpreter's own end: PyCUDA aborts there when a context is left.
+    os._exit(status)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import stdtrit  # quantiles of Student's t
 
 
@@ -59,28 +60,28 @@ def judge(
     limit = learned_limit(medians, cases)
     median = float(np.median(samples))
     change = median / centre - 1
-    told = {"baseline": centre, "median": median, "change": change, "limit": limit}
+    first = Judgement(Verdict.UNSURE, centre, median, change, limit)
     if change <= limit:
         faster = change < 1 / (1 + limit) - 1
-        return Judgement(Verdict.FASTER if faster else Verdict.SAME, **told)
+        return replace(first, verdict=Verdict.FASTER if faster else Verdict.SAME)
     if again is None:
-        return Judgement(Verdict.UNSURE, **told, reason="not measured again")
-    second = float(np.median(again)) / centre - 1
-    if second <= limit:
-        return Judgement(Verdict.UNSURE, **told, reason=f"measured again with fresh buffers: {second:+.1%}")
-    # The milder of two measurements that both lie beyond the limit.
-    told |= {"median": min(median, float(np.median(again))), "change": min(change, second)}
-    return Judgement(Verdict.SLOWER, **told)
+        return replace(first, reason="not measured again")
+    second = float(np.median(again))
+    if second / centre - 1 <= limit:
+        return replace(first, reason=f"measured again with fresh buffers: {100 * (second / centre - 1):+.1f} %")
+    # Of two measurements that both lie beyond the limit, the milder one.
+    median = min(median, second)
+    return replace(first, verdict=Verdict.SLOWER, median=median, change=median / centre - 1)
 
 
-def learned_limit(medians: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]], cases: int) -> float:
+def learned_limit(medians: npt.ArrayLike, cases: int) -> float:
     """How far above its baseline a median may lie: an upper prediction limit for one further run.
 
     Student's t on the logarithms of the runs' medians. Their variance is moderated by a prior, as in limma
     (Smyth 2004), because that of five runs is often far too small by chance. FALSE_ALARMS is shared among
     the cases (Bonferroni).
     """
-    logs = np.log(medians)
+    logs = np.log(np.asarray(medians))
     prior = math.hypot(PRIOR_SHARE, PRIOR_SECONDS / float(np.exp(logs.mean())))
     freedom = len(logs) - 1
     spread = float(logs.var(ddof=1)) if freedom else 0.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kernels.catalogue import Case
 from kernels.check import compare, explain
 from kernels.runner import exact_operands, expected, random_operands
 from kernels.worker import Kernel
-from kernels.catalogue import Case
 
 
 def assert_right(kernel: Kernel, case: Case, again: str, *, exact: bool, offset: int = 0, seed: int = 0) -> None:

@@ -13,13 +13,13 @@ import time
 import numpy as np
 
 from kernels import FAMILIES
-from kernels.catalogue import Array, BadCase, Case, timed_cases, find_case, omitted_cases
+from kernels.catalogue import Array, BadCase, Case, find_case, omitted_cases, timed_cases
 from kernels.check import compare, explain
 from kernels.compiler import CompileError, compile_build
 from kernels.device import Device, NoDevice, open_device
 from kernels.host import Host
 from kernels.machine import DeviceError
-from kernels.runner import Loaded, expected, launch_once, load, random_operands, upload
+from kernels.runner import Loaded, expected, launch_once, load, random_operands, require_memory, upload
 
 TIMED_LAUNCHES = 11
 
@@ -30,7 +30,7 @@ def matches(expression: str, name: str) -> bool:
     words = {"and", "or", "not", "(", ")"}
     logic = " ".join(token if token in words else str(token.lower() in name.lower()) for token in tokens)
     try:
-        return not tokens or bool(eval(logic, {"__builtins__": {}}))  # noqa: S307  # True, False and the words above
+        return not tokens or bool(eval(logic, {"__builtins__": {}}))  # True, False and the words above
     except SyntaxError:
         raise BadCase(f"-k {expression!r} is not an expression of words, and, or, not and brackets") from None
 
@@ -75,6 +75,7 @@ def run_case(case: Case, seed: int, print_arrays: bool, launch_timeout: float) -
     if refused:
         raise DeviceError(f"{case.id}: {refused}")
     image = compile_build(case.build, arch)
+    require_memory(machine, case)
     operands = random_operands(case, seed)
     loaded = load(machine, case, image.path, upload(machine, case, operands))
     got = launch_once(loaded)
@@ -116,8 +117,8 @@ def main() -> int:
     running = commands.add_parser("run", help="run one case on random data; any shape will do")
     running.add_argument("case", help="such as matmul-tiled-16x16-512x256x512-float64")
     running.add_argument("--print", action="store_true", help="print operands and result, as NumPy shortens them")
-    running.add_argument("--seed", type=int, default=None, help="of the random operands; drawn and printed if not given")
-    running.add_argument("--launch-timeout", type=float, default=10.0, metavar="SECONDS", help="stop a kernel then (10)")
+    running.add_argument("--seed", type=int, default=None, help="of the random operands; printed when drawn")
+    running.add_argument("--launch-timeout", type=float, default=10.0, metavar="SECONDS", help="stop a kernel (10)")
     options = parser.parse_args()
     try:
         if options.command == "list":

@@ -11,15 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Shape = tuple[int, ...]
 Block = tuple[int, ...]
-Array = npt.NDArray[np.generic]
-Rows = npt.NDArray[np.intp] | slice
+Array = npt.NDArray[Any]
+Rows = Array | slice
 
 C_TYPES: Mapping[str, str] = {
     "float32": "float",

@@ -53,9 +53,7 @@ def _distance(got: Array, expected: Array, wrong: Array) -> Array:
     return np.abs(got.astype(np.int64) - expected.astype(np.int64)).astype(np.float64)
 
 
-def _describe(
-    got: Array, expected: Array, bound: Array, error: Array, wrong: Array, rows: Array | None
-) -> Mismatch:
+def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Array, rows: Array | None) -> Mismatch:
     with np.errstate(divide="ignore", invalid="ignore"):
         severity = np.where(wrong, np.nan_to_num(error, nan=np.inf) - bound, -np.inf)
     worst = _index(np.unravel_index(int(np.argmax(severity)), got.shape))

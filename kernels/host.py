@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from kernels.catalogue import Array, Launch
-from kernels.machine import POISON, Function
+from kernels.machine import POISON, DeviceError, Function
 
 
 class Host:
@@ -18,6 +19,11 @@ class Host:
 
     def __init__(self) -> None:
         self._memory: dict[int, Array] = {}
+
+    def require(self, size: int) -> None:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if size > free:
+            raise DeviceError(f"not enough memory: {size / 1e9:,.2f} GB are needed, {free / 1e9:,.2f} GB are free")
 
     def allocate(self, size: int) -> int:
         block = np.empty(size, np.uint8)

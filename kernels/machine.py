@@ -48,6 +48,9 @@ class Function:
 class Machine(Protocol):
     """Where kernels run. Addresses are plain ints; errors are DeviceError."""
 
+    def require(self, size: int) -> None:
+        """Raise DeviceError where so many bytes are not free."""
+
     def allocate(self, size: int) -> int: ...
 
     def free(self, address: int) -> None: ...
@@ -112,7 +115,8 @@ class GuardedArray:
                 words = wrong[0] + 1 if side == "after" else band.size - wrong[-1]
                 nearest = -(-int(words) * 4 // self.dtype.itemsize)
                 count = -(-wrong.size * 4 // self.dtype.itemsize)
-                return f"wrote {count:,} element(s) {side} {self.name}, the nearest {nearest:,} {side} its {'end' if side == 'after' else 'start'}"
+                edge = "end" if side == "after" else "start"
+                return f"wrote {count:,} element(s) {side} {self.name}, the nearest {nearest:,} {side} its {edge}"
         return None
 
     def free(self) -> None:

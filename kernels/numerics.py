@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
 from kernels.catalogue import Array
 
 
-def dot_error(length: int, dtype: np.dtype[np.generic]) -> float:
+def dot_error(length: int, dtype: np.dtype[Any]) -> float:
     """Largest error of a sum of ``length`` products, as a share of the sum of their magnitudes.
 
     Any order of summation stays within length * u (Higham, Accuracy and Stability of Numerical
@@ -20,7 +21,7 @@ def dot_error(length: int, dtype: np.dtype[np.generic]) -> float:
     """
     if dtype.kind != "f":
         return 0.0
-    unit_roundoff = float(np.finfo(dtype).eps) / 2  # type: ignore[arg-type]
+    unit_roundoff = float(np.finfo(dtype).eps) / 2
     return min(length, 4 * sqrt(length)) * unit_roundoff * (2 if dtype == np.float64 else 1)
 
 

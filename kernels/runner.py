@@ -46,6 +46,14 @@ class Loaded:
             array.free()
 
 
+def require_memory(machine: Machine, case: Case) -> None:
+    """Raise DeviceError where operands and result do not fit; to be asked before they are made."""
+    try:
+        machine.require(case.array_bytes)
+    except DeviceError as error:
+        raise DeviceError(f"{case.id}: {error}", error.lost) from None
+
+
 def upload(machine: Machine, case: Case, operands: Sequence[Array], offset: int = 0) -> tuple[GuardedArray, ...]:
     """The operands of a case in guarded arrays; BadCase where they are not of its shapes and type."""
     shapes = case.family.operands(case.shape)

@@ -95,13 +95,13 @@ class Worker:
 
 
 _machines: dict[bool, Machine] = {}
-_settings: tuple[int, float] = (0, 10.0)
+_settings = [0, 10.0]  # ordinal of the GPU, launch limit in seconds
 
 
 def machine(on_host: bool) -> Machine:
     """In the child: the GPU, opened at the first call, or the host."""
     if on_host not in _machines:
-        _machines[on_host] = Host() if on_host else open_device(*_settings)
+        _machines[on_host] = Host() if on_host else open_device(int(_settings[0]), _settings[1])
     return _machines[on_host]
 
 
@@ -147,7 +147,7 @@ def serve(connection: Connection) -> None:
         value, error = None, None
         try:
             value = getattr(importlib.import_module(module), name)(*args, **kwargs)
-        except Exception as caught:  # noqa: BLE001  # whatever it is, the parent must hear of it
+        except Exception as caught:  # whatever it is, the parent must hear of it
             error = _portable(caught)
         connection.send((value, error))
 
@@ -164,15 +164,16 @@ def _portable(error: Exception) -> Exception:
 
 def main() -> None:
     """The child: ``python -m kernels.worker FD ORDINAL LAUNCH_TIMEOUT``."""
-    # Imported again under its own name, because functions that are called here ask that module.
-    this = importlib.import_module("kernels.worker")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    this._settings = (int(sys.argv[2]), float(sys.argv[3]))
-    this.serve(Connection(int(sys.argv[1])))
+    _settings[:] = int(sys.argv[2]), float(sys.argv[3])
+    serve(Connection(int(sys.argv[1])))
     # Not through the interpreter's own end: PyCUDA aborts there when a context is left.
     sys.stdout.flush()
     os._exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    # This module again, under the name by which the functions that are called here import it.
+    from kernels.worker import main as serve_parent
+
+    serve_parent()

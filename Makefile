@@ -1,0 +1,29 @@
+# make bench: times every kernel and compares with this GPU's baseline.   make test: is everything right?
+# make check: lint and types.   The first call sets up .venv; ARGS="..." goes to pytest.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+BIN := $(VENV)/bin
+
+.PHONY: bench test check clean
+
+bench: $(READY)
+	$(BIN)/python -m pytest bench --benchmark-compare $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest tests correctness -q -n auto --maxprocesses=4 $(ARGS)
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+
+$(READY): pyproject.toml kernels/install.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	@$(PYTHON) -m venv $(VENV) || { echo "no virtual environments here: apt install python3-venv" >&2; exit 1; }
+	@$(BIN)/python kernels/install.py
+	@touch $@
