@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -132,6 +133,8 @@ def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[s
             found["partial"].append(f"{run.path}: does not hold every case")
         if run.commit.get("dirty", True):
             found["dirty"].append(f"{run.path}: was measured on uncommitted changes")
+        elif not re.fullmatch("[0-9a-f]{40}", str(run.commit.get("id"))):
+            found["dirty"].append(f"{run.path}: was measured outside a git checkout")
         if not run.gpu:
             found["gpu"].append(f"{run.path}: was measured without a GPU")
         for name, word in SETTINGS.items():

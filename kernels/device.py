@@ -18,7 +18,7 @@ import numpy as np
 
 from kernels.catalogue import Array, Capability, Launch, size_name
 from kernels.compiler import ROOT, compile_file
-from kernels.machine import POISON, DeviceError, Function, Resources
+from kernels.machine import DeviceError, Function, Resources
 
 HOLD_SECONDS = 0.25  # a hold lasts some 30 µs; one that lasts this long waits for nothing
 
@@ -157,9 +157,9 @@ class Device:
     def free(self, address: int) -> None:
         self._memory.pop(address).free()
 
-    def fill(self, address: int, words: int) -> None:
+    def fill(self, address: int, words: int, value: int) -> None:
         with self._errors("filling memory"):
-            self._driver.memset_d32_async(address, POISON, words, self._stream)
+            self._driver.memset_d32_async(address, value, words, self._stream)
 
     def write(self, address: int, array: Array) -> None:
         # On our stream: a plain copy may still be under way when a kernel on another stream starts.

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from kernels.catalogue import Array, Launch
-from kernels.machine import POISON, DeviceError, Function
+from kernels.machine import DeviceError, Function
 
 
 class Host:
@@ -33,8 +33,8 @@ class Host:
     def free(self, address: int) -> None:
         del self._memory[address]
 
-    def fill(self, address: int, words: int) -> None:
-        _view(address, words * 4).view(np.uint32)[:] = POISON
+    def fill(self, address: int, words: int, value: int) -> None:
+        _view(address, words * 4).view(np.uint32)[:] = value
 
     def write(self, address: int, array: Array) -> None:
         ctypes.memmove(address, array.ctypes.data, array.nbytes)

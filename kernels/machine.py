@@ -12,8 +12,11 @@ import numpy as np
 from kernels.catalogue import Array, Launch, Shape
 
 GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
-# Fills guard bands and results before a launch: a NaN as float32 and, twice, as float64; unlikely as int32.
+# Fill results and guard bands before a launch: NaNs as float32 and, twice, as float64; unlikely as int32.
+# Two of them, because a NaN keeps its bits through arithmetic: a kernel that reads beyond an operand and
+# writes what it gets beyond the result would otherwise leave no trace.
 POISON = 0x7FFADEAD
+OPERAND_POISON = 0x7FFC0FFE
 
 
 class DeviceError(Exception):
@@ -55,8 +58,8 @@ class Machine(Protocol):
 
     def free(self, address: int) -> None: ...
 
-    def fill(self, address: int, words: int) -> None:
-        """Write POISON, ``words`` times 4 bytes."""
+    def fill(self, address: int, words: int, value: int) -> None:
+        """Write ``value``, of 4 bytes, so many times."""
 
     def write(self, address: int, array: Array) -> None: ...
 
@@ -77,20 +80,23 @@ class Machine(Protocol):
 class GuardedArray:
     """An array in a machine's memory between two bands of poison, itself poison until it is written."""
 
-    def __init__(self, machine: Machine, name: str, shape: Shape, dtype: str, offset: int = 0) -> None:
+    def __init__(
+        self, machine: Machine, name: str, shape: Shape, dtype: str, offset: int = 0, poison: int = POISON
+    ) -> None:
         """``offset`` moves the first element by so many elements from the alignment of an allocation."""
         self.name, self.shape, self.dtype = name, shape, np.dtype(dtype)
+        self._poison = poison
         self._machine = machine
         self._before = GUARD_BYTES + offset * self.dtype.itemsize
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
         self._size = self._before + self.nbytes + GUARD_BYTES  # a multiple of 4, as every item size is
         self._base = machine.allocate(self._size)
         self.address = self._base + self._before
-        machine.fill(self._base, self._size // 4)
+        self.poison()
 
     def poison(self) -> None:
         """Make array and bands poison again."""
-        self._machine.fill(self._base, self._size // 4)
+        self._machine.fill(self._base, self._size // 4, self._poison)
 
     def write(self, array: Array) -> None:
         self._machine.write(self.address, np.ascontiguousarray(array))
@@ -110,7 +116,7 @@ class GuardedArray:
         for side, start, stop in (("before", 0, self._before), ("after", end, self._size)):
             band = np.empty((stop - start) // 4, np.uint32)
             self._machine.read(self._base + start, band)
-            wrong = np.flatnonzero(band != POISON)
+            wrong = np.flatnonzero(band != self._poison)
             if wrong.size:
                 words = wrong[0] + 1 if side == "after" else band.size - wrong[-1]
                 nearest = -(-int(words) * 4 // self.dtype.itemsize)

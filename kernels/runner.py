@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from kernels.catalogue import ALL_ROWS, Array, BadCase, Case, Shape
-from kernels.machine import DeviceError, Function, GuardedArray, Machine
+from kernels.machine import OPERAND_POISON, DeviceError, Function, GuardedArray, Machine
 
 _libc = ctypes.CDLL(None)
 
@@ -66,7 +66,7 @@ def upload(machine: Machine, case: Case, operands: Sequence[Array], offset: int 
     guarded: list[GuardedArray] = []
     try:
         for (name, shape), array in zip(shapes.items(), operands, strict=True):
-            guarded.append(GuardedArray(machine, name, shape, case.dtype, offset))
+            guarded.append(GuardedArray(machine, name, shape, case.dtype, offset, OPERAND_POISON))
             guarded[-1].write(array)
     except DeviceError as error:
         for done in guarded:

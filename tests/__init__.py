@@ -1,0 +1,1 @@
+"""Does the suite itself work?"""

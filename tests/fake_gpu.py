@@ -1,0 +1,80 @@
+"""A GPU that only answers: a pytest plugin for tests of the gate, loaded with ``-p tests.fake_gpu``.
+
+It stands where the process with the kernels would be, and gives every case a time of its own with a little
+noise. What it plays is told by the environment variable FAKE_GPU, as JSON:
+
+    {"seed": 1, "slower": {"matmul-naive": 1.1}, "driver": "580.1", "wrong": ["hello"], "throttle": ["..."]}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench import sampling
+from bench.clocks import Clock
+from kernels import compiler, worker
+from kernels.catalogue import Capability
+from kernels.check import WrongResult
+from kernels.device import DeviceInfo, Limits
+
+PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
+_noise = random.Random(PLAY.get("seed", 0))
+_prepared = ""
+INFO = DeviceInfo(
+    "Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**20, 1e9, 1e12, Limits(1024, (1, 1, 1), (1, 1, 1), 0)
+)
+
+
+def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
+    global _prepared  # noqa: PLW0603  # one case at a time, as in the process that this plays
+    _prepared = case_id
+    if any(name in case_id for name in PLAY.get("wrong", ())):
+        raise WrongResult(f"{case_id} is wrong")
+    return {"hold_timeouts": 0, "cache": "host" if "-host-" in case_id else "cold"}
+
+
+def sample(kind: str) -> tuple[float, int]:
+    own = int.from_bytes(hashlib.sha256(_prepared.encode()).digest()[:2], "big")
+    seconds = 20e-6 + own * 1e-9
+    for name, factor in PLAY.get("slower", {}).items():
+        seconds *= factor if name in _prepared else 1
+    return seconds * _noise.gauss(1, 0.001), PLAY.get("timeouts", 0)
+
+
+def describe_gpu(cold: bool) -> dict[str, Any]:
+    return {
+        "name": INFO.name,
+        "slug": INFO.slug,
+        "driver": PLAY.get("driver", "580.1"),
+        "cache": "cold" if cold else "warm",
+        "coldness": 2.0,
+    }
+
+
+ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
+    worker.describe_device: lambda: INFO,
+    sampling.describe_gpu: describe_gpu,
+    sampling.prepare: prepare,
+    sampling.refresh: prepare,
+    sampling.sample: sample,
+    sampling.warm_up: lambda kind, seconds: None,
+    sampling.read_clock: lambda: Clock(1000, tuple(PLAY.get("throttle", ()))),
+}
+
+
+def call(self: worker.Worker, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return ANSWERS[function](*args, **kwargs)
+
+
+def pytest_configure() -> None:
+    import conftest  # noqa: PLC0415  # loaded by now
+
+    worker.Worker.call = call  # type: ignore[method-assign]
+    conftest.compile_all = lambda builds, arch, progress: {}  # type: ignore[attr-defined]
+    conftest.compile_build = lambda build, arch: compiler.Image(Path("none"), "source", "image")  # type: ignore[attr-defined]

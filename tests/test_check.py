@@ -1,0 +1,83 @@
+"""What is called wrong, and what the message says of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernels import FAMILIES
+from kernels.catalogue import find_case
+from kernels.check import compare, explain
+from kernels.machine import POISON
+
+CASE = find_case(FAMILIES, "matmul-tiled-16x16-40x33x50-float32")
+
+
+def right() -> np.ndarray:
+    return np.arange(2000, dtype=np.float32).reshape(40, 50)
+
+
+def test_equal_is_right_and_within_the_bound_is_right() -> None:
+    got = right()
+    assert compare(got, got.astype(np.float64), 0.0) is None
+    assert compare(got, got + 0.5, np.full((40, 50), 0.5)) is None
+    assert compare(got, got + 0.5, np.full((40, 50), 0.4999)) is not None
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_never_passes(value: float) -> None:
+    got = right()
+    got[7, 9] = value
+    mismatch = compare(got, right().astype(np.float64), 1e30)
+    assert mismatch
+    assert mismatch.worst == mismatch.first == (7, 9)
+
+
+def test_the_worst_is_the_one_furthest_beyond_its_own_bound() -> None:
+    got, bound = right(), np.full((40, 50), 1.0)
+    bound[1, 1] = 1000.0
+    got[1, 1] += 900  # within its bound
+    got[2, 2] += 5
+    got[3, 3] += 7
+    mismatch = compare(got, right().astype(np.float64), bound)
+    assert mismatch
+    assert (mismatch.wrong, mismatch.worst, mismatch.first) == (2, (3, 3), (2, 2))
+
+
+def test_integers_are_compared_without_overflow() -> None:
+    got, reference = np.array([[-(2**31)]], np.int32), np.array([[2**31 - 1]], np.int32)
+    mismatch = compare(got, reference, 0.0)
+    assert mismatch
+    assert mismatch.error == 2**32 - 1
+
+
+def test_a_message_names_place_owner_and_command() -> None:
+    got = right()
+    got[16:32, 48:] = 0
+    got.view(np.uint32)[16, 48] = POISON
+    mismatch = compare(got, right().astype(np.float64), 0.0)
+    assert mismatch
+    text = explain(CASE, mismatch, "python -m kernels run ...")
+    assert "is wrong in 32 of 2,000 elements" in text
+    assert "1 of them still hold the poison" in text
+    assert "rows      16 to 31, all of them" in text
+    assert "columns   48, 49" in text
+    assert "[16, 48], written by thread (0, 0) of block (3, 1) (x, y; blocks of 16x16, grid (4, 3, 1))" in text
+    assert "again     python -m kernels run ..." in text
+
+
+def test_rows_that_were_sampled_keep_their_own_numbers() -> None:
+    rows = np.array([3, 17, 39])
+    got = right()[rows]
+    got[1, 4] += 1
+    mismatch = compare(got, right()[rows].astype(np.float64), 0.0, rows)
+    assert mismatch
+    assert mismatch.worst == mismatch.first == (17, 4)
+    assert mismatch.spans == ((1, 17, 17), (1, 4, 4))
+
+
+def test_lines_of_text_are_compared_too() -> None:
+    case = find_case(FAMILIES, "hello-hello-5x5-1-none")
+    mismatch = compare(np.array(["a", "c"]), np.array(["a", "b"]), 0.0)
+    assert mismatch
+    assert "line[1] = np.str_('c'), expected np.str_('b')" in explain(case, mismatch, "")

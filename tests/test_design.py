@@ -1,0 +1,90 @@
+"""The rules of the house: which way the data runs, and that nobody needs a GPU to list the cases."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from kernels import FAMILIES
+from kernels.compiler import ROOT
+
+SOURCES = [
+    path for path in ROOT.rglob("*.py") if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+]
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, at its top or inside a function."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+    return found
+
+
+def packages(path: Path) -> set[str]:
+    return {name.split(".", maxsplit=1)[0] for name in imports(path)}
+
+
+def test_kernels_know_nothing_of_those_who_use_them() -> None:
+    for path in (ROOT / "kernels").rglob("*.py"):
+        assert not packages(path) & {"pytest", "bench", "correctness", "tests", "conftest"}, path
+
+
+def test_only_the_device_imports_pycuda() -> None:
+    assert [str(path.relative_to(ROOT)) for path in SOURCES if "pycuda" in packages(path)] == ["kernels/device.py"]
+
+
+def test_catalogue_and_families_need_the_standard_library_and_numpy_alone() -> None:
+    allowed = {*sys.stdlib_module_names, "numpy", "kernels"}
+    for path in [ROOT / "kernels" / name for name in ("__init__.py", "catalogue.py", "numerics.py")] + [
+        ROOT / "kernels" / family.name / "__init__.py" for family in FAMILIES
+    ]:
+        assert packages(path) <= allowed, path
+        ours = {name for name in imports(path) if name.startswith("kernels.")}
+        known = ("kernels.catalogue", "kernels.numerics", *(f"kernels.{family.name}" for family in FAMILIES))
+        assert all(name.startswith(known) for name in ours), path
+
+
+def test_the_verdict_is_pure_arithmetic() -> None:
+    allowed = {"__future__", "collections", "dataclasses", "enum", "math", "numpy", "scipy"}
+    assert packages(ROOT / "bench" / "verdict.py") <= allowed
+
+
+def test_correctness_and_bench_do_not_know_each_other() -> None:
+    for path in (ROOT / "correctness").glob("*.py"):
+        assert "bench" not in packages(path), path
+    for path in (ROOT / "bench").glob("*.py"):
+        assert "correctness" not in packages(path), path
+
+
+def test_rooms_are_small() -> None:
+    for path in SOURCES:
+        text = path.read_text()
+        assert text.count("\n") <= 400, f"{path} has more than 400 lines"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                assert length <= 40, f"{path}:{node.lineno} {node.name} has {length} lines"
+
+
+def test_every_case_is_listed_in_two_seconds_without_pycuda_or_compiler() -> None:
+    """As `pytest --collect-only -q` does it, with what only a GPU needs not to be found."""
+    code = (
+        "import sys; sys.modules |= {'pycuda': None, 'pynvml': None}\n"
+        "import pytest; sys.exit(pytest.main(['--collect-only', '-q', '-p', 'no:cacheprovider']))"
+    )
+    command = [sys.executable, "-c", code]
+    times = []
+    for _ in range(3):  # the first may have to compile Python files, and other tests run beside this one
+        begin = time.perf_counter()
+        done = subprocess.run(command, cwd=ROOT, env={"PATH": ""}, capture_output=True, text=True, check=False)
+        times.append(time.perf_counter() - begin)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "bench/bench_kernels.py::bench_kernel[matmul-tiled-16x16-1920x1024x1280-float32]" in done.stdout
+    assert min(times) < 2.0

@@ -1,0 +1,263 @@
+"""The whole way from `pytest bench --benchmark-compare` to exit status, JUnit and saved files, on a fake GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.baseline import read_run
+from kernels.compiler import ROOT
+
+FEW = "matmul and 128x128x128 and float32 and not host"  # 17 cases
+SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
+
+
+class Bench:
+    """A checkout of its own, in which pytest bench runs in processes of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        ignored = shutil.ignore_patterns("__pycache__", "baselines")
+        for name in ("kernels", "bench"):
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        (folder / "tests").mkdir()
+        for name in ("conftest.py", "pyproject.toml", ".gitignore", "tests/__init__.py", "tests/fake_gpu.py"):
+            shutil.copy(ROOT / name, folder / name)
+        self._run("git", "init", "-q")
+        self.commit()
+        self.baseline = folder / "bench" / "baselines" / "fake-gpu-1"
+
+    def _run(self, *command: str, **play: Any) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"FAKE_GPU": json.dumps(play)}
+        environment.pop("PYTEST_XDIST_WORKER", None)  # these tests may run under xdist; what they run does not
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=200
+        )
+
+    def commit(self) -> None:
+        self._run("git", "add", "-A")
+        who = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org")
+        self._run("git", *who, "commit", "-q", "-m", "a state")
+
+    @property
+    def saved(self) -> list[str]:
+        return [str(path) for path in sorted((self.folder / ".benchmarks").rglob("*.json"))]
+
+    def bench(self, *args: str, few: bool = True, **play: Any) -> subprocess.CompletedProcess[str]:
+        """``play`` is what the fake GPU plays. ``few``: the 17 products of 128 cubed in float32."""
+        chosen = ("-k", FEW) if few else ()
+        command = (sys.executable, "-m", "pytest", "bench", "-p", "tests.fake_gpu", "-q", *chosen)
+        return self._run(*command, "--benchmark-max-time=0.001", *args, **play)
+
+    def promote(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return self._run(sys.executable, "-m", "bench.baseline", "promote", *args)
+
+    def fill_baseline(self, runs: int = 3) -> None:
+        """A baseline of a few cases, straight from saved runs."""
+        for seed in range(runs):
+            assert self.bench(seed=seed).returncode == 0
+        done = self.promote(*self.saved, "--allow", "partial")
+        assert done.returncode == 0, done.stderr
+        self.commit()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A checkout with a baseline. Tests that share it change neither."""
+    checkout = Bench(tmp_path_factory.mktemp("judged"))
+    checkout.fill_baseline()
+    return checkout
+
+
+def test_without_a_baseline_one_line_says_how_to_make_one(checkout: Bench) -> None:
+    done = checkout.bench("--benchmark-compare")
+    assert done.returncode == 0
+    assert "there is no baseline for fake-gpu-1, so nothing is judged: run `pytest bench` five times" in done.stdout
+    done = checkout.bench("--benchmark-compare", "--require-baseline")
+    assert done.returncode == 4
+    assert "ERROR: there is no baseline for fake-gpu-1" in done.stderr
+
+
+def test_unchanged_is_the_same(judged: Bench) -> None:
+    done = judged.bench("--benchmark-compare", seed=99)
+    assert done.returncode == 0, done.stdout
+    assert "baseline: 3 runs in " in done.stdout
+    assert "17 same" in done.stdout
+
+
+def test_slower_is_a_failure_of_just_that_case_with_one_line(judged: Bench) -> None:
+    play = {"seed": 98, "slower": {"matmul-naive-8x8": 1.06}}
+    done = judged.bench("--benchmark-compare", "--junitxml=results.xml", **play)
+    assert done.returncode == 1
+    (sentence,) = re.findall(r"^slower than baseline: .*$", done.stdout, re.MULTILINE)
+    assert re.fullmatch(
+        r"slower than baseline: median [\d.]+ -> [\d.]+ µs \(\+[56]\.\d %, limit \+[123]\.\d %\)", sentence
+    )
+    assert "1 slower, 16 same" in done.stdout
+    assert f"matmul-naive-8x8-128x128x128-float32: {sentence}" in done.stdout
+    assert "Traceback" not in done.stdout
+    (suite,) = ET.parse(judged.folder / "results.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("17", "1", "0")
+    (failure,) = suite.iter("failure")
+    assert str(failure.get("message")).removeprefix("Failed: ") == sentence
+    # --lf runs just that again
+    again = judged.bench("--benchmark-compare", "--lf", seed=97)
+    assert "1 passed" in again.stdout
+    assert "1 same" in again.stdout
+
+
+def test_faster_is_told_and_passes(judged: Bench) -> None:
+    done = judged.bench("--benchmark-compare", slower={"matmul-tiled": 0.8}, seed=96)
+    assert done.returncode == 0
+    assert "3 faster, 14 same" in done.stdout
+    assert "matmul-tiled-8x8-128x128x128-float32: faster than baseline: median" in done.stdout
+
+
+def test_a_slow_clock_makes_a_case_unsure_and_not_slower(judged: Bench) -> None:
+    play = {"slower": {"matmul-naive-8x8": 1.2}, "throttle": ["software power cap"]}
+    done = judged.bench("--benchmark-compare", **play)
+    assert done.returncode == 0
+    assert "16 same, 1 unsure" in done.stdout
+    assert "clock throttled: software power cap" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "play", "reason"),
+    [
+        ((), {"driver": "999.1"}, "another driver (580 then, 999 now)"),
+        (("--warm-cache",), {}, "another cache mode (cold then, warm now)"),
+    ],
+)
+def test_another_driver_or_cache_mode_is_incomparable(
+    judged: Bench, args: tuple[str, ...], play: dict[str, Any], reason: str
+) -> None:
+    done = judged.bench("--benchmark-compare", *args, slower={"matmul": 2.0}, **play)
+    assert done.returncode == 0
+    assert "17 incomparable" in done.stdout
+    assert f"incomparable with the baseline: {reason}" in done.stdout
+
+
+def test_a_wrong_kernel_gets_no_figure_and_no_place_in_a_baseline(judged: Bench) -> None:
+    done = judged.bench("--benchmark-compare", "--benchmark-save=wrong", wrong=["matmul-naive-8x8"])
+    assert done.returncode == 1
+    assert "matmul-naive-8x8-128x128x128-float32 is wrong" in done.stdout
+    run = read_run(Path(judged.saved[-1]))
+    assert run.failed == ("matmul-naive-8x8-128x128x128-float32",)
+    assert len(run.cases) == 16
+    refused = judged.promote(judged.saved[-1], "--allow", "partial")
+    assert refused.returncode == 1
+    assert "1 cases failed: matmul-naive-8x8-128x128x128-float32" in refused.stderr
+    assert len(list(judged.baseline.iterdir())) == 3
+
+
+def test_new_and_missing_cases(checkout: Bench) -> None:
+    """In a whole run: a case that the baseline lacks is new; one that only the baseline has fails the run."""
+    assert checkout.bench(few=False).returncode == 0
+    document = json.loads(Path(checkout.saved[0]).read_text())
+    gone = document["benchmarks"].pop(0)  # of hello, in float32 as nobody knows it
+    document["benchmarks"].append(gone | {"param": "hello-hello-9x9-15-none"})
+    checkout.baseline.mkdir(parents=True)
+    (checkout.baseline / "0001_made.json").write_text(json.dumps(document))
+    done = checkout.bench("--benchmark-compare", few=False)
+    assert done.returncode == 1
+    assert re.search(r"\d+ same, 1 new, 1 missing", done.stdout)
+    assert "hello-hello-9x9-15-none: missing: the baseline has it, this run has not" in done.stdout
+    assert " failed" not in done.stdout.splitlines()[-1]
+    # Nobody misses what was not asked for.
+    assert ": missing:" not in checkout.bench("--benchmark-compare").stdout
+
+
+def test_runs_are_saved_by_gpu_whole_and_never_into_the_baseline(judged: Bench) -> None:
+    before = [path.read_bytes() for path in sorted(judged.baseline.iterdir())]
+    count = len(judged.saved)
+    judged.bench("--benchmark-compare", slower={"matmul": 1.5})
+    assert len(judged.saved) == count + 1
+    assert Path(judged.saved[-1]).parent == judged.folder / ".benchmarks" / "fake-gpu-1"
+    assert [path.read_bytes() for path in sorted(judged.baseline.iterdir())] == before
+    assert not list((judged.folder / ".benchmarks").rglob("*.tmp"))
+
+
+def test_a_slower_night_never_becomes_the_reference_by_itself(judged: Bench) -> None:
+    """pytest-benchmark's own gate passes a kernel that loses 10 % a night (it compares with the last run)."""
+    for night in range(2):
+        done = judged.bench("--benchmark-compare", slower={"matmul-naive": 1.1 ** (night + 1)})
+        assert done.returncode == 1
+        assert "3 slower" in done.stdout
+
+
+def test_a_saved_run_can_be_the_reference(judged: Bench) -> None:
+    judged.bench("--benchmark-save=before")
+    (before,) = (Path(path).name for path in judged.saved if path.endswith("_before.json"))
+    done = judged.bench(f"--benchmark-compare={before[:4]}")
+    assert "baseline: 1 runs in" in done.stdout
+    assert "17 same" in done.stdout
+    done = judged.bench("--benchmark-compare=9999")
+    assert done.returncode == 4
+    assert "--benchmark-compare=9999: no such run in" in done.stderr
+
+
+def test_a_broken_baseline_stops_the_run_with_one_sentence(checkout: Bench) -> None:
+    checkout.baseline.mkdir(parents=True)
+    (checkout.baseline / "0001_cut.json").write_text('{"benchmarks": [')
+    done = checkout.bench("--benchmark-compare")
+    assert done.returncode == 4
+    assert "0001_cut.json: is not whole JSON" in done.stderr
+
+
+def test_bench_is_refused_under_xdist(checkout: Bench) -> None:
+    done = checkout.bench("-n", "2")
+    assert done.returncode == 4
+    assert "pytest bench does not run under -n" in done.stderr
+
+
+def test_pytest_benchmarks_own_options_keep_working(checkout: Bench) -> None:
+    done = checkout.bench("--benchmark-json=out.json", "--benchmark-group-by=param:variant", *SEVEN_ROUNDS)
+    assert "benchmark 'variant=tiled': 3 tests" in done.stdout
+    document = json.loads((checkout.folder / "out.json").read_text())
+    assert {entry["stats"]["rounds"] for entry in document["benchmarks"]} == {7}
+    assert {entry["options"]["timer"] for entry in document["benchmarks"]} == {"read"}
+    assert document["machine_info"]["gpu"]["name"] == "Fake GPU 1"
+    facts = document["benchmarks"][0]["extra_info"]
+    assert {"gflops", "gbs", "sm_clock_mhz", "throttle", "hold_timeouts", "cache", "image_hash"} <= facts.keys()
+    disabled = checkout.bench("--benchmark-disable")
+    assert "17 passed" in disabled.stdout
+    assert "Rounds" not in disabled.stdout
+
+
+def test_holds_that_timed_out_are_told(checkout: Bench) -> None:
+    done = checkout.bench("-k", "matmul-tiled-8x8-128x128x128-float32", *SEVEN_ROUNDS, timeouts=1)
+    assert "7 samples were thrown away and taken again, because the hold ran into its limit" in done.stdout
+
+
+def test_promoting_shows_what_changes_and_refuses_what_should_not_be(judged: Bench) -> None:
+    judged.bench("--benchmark-save=slow", slower={"matmul-naive-8x8": 1.25})
+    run = judged.saved[-1]
+    shown = judged.promote(run, "--allow", "partial", "--dry-run")
+    assert shown.returncode == 0
+    assert re.search(r"\+2[45]\.\d\d %  .* µs  matmul-naive-8x8-128x128x128-float32", shown.stdout)
+    assert len(list(judged.baseline.iterdir())) == 3
+    refused = judged.promote(run)
+    assert refused.returncode == 1
+    assert "does not hold every case\n  refused; to do it all the same: --allow partial" in refused.stderr
+    with (judged.folder / "conftest.py").open("a") as file:
+        file.write("# a change\n")
+    judged.bench("--benchmark-save=dirty")
+    refused = judged.promote(judged.saved[-1], "--allow", "partial")
+    judged._run("git", "checkout", "-q", "conftest.py")
+    assert "was measured on uncommitted changes" in refused.stderr
+    judged.bench("--benchmark-save=warm", "--warm-cache")
+    assert "another cache mode than the baseline (cold)" in judged.promote(judged.saved[-1]).stderr

@@ -1,0 +1,104 @@
+"""Guard bands and poison, on the host: what a kernel writes where it must not is seen and named."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels import FAMILIES
+from kernels.catalogue import BadCase, find_case
+from kernels.compiler import compile_build, compile_file
+from kernels.host import Host
+from kernels.machine import DeviceError, GuardedArray
+from kernels.runner import exact_operands, expected, random_operands, run
+
+CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize(
+    ("element", "sentence"),
+    [
+        (-1, "wrote 1 element(s) before C, the nearest 1 before its start"),
+        (12, "wrote 1 element(s) after C, the nearest 1 after its end"),
+        (15, "wrote 1 element(s) after C, the nearest 4 after its end"),
+        (11, None),
+        (0, None),
+    ],
+)
+def test_one_element_outside_is_seen(dtype: str, offset: int, element: int, sentence: str | None) -> None:
+    array = GuardedArray(Host(), "C", (3, 4), dtype, offset)
+    itemsize = array.dtype.itemsize
+    assert array.address % (16 if not offset else itemsize) == 0
+    ctypes.memset(array.address + element * itemsize, 1, itemsize)
+    assert array.overrun() == sentence
+
+
+def test_rows_are_read_from_where_they_lie() -> None:
+    array = GuardedArray(Host(), "C", (3, 4), "float32")
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    array.write(values)
+    assert np.array_equal(array.read_rows(1, 3), values[1:])
+    array.poison()
+    assert np.isnan(array.read()).all()
+
+
+def test_poison_is_not_a_number_as_float64_either() -> None:
+    assert np.isnan(GuardedArray(Host(), "C", (3,), "float64").read()).all()
+
+
+def planted(tmp_path: Path, edit: Callable[[str], str]) -> Path:
+    """The serial matmul with a fault."""
+    text = Path("kernels/matmul/serial.cpp").read_text()
+    assert edit(text) != text
+    file = tmp_path / "serial.cpp"
+    file.write_text(edit(text))
+    return compile_file(file, CASE.build.macros, None).path
+
+
+def test_a_right_kernel_leaves_no_damage() -> None:
+    operands = exact_operands(CASE, 0)
+    outcome = run(Host(), CASE, compile_build(CASE.build, "").path, operands)
+    assert outcome.damage == ()
+    assert np.array_equal(outcome.result, expected(CASE, operands)[0])
+
+
+def test_a_loop_one_too_far_is_seen(tmp_path: Path) -> None:
+    image = planted(tmp_path, lambda text: text.replace("row < m", "row <= m"))
+    outcome = run(Host(), CASE, image, random_operands(CASE, 0))
+    assert outcome.damage == ("wrote 9 element(s) after C, the nearest 1 after its end",)
+
+
+def test_a_changed_operand_is_seen(tmp_path: Path) -> None:
+    image = planted(tmp_path, lambda text: text.replace("c_row[col] = 0;", "c_row[col] = 0, ((scalar_t*)b)[1] = 99;"))
+    outcome = run(Host(), CASE, image, exact_operands(CASE, 0))
+    assert len(outcome.damage) == 1
+    assert outcome.damage[0].startswith("changed its operand B")
+
+
+def test_an_element_that_nobody_wrote_is_poison(tmp_path: Path) -> None:
+    image = planted(tmp_path, lambda text: text.replace("row = 0; row < m", "row = 1; row < m"))
+    outcome = run(Host(), CASE, image, random_operands(CASE, 0))
+    assert np.isnan(outcome.result[0]).all()
+    assert not np.isnan(outcome.result[1:]).any()
+
+
+def test_operands_that_do_not_fit_are_refused() -> None:
+    a, b = random_operands(CASE, 0)
+    image = compile_build(CASE.build, "").path
+    with pytest.raises(BadCase, match=r"B must be \(5, 9\) of float64, not \(9, 5\) of float64"):
+        run(Host(), CASE, image, (a, b.T))
+    with pytest.raises(BadCase, match=r"A must be .* of float64, not .* of float32"):
+        run(Host(), CASE, image, (a.astype(np.float32), b))
+    with pytest.raises(BadCase, match=r"takes 2 operands \(A, B\), not 1"):
+        run(Host(), CASE, image, (a,))
+
+
+def test_more_memory_than_there_is_is_refused_before_it_is_touched() -> None:
+    with pytest.raises(DeviceError, match=r"not enough memory: 1,000,000,000.00 GB are needed"):
+        Host().require(10**18)

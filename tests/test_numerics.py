@@ -1,0 +1,91 @@
+"""References and bounds, against plain loops and against arithmetic done on purpose badly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernels import FAMILIES
+from kernels.catalogue import ALL_ROWS, Case, find_case, tested_cases
+from kernels.numerics import dot_error, product
+from kernels.runner import exact_operands, expected, random_operands
+
+LOOPS = [case for case in tested_cases(FAMILIES) if case.variant.name == "naive" and max(case.shape) < 200]
+
+
+def by_loops(case: Case, operands: tuple[np.ndarray, ...]) -> np.ndarray:
+    """The definition, in Python integers or float64, one element after another."""
+    wide = object if case.dtype == "int32" else np.float64
+    a, *rest = (operand.astype(wide) for operand in operands)
+    if case.family.name == "transpose":
+        return np.array([[a[j, i] for j in range(a.shape[0])] for i in range(a.shape[1])])
+    if case.family.name == "conv2d":
+        (f,), (rows, columns, k) = rest, case.shape
+        cells = [
+            [sum(f[p, q] * a[i + p, j + q] for p in range(k) for q in range(k)) for j in range(columns - k + 1)]
+            for i in range(rows - k + 1)
+        ]
+        return np.array(cells)
+    return np.array(a.dot(rest[0]))
+
+
+@pytest.mark.parametrize("case", [case for case in LOOPS if np.prod(case.shape) < 40_000], ids=lambda case: case.id)
+def test_a_reference_is_the_definition(case: Case) -> None:
+    operands = exact_operands(case, 1)
+    assert np.array_equal(expected(case, operands)[0], by_loops(case, operands).astype(np.float64))
+
+
+@pytest.mark.parametrize("case_id", ["matmul-naive-8x8-40x70x30-int32", "conv2d-naive-8x8-20x21x3-int32"])
+def test_int32_wraps_modulo_two_to_the_32(case_id: str) -> None:
+    case = find_case(FAMILIES, case_id)
+    operands = random_operands(case, 2)
+    exact = by_loops(case, operands)
+    assert max(map(abs, exact.flat)) > 2**40, "these numbers must overflow, or nothing is shown"
+    wrapped = (exact % 2**32).astype(np.uint32).view(np.int32)
+    assert np.array_equal(expected(case, operands)[0], wrapped)
+
+
+def test_sums_too_long_for_the_halves_are_refused() -> None:
+    long = np.ones((1, 2**20 + 1), np.int32)
+    with pytest.raises(ValueError, match="do not fit in float64"):
+        product(long, long.T)
+
+
+@pytest.mark.parametrize("case", [c for c in LOOPS if c.build.block_xy[0] in (8, 64)], ids=lambda case: case.id)
+def test_rows_of_a_reference_are_the_rows_of_the_whole(case: Case) -> None:
+    operands, family = random_operands(case, 3), case.family
+    rows = np.array([0, 2, 1])
+    for function in (family.reference, family.bound):
+        whole = function(operands, ALL_ROWS)
+        assert np.allclose(
+            function(operands, rows), whole[rows] if isinstance(whole, np.ndarray) else whole, rtol=1e-12
+        )
+
+
+def chain(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Dot products of the rows, one addition after another in the type of the operands: the worst usual order."""
+    total = np.zeros(len(a), a.dtype)
+    for i in range(a.shape[1]):
+        total += a[:, i] * b[:, i]
+    return total
+
+
+@pytest.mark.parametrize("length", [1, 2, 33, 1000])
+@pytest.mark.parametrize("low", [-1.0, 0.0])
+def test_a_chain_of_float32_additions_stays_within_the_bound_and_uses_some_of_it(length: int, low: float) -> None:
+    rng = np.random.default_rng(length)
+    a, b = (rng.uniform(low, 1, (4000, length)).astype(np.float32) for _ in "ab")
+    magnitude = np.einsum("ij,ij->i", np.abs(a).astype(np.float64), np.abs(b).astype(np.float64))
+    error = np.abs(chain(a, b) - np.einsum("ij,ij->i", a.astype(np.float64), b.astype(np.float64)))
+    share = (error / (magnitude * dot_error(length, np.dtype("float32")))).max()
+    # Numbers of one sign pile up rounding errors; of both, they cancel, and longer sums use ever less.
+    assert 0.05 / np.sqrt(length if low else 1) < share <= 1
+
+
+def test_half_precision_operands_do_not_pass_for_float32() -> None:
+    """What a tensor core in TF32 would do: operands of 11 bits. The bound must see it at short lengths."""
+    case = find_case(FAMILIES, "matmul-naive-8x8-64x64x64-float32")
+    a, b = random_operands(case, 5)
+    rounded = a.astype(np.float16).astype(np.float64) @ b.astype(np.float16).astype(np.float64)
+    reference, bound = expected(case, (a, b))
+    assert (np.abs(rounded - reference) > bound).mean() > 0.5
