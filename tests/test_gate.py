@@ -100,8 +100,7 @@ def test_unchanged_is_the_same(judged: Bench) -> None:
 
 
 def test_slower_is_a_failure_of_just_that_case_with_one_line(judged: Bench) -> None:
-    play = {"seed": 98, "slower": {"matmul-naive-8x8": 1.06}}
-    done = judged.bench("--benchmark-compare", "--junitxml=results.xml", **play)
+    done = judged.bench("--benchmark-compare", "--junitxml=results.xml", seed=98, slower={"matmul-naive-8x8": 1.06})
     assert done.returncode == 1
     (sentence,) = re.findall(r"^slower than baseline: .*$", done.stdout, re.MULTILINE)
     assert re.fullmatch(
@@ -128,8 +127,7 @@ def test_faster_is_told_and_passes(judged: Bench) -> None:
 
 
 def test_a_slow_clock_makes_a_case_unsure_and_not_slower(judged: Bench) -> None:
-    play = {"slower": {"matmul-naive-8x8": 1.2}, "throttle": ["software power cap"]}
-    done = judged.bench("--benchmark-compare", **play)
+    done = judged.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, throttle=["software power cap"])
     assert done.returncode == 0
     assert "16 same, 1 unsure" in done.stdout
     assert "clock throttled: software power cap" in done.stdout
