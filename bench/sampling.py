@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,15 @@ from bench.timer import GpuTimer, HostTimer, Timer, floor
 from kernels import FAMILIES
 from kernels.catalogue import ALL_ROWS, Array, Case, find_case
 from kernels.check import WrongResult, compare, explain
-from kernels.machine import DeviceError, GuardedArray
+from kernels.machine import GuardedArray
 from kernels.runner import Loaded, captured_stdout, launch_once, load, random_operands, require_memory, upload
 from kernels.worker import gpu, machine
 
 WHOLE_ELEMENTS = 2**23  # a result of up to so many elements is compared whole, a larger one on some rows
 SAMPLED_ROWS = 64
+# Where arrays lie in memory moves the time of a small kernel by per cents, and from process to process: so
+# small arrays are there several times, and samples go round among the copies.
+PLACES, SMALL_BYTES = 4, 2**25
 SEED = 20  # every run times the same numbers
 
 
@@ -29,8 +33,7 @@ class Shared:
     """What the cases of one shape share: operands, on the host and in the machine's memory, and reference."""
 
     key: tuple[object, ...]
-    host: tuple[Array, ...]
-    arrays: tuple[GuardedArray, ...]
+    places: tuple[tuple[GuardedArray, ...], ...]  # copies of the operands
     rows: Array | slice
     reference: Array
     bound: Array | float
@@ -41,8 +44,9 @@ class State:
     """What the process keeps from one call to the next."""
 
     shared: Shared | None = None
-    loaded: Loaded | None = None
-    timers: dict[str, Timer] | None = None
+    loaded: tuple[Loaded, ...] = ()  # the prepared case, once for each place
+    turn: int = 0
+    timers: dict[str, Timer] = field(default_factory=dict)
     clocks: Clocks | None = None
 
 
@@ -58,13 +62,14 @@ def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
     release(keep=_key(case))
     shared = _share(case)
     where = machine(case.variant.on_host)
-    loaded = load(where, case, image, shared.arrays)
-    _state.loaded = loaded
-    _prove(loaded, shared)
-    function, launch = loaded.function, case.launch
+    for place in shared.places:
+        _state.loaded += (load(where, case, image, place),)
+    _prove(_state.loaded[0], shared)
+    function, launch = _state.loaded[0].function, case.launch
     return {
         **asdict(function.resources),
         "occupancy": where.occupancy(function, launch),
+        "places": len(shared.places),
         "grid": launch.grid,
         "dynamic_shared_bytes": launch.shared_bytes,
         "hold_timeouts": 0,
@@ -78,26 +83,25 @@ def _key(case: Case) -> tuple[object, ...]:
 
 def release(keep: tuple[object, ...] | None = None) -> None:
     """Give back the memory of the last case; the operands too, unless the next case shares them."""
-    loaded, shared = _state.loaded, _state.shared
-    _state.loaded = None
-    if loaded and loaded.result:
-        loaded.result.free()
-    if shared and shared.key != keep:
-        for array in shared.arrays:
+    for loaded in _state.loaded:
+        if loaded.result:
+            loaded.result.free()
+    _state.loaded = ()
+    if _state.shared and _state.shared.key != keep:
+        for array in chain.from_iterable(_state.shared.places):
             array.free()
         _state.shared = None
 
 
 def refresh(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
     """``prepare`` again, with operands and result in other memory than before."""
-    case, old = find_case(FAMILIES, case_id), _state.loaded
-    _state.loaded = _state.shared = None
+    old, _state.loaded, _state.shared = _state.loaded, (), None
     try:
         return prepare(case_id, image, cold)
     finally:
         # Only now: memory that is freed first is what the next allocation gets.
-        if old and old.case.id == case.id:
-            old.free()
+        for loaded in old:
+            loaded.free()
 
 
 def _share(case: Case) -> Shared:
@@ -111,8 +115,9 @@ def _share(case: Case) -> Shared:
         inside = np.random.default_rng(SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
         rows = np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
     reference, bound = case.family.reference(host, rows), case.family.bound(host, rows)
-    arrays = upload(machine(case.variant.on_host), case, host)
-    _state.shared = Shared(_key(case), host, arrays, rows, reference, bound)
+    copies = PLACES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1
+    places = tuple(upload(machine(case.variant.on_host), case, host) for _ in range(copies))
+    _state.shared = Shared(_key(case), places, rows, reference, bound)
     return _state.shared
 
 
@@ -140,7 +145,6 @@ def _prove(loaded: Loaded, shared: Shared) -> None:
 
 
 def _timer(kind: str) -> Timer:
-    _state.timers = _state.timers or {}
     if kind not in _state.timers:
         _state.timers[kind] = HostTimer() if kind == "host" else GpuTimer(gpu(), kind == "cold")
     return _state.timers[kind]
@@ -148,9 +152,9 @@ def _timer(kind: str) -> Timer:
 
 def sample(kind: str) -> tuple[float, int]:
     """One sample of the prepared case: seconds, and how many were thrown away for it. ``kind``: cold, warm, host."""
-    loaded, timer = _state.loaded, _timer(kind)
-    if loaded is None:
-        raise DeviceError("no case is prepared")
+    timer = _timer(kind)
+    loaded = _state.loaded[_state.turn % len(_state.loaded)]
+    _state.turn += 1
     before = timer.timeouts
     if loaded.result is None:  # what it prints is not for this terminal
         with captured_stdout():

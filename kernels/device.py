@@ -83,6 +83,7 @@ class Device:
         self._device = driver.Device(ordinal)
         self.context = self._device.make_context()
         self.launch_timeout = launch_timeout
+        self._lost = False
         self.info = self._describe(ordinal)
         self._stream = driver.Stream(1)  # CU_STREAM_NON_BLOCKING
         self._start, self._stop = driver.Event(), driver.Event()
@@ -128,9 +129,10 @@ class Device:
         try:
             yield
         except self._driver.Error as error:
-            raise DeviceError(f"{what}: {error}", lost=self._lost()) from None
+            self._lost = self._lost or self._is_dead()
+            raise DeviceError(f"{what}: {error}", self._lost) from None
 
-    def _lost(self) -> bool:
+    def _is_dead(self) -> bool:
         try:
             self.context.synchronize()
         except self._driver.Error:
@@ -155,7 +157,8 @@ class Device:
         return int(memory)
 
     def free(self, address: int) -> None:
-        self._memory.pop(address).free()
+        if not self._lost:  # to free memory is to wait for the kernels that may use it, one that never ends too
+            self._memory.pop(address).free()
 
     def fill(self, address: int, words: int, value: int) -> None:
         with self._errors("filling memory"):
@@ -210,8 +213,10 @@ class Device:
             while not self._stop.query():
                 waited = time.monotonic() - begin
                 if waited > self.launch_timeout:
-                    message = f"the kernel did not end within {self.launch_timeout:g} s (--launch-timeout)"
-                    raise DeviceError(message, lost=True)
+                    self._lost = True
+                    raise DeviceError(
+                        f"the kernel did not end within {self.launch_timeout:g} s (--launch-timeout)", True
+                    )
                 if waited > 0.002:
                     time.sleep(0.0005)
             # Prints what device printf left behind, which a query does not.

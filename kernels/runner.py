@@ -6,7 +6,7 @@ import ctypes
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,17 +94,19 @@ def load(machine: Machine, case: Case, image: Path, operands: tuple[GuardedArray
 
 def run(machine: Machine, case: Case, image: Path, operands: Sequence[Array], offset: int = 0) -> Outcome:
     """Launch a case once and say what came of it. Raises DeviceError or BadCase, which name the case."""
-    guarded = upload(machine, case, operands, offset)
-    loaded = load(machine, case, image, guarded, offset)
-    try:
+    with ExitStack() as cleanup:
+        guarded = upload(machine, case, operands, offset)
+        for array in guarded:
+            cleanup.callback(array.free)
+        loaded = load(machine, case, image, guarded, offset)
+        if loaded.result:
+            cleanup.callback(loaded.result.free)
         result = launch_once(loaded)
-        damage = [array.overrun() for array in (*guarded, *([loaded.result] if loaded.result else []))]
+        damage = [array.overrun() for array in (*guarded, loaded.result) if array]
         for array, before in zip(guarded, operands, strict=True):
             changed = np.count_nonzero(array.read().view(np.uint8) != np.ascontiguousarray(before).view(np.uint8))
             damage.append(f"changed its operand {array.name}: {changed:,} bytes differ" if changed else None)
         return Outcome(result, tuple(filter(None, damage)))
-    finally:
-        loaded.free()
 
 
 def launch_once(loaded: Loaded) -> Array:
