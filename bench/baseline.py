@@ -8,6 +8,7 @@ A baseline is all the runs in bench/baselines/<gpu>/: one process says nothing o
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -52,6 +53,11 @@ class Run:
     @property
     def slug(self) -> str:
         return str(self.gpu.get("slug", NO_GPU))
+
+    @property
+    def unit(self) -> str:
+        """The very GPU, by its UUID; empty where that is unknown."""
+        return str(self.gpu.get("uuid", ""))
 
     def setting(self, name: str) -> str:
         """A setting as it is compared: of driver and toolkit, the major version alone."""
@@ -100,26 +106,20 @@ def read_runs(folder: Path) -> list[Run]:
 
 def write_new(folder: Path, name: str, document: Mapping[str, Any]) -> Path:
     """Save as the next NNNN_<name>.json of the folder, whole or not at all; of two at once both are kept."""
+    # json would write a NaN that other readers do not take; there is none in a run.
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp", delete=False) as file:
-        # json writes an infinity that no other reader takes; there is none in a run.
-        json.dump(document, file, separators=(",", ":"), allow_nan=False)
-        file.write("\n")
+    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp") as file:
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    made = Path(file.name)
-    made.chmod(0o644)
-    try:
+        Path(file.name).chmod(0o644)
         while True:
             numbers = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]
             path = folder / f"{max(numbers, default=0) + 1:04}_{name}.json"
-            try:
-                os.link(made, path)  # fails where another run was quicker
-            except FileExistsError:
-                continue
-            return path
-    finally:
-        made.unlink()
+            with contextlib.suppress(FileExistsError):  # another run was quicker
+                os.link(file.name, path)
+                return path
 
 
 def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[str]]:

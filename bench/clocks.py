@@ -53,6 +53,11 @@ class Clocks:
         return int(self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, self._nvml.NVML_CLOCK_SM))
 
     @property
+    def uuid(self) -> str:
+        """The GPU's own number; empty where unknown."""
+        return "" if self._nvml is None else str(self._nvml.nvmlDeviceGetUUID(self._handle))
+
+    @property
     def driver(self) -> str:
         """Version of the driver, such as '580.159.04'; empty where unknown."""
         return "" if self._nvml is None else str(self._nvml.nvmlSystemGetDriverVersion())

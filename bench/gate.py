@@ -10,14 +10,15 @@ import pytest
 
 from bench.baseline import BASELINES, SETTINGS, BadRun, Run, read_run, read_runs
 from bench.measure import Measured
-from bench.verdict import Judgement, Verdict, judge
+from bench.verdict import OWN_RUNS, Judgement, Past, Verdict, judge
 
 
 @dataclass
 class Gate:
-    """``runs`` is the baseline; ``apart`` says why it cannot be compared with this run, if so."""
+    """``runs`` is the baseline, ``unit`` the GPU at hand; ``apart`` says why the two cannot be compared, if so."""
 
     runs: Sequence[Run] = ()
+    unit: str = ""
     apart: str = ""
     cases: int = 1
     judgements: dict[str, Judgement] = field(default_factory=dict)
@@ -27,22 +28,30 @@ class Gate:
         if not self.runs or measured.case.variant.on_host:
             return
         name = measured.case.id
-        history = [run.cases[name].samples for run in self.runs if name in run.cases]
+        history = [Past(run.cases[name].samples, run.unit) for run in self.runs if name in run.cases]
         if not history:
             judgement = Judgement(Verdict.NEW)
         elif self.apart:
             judgement = Judgement(Verdict.INCOMPARABLE, reason=self.apart)
         else:
-            judgement = judge(history, samples, cases=self.cases)
+            judgement = judge(history, samples, None, self.unit, self.cases)
             if judgement.change > judgement.limit:
                 again = measured.again()
                 measured.facts["again"] = again
-                judgement = judge(history, samples, again, self.cases)
+                judgement = judge(history, samples, again, self.unit, self.cases)
             judgement = throttled(judgement, measured)
         self.judgements[name] = judgement
         measured.facts["verdict"] = str(judgement.verdict)
         if judgement.verdict == Verdict.SLOWER:
             pytest.fail(line(judgement), pytrace=False)
+
+    def describe(self) -> str:
+        """What is compared with, in a line."""
+        own = sum(run.unit == self.unit for run in self.runs)
+        text = f"baseline: {len(self.runs)} runs in {self.runs[0].path.parent}, {own} of them on this very GPU"
+        if own < OWN_RUNS:
+            text += f"; with {OWN_RUNS} of them, limits would be those of one GPU, not of its model"
+        return text
 
     def missing(self, ran: set[str]) -> list[str]:
         """GPU cases of the baseline that a whole run did not have."""

@@ -90,6 +90,7 @@ class BenchPlugin:
             if self.config.getoption("--require-baseline"):
                 raise pytest.UsageError(f"there is no baseline for {slug}: {cure}")
             self._notes.append(f"there is no baseline for {slug}, so nothing is judged: {cure}")
+        self.gate.unit = self.gpu["uuid"]
         self.gate.apart = difference(self.gate.runs, self.gpu)
 
     @pytest.hookimpl(tryfirst=True)
@@ -126,7 +127,7 @@ class BenchPlugin:
             return
         lines = [*self._notes, *self._timeouts()]
         if self.gate.runs:
-            lines.append(f"baseline: {len(self.gate.runs)} runs in {self.gate.runs[0].path.parent}")
+            lines.append(self.gate.describe())
             lines += summary(self.gate.judgements, self._missing())
         terminalreporter.section("kernels")
         for line in lines:

@@ -195,6 +195,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
     return {
         "name": device.info.name,
         "slug": device.info.slug,
+        "uuid": _state.clocks.uuid,
         "capability": str(device.info.capability),
         "driver": _state.clocks.driver or device.info.driver,
         "cuda": device.info.driver,

@@ -51,6 +51,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
     return {
         "name": INFO.name,
         "slug": INFO.slug,
+        "uuid": PLAY.get("uuid", "GPU-1"),
         "driver": PLAY.get("driver", "580.1"),
         "cache": "cold" if cold else "warm",
         "coldness": 2.0,

@@ -1,0 +1,146 @@
+"""Saved runs: what is read is whole, what is written is whole, whatever else happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.baseline import BASELINES, BadRun, Run, objections, read_run, read_runs, write_new
+from bench.report import changes, tables
+from kernels import FAMILIES
+from kernels.catalogue import timed_cases
+from kernels.compiler import ROOT
+
+
+def document(**times: float) -> dict[str, Any]:
+    """A run as pytest-benchmark writes it, of cases whose ids have underscores for hyphens."""
+    return {
+        "machine_info": {"gpu": {"slug": "a-gpu", "name": "A GPU", "cache": "cold", "driver": "580.1", "uuid": "1"}},
+        "commit_info": {"id": "0" * 40, "dirty": False},
+        "warpwatch": {"failed": [], "whole": True},
+        "benchmarks": [
+            {"param": name.replace("_", "-"), "name": name, "stats": {"data": [time] * 3}, "extra_info": {}}
+            for name, time in times.items()
+        ],
+    }
+
+
+def save(path: Path, content: Any) -> Path:
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def test_a_saved_run_is_read_back(tmp_path: Path) -> None:
+    path = write_new(tmp_path / "gpu", "night", document(a_b=2e-6))
+    run = read_run(path)
+    assert path.name == "0001_night.json"
+    assert run.cases["a-b"].samples == (2e-6,) * 3
+    assert (run.slug, run.unit, run.whole, run.setting("driver")) == ("a-gpu", "1", True, "580")
+    assert [r.path for r in read_runs(tmp_path / "gpu")] == [path]
+    assert read_runs(tmp_path / "no such folder") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"benchmarks": [{"par', "is not whole JSON"),
+        ("", "is not whole JSON"),
+        ("[1, 2]", "is not a run of pytest-benchmark"),
+        ({"context": {}, "benchmarks": 3}, "is not a run of pytest-benchmark"),
+        ({"benchmarks": [{"name": "x", "stats": {"mean": 1}, "param": "x"}]}, "x has no samples"),
+        ({"benchmarks": ["x"]}, "a benchmark has no samples"),
+        (document(x=float("nan")), "x has samples that are no times"),
+        (document(x=0.0), "x has samples that are no times"),
+        (document(x=-1.0), "x has samples that are no times"),
+        (document(x=float("inf")), "x has samples that are no times"),
+        ({"benchmarks": document(x=1.0)["benchmarks"] * 2}, "lists x twice"),
+    ],
+)
+def test_what_is_no_run_is_refused_by_name(tmp_path: Path, content: Any, said: str) -> None:
+    path = save(tmp_path / "0001_x.json", content)
+    with pytest.raises(BadRun) as caught:
+        read_run(path)
+    assert str(path) in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match="cannot be read"):
+        read_run(tmp_path / "none.json")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(BadRun, match="cannot be read"):
+        read_run(tmp_path / "bytes.json")
+
+
+def test_runs_that_are_saved_at_once_are_all_kept(tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib; from bench.baseline import write_new\n"
+        "for _ in range(20): write_new(pathlib.Path(sys.argv[1]), 'x', {'a': 1})"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    crowd = [subprocess.Popen(command, cwd=ROOT, env=os.environ) for _ in range(4)]
+    assert [process.wait() for process in crowd] == [0] * 4
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"{number:04}_x.json" for number in range(1, 81)]
+
+
+def test_a_number_that_json_cannot_hold_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_new(tmp_path, "x", {"a": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def runs(tmp_path: Path, *documents: dict[str, Any]) -> list[Run]:
+    return [read_run(save(tmp_path / f"{i}.json", content)) for i, content in enumerate(documents)]
+
+
+def test_good_runs_find_no_objection(tmp_path: Path) -> None:
+    assert objections(runs(tmp_path, document(a=1e-6), document(a=2e-6)), []) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"warpwatch": {"failed": ["a"], "whole": True}}, "failed"),
+        ({"warpwatch": {"failed": [], "whole": False}}, "partial"),
+        ({"commit_info": {"id": "0" * 40, "dirty": True}}, "dirty"),
+        ({"commit_info": {"id": "unversioned", "dirty": False}}, "dirty"),
+        ({"machine_info": {"gpu": {"slug": "a-gpu", "cache": "warm", "driver": "580.1"}}}, "mixed"),
+        ({"machine_info": {"gpu": {"slug": "b-gpu", "cache": "cold", "driver": "580.1"}}}, "mixed"),
+        ({"machine_info": {}}, "gpu"),
+    ],
+)
+def test_objections_have_a_word_to_allow_them(tmp_path: Path, change: dict[str, Any], word: str) -> None:
+    assert word in objections(runs(tmp_path, document(a=1e-6), document(a=1e-6) | change), [])
+
+
+def test_changes_count_cases_and_show_the_largest_first(tmp_path: Path) -> None:
+    old, new = runs(tmp_path, document(a=1e-6, b=1e-6, c=1e-6), document(b=1.1e-6, c=0.8e-6, d=1e-6))
+    text = changes([old], [new])
+    assert text.startswith("cases: 3, 1 of them new, 1 gone")
+    assert text.index("-20.00 %  1.00 -> 0.80 µs  c") < text.index("+10.00 %  1.00 -> 1.10 µs  b")
+
+
+def test_tables_answer_the_course_reports_questions(tmp_path: Path) -> None:
+    """Block size down, shape across, access and partition as variants, each against serial."""
+    times = {case.id.replace("-", "_"): 1e-4 for case in timed_cases(FAMILIES)}
+    times["matmul_serial_host_128x128x128_float32"] = 5e-3
+    text = tables(runs(tmp_path, document(**{name: time for name, time in times.items() if "struct_" not in name})))
+    assert "### matmul, float32: time in µs, rate, gain over serial" in text
+    assert "| tiled | 16x16 | 100.00, 42 Gop/s, 50× |" in text
+    assert "| variant | block | 128x128x128 | 256x256x256 |" in text
+
+
+@pytest.mark.parametrize("folder", [path for path in BASELINES.glob("*") if path.is_dir()], ids=lambda path: path.name)
+def test_a_committed_baseline_is_one_that_promote_would_take(folder: Path) -> None:
+    saved = read_runs(folder)
+    assert len(saved) >= 5
+    assert {run.slug for run in saved} == {folder.name}
+    assert objections(saved, []) == {}
+    assert saved[0].cases.keys() == {case.id for case in timed_cases(FAMILIES)}
