@@ -62,7 +62,10 @@ def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
 def tables(runs: Sequence[Run]) -> str:
     """For each family and element type: a row a variant and block, a column a shape, serial on top."""
     times = medians(runs)
-    parts = [f"GPU: {runs[0].gpu.get('name', 'none')}, L2 {runs[0].gpu.get('cache', '-')}, {len(runs)} runs"]
+    gpu = runs[0].gpu
+    parts = [f"GPU: {gpu.get('name', 'none')}, L2 {gpu.get('cache', '-')}, medians of {len(runs)} runs"]
+    if gpu.get("peak_bytes_per_second"):
+        parts[0] += f"; its memory moves at most {gpu['peak_bytes_per_second'] / 1e9:,.0f} GB/s, by clock and width"
     for family in FAMILIES:
         for dtype in family.bench_shapes:
             cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]
@@ -80,6 +83,7 @@ def _table(family: Family, dtype: str, cases: Sequence[Case], times: Mapping[str
         row[case.shape_name] = _cell(case, times[case.id], serial.get(case.shape_name))
     lines = [
         f"### {family.name}, {dtype}: time in µs, rate, gain over serial",
+        "",
         "| variant | block | " + " | ".join(shapes) + " |",
         "|---|---|" + "---:|" * len(shapes),
     ]
@@ -92,7 +96,8 @@ def _table(family: Family, dtype: str, cases: Sequence[Case], times: Mapping[str
 
 def _cell(case: Case, seconds: float, serial: float | None) -> str:
     work = case.work
-    amount, unit = (work.operations, "Gop/s") if work.operations else (work.bytes, "GB/s")
+    arithmetic = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
+    amount, unit = (work.operations, arithmetic) if work.operations else (work.bytes, "GB/s")
     rate = f"{amount / seconds / 1e9:,.0f} {unit}"
     parts = [f"{seconds * 1e6:,.2f}"] + ([rate] if work.bytes else [])
     if serial and not case.variant.on_host:

@@ -133,7 +133,7 @@ def test_tables_answer_the_course_reports_questions(tmp_path: Path) -> None:
     times["matmul_serial_host_128x128x128_float32"] = 5e-3
     text = tables(runs(tmp_path, document(**{name: time for name, time in times.items() if "struct_" not in name})))
     assert "### matmul, float32: time in µs, rate, gain over serial" in text
-    assert "| tiled | 16x16 | 100.00, 42 Gop/s, 50× |" in text
+    assert "| tiled | 16x16 | 100.00, 42 GFLOP/s, 50× |" in text
     assert "| variant | block | 128x128x128 | 256x256x256 |" in text
 
 
