@@ -89,7 +89,7 @@ def explain(case: Case, mismatch: Mismatch, command: str) -> str:
     worst = ", ".join(map(str, mismatch.worst))
     lines = [
         f"{case.id} is wrong in {mismatch.wrong:,} of {mismatch.total:,} elements",
-        f"  worst     {name}[{worst}] = {mismatch.got!r}, expected {mismatch.expected!r}, "
+        f"  worst     {name}[{worst}] = {_value(mismatch.got)}, expected {_value(mismatch.expected)}, "
         f"off by {mismatch.error:.3g}, allowed {mismatch.bound:.3g}",
     ]
     if mismatch.unwritten:
@@ -100,6 +100,10 @@ def explain(case: Case, mismatch: Mismatch, command: str) -> str:
         lines += _owners(case, mismatch)
     lines.append(f"  again     {command}")
     return "\n".join(lines)
+
+
+def _value(value: object) -> str:
+    return f"{value:.9g}" if isinstance(value, np.floating) else str(value)
 
 
 def _list(places: tuple[int, ...], count: int, low: int, high: int) -> str:
