@@ -11,7 +11,7 @@ bench: $(READY)
 	$(BIN)/python -m pytest bench --benchmark-compare $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest tests correctness -q -n auto --maxprocesses=4 $(ARGS)
+	$(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check .

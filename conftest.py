@@ -65,10 +65,10 @@ def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
             if wanted == "none":
                 raise NoDevice("--device=none")
             config.stash[DEVICE] = config.stash[WORKER].call(describe_device)
-        except NoDevice as missing:
+        except (NoDevice, DeviceError, CompileError) as missing:
             if wanted == "gpu":
                 raise pytest.UsageError(f"--device=gpu: {missing}") from None
-            config.stash[DEVICE] = missing
+            config.stash[DEVICE] = NoDevice(str(missing))
     return config.stash[DEVICE]
 
 
@@ -77,6 +77,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if config.option.collectonly:
         return lines
     device = open_device(config)
+    if config.getoption("numprocesses", None):
+        config.stash[WORKER].stop()  # xdist's own processes open it again
     if isinstance(device, NoDevice):
         return [f"GPU: none: {device}; tests that need one are skipped", *lines]
     return [f"GPU: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}", *lines]
@@ -141,12 +143,6 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     except (BadCase, CompileError, DeviceError, WrongResult) as error:
         pytest.fail(str(error), pytrace=False)
-
-
-@pytest.fixture(scope="session")
-def worker(pytestconfig: pytest.Config) -> Worker:
-    """The process in which kernels run."""
-    return pytestconfig.stash[WORKER]
 
 
 @pytest.fixture(scope="session")

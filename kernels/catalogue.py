@@ -122,7 +122,7 @@ class Family:
     - ``work``: shape, bytes an element -> Work;
     - ``fits``: shape -> what is wrong with it, or None;
     - ``serial_seconds``: shape -> about how long the serial variant takes, from measured rates;
-    - ``prints``: block, shape -> the lines that a printing kernel must print.
+    - ``prints``: block, shape -> the host's own line, then those that a printing kernel must print.
     """
 
     name: str

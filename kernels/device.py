@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +124,7 @@ class Device:
         )
 
     @contextmanager
-    def _errors(self, what: str):  # type: ignore[no-untyped-def]
+    def _errors(self, what: str) -> Iterator[None]:
         """PyCUDA's errors as DeviceError, with what was being done and whether the context survived it."""
         try:
             yield
@@ -262,10 +262,6 @@ class Device:
         most = self._device.get_attribute(self._driver.device_attribute.MAX_THREADS_PER_MULTIPROCESSOR)
         return None if failed else blocks.value * threads / most
 
-    def close(self) -> None:
-        """Give the context back; PyCUDA aborts a process that ends with one on its stack."""
-        self.context.pop()
-
 
 def pack(arguments: Sequence[np.generic]) -> bytes:
     """Kernel arguments as the bytes that cuLaunchKernel takes: aligned as C aligns the members of a struct."""
@@ -294,4 +290,7 @@ def open_device(ordinal: int, launch_timeout: float) -> Device:
         raise NoDevice(f"the NVIDIA driver finds no GPU ({error})") from None
     if not count:
         raise NoDevice("the NVIDIA driver finds no GPU")
-    return Device(driver, ordinal % count, launch_timeout)
+    try:
+        return Device(driver, ordinal % count, launch_timeout)
+    except driver.Error as error:
+        raise NoDevice(f"GPU {ordinal % count} cannot be opened ({error})") from None
