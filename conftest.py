@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
@@ -82,6 +83,14 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if isinstance(device, NoDevice):
         return [f"GPU: none: {device}; tests that need one are skipped", *lines]
     return [f"GPU: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}", *lines]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Skips by their reason, a line each; pytest's own -rs has a line for every test function."""
+    reports = terminalreporter.stats.get("skipped", ())
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count} skipped: {reason}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
