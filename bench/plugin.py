@@ -77,7 +77,10 @@ class BenchPlugin:
             benchmark.autosave = benchmark.autosave or get_tag()
 
     def _find_baseline(self) -> None:
+        require = self.config.getoption("--require-baseline")
         if not self.gpu:
+            if require:
+                raise pytest.UsageError("--require-baseline: there is no GPU to have a baseline")
             self._notes.append("no GPU, so nothing is compared with a baseline")
             return
         slug, storage = self.gpu["slug"], self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
@@ -87,7 +90,7 @@ class BenchPlugin:
             raise pytest.UsageError(str(error)) from None
         if not self.gate.runs:
             cure = f"run `pytest bench` five times, then `python -m bench.baseline promote .benchmarks/{slug}/*.json`"
-            if self.config.getoption("--require-baseline"):
+            if require:
                 raise pytest.UsageError(f"there is no baseline for {slug}: {cure}")
             self._notes.append(f"there is no baseline for {slug}, so nothing is judged: {cure}")
         self.gate.unit = self.gpu["uuid"]
