@@ -1,0 +1,251 @@
+// Barriers and warp functions: what a thread waits for, and what is wrong when that cannot come.
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "executor.h"
+
+namespace softcuda {
+
+void Turns::begin_launch(const Dim& block)
+{
+    count = block.x * block.y * block.z;
+    for (unsigned i = 0; i < count; ++i)
+        threads[i].index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+}
+
+void Turns::begin_block()
+{
+    alive = count;
+    for (unsigned i = 0; i < count; ++i) {
+        threads[i].fiber = nullptr;
+        threads[i].state = State::ready;
+    }
+    order.resize(count);
+    std::iota(order.begin(), order.end(), 0u);
+    next_order.clear();
+    position = 0;
+    for (auto& meeting : meetings)
+        meeting.clear();
+}
+
+namespace {
+
+std::string list(const std::vector<unsigned>& chosen)
+{
+    const Dim index = thread_index(chosen.front());
+    std::string text = std::to_string(chosen.size()) + (chosen.size() == 1 ? " thread" : " threads");
+    return text + " (first: (" + std::to_string(index.x) + ", " + std::to_string(index.y)
+        + (running.launch->block.z > 1 ? ", " + std::to_string(index.z) : "") + "))";
+}
+
+std::vector<unsigned> those_in(State state)
+{
+    std::vector<unsigned> chosen;
+    for (unsigned i = 0; i < turns.count; ++i)
+        if (turns.threads[i].state == state)
+            chosen.push_back(i);
+    return chosen;
+}
+
+std::string lane_list(unsigned mask)
+{
+    std::string text;
+    for (unsigned lane = 0; lane < warp_size; ++lane)
+        if (mask >> lane & 1u)
+            text += (text.empty() ? "" : ", ") + std::to_string(lane);
+    return text;
+}
+
+// Lanes that wait for others, and every thread of the block has ended or waits itself.
+void lanes_do_not_come()
+{
+    for (auto& warp : turns.meetings)
+        for (const Meeting& meeting : warp)
+            if (meeting.arrived != meeting.mask) {
+                const unsigned warp_number = unsigned(&warp - turns.meetings);
+                const unsigned missing = meeting.mask & ~meeting.arrived;
+                fault(launch_failed,
+                    "barrier error " + in_kernel() + "\n  " + where(meeting.site) + ": a warp function waits for lane(s) "
+                        + lane_list(missing) + " of warp " + std::to_string(warp_number) + " in "
+                        + who(warp_number * warp_size + unsigned(__builtin_ctz(missing)))
+                        + ", which its mask names and which never come");
+            }
+}
+
+void threads_do_not_come(const std::vector<unsigned>& waiting)
+{
+    const std::vector<unsigned> ended = those_in(State::ended);
+    if (ended.empty())
+        return;
+    fault(launch_failed,
+        "barrier error " + in_kernel() + "\n  " + where(turns.threads[waiting.front()].site)
+            + ": __syncthreads is reached by " + list(waiting) + " of block ("
+            + std::to_string(running.block_index.x) + ", " + std::to_string(running.block_index.y) + ", "
+            + std::to_string(running.block_index.z) + "), and not by " + list(ended) + ", which ended before");
+}
+
+void threads_wait_elsewhere(const std::vector<unsigned>& waiting)
+{
+    // The compiler may have made two calls of one, so what counts is the line, and it is asked for late.
+    const uintptr_t first = turns.threads[waiting.front()].site;
+    for (const unsigned other : waiting) {
+        const uintptr_t site = turns.threads[other].site;
+        if (site != first && where(site) != where(first))
+            fault(launch_failed,
+                "barrier error " + in_kernel() + "\n  " + where(first) + ": " + who(waiting.front())
+                    + " waits at this __syncthreads, and\n  " + where(site) + ": " + who(other) + " waits at that one");
+    }
+}
+
+} // namespace
+
+bool Turns::advance()
+{
+    if (alive == 0)
+        return false;
+    const std::vector<unsigned> waiting = those_in(State::at_barrier);
+    lanes_do_not_come();
+    threads_do_not_come(waiting);
+    if (running.launch->function->module->image->checked)
+        threads_wait_elsewhere(waiting);
+    reduced[0] = 0, reduced[1] = 1, reduced[2] = 0;
+    for (const unsigned thread : waiting) {
+        reduced[0] += threads[thread].predicate != 0;
+        reduced[1] &= threads[thread].predicate != 0;
+        reduced[2] |= threads[thread].predicate != 0;
+        threads[thread].state = State::ready;
+    }
+    order.swap(next_order);
+    next_order.clear();
+    position = 0;
+    checker_barrier();
+    return true;
+}
+
+namespace {
+
+void wait_at_barrier(uintptr_t site, int predicate)
+{
+    Thread& thread = turns.threads[running.thread];
+    thread.state = State::at_barrier;
+    thread.site = site;
+    thread.predicate = predicate;
+    turns.next_order.push_back(running.thread);
+    wait_for_turn();
+}
+
+void check_mask(unsigned mask, uintptr_t site)
+{
+    const unsigned lane = running.thread % warp_size, first = running.thread - lane;
+    std::string problem;
+    if (!(mask >> lane & 1u))
+        problem = "whose mask does not name its own lane " + std::to_string(lane);
+    for (unsigned other = 0; other < warp_size && problem.empty(); ++other) {
+        if (!(mask >> other & 1u))
+            continue;
+        if (first + other >= turns.count) {
+            // A block's last warp may be short. CUDA's default mask names all 32 lanes, and that is not a fault.
+            if (mask != 0xffffffffu)
+                problem = "whose mask names lane " + std::to_string(other) + ", which the block does not have";
+        } else if (turns.threads[first + other].state == State::ended) {
+            problem = "whose mask names lane " + std::to_string(other) + ", which has ended";
+        }
+    }
+    if (!problem.empty())
+        fault(launch_failed,
+            "barrier error " + in_kernel() + "\n  " + where(site) + ": " + who(running.thread)
+                + " calls a warp function " + problem);
+}
+
+unsigned long answer(const Meeting& meeting, unsigned lane, int source, int width)
+{
+    const int base = int(lane) & ~(width - 1), end = base + width - 1;
+    int from = int(lane);
+    unsigned long all = 1, any = 0, ballot = 0, match = 0;
+    for (unsigned i = 0; i < warp_size; ++i)
+        if (meeting.mask >> i & 1u) {
+            all &= meeting.values[i] != 0, any |= meeting.values[i] != 0;
+            ballot |= (unsigned long)(meeting.values[i] != 0) << i;
+            match |= (unsigned long)(meeting.values[i] == meeting.values[lane]) << i;
+        }
+    switch (meeting.kind) { // in the order of warp_functions.h
+    case 1: return ballot;
+    case 2: return any;
+    case 3: return all;
+    case 4: from = base + (source & (width - 1)); break;
+    case 5: from = int(lane) - source >= base ? int(lane) - source : int(lane); break;
+    case 6: from = int(lane) + source <= end ? int(lane) + source : int(lane); break;
+    case 7: from = (int(lane) ^ source) <= end ? int(lane) ^ source : int(lane); break;
+    case 8: return match;
+    default: return 0;
+    }
+    return meeting.values[from];
+}
+
+} // namespace
+} // namespace softcuda
+
+using namespace softcuda;
+#define CALLED_FROM reinterpret_cast<uintptr_t>(__builtin_return_address(0))
+
+extern "C" EXPORT void softcuda_syncthreads() { wait_at_barrier(CALLED_FROM, 0); }
+
+extern "C" EXPORT int softcuda_syncthreads_reduce(int kind, int predicate)
+{
+    wait_at_barrier(CALLED_FROM, predicate);
+    return turns.reduced[kind];
+}
+
+extern "C" EXPORT unsigned long softcuda_warp(int kind, unsigned mask, unsigned long value, int source, int width)
+{
+    const uintptr_t site = CALLED_FROM;
+    check_mask(mask, site);
+    const unsigned lane = running.thread % warp_size, warp = running.thread / warp_size;
+    if (warp == (turns.count - 1) / warp_size && turns.count % warp_size)
+        mask &= (1u << turns.count % warp_size) - 1;
+    auto& meetings = turns.meetings[warp];
+    auto found = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) {
+        return m.mask == mask && m.kind == kind && m.arrived != m.mask && !(m.arrived >> lane & 1u);
+    });
+    if (found == meetings.end())
+        found = meetings.insert(meetings.end(), Meeting {mask, 0, 0, kind, site, {}});
+    found->arrived |= 1u << lane;
+    found->values[lane] = value;
+    if (found->arrived == mask) {
+        for (unsigned other = 0; other < warp_size; ++other)
+            if (other != lane && mask >> other & 1u) {
+                turns.threads[warp * warp_size + other].state = State::ready;
+                turns.order.push_back(warp * warp_size + other);
+            }
+        ++running.warp_epochs[warp];
+    } else {
+        turns.threads[running.thread].state = State::in_warp;
+        turns.threads[running.thread].site = site;
+        wait_for_turn();
+        found = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) {
+            return m.mask == mask && m.kind == kind && m.arrived == m.mask && !(m.left >> lane & 1u);
+        });
+    }
+    const unsigned long result = answer(*found, lane, source, width);
+    found->left |= 1u << lane;
+    if (found->left == mask)
+        meetings.erase(found);
+    return result;
+}
+
+extern "C" EXPORT unsigned softcuda_activemask()
+{
+    unsigned mask = 0;
+    const unsigned first = running.thread - running.thread % warp_size;
+    for (unsigned lane = 0; lane < warp_size && first + lane < turns.count; ++lane)
+        mask |= unsigned(turns.threads[first + lane].state != State::ended) << lane;
+    return mask;
+}
+
+extern "C" EXPORT char* softcuda_dynamic_shared() { return dynamic_shared(); }
+
+extern "C" EXPORT long long softcuda_clock()
+{
+    return std::chrono::steady_clock::now().time_since_epoch().count(); // nanoseconds, as CLOCK_RATE says
+}

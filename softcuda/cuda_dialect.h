@@ -1,0 +1,135 @@
+// CUDA C++ as a C++ header: what a .cu file finds when `nvcc` of this folder compiles it for the host.
+//
+// A kernel becomes an ordinary function that is called once for each thread. threadIdx and its like are
+// constants of that call. Barriers and warp functions are calls into the executor, which goes on with another
+// thread. What is not here (textures, inline PTX, tensor cores, asynchronous copies, half precision) is a
+// compile error that names it.
+#pragma once
+
+#include <cassert>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "image.h"
+#include "vector_types.h"
+
+#define __CUDACC__ 1
+#define __CUDA_ARCH__ 750
+#define __SOFTCUDA__ 1
+
+#define __global__ __attribute__((noinline, used))
+#define __device__
+#define __host__
+#define __constant__ __attribute__((section("softcuda_constant")))
+#define __shared__ static __attribute__((section("softcuda_shared")))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(n) __attribute__((aligned(n)))
+#define __restrict__ __restrict
+
+// What the kernel reads as constants, the executor writes: so to the compiler, and to its instrumentation,
+// they are constants, and only the assembler knows that they are not.
+__asm__(".pushsection .data.softcuda_context, \"aw\"\n"
+        ".balign 64\n"
+        ".hidden softcuda_context\n"
+        ".globl softcuda_context\n"
+        "softcuda_context:\n"
+        "softcuda_threadIdx: .zero 12\n"
+        "softcuda_blockIdx: .zero 12\n"
+        "softcuda_blockDim: .zero 12\n"
+        "softcuda_gridDim: .zero 12\n"
+        ".popsection\n");
+#define SOFTCUDA_HIDDEN __attribute__((visibility("hidden")))
+extern SOFTCUDA_HIDDEN const uint3 threadIdx __asm__("softcuda_threadIdx");
+extern SOFTCUDA_HIDDEN const uint3 blockIdx __asm__("softcuda_blockIdx");
+extern SOFTCUDA_HIDDEN const uint3 blockDim __asm__("softcuda_blockDim");
+extern SOFTCUDA_HIDDEN const uint3 gridDim __asm__("softcuda_gridDim");
+static const int warpSize = 32;
+
+// Calls into the driver library.
+extern "C" {
+void softcuda_syncthreads();
+int softcuda_syncthreads_reduce(int kind, int predicate); // 0 count, 1 and, 2 or
+unsigned long softcuda_warp(int kind, unsigned mask, unsigned long value, int source, int width);
+unsigned softcuda_activemask();
+char* softcuda_dynamic_shared();
+void softcuda_atomic(const void* address, unsigned size); // tells the checker
+long long softcuda_clock();
+[[noreturn]] void softcuda_trap(const char* why);
+}
+
+// Functions that must not be seen by the checker as the kernel's own accesses.
+#define SOFTCUDA_RAW static inline __attribute__((no_sanitize("thread"), no_sanitize("alignment")))
+
+#define __syncthreads() softcuda_syncthreads()
+#define __syncthreads_count(p) softcuda_syncthreads_reduce(0, (p))
+#define __syncthreads_and(p) softcuda_syncthreads_reduce(1, (p))
+#define __syncthreads_or(p) softcuda_syncthreads_reduce(2, (p))
+static inline void __threadfence() { __asm__ volatile("" ::: "memory"); }
+static inline void __threadfence_block() { __threadfence(); }
+static inline void __threadfence_system() { __threadfence(); }
+static inline void __nanosleep(unsigned) { }
+static inline long long clock64() { return softcuda_clock(); }
+static inline int softcuda_clock32() { return int(softcuda_clock()); }
+#define clock softcuda_clock32
+#define __trap() softcuda_trap("__trap()")
+#undef assert
+#define assert(condition) ((condition) ? (void)0 : softcuda_trap("assert(" #condition ")"))
+
+#include "warp_functions.h"
+#include "intrinsics.h"
+
+// The end of a translation unit: `nvcc` adds one SOFTCUDA_KERNEL for each kernel that it sees.
+namespace softcuda {
+
+// Where each argument lies in the packed buffer, as C lays out the members of a struct.
+template <unsigned count> struct Layout {
+    unsigned offsets[count + 1], sizes[count + 1];
+};
+
+template <class... Parameters> constexpr Layout<sizeof...(Parameters)> layout()
+{
+    const unsigned sizes[] = {unsigned(sizeof(Parameters))..., 0};
+    const unsigned alignments[] = {unsigned(alignof(Parameters))..., 1};
+    Layout<sizeof...(Parameters)> made {};
+    unsigned end = 0;
+    for (unsigned i = 0; i < sizeof...(Parameters); ++i) {
+        made.offsets[i] = (end + alignments[i] - 1) / alignments[i] * alignments[i];
+        made.sizes[i] = sizes[i];
+        end = made.offsets[i] + sizes[i];
+    }
+    made.offsets[sizeof...(Parameters)] = end;
+    return made;
+}
+
+template <unsigned... I> struct Indices { };
+template <unsigned N, unsigned... I> struct Range : Range<N - 1, N - 1, I...> { };
+template <unsigned... I> struct Range<0, I...> {
+    using Type = Indices<I...>;
+};
+
+template <class... Parameters, unsigned... I>
+__attribute__((no_sanitize("thread"), no_sanitize("alignment"))) inline void call(
+    void (*kernel)(Parameters...), const char* arguments, Indices<I...>)
+{
+    constexpr auto where = layout<Parameters...>();
+    (void)where, (void)arguments; // of a kernel without parameters
+    kernel(*reinterpret_cast<const Parameters*>(arguments + where.offsets[I])...);
+}
+
+template <class... Parameters>
+__attribute__((no_sanitize("thread"), no_sanitize("alignment"))) void invoke(const void* function, const char* arguments)
+{
+    using Kernel = void (*)(Parameters...);
+    call(Kernel(const_cast<void*>(function)), arguments, typename Range<sizeof...(Parameters)>::Type());
+}
+
+template <class... Parameters> constexpr auto layout_of(void (*)(Parameters...)) { return layout<Parameters...>(); }
+template <class... Parameters> constexpr auto invoker(void (*)(Parameters...)) { return &invoke<Parameters...>; }
+
+} // namespace softcuda

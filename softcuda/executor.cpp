@@ -1,0 +1,239 @@
+// Runs a grid: blocks one after another, the threads of a block as fibers that take turns at barriers.
+//
+// A thread runs until it ends, or waits at a barrier or for the lanes of its warp; then the next one runs. One
+// that ends without having waited leaves its stack to the next, so a kernel without barriers never switches.
+#include "executor.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <numeric>
+
+#include "fiber.h"
+
+namespace softcuda {
+
+Running running;
+Turns turns;
+
+namespace {
+
+constexpr size_t stack_bytes = 256 * 1024;
+
+struct Fiber {
+    void* stack_pointer = nullptr;
+    unsigned thread = 0; // that it runs, or is to run
+};
+
+struct Executor {
+    char* stacks = nullptr; // max_threads of them, each above a page that cannot be touched
+    Fiber fibers[max_threads];
+    unsigned fibers_made = 0;
+    std::vector<Fiber*> idle;
+    void* main_stack = nullptr;
+    Fiber* now = nullptr;
+    Context* context = nullptr;
+    Finding finding;
+    std::vector<char> dynamic_shared;
+    uint64_t random = 0;
+    bool shuffle = false;
+};
+Executor executor;
+std::mutex one_at_a_time;
+
+uint64_t next_random() // xorshift64*
+{
+    executor.random ^= executor.random >> 12, executor.random ^= executor.random << 25;
+    executor.random ^= executor.random >> 27;
+    return executor.random * 2685821657736338717ull;
+}
+
+void shuffle(std::vector<unsigned>& order)
+{
+    for (size_t i = order.size(); i > 1; --i)
+        std::swap(order[i - 1], order[next_random() % i]);
+}
+
+void thread_main();
+
+Fiber* new_fiber()
+{
+    if (!executor.idle.empty()) {
+        Fiber* fiber = executor.idle.back();
+        executor.idle.pop_back();
+        return fiber;
+    }
+    const unsigned number = executor.fibers_made++;
+    char* base = executor.stacks + number * stack_bytes;
+    mprotect(base, size_t(getpagesize()), PROT_NONE);
+    // Not all at the same distance from a page, or the tops of all stacks would share a few cache sets.
+    char* top = base + stack_bytes - 64 - number % 61 * 64;
+    executor.fibers[number].stack_pointer = prepare_stack(top, thread_main);
+    return &executor.fibers[number];
+}
+
+void enter(unsigned thread)
+{
+    running.thread = thread;
+    executor.context->thread = turns.threads[thread].index;
+}
+
+[[noreturn]] void leave()
+{
+    void* forgotten;
+    softcuda_switch(&forgotten, executor.main_stack);
+    __builtin_unreachable();
+}
+
+// Goes on with another thread, or ends the block. `done`: the thread of the present fiber has ended, and the
+// fiber can take one that has not begun; it returns with that. Otherwise it returns when its thread goes on.
+void give_way(bool done)
+{
+    Fiber* self = executor.now;
+    for (;;) {
+        if (turns.position == turns.order.size()) {
+            if (!turns.advance()) { // the block has ended; what this fiber is needed for next, it finds out then
+                softcuda_switch(&self->stack_pointer, executor.main_stack);
+                return;
+            }
+            if (executor.shuffle)
+                shuffle(turns.order);
+            continue;
+        }
+        const unsigned next = turns.order[turns.position++];
+        Thread& thread = turns.threads[next];
+        Fiber* fiber = static_cast<Fiber*>(thread.fiber);
+        if (!fiber) {
+            fiber = done ? self : new_fiber();
+            fiber->thread = next;
+            thread.fiber = fiber;
+        } else if (done) {
+            executor.idle.push_back(self);
+        }
+        enter(next);
+        if (fiber != self) {
+            executor.now = fiber;
+            softcuda_switch(&self->stack_pointer, fiber->stack_pointer);
+        }
+        return;
+    }
+}
+
+// What runs on a fiber's stack: one thread after another.
+void thread_main()
+{
+    for (;;) {
+        const Launch& launch = *running.launch;
+        const KernelEntry& entry = *launch.function->entry;
+        entry.invoke(entry.function, launch.arguments.data());
+        Thread& thread = turns.threads[running.thread];
+        thread.state = State::ended;
+        thread.fiber = nullptr;
+        --turns.alive;
+        give_way(true);
+    }
+}
+
+void run_block()
+{
+    turns.begin_block();
+    if (executor.shuffle)
+        shuffle(turns.order);
+    const unsigned first = turns.order[turns.position++];
+    Fiber* fiber = new_fiber();
+    fiber->thread = first;
+    turns.threads[first].fiber = fiber;
+    executor.now = fiber;
+    enter(first);
+    softcuda_switch(&executor.main_stack, fiber->stack_pointer);
+    executor.idle.push_back(executor.now);
+}
+
+void reset_fibers() // after a launch that was given up: what its threads had on their stacks is forgotten
+{
+    executor.idle.clear();
+    executor.fibers_made = 0;
+}
+
+bool prepare(const Launch& launch)
+{
+    if (!executor.stacks) {
+        void* memory = mmap(nullptr, stack_bytes * max_threads, PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED)
+            return false;
+        executor.stacks = static_cast<char*>(memory);
+    }
+    const char* seed = getenv("SOFTCUDA_SEED");
+    executor.shuffle = seed && *seed;
+    if (executor.shuffle)
+        executor.random = strtoull(seed, nullptr, 10) * 2 + 1;
+    executor.context = launch.function->module->image->context;
+    executor.context->block_dim = launch.block;
+    executor.context->grid_dim = launch.grid;
+    executor.dynamic_shared.assign(launch.dynamic_shared + 256, 0);
+    executor.finding = {};
+    running.launch = &launch;
+    turns.begin_launch(launch.block);
+    return true;
+}
+
+Dim block_at(const Dim& grid, uint64_t number)
+{
+    const unsigned x = unsigned(number % grid.x);
+    number /= grid.x;
+    return {x, unsigned(number % grid.y), unsigned(number / grid.y)};
+}
+
+} // namespace
+
+char* dynamic_shared()
+{
+    const auto address = reinterpret_cast<uintptr_t>(executor.dynamic_shared.data());
+    return reinterpret_cast<char*>((address + 127) / 128 * 128);
+}
+
+StackRange thread_stacks() { return {reinterpret_cast<uintptr_t>(executor.stacks), stack_bytes * max_threads}; }
+
+bool is_below_a_stack(uintptr_t address)
+{
+    const StackRange range = thread_stacks();
+    return address - range.first < range.size && (address - range.first) % stack_bytes < size_t(getpagesize());
+}
+
+void fault(Result code, std::string text)
+{
+    if (executor.finding.code == success)
+        executor.finding = {code, std::move(text)};
+    leave();
+}
+
+Finding run_grid(const Launch& launch)
+{
+    std::lock_guard<std::mutex> lock(one_at_a_time);
+    if (!prepare(launch))
+        return {out_of_memory, "no memory for the stacks of a block's threads"};
+    checker_begin_launch(launch, dynamic_shared());
+    watch_begin(*launch.function);
+    const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
+    const uint64_t start = executor.shuffle ? next_random() % blocks : 0;
+    for (uint64_t i = 0; i < blocks && executor.finding.code == success; ++i) {
+        running.block_index = executor.context->block = block_at(launch.grid, (start + i) % blocks);
+        checker_begin_block();
+        run_block();
+    }
+    watch_end();
+    if (executor.finding.code != success)
+        reset_fibers();
+    running.launch = nullptr;
+    return executor.finding;
+}
+
+Dim thread_index(unsigned number) { return turns.threads[number].index; }
+
+void wait_for_turn() { give_way(false); }
+
+} // namespace softcuda

@@ -1,0 +1,48 @@
+// Whose turn it is: the threads of a block, what each waits for, and when a barrier opens.
+#pragma once
+
+#include "internal.h"
+
+namespace softcuda {
+
+enum class State : unsigned char { ready, at_barrier, in_warp, ended };
+
+struct Thread {
+    void* fiber;
+    Dim index;
+    State state;
+    uintptr_t site;  // where it waits
+    int predicate;   // what it brought to __syncthreads_count and its like
+};
+
+// Lanes of a warp that meet: those of `mask`, for one function.
+struct Meeting {
+    unsigned mask, arrived, left;
+    int kind;
+    uintptr_t site;
+    unsigned long values[warp_size];
+};
+
+struct Turns {
+    Thread threads[max_threads];
+    unsigned count = 0, alive = 0;
+    std::vector<unsigned> order, next_order; // whose turn it is until the next barrier, and after it
+    size_t position = 0;
+    int reduced[3] {}; // of the barrier that opened last: count, and, or
+    std::vector<Meeting> meetings[max_threads / warp_size];
+
+    void begin_launch(const Dim& block);
+    void begin_block();
+    bool advance(); // nobody can run: open the barrier. False where the block has ended; a fault where neither
+};
+extern Turns turns;
+
+void wait_for_turn(); // the present thread cannot go on
+char* dynamic_shared();
+bool is_below_a_stack(uintptr_t address); // in the page that ends a thread's 256 KiB
+
+// watch.cpp: time limit and signals.
+void watch_begin(const Function& function);
+void watch_end();
+
+} // namespace softcuda

@@ -1,0 +1,53 @@
+// What a compiled kernel and the driver agree on. Included by both: by cuda_dialect.h and by internal.h.
+#pragma once
+
+namespace softcuda {
+
+struct Dim {
+    unsigned x, y, z;
+};
+
+// What a kernel reads as threadIdx, blockIdx, blockDim and gridDim; the executor writes it.
+struct Context {
+    Dim thread, block, block_dim, grid_dim;
+};
+
+struct KernelEntry {
+    const void* function;
+    void (*invoke)(const void* function, const char* arguments);
+    const char* name;         // in the source; a template's instance has another to the linker
+    const char* parameters;   // their names, "a, b, n"
+    const unsigned* offsets;  // of each argument in the packed buffer, and its end
+    const unsigned* sizes;
+    unsigned argument_count;
+    unsigned argument_bytes;
+};
+
+enum class SymbolKind : unsigned long { shared = 0, constant = 1, device = 2 };
+
+struct Symbol {
+    char* address;
+    unsigned long size;
+    const char* name; // as the assembler has it
+    SymbolKind kind;
+};
+
+struct Image {
+    unsigned version;
+    unsigned checked; // compiled so that the checker sees every access
+    Context* context;
+    const KernelEntry *first_kernel, *last_kernel;
+    const Symbol *first_symbol, *last_symbol;
+    char *first_shared, *last_shared; // all static shared variables, with gaps between them
+};
+
+constexpr unsigned image_version = 1;
+
+// In front of the shared object, in what `nvcc` writes and cuModuleLoadData reads.
+struct ImageHeader {
+    char magic[8]; // "SOFTCUDA"
+    unsigned long size;
+    unsigned long checksum; // FNV-1a of the bytes that follow
+};
+
+} // namespace softcuda

@@ -1,0 +1,141 @@
+// What the parts of the driver library know of each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "image.h"
+
+// What kernels and PyCUDA find in this library; everything else is hidden.
+#define EXPORT __attribute__((visibility("default")))
+
+namespace softcuda {
+
+// CUresult, as far as it is used. https://docs.nvidia.com/cuda/cuda-driver-api, "CUresult".
+enum Result : int {
+    success = 0,
+    invalid_value = 1,
+    out_of_memory = 2,
+    not_initialized = 3,
+    invalid_device = 101,
+    invalid_image = 200,
+    invalid_context = 201,
+    file_not_found = 301,
+    invalid_handle = 400,
+    not_found = 500,
+    not_ready = 600,
+    illegal_address = 700,
+    launch_timeout = 702,
+    host_memory_not_registered = 713,
+    assertion = 710,
+    stack_error = 714,
+    illegal_instruction = 715,
+    misaligned_address = 716,
+    launch_failed = 719,
+    not_supported = 801,
+    unknown = 999,
+};
+
+// Limits of a launch, those of a real GPU.
+constexpr unsigned max_threads = 1024, max_block_z = 64, max_grid_yz = 65535, warp_size = 32;
+constexpr unsigned max_shared_bytes = 48 * 1024, max_constant_bytes = 64 * 1024;
+
+// memory.cpp: one allocation in the arena, alone in the 64 KiB pages that it touches.
+struct Allocation {
+    uintptr_t base;
+    size_t size;
+    bool live;
+    bool trusted; // a kernel that the checker does not see may have written to it
+    const void* context;
+};
+constexpr unsigned page_bits = 16;
+struct Arena {
+    uintptr_t first;
+    size_t size;
+    uint32_t* pages;  // number of the allocation in a page, 0 where there is none
+    uint32_t* shadow; // a cell for each 4 bytes of the arena; see checker.cpp
+};
+extern Arena arena;
+bool open_arena();
+size_t total_memory(); // of the device: half of the host's
+Allocation* allocation_at(uintptr_t address); // freed ones too; null where there never was one
+Allocation* allocation_near(uintptr_t address);
+bool is_device_range(uintptr_t address, size_t size);
+bool is_host_range(uintptr_t address, size_t size); // memory that cuMemHostAlloc or cuMemHostRegister gave
+void free_all_of(const void* context);
+void trust_all();
+size_t allocation_count();
+Allocation& allocation_number(size_t index);
+
+// module.cpp
+struct Module {
+    const Image* image = nullptr;
+    void* handle = nullptr;
+    int file = -1; // the shared object, for addr2line
+    uintptr_t image_first = 0, image_last = 0, text_first = 0, text_last = 0; // where it is loaded
+    const void* context = nullptr;
+    std::vector<std::unique_ptr<struct Function>> functions;
+};
+struct Function {
+    const Module* module = nullptr;
+    const KernelEntry* entry = nullptr;
+    std::string name;
+    size_t static_shared = 0;
+    unsigned dynamic_limit = max_shared_bytes;
+    // For the launch calls of before CUDA 4, which set block and arguments first.
+    Dim block {1, 1, 1};
+    unsigned dynamic_shared = 0;
+    std::vector<char> arguments;
+};
+
+// executor.cpp
+struct Launch {
+    const Function* function;
+    Dim grid, block;
+    size_t dynamic_shared;
+    std::vector<char> arguments;
+};
+
+// What was found, or went wrong: `code` ends the launch, `text` says what a kernel's developer needs.
+struct Finding {
+    Result code = success;
+    std::string text;
+};
+Finding run_grid(const Launch& launch);
+void stop_running_kernel(); // a context that goes away does not wait for a kernel that never ends
+
+// The launch that is being run, for checker and report.
+struct Running {
+    const Launch* launch = nullptr;
+    Dim block_index {};
+    unsigned thread = 0;      // its number in the block
+    unsigned warp_epochs[max_threads / warp_size] {}; // how often the lanes of a warp have met
+};
+extern Running running;
+Dim thread_index(unsigned number);
+[[noreturn]] void fault(Result code, std::string text); // ends the launch; called on a thread's own stack
+struct StackRange {
+    uintptr_t first;
+    size_t size;
+};
+StackRange thread_stacks();
+
+// checker.cpp
+void checker_begin_launch(const Launch& launch, char* dynamic_shared);
+void checker_begin_block();
+void checker_barrier();
+void mark_written(uintptr_t address, size_t size, bool written); // by the host
+void copy_marks(uintptr_t to, uintptr_t from, size_t size);
+
+// report.cpp
+std::string where(uintptr_t pc);              // "kernels/matmul/tiled.cu:22"
+std::string who(unsigned thread);             // "thread (3, 0) of block (2, 1)"
+std::string in_kernel();                      // "in matmul_tiled"
+std::string name_allocation(const Allocation& allocation); // "a (argument 1), 4,096 bytes"
+std::string name_symbol(const char* assembler_name);
+std::string count_bytes(size_t bytes);        // "4,096 bytes"
+
+} // namespace softcuda

@@ -1,0 +1,278 @@
+// Device memory: one large reserve of addresses, of which each allocation takes whole 64 KiB pages, never again
+// used for another. So an address that was freed is known to have been, and one between arrays belongs to none.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "driver.h"
+
+namespace softcuda {
+
+Arena arena;
+
+namespace {
+
+Allocation* allocations = nullptr; // reserved for as many as there are pages: a kernel may read while one is added
+std::atomic<size_t> allocations_made {0};
+size_t next_page = 1, bytes_in_use = 0;
+struct HostMemory {
+    size_t size;
+    unsigned flags;
+    bool registered;
+};
+std::map<uintptr_t, HostMemory> host_memory;
+std::mutex host_memory_mutex;
+
+void* reserve(size_t size, int protection)
+{
+    void* memory = mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+}
+
+size_t pages_of(size_t size) { return (size + (size_t(1) << page_bits)) >> page_bits; } // at least a byte to spare
+
+uint32_t fresh_pattern()
+{
+    const char* text = getenv("SOFTCUDA_FILL");
+    return text && *text ? uint32_t(strtoul(text, nullptr, 0)) : 0xa5a5a5a5u;
+}
+
+} // namespace
+
+size_t total_memory() { return size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE)) / 2; }
+
+bool open_arena()
+{
+    if (arena.first)
+        return true;
+    for (size_t size = size_t(1) << 40; size >= size_t(1) << 34; size >>= 2) {
+        void* memory = reserve(size, PROT_NONE);
+        void* shadow = reserve(size, PROT_READ | PROT_WRITE);
+        void* pages = reserve((size >> page_bits) * sizeof(uint32_t), PROT_READ | PROT_WRITE);
+        void* list = reserve((size >> page_bits) * sizeof(Allocation), PROT_READ | PROT_WRITE);
+        if (memory && shadow && pages && list) {
+            allocations = static_cast<Allocation*>(list);
+            arena = {uintptr_t(memory), size, static_cast<uint32_t*>(pages), static_cast<uint32_t*>(shadow)};
+            return true;
+        }
+        for (void* part : {memory, shadow})
+            if (part)
+                munmap(part, size);
+    }
+    return false;
+}
+
+Allocation* allocation_at(uintptr_t address)
+{
+    if (address - arena.first >= arena.size)
+        return nullptr;
+    const uint32_t number = arena.pages[(address - arena.first) >> page_bits];
+    return number ? &allocations[number - 1] : nullptr;
+}
+
+Allocation* allocation_near(uintptr_t address)
+{
+    if (Allocation* at = allocation_at(address))
+        return at;
+    Allocation* before = address > (size_t(1) << page_bits) ? allocation_at(address - (size_t(1) << page_bits)) : nullptr;
+    return before ? before : allocation_at(address + (size_t(1) << page_bits));
+}
+
+size_t allocation_count() { return allocations_made; }
+Allocation& allocation_number(size_t index) { return allocations[index]; }
+
+void trust_all()
+{
+    for (size_t i = 0; i < allocations_made; ++i)
+        allocations[i].trusted = true;
+}
+
+bool is_device_range(uintptr_t address, size_t size)
+{
+    const Allocation* allocation = allocation_at(address);
+    return (allocation && allocation->live && address >= allocation->base
+               && address - allocation->base + size <= allocation->size)
+        || is_module_variable(address, size) || is_host_range(address, size);
+}
+
+bool is_host_range(uintptr_t address, size_t size)
+{
+    std::lock_guard<std::mutex> lock(host_memory_mutex);
+    auto after = host_memory.upper_bound(address);
+    if (after == host_memory.begin())
+        return false;
+    --after;
+    return address - after->first + size <= after->second.size;
+}
+
+namespace {
+
+void release(Allocation& allocation)
+{
+    // The addresses stay taken, their memory does not.
+    const size_t size = pages_of(allocation.size) << page_bits;
+    madvise(reinterpret_cast<void*>(allocation.base), size, MADV_DONTNEED);
+    mprotect(reinterpret_cast<void*>(allocation.base), size, PROT_NONE);
+    madvise(arena.shadow + ((allocation.base - arena.first) >> 2), size, MADV_DONTNEED);
+    allocation.live = false;
+    bytes_in_use -= allocation.size;
+}
+
+Result allocate(uintptr_t* address, size_t size)
+{
+    if (!address || !size)
+        return invalid_value;
+    const size_t pages = pages_of(size);
+    if (size > total_memory() - std::min(total_memory(), bytes_in_use) || next_page + pages > arena.size >> page_bits)
+        return out_of_memory;
+    const uintptr_t base = arena.first + (next_page << page_bits);
+    if (mprotect(reinterpret_cast<void*>(base), pages << page_bits, PROT_READ | PROT_WRITE))
+        return out_of_memory;
+    allocations[allocations_made] = {base, size, true, false, current_context()};
+    std::fill_n(reinterpret_cast<uint32_t*>(base), (size + 3) / 4, fresh_pattern());
+    std::fill_n(arena.pages + next_page, pages, uint32_t(++allocations_made));
+    next_page += pages;
+    bytes_in_use += size;
+    *address = base;
+    return success;
+}
+
+} // namespace
+
+void free_all_of(const void* context)
+{
+    for (size_t i = 0; i < allocations_made; ++i)
+        if (allocations[i].live && allocations[i].context == context)
+            release(allocations[i]);
+}
+
+} // namespace softcuda
+
+using namespace softcuda;
+
+extern "C" {
+
+API cuMemAlloc_v2(uintptr_t* address, size_t size)
+{
+    ENTER(cuMemAlloc);
+    return allocate(address, size);
+}
+
+API cuMemAllocPitch_v2(uintptr_t* address, size_t* pitch, size_t width, size_t height, unsigned element)
+{
+    ENTER(cuMemAllocPitch);
+    if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+        return invalid_value;
+    *pitch = (width + 511) / 512 * 512;
+    return allocate(address, *pitch * height);
+}
+
+API cuMemFree_v2(uintptr_t address)
+{
+    ENTER(cuMemFree);
+    if (!address)
+        return success;
+    Allocation* allocation = allocation_at(address);
+    if (!allocation || !allocation->live || allocation->base != address)
+        return invalid_value;
+    wait_for_everything();
+    release(*allocation);
+    return success;
+}
+
+API cuMemGetInfo_v2(size_t* free, size_t* total)
+{
+    ENTER(cuMemGetInfo);
+    *total = total_memory();
+    const size_t available = size_t(sysconf(_SC_AVPHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+    *free = std::min(*total - std::min(*total, bytes_in_use), available);
+    return success;
+}
+
+API cuMemGetAddressRange_v2(uintptr_t* base, size_t* size, uintptr_t address)
+{
+    ENTER(cuMemGetAddressRange);
+    const Allocation* allocation = allocation_at(address);
+    if (!allocation || !allocation->live)
+        return invalid_value;
+    if (base)
+        *base = allocation->base;
+    if (size)
+        *size = allocation->size;
+    return success;
+}
+
+API cuMemHostAlloc(void** memory, size_t size, unsigned flags)
+{
+    ENTER(cuMemHostAlloc);
+    if (!memory || !size)
+        return invalid_value;
+    void* made = nullptr;
+    if (posix_memalign(&made, 4096, (size + 4095) / 4096 * 4096))
+        return out_of_memory;
+    std::lock_guard<std::mutex> lock(host_memory_mutex);
+    host_memory[uintptr_t(made)] = {size, flags, false};
+    *memory = made;
+    return success;
+}
+
+API cuMemFreeHost(void* memory)
+{
+    ENTER(cuMemFreeHost);
+    wait_for_everything();
+    std::lock_guard<std::mutex> lock(host_memory_mutex);
+    const auto found = host_memory.find(uintptr_t(memory));
+    if (found == host_memory.end() || found->second.registered)
+        return invalid_value;
+    free(memory);
+    host_memory.erase(found);
+    return success;
+}
+
+API cuMemHostRegister_v2(void* memory, size_t size, unsigned flags)
+{
+    ENTER(cuMemHostRegister);
+    if (!memory || !size)
+        return invalid_value;
+    std::lock_guard<std::mutex> lock(host_memory_mutex);
+    host_memory[uintptr_t(memory)] = {size, flags, true};
+    return success;
+}
+
+API cuMemHostUnregister(void* memory)
+{
+    ENTER(cuMemHostUnregister);
+    std::lock_guard<std::mutex> lock(host_memory_mutex);
+    const auto found = host_memory.find(uintptr_t(memory));
+    if (found == host_memory.end() || !found->second.registered)
+        return host_memory_not_registered;
+    host_memory.erase(found);
+    return success;
+}
+
+API cuMemHostGetDevicePointer_v2(uintptr_t* address, void* memory, unsigned)
+{
+    ENTER(cuMemHostGetDevicePointer);
+    if (!address || !is_host_range(uintptr_t(memory), 1))
+        return invalid_value;
+    *address = uintptr_t(memory);
+    return success;
+}
+
+API cuMemHostGetFlags(unsigned* flags, void* memory)
+{
+    ENTER(cuMemHostGetFlags);
+    const auto found = host_memory.find(uintptr_t(memory));
+    if (!flags || found == host_memory.end())
+        return invalid_value;
+    *flags = found->second.flags;
+    return success;
+}
+
+} // extern "C"

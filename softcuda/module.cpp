@@ -1,0 +1,240 @@
+// Modules: shared objects that `nvcc` of this folder made, checked before they are loaded.
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "driver.h"
+
+namespace softcuda {
+namespace {
+
+std::vector<std::unique_ptr<Module>> modules;
+std::mutex modules_mutex;
+
+// Copies through a file, because the kernel of the operating system says EFAULT where a plain read of memory
+// that is not there would end the process: nobody tells us how long a broken image is.
+bool copy_image(int file, const char* image, ImageHeader& header)
+{
+    if (write(file, image, sizeof header) != ssize_t(sizeof header) || pread(file, &header, sizeof header, 0) != ssize_t(sizeof header))
+        return false;
+    if (memcmp(header.magic, "SOFTCUDA", 8) != 0 || header.size > (size_t(1) << 32) || ftruncate(file, 0) || lseek(file, 0, SEEK_SET))
+        return false;
+    for (size_t done = 0; done < header.size;) {
+        const ssize_t wrote = write(file, image + sizeof header + done, header.size - done);
+        if (wrote <= 0)
+            return false;
+        done += size_t(wrote);
+    }
+    return true;
+}
+
+bool checksum_is_right(int file, const ImageHeader& header)
+{
+    void* memory = mmap(nullptr, header.size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    unsigned long sum = 14695981039346656037ul;
+    const auto* bytes = static_cast<const unsigned char*>(memory);
+    for (size_t i = 0; i < header.size; ++i)
+        sum = (sum ^ bytes[i]) * 1099511628211ul;
+    munmap(memory, header.size);
+    return sum == header.checksum;
+}
+
+int find_ranges(struct dl_phdr_info* info, size_t, void* data)
+{
+    Module& module = *static_cast<Module*>(data);
+    const auto inside = uintptr_t(module.image);
+    uintptr_t first = ~uintptr_t(0), last = 0, text_first = 0, text_last = 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr)& part = info->dlpi_phdr[i];
+        if (part.p_type != PT_LOAD)
+            continue;
+        const uintptr_t start = info->dlpi_addr + part.p_vaddr;
+        first = std::min(first, start), last = std::max(last, start + part.p_memsz);
+        if (part.p_flags & PF_X)
+            text_first = start, text_last = start + part.p_memsz;
+    }
+    if (inside < first || inside >= last)
+        return 0;
+    module.image_first = info->dlpi_addr, module.image_last = last;
+    module.text_first = text_first, module.text_last = text_last;
+    return 1;
+}
+
+std::string kernel_name(const KernelEntry& entry)
+{
+    Dl_info info;
+    const bool found = dladdr(entry.function, &info) && info.dli_sname && info.dli_saddr == entry.function;
+    return found ? info.dli_sname : entry.name;
+}
+
+// Static shared memory of a kernel: of variables inside it, and of those outside all functions.
+size_t shared_of(const Image& image, const std::string& name)
+{
+    size_t bytes = 0;
+    for (const Symbol* s = image.first_symbol; s != image.last_symbol; ++s)
+        if (s->kind == SymbolKind::shared && (strncmp(s->name, "_ZZ", 3) != 0 || strstr(s->name, name.c_str() + (name.compare(0, 2, "_Z") == 0 ? 2 : 0))))
+            bytes += s->size;
+    return bytes;
+}
+
+int load(Module** result, const char* bytes)
+{
+    if (!result || !bytes)
+        return invalid_value;
+    auto module = std::make_unique<Module>();
+    module->file = memfd_create("softcuda", MFD_CLOEXEC);
+    ImageHeader header;
+    if (module->file < 0)
+        return out_of_memory;
+    const bool whole = copy_image(module->file, bytes, header) && checksum_is_right(module->file, header);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", module->file);
+    if (whole)
+        module->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (module->handle)
+        module->image = static_cast<const Image*>(dlsym(module->handle, "softcuda_image"));
+    if (!module->image || module->image->version != image_version) {
+        if (module->handle)
+            dlclose(module->handle);
+        close(module->file);
+        return invalid_image;
+    }
+    dl_iterate_phdr(find_ranges, module.get());
+    module->context = current_context();
+    for (const KernelEntry* entry = module->image->first_kernel; entry != module->image->last_kernel; ++entry)
+        if (entry->function) {
+            const std::string name = kernel_name(*entry);
+            auto function = std::make_unique<Function>();
+            function->module = module.get(), function->entry = entry, function->name = name;
+            function->static_shared = shared_of(*module->image, name);
+            module->functions.push_back(std::move(function));
+        }
+    *result = module.get();
+    std::lock_guard<std::mutex> lock(modules_mutex);
+    modules.push_back(std::move(module));
+    return success;
+}
+
+void unload(Module& module)
+{
+    dlclose(module.handle);
+    close(module.file);
+}
+
+Module* known(Module* module)
+{
+    std::lock_guard<std::mutex> lock(modules_mutex);
+    for (const auto& each : modules)
+        if (each.get() == module)
+            return module;
+    return nullptr;
+}
+
+} // namespace
+
+bool is_module_variable(uintptr_t address, size_t size)
+{
+    std::lock_guard<std::mutex> lock(modules_mutex);
+    for (const auto& module : modules)
+        for (const Symbol* s = module->image->first_symbol; s != module->image->last_symbol; ++s)
+            if (s->kind != SymbolKind::shared && address - uintptr_t(s->address) + size <= s->size && address >= uintptr_t(s->address))
+                return true;
+    return false;
+}
+
+void unload_modules_of(const void* context)
+{
+    std::lock_guard<std::mutex> lock(modules_mutex);
+    for (const auto& module : modules)
+        if (module->context == context)
+            unload(*module);
+    modules.erase(std::remove_if(modules.begin(), modules.end(), [&](const auto& m) { return m->context == context; }), modules.end());
+}
+
+} // namespace softcuda
+
+using namespace softcuda;
+
+extern "C" {
+
+API cuModuleLoadData(Module** module, const void* image)
+{
+    ENTER(cuModuleLoadData);
+    return load(module, static_cast<const char*>(image));
+}
+
+API cuModuleLoadDataEx(Module** module, const void* image, unsigned, int*, void**)
+{
+    ENTER(cuModuleLoadDataEx);
+    return load(module, static_cast<const char*>(image));
+}
+
+API cuModuleLoad(Module** module, const char* path)
+{
+    ENTER(cuModuleLoad);
+    FILE* file = path ? fopen(path, "rb") : nullptr;
+    if (!file)
+        return file_not_found;
+    std::vector<char> bytes;
+    char part[4096];
+    for (size_t got; (got = fread(part, 1, sizeof part, file)) > 0;)
+        bytes.insert(bytes.end(), part, part + got);
+    fclose(file);
+    bytes.resize(std::max(bytes.size(), sizeof(ImageHeader)));
+    return load(module, bytes.data());
+}
+
+API cuModuleUnload(Module* module)
+{
+    ENTER(cuModuleUnload);
+    if (!known(module))
+        return invalid_handle;
+    wait_for_everything();
+    std::lock_guard<std::mutex> lock(modules_mutex);
+    unload(*module);
+    modules.erase(std::find_if(modules.begin(), modules.end(), [&](const auto& m) { return m.get() == module; }));
+    return success;
+}
+
+API cuModuleGetFunction(Function** function, Module* module, const char* name)
+{
+    ENTER(cuModuleGetFunction);
+    if (!function || !name)
+        return invalid_value;
+    if (!known(module))
+        return invalid_handle;
+    for (const auto& each : module->functions)
+        if (each->name == name) {
+            *function = each.get();
+            return success;
+        }
+    return not_found;
+}
+
+API cuModuleGetGlobal_v2(uintptr_t* address, size_t* size, Module* module, const char* name)
+{
+    ENTER(cuModuleGetGlobal);
+    if (!name)
+        return invalid_value;
+    if (!known(module))
+        return invalid_handle;
+    for (const Symbol* s = module->image->first_symbol; s != module->image->last_symbol; ++s)
+        if (s->kind != SymbolKind::shared && s->size && strcmp(s->name, name) == 0) {
+            if (address)
+                *address = uintptr_t(s->address);
+            if (size)
+                *size = s->size;
+            return success;
+        }
+    return not_found;
+}
+
+} // extern "C"

@@ -1,0 +1,134 @@
+// Names for a kernel's developer: file and line of an address, threads, arrays, variables.
+#include <cxxabi.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "internal.h"
+
+namespace softcuda {
+namespace {
+
+bool is_header_of_ours(const std::string& path)
+{
+    for (const char* name : {"cuda_dialect.h", "intrinsics.h", "warp_functions.h", "vector_types.h"}) {
+        const size_t length = strlen(name);
+        if (path.size() >= length && path.compare(path.size() - length, length, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+// "file:line" of the innermost call that is the kernel's own, by binutils' addr2line.
+std::string ask_addr2line(int file, uintptr_t offset)
+{
+    char command[128];
+    snprintf(command, sizeof command, "addr2line -i -e /proc/%d/fd/%d 0x%lx 2>/dev/null", int(getpid()), file, (unsigned long)offset);
+    FILE* pipe = popen(command, "r");
+    if (!pipe)
+        return "";
+    std::string best;
+    char line[4096];
+    while (fgets(line, sizeof line, pipe)) {
+        std::string text = line;
+        text = text.substr(0, text.find_first_of(" \n"));
+        const size_t colon = text.rfind(':');
+        if (colon == std::string::npos || text[0] == '?')
+            continue;
+        if (best.empty() && !is_header_of_ours(text.substr(0, colon)))
+            best = text;
+    }
+    pclose(pipe);
+    return best.compare(0, 2, "./") == 0 ? best.substr(2) : best;
+}
+
+std::string grouped(size_t number)
+{
+    std::string text = std::to_string(number);
+    for (int i = int(text.size()) - 3; i > 0; i -= 3)
+        text.insert(size_t(i), ",");
+    return text;
+}
+
+std::string index_text(const Dim& index, bool three)
+{
+    return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + (three ? ", " + std::to_string(index.z) : "") + ")";
+}
+
+// The names in "a, b, n".
+std::vector<std::string> split_names(const char* names)
+{
+    std::vector<std::string> parts;
+    std::string part;
+    for (const char* c = names;; ++c) {
+        if (*c == ',' || !*c) {
+            const size_t first = part.find_first_not_of(' ');
+            parts.push_back(first == std::string::npos ? "" : part.substr(first));
+            part.clear();
+            if (!*c)
+                return parts;
+        } else {
+            part += *c;
+        }
+    }
+}
+
+} // namespace
+
+std::string where(uintptr_t pc)
+{
+    static std::map<std::pair<const Module*, uintptr_t>, std::string> known;
+    const Module* module = running.launch->function->module;
+    if (pc < module->image_first || pc >= module->image_last)
+        return "outside the kernel";
+    std::string& text = known[{module, pc}];
+    if (text.empty()) // an address to return to lies behind the call that is meant
+        text = ask_addr2line(module->file, pc - 1 - module->image_first);
+    return text.empty() ? "an unknown line" : text;
+}
+
+std::string who(unsigned thread)
+{
+    const bool three = running.launch->block.z > 1 || running.launch->grid.z > 1;
+    return "thread " + index_text(thread_index(thread), three) + " of block " + index_text(running.block_index, three);
+}
+
+std::string in_kernel() { return "in " + running.launch->function->name; }
+
+std::string count_bytes(size_t bytes) { return grouped(bytes) + (bytes == 1 ? " byte" : " bytes"); }
+
+std::string name_allocation(const Allocation& allocation)
+{
+    const Launch& launch = *running.launch;
+    const KernelEntry& entry = *launch.function->entry;
+    const std::vector<std::string> names = split_names(entry.parameters);
+    for (unsigned i = 0; i < entry.argument_count; ++i) {
+        const unsigned end = entry.offsets[i + 1];
+        for (unsigned at = (entry.offsets[i] + 7) / 8 * 8; at + 8 <= end; at += 8) { // pointers inside structs too
+            uintptr_t pointer;
+            memcpy(&pointer, launch.arguments.data() + at, sizeof pointer);
+            if (pointer >= allocation.base && pointer < allocation.base + allocation.size)
+                return (i < names.size() ? names[i] : "an array") + " (argument " + std::to_string(i + 1) + "), "
+                    + count_bytes(allocation.size);
+        }
+    }
+    return "an array of " + count_bytes(allocation.size);
+}
+
+std::string name_symbol(const char* assembler_name)
+{
+    int status = 0;
+    char* plain = abi::__cxa_demangle(assembler_name, nullptr, nullptr, &status);
+    std::string text = status == 0 ? plain : assembler_name;
+    free(plain);
+    // "matmul_tiled::a_tile", "kernel<float>(float*)::tile": the variable alone.
+    const size_t colons = text.rfind("::");
+    return colons == std::string::npos ? text : text.substr(colons + 2);
+}
+
+} // namespace softcuda

@@ -1,0 +1,66 @@
+// What PyCUDA links with and this device does not do: each answers CUDA_ERROR_NOT_SUPPORTED. SOFTCUDA_TRACE=1
+// shows which of them a program calls.
+#include "driver.h"
+
+using namespace softcuda;
+
+#define UNSUPPORTED(name) \
+    extern "C" API name(...) \
+    { \
+        softcuda::enter(#name " (not supported)", false); \
+        return not_supported; \
+    }
+
+// Arrays, textures, surfaces.
+UNSUPPORTED(cuArray3DCreate_v2)
+UNSUPPORTED(cuArray3DGetDescriptor_v2)
+UNSUPPORTED(cuArrayCreate_v2)
+UNSUPPORTED(cuArrayDestroy)
+UNSUPPORTED(cuArrayGetDescriptor_v2)
+UNSUPPORTED(cuMemcpyAtoA_v2)
+UNSUPPORTED(cuMemcpyAtoD_v2)
+UNSUPPORTED(cuMemcpyAtoH_v2)
+UNSUPPORTED(cuMemcpyDtoA_v2)
+UNSUPPORTED(cuMemcpyHtoA_v2)
+UNSUPPORTED(cuModuleGetSurfRef)
+UNSUPPORTED(cuModuleGetTexRef)
+UNSUPPORTED(cuParamSetTexRef)
+UNSUPPORTED(cuSurfRefGetArray)
+UNSUPPORTED(cuSurfRefSetArray)
+UNSUPPORTED(cuTexRefCreate)
+UNSUPPORTED(cuTexRefDestroy)
+UNSUPPORTED(cuTexRefGetAddressMode)
+UNSUPPORTED(cuTexRefGetAddress_v2)
+UNSUPPORTED(cuTexRefGetArray)
+UNSUPPORTED(cuTexRefGetFilterMode)
+UNSUPPORTED(cuTexRefGetFlags)
+UNSUPPORTED(cuTexRefGetFormat)
+UNSUPPORTED(cuTexRefSetAddress2D_v3)
+UNSUPPORTED(cuTexRefSetAddressMode)
+UNSUPPORTED(cuTexRefSetAddress_v2)
+UNSUPPORTED(cuTexRefSetArray)
+UNSUPPORTED(cuTexRefSetFilterMode)
+UNSUPPORTED(cuTexRefSetFlags)
+UNSUPPORTED(cuTexRefSetFormat)
+
+// A second device, and other processes.
+UNSUPPORTED(cuCtxDisablePeerAccess)
+UNSUPPORTED(cuCtxEnablePeerAccess)
+UNSUPPORTED(cuIpcCloseMemHandle)
+UNSUPPORTED(cuIpcGetEventHandle)
+UNSUPPORTED(cuIpcGetMemHandle)
+UNSUPPORTED(cuIpcOpenEventHandle)
+UNSUPPORTED(cuIpcOpenMemHandle_v2)
+UNSUPPORTED(cuMemcpy3DPeer)
+UNSUPPORTED(cuMemcpy3DPeerAsync)
+
+// Linking of device code, managed memory, occupancy, profiler files.
+UNSUPPORTED(cuLinkAddData_v2)
+UNSUPPORTED(cuLinkAddFile_v2)
+UNSUPPORTED(cuLinkComplete)
+UNSUPPORTED(cuLinkCreate_v2)
+UNSUPPORTED(cuLinkDestroy)
+UNSUPPORTED(cuMemAllocManaged)
+UNSUPPORTED(cuStreamAttachMemAsync)
+UNSUPPORTED(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+UNSUPPORTED(cuProfilerInitialize)

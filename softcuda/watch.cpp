@@ -1,0 +1,172 @@
+// Ends kernels that never end, and turns the signals of one that goes wrong into an error of its launch.
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "executor.h"
+
+namespace softcuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+const int watch_signal = SIGRTMIN + 7;
+constexpr size_t emergency_bytes = 256 * 1024;
+
+struct Watch {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool watching = false, started = false;
+    Clock::time_point deadline;
+    pthread_t thread {};
+    const Module* module = nullptr;
+    char* emergency_stack = nullptr;
+    struct sigaction before[NSIG];
+    // What the handler saw.
+    int signal = 0;
+    uintptr_t pc = 0, address = 0;
+    double seconds = 0;
+};
+Watch& watch()
+{
+    static Watch* only = new Watch; // never destroyed: a thread waits on it when the process ends
+    return *only;
+}
+
+// Runs on a stack of its own, in place of the thread that a signal ended.
+[[noreturn]] void land()
+{
+    Watch& w = watch();
+    const std::string place = in_kernel() + "\n  " + where(w.pc + 1) + ": " + who(running.thread);
+    char limit[64];
+    snprintf(limit, sizeof limit, "the launch limit of %g s", w.seconds);
+    if (w.signal == watch_signal)
+        fault(launch_timeout, "endless kernel " + place + " was running when " + limit + " was over");
+    if (is_below_a_stack(w.address))
+        fault(stack_error, "stack overrun " + place + " needs more than the 256 KiB of its stack");
+    if (w.signal == SIGFPE)
+        fault(illegal_instruction, "integer division by zero " + place + " divides");
+    char address[32];
+    snprintf(address, sizeof address, "0x%lx", (unsigned long)w.address);
+    fault(w.signal == SIGILL ? illegal_instruction : illegal_address,
+        "out of bounds " + place + " touches " + address + ", where there is no array");
+}
+
+uintptr_t* program_counter(ucontext_t* context, uintptr_t** stack_pointer)
+{
+#if defined(__x86_64__)
+    *stack_pointer = reinterpret_cast<uintptr_t*>(&context->uc_mcontext.gregs[REG_RSP]);
+    return reinterpret_cast<uintptr_t*>(&context->uc_mcontext.gregs[REG_RIP]);
+#else
+    *stack_pointer = reinterpret_cast<uintptr_t*>(&context->uc_mcontext.sp);
+    return reinterpret_cast<uintptr_t*>(&context->uc_mcontext.pc);
+#endif
+}
+
+void handle(int signal, siginfo_t* info, void* raw)
+{
+    Watch& w = watch();
+    uintptr_t* stack_pointer;
+    uintptr_t* pc = program_counter(static_cast<ucontext_t*>(raw), &stack_pointer);
+    const bool ours = w.watching && pthread_equal(pthread_self(), w.thread);
+    const bool in_kernel_text = ours && *pc >= w.module->text_first && *pc < w.module->text_last;
+    const StackRange stacks = thread_stacks();
+    const bool on_thread_stack = ours && *stack_pointer - stacks.first < stacks.size;
+    if (signal == watch_signal && !in_kernel_text)
+        return; // inside printf or the checker; the next signal comes soon
+    if (!on_thread_stack) { // not a kernel's: as if we had never been here
+        sigaction(signal, &w.before[signal], nullptr);
+        return;
+    }
+    w.signal = signal;
+    w.pc = *pc;
+    w.address = signal == watch_signal ? 0 : reinterpret_cast<uintptr_t>(info->si_addr);
+    *pc = reinterpret_cast<uintptr_t>(&land);
+    *stack_pointer = reinterpret_cast<uintptr_t>(w.emergency_stack) + emergency_bytes - 256 - 8;
+}
+
+void run_watcher()
+{
+    Watch& w = watch();
+    std::unique_lock<std::mutex> lock(w.mutex);
+    for (;;) {
+        if (!w.watching) {
+            w.changed.wait(lock);
+        } else if (Clock::now() < w.deadline) {
+            w.changed.wait_until(lock, w.deadline);
+        } else {
+            pthread_kill(w.thread, watch_signal);
+            w.changed.wait_for(lock, std::chrono::milliseconds(2));
+        }
+    }
+}
+
+void start()
+{
+    Watch& w = watch();
+    void* memory = mmap(nullptr, emergency_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    w.emergency_stack = static_cast<char*>(memory);
+    struct sigaction action {};
+    action.sa_sigaction = handle;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, watch_signal})
+        sigaction(signal, &action, &w.before[signal]);
+    std::thread(run_watcher).detach();
+    w.started = true;
+}
+
+// A handler needs a stack of its own, because the thread's may be what has run out.
+void give_signal_stack()
+{
+    static thread_local char* stack = nullptr;
+    if (stack)
+        return;
+    stack = new char[64 * 1024];
+    stack_t description {};
+    description.ss_sp = stack;
+    description.ss_size = 64 * 1024;
+    sigaltstack(&description, nullptr);
+}
+
+} // namespace
+
+void watch_begin(const Function& function)
+{
+    Watch& w = watch();
+    std::lock_guard<std::mutex> lock(w.mutex);
+    if (!w.started)
+        start();
+    give_signal_stack();
+    const char* limit = getenv("SOFTCUDA_LAUNCH_SECONDS");
+    w.seconds = limit && *limit ? atof(limit) : 1e9;
+    w.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(w.seconds, 1e8)));
+    w.thread = pthread_self();
+    w.module = function.module;
+    w.watching = true;
+    w.changed.notify_all();
+}
+
+void watch_end()
+{
+    Watch& w = watch();
+    std::lock_guard<std::mutex> lock(w.mutex);
+    w.watching = false;
+    w.changed.notify_all();
+}
+
+void stop_running_kernel()
+{
+    Watch& w = watch();
+    std::lock_guard<std::mutex> lock(w.mutex);
+    w.deadline = Clock::now();
+    w.changed.notify_all();
+}
+
+} // namespace softcuda
