@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +17,11 @@ import pytest
 from bench.gate import Gate
 from bench.measure import Budget
 from bench.plugin import BenchPlugin
-from kernels import FAMILIES
+from kernels import FAMILIES, vendor
 from kernels.catalogue import BadCase, Build, Case, make_case
 from kernels.check import WrongResult
-from kernels.compiler import CompileError, compile_all, compile_build
-from kernels.device import DeviceInfo, NoDevice
+from kernels.compiler import CompileError, Target, compile_all, compile_build
+from kernels.device import DeviceInfo, NoDevice, Settings
 from kernels.machine import DeviceError
 from kernels.worker import Kernel, Worker, describe_device
 
@@ -33,9 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("warpwatch", "CUDA kernels")
     group.addoption(
         "--device",
-        choices=("auto", "gpu", "none"),
+        choices=("auto", "gpu", "software", "none"),
         default="auto",
-        help="auto: a GPU where there is one, else skip what needs it; gpu: stop where there is none; none: skip.",
+        help="auto: a GPU where there is one, else the software device; none: skip what needs a device.",
+    )
+    group.addoption(
+        "--schedule-seed", type=int, metavar="N", help="Order of threads and blocks, on the software device."
     )
     group.addoption(
         "--launch-timeout", type=float, default=10.0, metavar="SECONDS", help="Stop a kernel after so long (10)."
@@ -50,16 +56,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cases(list): run once for each of these cases")
     config.addinivalue_line("markers", "builds(list): run once for each of these builds")
+    config.addinivalue_line("markers", "alone: times something, so no other test of this run runs meanwhile")
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**6))
     ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    config.stash[WORKER] = worker = Worker(ordinal, config.getoption("--launch-timeout"))
+    option = config.getoption
+    settings = Settings(option("--device"), ordinal, option("--launch-timeout"), option("--schedule-seed"))
+    config.stash[WORKER] = worker = Worker(settings)
     config.stash[BENCH] = BenchPlugin(config, worker, functools.partial(open_device, config))
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
 
 
 def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
-    """The GPU of this run, or what is missing. Opened at the first question."""
+    """The device of this run, or what is missing. Opened at the first question."""
     if DEVICE not in config.stash:
         wanted = config.getoption("--device")
         try:
@@ -67,8 +76,8 @@ def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
                 raise NoDevice("--device=none")
             config.stash[DEVICE] = config.stash[WORKER].call(describe_device)
         except (NoDevice, DeviceError, CompileError) as missing:
-            if wanted == "gpu":
-                raise pytest.UsageError(f"--device=gpu: {missing}") from None
+            if wanted in ("gpu", "software"):
+                raise pytest.UsageError(f"--device={wanted}: {missing}") from None
             config.stash[DEVICE] = NoDevice(str(missing))
     return config.stash[DEVICE]
 
@@ -81,8 +90,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if config.getoption("numprocesses", None):
         config.stash[WORKER].stop()  # xdist's own processes open it again
     if isinstance(device, NoDevice):
-        return [f"GPU: none: {device}; tests that need one are skipped", *lines]
-    return [f"GPU: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}", *lines]
+        return [f"device: none: {device}; tests that need one are skipped", *lines]
+    about = f"device: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}"
+    return [about + (f" ({device.note})" if device.note else ""), *lines]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -117,7 +127,7 @@ def _names(build: Build) -> tuple[str, str, str, str]:
 
 def _build(family: str, variant: str, block: str, dtype: str) -> Build:
     found = next(f for f in FAMILIES if f.name == family)
-    sizes = () if found.variant(variant).on_host else tuple(map(int, block.split("x")))
+    sizes = () if found.variant(variant).has_no_block else tuple(map(int, block.split("x")))
     return Build(found, found.variant(variant), sizes, dtype)
 
 
@@ -129,10 +139,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     device = open_device(config) if session.items else NoDevice("nothing to run")
     items: list[Any] = [item for item in session.items if "kernel" in getattr(item, "fixturenames", ())]
-    wanted = {tuple(item.callspec.params[name] for name in ("family", "variant", "block", "dtype")) for item in items}
-    builds = [_build(*names) for names in sorted(wanted)]
-    todo = [build for build in builds if build.variant.on_host or isinstance(device, DeviceInfo)]
-    arch = device.capability.arch if isinstance(device, DeviceInfo) else ""
+    keys = ("family", "variant", "block", "dtype")
+    wanted = {(*(item.callspec.params[key] for key in keys), "gate" in item.fixturenames) for item in items}
+    todo: list[tuple[Build, Target | None]] = []
+    for *names, timed in sorted(wanted):
+        build = _build(*names)
+        if build.variant.library:
+            continue
+        if build.variant.on_host:
+            todo.append((build, None))
+        elif isinstance(device, DeviceInfo):
+            todo.append((build, device.timing_target if timed else device.target))
     reporter = config.pluginmanager.get_plugin("terminalreporter")
 
     def progress(done: int, total: int) -> None:
@@ -141,8 +158,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     # Workers of xdist share the cache; each begins elsewhere, so that they share the work too.
     if todo:
-        start = config.stash[WORKER].ordinal * 7 % len(todo)
-        config.stash[BROKEN] = compile_all(todo[start:] + todo[:start], arch, progress)
+        start = config.stash[WORKER].settings.ordinal * 7 % len(todo)
+        config.stash[BROKEN] = compile_all(todo[start:] + todo[:start], progress)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -154,12 +171,29 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
+@pytest.fixture(autouse=True)
+def _room(request: pytest.FixtureRequest) -> Generator[None]:
+    """Under xdist, tests share the machine, but for those that are marked to be alone on it."""
+    run = getattr(request.config, "workerinput", {}).get("testrunuid")
+    if not run:
+        yield
+        return
+    with (
+        open(Path(tempfile.gettempdir(), f"warpwatch-{run}-door"), "w") as door,
+        open(f"{door.name}.room", "w") as room,
+    ):
+        fcntl.flock(door, fcntl.LOCK_EX)  # whoever waits here for an empty room keeps others from filling it again
+        fcntl.flock(room, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH)
+        fcntl.flock(door, fcntl.LOCK_UN)
+        yield
+
+
 @pytest.fixture(scope="session")
 def device(pytestconfig: pytest.Config) -> DeviceInfo:
-    """The GPU; a test that asks for it is skipped where there is none."""
+    """The device; a test that asks for it is skipped where there is none."""
     found = open_device(pytestconfig)
     if isinstance(found, NoDevice):
-        pytest.skip(f"needs a GPU: {found}")
+        pytest.skip(f"needs a device: {found}")
     return found
 
 
@@ -170,24 +204,31 @@ def build(family: str, variant: str, block: str, dtype: str) -> Build:
 
 
 @pytest.fixture
-def case(build: Build, shape: str) -> Case:
-    """The case that a test's parameters name."""
-    return make_case(build.family, build.variant, build.block, tuple(map(int, shape.split("x"))), build.dtype)
+def case(build: Build, shape: str, request: pytest.FixtureRequest) -> Case:
+    """The case that a test's parameters name. A benchmark skips those that are too large for a slow device."""
+    case = make_case(build.family, build.variant, build.block, tuple(map(int, shape.split("x"))), build.dtype)
+    if "gate" in request.fixturenames and not build.variant.on_host:
+        device: DeviceInfo = request.getfixturevalue("device")
+        if case.weight > device.largest_work:
+            pytest.skip(f"too large for {device.name}")
+    return case
 
 
 @pytest.fixture
 def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
     """The compiled kernel of a case or a build, ready to run."""
-    arch = ""
+    target = None
     if not build.variant.on_host:
         found: DeviceInfo = request.getfixturevalue("device")
-        arch = found.capability.arch
+        target = found.timing_target if "gate" in request.fixturenames else found.target
         if found.capability < build.variant.needs:
-            pytest.skip(f"needs compute capability {build.variant.needs}; this GPU has {found.capability}")
+            pytest.skip(f"needs compute capability {build.variant.needs}; {found.name} has {found.capability}")
     config = request.config
+    if missing := build.variant.library and config.stash[WORKER].call(vendor.missing, build.variant.library):
+        pytest.skip(missing)
     if build.id in config.stash[BROKEN]:
         pytest.fail(str(config.stash[BROKEN][build.id]), pytrace=False)
-    return Kernel(config.stash[WORKER], build, compile_build(build, arch))
+    return Kernel(config.stash[WORKER], build, compile_build(build, target))
 
 
 @pytest.fixture(scope="session")

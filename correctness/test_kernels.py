@@ -6,7 +6,8 @@ import pytest
 
 from correctness.verify import assert_right, command
 from kernels import FAMILIES
-from kernels.catalogue import Case, tested_cases
+from kernels.catalogue import Case
+from kernels.selection import tested_cases
 from kernels.worker import Kernel
 
 

@@ -96,7 +96,7 @@ def explain(case: Case, mismatch: Mismatch, command: str) -> str:
         lines.append(f"  unwritten {mismatch.unwritten:,} of them still hold the poison: no thread wrote them")
     for axis, (places, span) in enumerate(zip(mismatch.places, mismatch.spans, strict=True)):
         lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(places, *span)}")
-    if case.family.result and not case.variant.on_host:
+    if case.family.result and not case.variant.has_no_block:
         lines += _owners(case, mismatch)
     lines.append(f"  again     {command}")
     return "\n".join(lines)
@@ -118,7 +118,5 @@ def _owners(case: Case, mismatch: Mismatch) -> list[str]:
     owner = case.owner(mismatch.first)
     first = ", ".join(map(str, mismatch.first))
     bx, by = case.build.block_xy
-    return [
-        f"  first     [{first}], written by thread {owner.thread} of block {owner.block} "
-        f"(x, y; blocks of {bx}x{by}, grid {case.launch.grid})"
-    ]
+    who = f"thread {owner.thread} of block {owner.block}" if owner.thread else f"block {owner.block}"
+    return [f"  first     [{first}], written by {who} (x, y; blocks of {bx}x{by}, grid {case.launch.grid})"]

@@ -53,14 +53,24 @@ class Compiler:
     banner: str
 
 
+@dataclass(frozen=True)
+class Target:
+    """What a kernel is compiled for: an architecture such as 'sm_90', by the nvcc at hand or by ``program``."""
+
+    arch: str
+    program: str = ""
+    flags: tuple[str, ...] = ()
+
+
 @functools.cache
-def nvcc() -> Compiler:
-    """nvcc from $NVCC, the PATH, /usr/local/cuda or the packages from PyPI; NoCompiler where there is none."""
-    for program in filter(None, (os.environ.get("NVCC"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc", *_pypi())):
-        if Path(program).exists():
-            banner = _capture([program, "--version"])
+def nvcc(program: str = "") -> Compiler:
+    """nvcc from $NVCC, the PATH, /usr/local/cuda or the packages from PyPI, or the one named; else NoCompiler."""
+    known = (os.environ.get("NVCC"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc", *_pypi())
+    for candidate in [program] if program else filter(None, known):
+        if Path(candidate).exists():
+            banner = _capture([candidate, "--version"])
             release = re.search(r"release (\d+\.\d+)", banner)
-            return Compiler(program, release[1] if release else "unknown", banner)
+            return Compiler(candidate, release[1] if release else "unknown", banner)
     raise NoCompiler("no nvcc: install the CUDA toolkit, or run `make test`, which takes nvcc from PyPI")
 
 
@@ -90,19 +100,21 @@ def architectures() -> list[Capability]:
     return sorted(Capability(int(major), int(minor)) for major, minor in numbers)
 
 
-def compile_build(build: Build, arch: str) -> Image:
-    """The machine code of a build, from the cache or made now; ``arch`` such as 'sm_90', for the GPU only."""
+def compile_build(build: Build, target: Target | None) -> Image:
+    """The machine code of a build, from the cache or made now; ``target`` for a device, None for the host."""
+    if build.variant.library:  # compiled by its vendor
+        return Image(Path(), build.variant.library, build.variant.library)
     source = ROOT / "kernels" / build.source
-    return compile_file(source, build.macros, None if build.variant.on_host else arch)
+    return compile_file(source, build.macros, None if build.variant.on_host else target)
 
 
-def compile_file(source: Path, macros: Mapping[str, str], arch: str | None) -> Image:
-    """Compile one file: by nvcc for ``arch``, or by g++ where that is None. Raises CompileError."""
-    compiler = gxx() if arch is None else nvcc()
-    flags = [*(GXX_FLAGS if arch is None else (*NVCC_FLAGS, f"-arch={arch}"))]
+def compile_file(source: Path, macros: Mapping[str, str], target: Target | None) -> Image:
+    """Compile one file: by nvcc for ``target``, or by g++ for the host where that is None. Raises CompileError."""
+    compiler = nvcc(target.program) if target else gxx()
+    flags = [*NVCC_FLAGS, f"-arch={target.arch}", *target.flags] if target else [*GXX_FLAGS]
     flags += [f"-D{name}={value}" for name, value in macros.items()]
     key = _digest(compiler.banner.encode(), " ".join(flags).encode(), *_texts(source))
-    path = cache_folder() / f"{source.stem}-{key}.{'so' if arch is None else 'cubin'}"
+    path = cache_folder() / f"{source.stem}-{key}.{'cubin' if target else 'so'}"
     if not path.exists():
         _compile(compiler, flags, source, path)
     return Image(path, key, _digest(path.read_bytes()))
@@ -142,16 +154,18 @@ def cache_folder() -> Path:
     return Path(os.environ.get("WARPWATCH_CACHE", default))
 
 
-def compile_all(builds: Iterable[Build], arch: str, progress: Callable[[int, int], None]) -> dict[str, CompileError]:
+def compile_all(
+    jobs: Iterable[tuple[Build, Target | None]], progress: Callable[[int, int], None]
+) -> dict[str, CompileError]:
     """Fill the cache on all cores; what did not compile, by build id. ``progress`` gets done and total."""
     failed: dict[str, CompileError] = {}
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        jobs = {pool.submit(compile_build, build, arch): build for build in builds}
-        for done, job in enumerate(as_completed(jobs), 1):
+        running = {pool.submit(compile_build, build, target): build for build, target in jobs}
+        for done, job in enumerate(as_completed(running), 1):
             error = job.exception()
             if isinstance(error, CompileError):
-                failed[jobs[job].id] = error
+                failed[running[job].id] = error
             elif error:
                 raise error
-            progress(done, len(jobs))
+            progress(done, len(running))
     return failed

@@ -1,12 +1,15 @@
-"""The GPU as a machine. The one module that imports PyCUDA, and only when a device is opened.
+"""The GPU as a machine, or what stands in for one. The one module that imports PyCUDA, and softcuda.
 
-A software device has its place in ``open_device``: whatever answers as libcuda.so.1 is opened there.
+Both are imported when a device is opened and not before: PyCUDA binds to whatever libcuda.so.1 is there then.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,11 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from kernels.catalogue import Array, Capability, Launch, size_name
-from kernels.compiler import ROOT, compile_file
-from kernels.machine import DeviceError, Function, Resources
+from kernels import vendor
+from kernels.catalogue import Array, Capability, Case, Launch, size_name
+from kernels.compiler import ROOT, Target, compile_file
+from kernels.machine import POISON, DeviceError, Function, Resources
 
 HOLD_SECONDS = 0.25  # a hold lasts some 30 µs; one that lasts this long waits for nothing
+SOFTWARE_WORK = 2e7  # a launch of some 0.05 s
+SOFTWARE_NOTE = "a device made of software: its times are the host's and no GPU's"
 
 
 class NoDevice(Exception):
@@ -68,6 +74,12 @@ class DeviceInfo:
     clock_hz: float
     peak_bytes_per_second: float  # of memory, by its clock and bus width; 0 where the driver does not say
     limits: Limits
+    target: Target  # to compile for
+    timing_target: Target  # where time counts: without what a target may do to find faults
+    largest_work: float = math.inf  # Case.weight that a benchmark may ask of one launch
+    own_clock: bool = True  # its times are not the host's
+    watches: bool = False  # sees by itself what a kernel does outside its arrays
+    note: str = ""  # what a reader of its times must know
 
     @property
     def slug(self) -> str:
@@ -78,22 +90,24 @@ class DeviceInfo:
 class Device:
     """An open GPU with one context and one stream that does not wait for the default stream."""
 
-    def __init__(self, driver: Any, ordinal: int, launch_timeout: float) -> None:
+    def __init__(self, driver: Any, ordinal: int, launch_timeout: float, compiler: Path | None = None) -> None:
+        """``compiler``: of the software device, if that is what ``driver`` has found."""
         self._driver = driver
         self._device = driver.Device(ordinal)
         self.context = self._device.make_context()
         self.launch_timeout = launch_timeout
         self._lost = False
-        self.info = self._describe(ordinal)
+        self.info = self._describe(ordinal, compiler)
+        self.watches = self.info.watches
         self._stream = driver.Stream(1)  # CU_STREAM_NON_BLOCKING
         self._start, self._stop = driver.Event(), driver.Event()
         self._memory: dict[int, Any] = {}
         self._gate = driver.pagelocked_zeros(2, np.uint32, mem_flags=driver.host_alloc_flags.DEVICEMAP)
         self._ticket = 0
-        image = compile_file(ROOT / "kernels" / "hold.cu", {}, self.info.capability.arch)
+        image = compile_file(ROOT / "kernels" / "hold.cu", {}, self.info.timing_target)
         self._hold = self.load(image.path, "hold")
 
-    def _describe(self, ordinal: int) -> DeviceInfo:
+    def _describe(self, ordinal: int, compiler: Path | None) -> DeviceInfo:
         def attribute(name: str) -> int:
             return int(self._device.get_attribute(getattr(self._driver.device_attribute, name)))
 
@@ -102,13 +116,18 @@ class Device:
             return x, y, z
 
         version = self._driver.get_driver_version()
+        capability = Capability(*self._device.compute_capability())
+        target = timing = Target(capability.arch)
+        if compiler:
+            target = Target(capability.arch, str(compiler), ("--checks",))
+            timing = Target(capability.arch, str(compiler))
         # Two transfers a memory clock; the clock is in kHz, the width in bits.
         peak = 2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8
         return DeviceInfo(
             name=self._device.name(),
             ordinal=ordinal,
             pci_bus_id=self._device.pci_bus_id(),
-            capability=Capability(*self._device.compute_capability()),
+            capability=capability,
             driver=f"{version // 1000}.{version % 1000 // 10}",
             multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
             memory_bytes=int(self._device.total_memory()),
@@ -121,6 +140,12 @@ class Device:
                 axes("GRID"),
                 max(attribute("MAX_SHARED_MEMORY_PER_BLOCK"), attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")),
             ),
+            target=target,
+            timing_target=timing,
+            largest_work=SOFTWARE_WORK if compiler else math.inf,
+            own_clock=compiler is None,
+            watches=compiler is not None,
+            note=SOFTWARE_NOTE if compiler else "",
         )
 
     @contextmanager
@@ -202,6 +227,9 @@ class Device:
 
         return start
 
+    def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
+        return vendor.launcher(case, pointers, int(self._stream.handle))
+
     def finish(self) -> None:
         self._stop.record(self._stream)
         self._wait()
@@ -246,6 +274,8 @@ class Device:
 
     def occupancy(self, function: Function, launch: Launch) -> float | None:
         """From the driver itself; PyCUDA does not bind that call, nor give its function handles away."""
+        if function.handle is None:
+            return None
         _, _, image = function.handle
         cuda = ctypes.CDLL("libcuda.so.1")
         module, handle, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
@@ -273,24 +303,55 @@ def pack(arguments: Sequence[np.generic]) -> bytes:
     return np.array(tuple(arguments), fields).tobytes()[: last[1] + last[0].itemsize]
 
 
-def open_device(ordinal: int, launch_timeout: float) -> Device:
-    """Open the GPU of that number, counted among those that CUDA_VISIBLE_DEVICES leaves, in turn."""
+@dataclass(frozen=True)
+class Settings:
+    """Which device to open, and how. ``kind``: gpu, software, or auto: a GPU where there is one."""
+
+    kind: str = "auto"
+    ordinal: int = 0  # counted among the GPUs that CUDA_VISIBLE_DEVICES leaves, in turn
+    launch_timeout: float = 10.0
+    schedule_seed: int | None = None  # of the software device: the order of threads and blocks
+
+
+def open_device(settings: Settings) -> Device:
+    """Open a device. Raises NoDevice."""
     # A module that loads lazily behind a held stream would wait for ever.
     os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
+    missing = "" if settings.kind == "software" else why_no_gpu()
+    if missing and settings.kind == "gpu":
+        raise NoDevice(missing)
+    compiler = _activate_softcuda(settings) if missing or settings.kind == "software" else None
     try:
-        from pycuda import driver  # noqa: PLC0415  # there need not be one
+        from pycuda import driver  # noqa: PLC0415
     except ImportError as error:
-        if "libcuda" in str(error):
-            raise NoDevice("no NVIDIA driver (libcuda.so.1 cannot be loaded)") from None
         raise NoDevice(f"PyCUDA is not installed ({error}); `make test` installs it") from None
     try:
         driver.init()
-        count = driver.Device.count()
+        ordinal = settings.ordinal % driver.Device.count()
+        return Device(driver, ordinal, settings.launch_timeout, compiler)
     except driver.Error as error:
-        raise NoDevice(f"the NVIDIA driver finds no GPU ({error})") from None
-    if not count:
-        raise NoDevice("the NVIDIA driver finds no GPU")
+        raise NoDevice(f"the device cannot be opened ({error})") from None
+
+
+def why_no_gpu() -> str:
+    """What is missing for a GPU, or nothing. Asks in another process: once a libcuda is loaded, it stays."""
+    code = (
+        "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); count = ctypes.c_int()\n"
+        "print(cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) or -count.value)"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return "no NVIDIA driver (libcuda.so.1 cannot be loaded)"
+    answer = int(done.stdout)
+    return "" if answer < 0 else f"the NVIDIA driver finds no GPU (error {answer})"
+
+
+def _activate_softcuda(settings: Settings) -> Path:
+    import softcuda  # noqa: PLC0415
+
+    # Its own limit comes first, because it knows where the kernel stands; its fresh memory is poison.
+    limit = 0.9 * settings.launch_timeout
     try:
-        return Device(driver, ordinal % count, launch_timeout)
-    except driver.Error as error:
-        raise NoDevice(f"GPU {ordinal % count} cannot be opened ({error})") from None
+        return softcuda.activate(launch_seconds=limit, seed=settings.schedule_seed, fill=POISON)
+    except (softcuda.BuildError, OSError) as error:
+        raise NoDevice(f"the software device cannot be built: {error}") from None

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels.catalogue import Array, Launch
+from kernels.catalogue import Array, Case, Launch
 from kernels.machine import DeviceError, Function
 
 
 class Host:
     """One thread of this process. A launch returns when the kernel has run."""
+
+    watches = False
 
     def __init__(self) -> None:
         self._memory: dict[int, Array] = {}
@@ -50,6 +52,9 @@ class Host:
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
         values = [ctypes.c_void_p(int(a)) if a.dtype == np.uint64 else ctypes.c_int(int(a)) for a in arguments]
         return functools.partial(function.handle, *values)
+
+    def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
+        raise DeviceError(f"{case.variant.library} runs on a device, not on the host")
 
     def finish(self) -> None:
         pass

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kernels.catalogue import Array, Launch, Shape
+from kernels.catalogue import Array, Case, Launch, Shape
 
 GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
 # Fill results and guard bands before a launch: NaNs as float32 and, twice, as float64; unlikely as int32.
@@ -49,7 +49,13 @@ class Function:
 
 
 class Machine(Protocol):
-    """Where kernels run. Addresses are plain ints; errors are DeviceError."""
+    """Where kernels run. Addresses are plain ints; errors are DeviceError.
+
+    ``watches``: it sees by itself what a kernel does outside its arrays, and its fresh memory is poison. Guard
+    bands would only hide from it where an array ends.
+    """
+
+    watches: bool
 
     def require(self, size: int) -> None:
         """Raise DeviceError where so many bytes are not free."""
@@ -70,6 +76,9 @@ class Machine(Protocol):
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
         """A call that starts the kernel, with all that can be done beforehand done; ``finish`` waits for it."""
 
+    def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
+        """As ``launcher``, of a library that takes the kernel's place."""
+
     def finish(self) -> None:
         """Wait for what was launched. Raises where it failed, or did not end within the limit."""
 
@@ -87,16 +96,16 @@ class GuardedArray:
         self.name, self.shape, self.dtype = name, shape, np.dtype(dtype)
         self._poison = poison
         self._machine = machine
-        self._before = GUARD_BYTES + offset * self.dtype.itemsize
+        guard = 0 if machine.watches else GUARD_BYTES
+        self._before = guard + offset * self.dtype.itemsize
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
-        self._size = self._before + self.nbytes + GUARD_BYTES  # a multiple of 4, as every item size is
+        self._size = self._before + self.nbytes + guard  # a multiple of 4, as every item size is
         self._base = machine.allocate(self._size)
         self.address = self._base + self._before
-        self.poison()
-
-    def poison(self) -> None:
-        """Make array and bands poison again."""
-        self._machine.fill(self._base, self._size // 4, self._poison)
+        if machine.watches:
+            self._poison = POISON
+        else:
+            machine.fill(self._base, self._size // 4, poison)
 
     def write(self, array: Array) -> None:
         self._machine.write(self.address, np.ascontiguousarray(array))
@@ -115,7 +124,8 @@ class GuardedArray:
         end = self._before + self.nbytes
         for side, start, stop in (("before", 0, self._before), ("after", end, self._size)):
             band = np.empty((stop - start) // 4, np.uint32)
-            self._machine.read(self._base + start, band)
+            if band.size:
+                self._machine.read(self._base + start, band)
             wrong = np.flatnonzero(band != self._poison)
             if wrong.size:
                 words = wrong[0] + 1 if side == "after" else band.size - wrong[-1]

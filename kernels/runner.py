@@ -79,12 +79,16 @@ def load(machine: Machine, case: Case, image: Path, operands: tuple[GuardedArray
     """The kernel and a poisoned result beside operands that are there already."""
     result = None
     try:
-        function = machine.load(image, case.build.entry)
+        library = case.variant.library
+        function = Function(library, None) if library else machine.load(image, case.entry)
         if case.family.result:
             result = GuardedArray(machine, *case.family.result(case.shape), case.dtype, offset)
         arrays = (*operands, result) if result else operands
-        arguments = case.variant.arguments([array.address for array in arrays], case.shape)
-        start = machine.launcher(function, case.launch, arguments)
+        pointers = [array.address for array in arrays]
+        if library:
+            start = machine.vendor(case, pointers)
+        else:
+            start = machine.launcher(function, case.launch, case.variant.arguments(pointers, case.shape))
     except DeviceError as error:
         if result and not error.lost:
             result.free()

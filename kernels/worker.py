@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import pickle
 import signal
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -26,7 +27,7 @@ from kernels import FAMILIES
 from kernels.catalogue import Array, BadCase, Build, Shape, find_case, make_case
 from kernels.check import WrongResult
 from kernels.compiler import ROOT, CompileError, Image
-from kernels.device import Device, DeviceInfo, NoDevice, open_device
+from kernels.device import Device, DeviceInfo, NoDevice, Settings, open_device
 from kernels.host import Host
 from kernels.machine import DeviceError, Machine
 from kernels.runner import Outcome, run
@@ -39,8 +40,8 @@ PATIENCE = 120.0  # seconds that a call may take beyond the launch limit: inputs
 class Worker:
     """Calls functions in a child process, which it starts when needed and replaces when it is lost."""
 
-    def __init__(self, ordinal: int = 0, launch_timeout: float = 10.0) -> None:
-        self.ordinal, self.launch_timeout = ordinal, launch_timeout
+    def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008  # frozen
+        self.settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self.started = 0  # how many processes so far
@@ -54,8 +55,9 @@ class Worker:
         connection = self._connection or self._start()
         connection.send((function.__module__, function.__qualname__, args, kwargs))
         try:
-            if not connection.poll(self.launch_timeout + PATIENCE):
-                raise DeviceError(f"no answer within {self.launch_timeout + PATIENCE:g} s; process killed", lost=True)
+            patience = self.settings.launch_timeout + PATIENCE
+            if not connection.poll(patience):
+                raise DeviceError(f"no answer within {patience:g} s; process killed", lost=True)
             value, error = connection.recv()
         except (EOFError, ConnectionError):
             error = DeviceError(f"the process in which kernels run died: {self._epitaph()}", lost=True)
@@ -69,8 +71,7 @@ class Worker:
 
     def _start(self) -> Connection:
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "kernels.worker"]
-        command += map(str, (theirs.fileno(), self.ordinal, self.launch_timeout))
+        command = [sys.executable, "-m", "kernels.worker", str(theirs.fileno()), json.dumps(asdict(self.settings))]
         path = os.pathsep.join(filter(None, (str(ROOT), *sys.path)))
         environment = os.environ | {"PYTHONPATH": path}
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
@@ -95,25 +96,25 @@ class Worker:
 
 
 _machines: dict[bool, Machine] = {}
-_settings = [0, 10.0]  # ordinal of the GPU, launch limit in seconds
+_settings = [Settings()]
 
 
 def machine(on_host: bool) -> Machine:
-    """In the child: the GPU, opened at the first call, or the host."""
+    """In the child: the device, opened at the first call, or the host."""
     if on_host not in _machines:
-        _machines[on_host] = Host() if on_host else open_device(int(_settings[0]), _settings[1])
+        _machines[on_host] = Host() if on_host else open_device(_settings[0])
     return _machines[on_host]
 
 
 def gpu() -> Device:
-    """In the child: the GPU. Raises NoDevice where there is none."""
+    """In the child: the device. Raises NoDevice where there is none."""
     device = machine(on_host=False)
     assert isinstance(device, Device)
     return device
 
 
 def describe_device() -> DeviceInfo:
-    """In the child: what the GPU says of itself. Raises NoDevice where there is none."""
+    """In the child: what the device says of itself. Raises NoDevice where there is none."""
     return gpu().info
 
 
@@ -163,9 +164,9 @@ def _portable(error: Exception) -> Exception:
 
 
 def main() -> None:
-    """The child: ``python -m kernels.worker FD ORDINAL LAUNCH_TIMEOUT``."""
+    """The child: ``python -m kernels.worker FD SETTINGS``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    _settings[:] = int(sys.argv[2]), float(sys.argv[3])
+    _settings[0] = Settings(**json.loads(sys.argv[2]))
     serve(Connection(int(sys.argv[1])))
     # Not through the interpreter's own end: PyCUDA aborts there when a context is left.
     sys.stdout.flush()

@@ -9,13 +9,15 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1")
+FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1")
 
 
 class BuildError(Exception):
@@ -31,7 +33,7 @@ def activate(
     same for the same seed. ``fill``: the 4 bytes that fresh memory is full of. ``cache``: where to keep what is
     built. Raises BuildError, and ImportError when a libcuda is loaded already.
     """
-    folder = cache or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "softcuda"
+    folder = cache or cache_folder()
     library = build(folder)
     settings = {"SOFTCUDA_LAUNCH_SECONDS": launch_seconds, "SOFTCUDA_SEED": seed, "SOFTCUDA_FILL": fill}
     for name, value in settings.items():
@@ -42,6 +44,11 @@ def activate(
         os.environ["PATH"] = f"{compiler.parent}{os.pathsep}{os.environ.get('PATH', '')}"
     _load(library)
     return compiler
+
+
+def cache_folder() -> Path:
+    """Where the driver library and the stand-in for nvcc are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "softcuda"
 
 
 def _load(library: Path) -> None:
@@ -59,14 +66,24 @@ def build(folder: Path) -> Path:
     if library.exists():
         return library
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as name:
+    if not shutil.which("g++"):
+        raise BuildError("softcuda is built by g++, and there is none: apt install g++")
+    with tempfile.TemporaryDirectory(dir=folder) as name, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        objects = [Path(name, f"{source.stem}.o") for source in sources]
+        for _ in pool.map(
+            lambda pair: _gxx("-c", str(pair[0]), "-o", str(pair[1])), zip(sources, objects, strict=True)
+        ):
+            pass
         made = Path(name, "libcuda.so.1")
-        command = ["g++", *FLAGS, *map(str, sources), "-o", str(made), "-lpthread", "-ldl"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BuildError(f"softcuda does not build\n{done.stderr}")
+        _gxx("-shared", *map(str, objects), "-o", str(made), "-lpthread", "-ldl")
         made.replace(library)
     return library
+
+
+def _gxx(*arguments: str) -> None:
+    done = subprocess.run(["g++", *FLAGS, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"softcuda does not build\n{done.stderr}")
 
 
 def stand_in(folder: Path) -> Path:

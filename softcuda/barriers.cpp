@@ -104,18 +104,24 @@ bool Turns::advance()
 {
     if (alive == 0)
         return false;
-    const std::vector<unsigned> waiting = those_in(State::at_barrier);
-    lanes_do_not_come();
-    threads_do_not_come(waiting);
-    if (running.launch->function->module->image->checked)
-        threads_wait_elsewhere(waiting);
-    reduced[0] = 0, reduced[1] = 1, reduced[2] = 0;
-    for (const unsigned thread : waiting) {
-        reduced[0] += threads[thread].predicate != 0;
-        reduced[1] &= threads[thread].predicate != 0;
-        reduced[2] |= threads[thread].predicate != 0;
-        threads[thread].state = State::ready;
+    stop_if_time_is_over(next_order.empty() ? 0 : threads[next_order.front()].site);
+    if (next_order.size() != count) { // some have ended, or wait for lanes of their warp
+        lanes_do_not_come();
+        threads_do_not_come(those_in(State::at_barrier));
     }
+    const uintptr_t site = threads[next_order.front()].site;
+    bool one_site = true;
+    reduced[0] = 0, reduced[1] = 1, reduced[2] = 0;
+    for (const unsigned number : next_order) {
+        Thread& thread = threads[number];
+        one_site &= thread.site == site;
+        reduced[0] += thread.predicate != 0;
+        reduced[1] &= thread.predicate != 0;
+        reduced[2] |= thread.predicate != 0;
+        thread.state = State::ready;
+    }
+    if (!one_site && running.launch->function->module->image->checked)
+        threads_wait_elsewhere(next_order);
     order.swap(next_order);
     next_order.clear();
     position = 0;
@@ -200,6 +206,7 @@ extern "C" EXPORT int softcuda_syncthreads_reduce(int kind, int predicate)
 extern "C" EXPORT unsigned long softcuda_warp(int kind, unsigned mask, unsigned long value, int source, int width)
 {
     const uintptr_t site = CALLED_FROM;
+    stop_if_time_is_over(site);
     check_mask(mask, site);
     const unsigned lane = running.thread % warp_size, warp = running.thread / warp_size;
     if (warp == (turns.count - 1) / warp_size && turns.count % warp_size)

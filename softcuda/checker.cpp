@@ -6,6 +6,7 @@
 //   bits 17..8   thread of that access
 //   bit 7        it wrote        bit 6  several threads read in that interval
 //   bit 5        it was atomic   bit 4  an earlier block of this launch wrote here
+//   bits 7, 6, 5 together: it changed the word atomically, and read it as an ordinary variable too
 //   bits 3..0    which of the 4 bytes have been written at all
 // Shared memory is small and has cells of 16 bytes, which also say where the last access was made.
 #include <algorithm>
@@ -63,8 +64,10 @@ std::string hex(uintptr_t address)
 // How an address lies to a range that it should be in: "4 bytes past the end of".
 std::string relation(uintptr_t address, unsigned size, uintptr_t first, size_t length)
 {
-    if (address >= first + length)
-        return count_bytes(address - (first + length)) + (address == first + length ? ", just" : "") + " past the end of ";
+    if (address == first + length)
+        return "just past the end of ";
+    if (address > first + length)
+        return count_bytes(address - (first + length)) + " past the end of ";
     if (address < first)
         return count_bytes(first - address) + " before the start of ";
     return count_bytes(address + size - (first + length)) + " across the end of ";
@@ -137,15 +140,19 @@ inline void touch_global(uintptr_t address, uint32_t& cell, uint32_t bytes, unsi
         cell = c | (write ? bytes : 0);
         return;
     }
-    if (c >> 8 == tag && !(c & several) && (!write || c & wrote) && !atomic) { // what it did before
+    if (c >> 8 == tag && !(c & (several | atomic_access)) && (!write || c & wrote) && !atomic) { // what it did before
         cell = c | (write ? all_written : 0);
+        return;
+    }
+    if (c >> 8 == tag && c & atomic_access && !write) {
+        cell = c | several;
         return;
     }
     const uint32_t then = c >> 18;
     uint32_t keep = c & by_earlier_block;
     if (then == checker.interval) {
-        const bool others = c >> 8 != tag || c & several;
-        const bool both_atomic = atomic && c & atomic_access;
+        const bool others = c >> 8 != tag || (c & several && !(c & wrote));
+        const bool both_atomic = atomic && c & atomic_access && !(c & several);
         if (others && (write || c & wrote) && !both_atomic && !same_warp_met(c >> 8 & 1023))
             global_race(address, size, write, atomic, pc, c);
         if (others && !write && !(c & wrote)) {
@@ -235,7 +242,8 @@ inline void touch_shared(const SharedRegion& region, uintptr_t address, SharedCe
     const uint16_t me = uint16_t(running.thread);
     if (cell.interval == checker.interval) {
         const bool others = cell.thread != me || cell.flags & several;
-        if (!others && (cell.flags & wrote || !write) && !atomic && (cell.written >> 4 & bytes) == bytes)
+        if (!others && (cell.flags & wrote || !write) && !atomic && !(cell.flags & atomic_access)
+            && (cell.written >> 4 & bytes) == bytes)
             return; // what it did before
         if (others && (write || cell.flags & wrote) && cell.written >> 4 & bytes) {
             const bool met = cell.thread / warp_size == me / warp_size && !(cell.flags & several)
@@ -247,10 +255,12 @@ inline void touch_shared(const SharedRegion& region, uintptr_t address, SharedCe
             return;
         }
     }
-    const uint8_t old = cell.interval == checker.interval && cell.thread == me ? cell.flags & wrote : 0;
+    const bool again = cell.interval == checker.interval && cell.thread == me;
+    const bool plain = !atomic || (again && !(cell.flags & atomic_access)); // or it was, at an access before
+    const uint8_t old = again ? cell.flags & wrote : 0;
     cell.interval = checker.interval;
     cell.thread = me;
-    cell.flags = uint8_t((write ? wrote : old) | (atomic ? atomic_access : 0));
+    cell.flags = uint8_t((write ? wrote : old) | (plain ? 0 : atomic_access));
     cell.written = uint8_t((cell.written & 0xf) | (write ? bytes : 0) | bytes << 4);
     cell.warp_epoch = running.warp_epochs[me / warp_size];
     cell.site = uint32_t(pc - checker.text);

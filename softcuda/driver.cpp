@@ -74,7 +74,7 @@ int attribute(int number)
         {17, 0}, {18, 1}, {19, 1}, {20, 0}, // time-out, integrated, maps host memory, compute mode
         {39, 1024}, {40, 1}, {41, 1},  // threads a multiprocessor, copy engines, unified addresses
         {75, 7}, {76, 5},              // compute capability
-        {81, int(max_shared_bytes)}, {82, 65536}, {97, int(max_shared_bytes)}, {106, 1},
+        {81, int(max_shared_opt_in)}, {82, 65536}, {97, int(max_shared_opt_in)}, {106, 1},
     };
     const auto found = values.find(number);
     return found == values.end() ? 0 : found->second;
@@ -88,7 +88,8 @@ int check_launch(const Launch& launch)
     if (grid.x > 2147483647u || grid.y > max_grid_yz || grid.z > max_grid_yz || block.x > max_threads
         || block.y > max_threads || block.z > max_block_z || uint64_t(block.x) * block.y * block.z > max_threads)
         return invalid_value;
-    if (launch.function->static_shared + launch.dynamic_shared > max_shared_bytes)
+    const Function& function = *launch.function;
+    if (function.static_shared + launch.dynamic_shared > std::max(function.dynamic_limit, max_shared_bytes))
         return invalid_value;
     return success;
 }
@@ -409,7 +410,7 @@ API cuFuncSetAttribute(Function* function, int number, int value)
     ENTER(cuFuncSetAttribute);
     if (!function)
         return invalid_handle;
-    if (number != 8 || value < 0 || unsigned(value) > max_shared_bytes)
+    if (number != 8 || value < 0 || unsigned(value) + function->static_shared > max_shared_opt_in)
         return invalid_value;
     function->dynamic_limit = unsigned(value);
     return success;

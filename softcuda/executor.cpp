@@ -5,7 +5,6 @@
 #include "executor.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -21,7 +20,9 @@ Turns turns;
 
 namespace {
 
-constexpr size_t stack_bytes = 256 * 1024;
+// A stack's 256 KiB, above 64 that cannot be touched: so far apart may the touches be by which g++ makes sure
+// that a large frame does not step over them (-fstack-clash-protection, on aarch64; a page on x86-64).
+constexpr size_t guard_bytes = 64 * 1024, stack_bytes = 256 * 1024 + guard_bytes;
 
 struct Fiber {
     void* stack_pointer = nullptr;
@@ -29,7 +30,7 @@ struct Fiber {
 };
 
 struct Executor {
-    char* stacks = nullptr; // max_threads of them, each above a page that cannot be touched
+    char* stacks = nullptr; // max_threads of them, each above a part that cannot be touched
     Fiber fibers[max_threads];
     unsigned fibers_made = 0;
     std::vector<Fiber*> idle;
@@ -68,7 +69,7 @@ Fiber* new_fiber()
     }
     const unsigned number = executor.fibers_made++;
     char* base = executor.stacks + number * stack_bytes;
-    mprotect(base, size_t(getpagesize()), PROT_NONE);
+    mprotect(base, guard_bytes, PROT_NONE);
     // Not all at the same distance from a page, or the tops of all stacks would share a few cache sets.
     char* top = base + stack_bytes - 64 - number % 61 * 64;
     executor.fibers[number].stack_pointer = prepare_stack(top, thread_main);
@@ -188,6 +189,14 @@ Dim block_at(const Dim& grid, uint64_t number)
     return {x, unsigned(number % grid.y), unsigned(number / grid.y)};
 }
 
+uint64_t coprime(uint64_t count) // a step that comes by every one of so many, in an order that looks like none
+{
+    uint64_t step = next_random() % count;
+    while (std::gcd(step, count) != 1)
+        step = (step + 1) % count;
+    return step;
+}
+
 } // namespace
 
 char* dynamic_shared()
@@ -201,7 +210,7 @@ StackRange thread_stacks() { return {reinterpret_cast<uintptr_t>(executor.stacks
 bool is_below_a_stack(uintptr_t address)
 {
     const StackRange range = thread_stacks();
-    return address - range.first < range.size && (address - range.first) % stack_bytes < size_t(getpagesize());
+    return address - range.first < range.size && (address - range.first) % stack_bytes < guard_bytes;
 }
 
 void fault(Result code, std::string text)
@@ -219,9 +228,10 @@ Finding run_grid(const Launch& launch)
     checker_begin_launch(launch, dynamic_shared());
     watch_begin(*launch.function);
     const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
-    const uint64_t start = executor.shuffle ? next_random() % blocks : 0;
-    for (uint64_t i = 0; i < blocks && executor.finding.code == success; ++i) {
-        running.block_index = executor.context->block = block_at(launch.grid, (start + i) % blocks);
+    const uint64_t step = executor.shuffle ? coprime(blocks) : 1;
+    uint64_t block = executor.shuffle ? next_random() % blocks : 0;
+    for (uint64_t i = 0; i < blocks && executor.finding.code == success; ++i, block = (block + step) % blocks) {
+        running.block_index = executor.context->block = block_at(launch.grid, block);
         checker_begin_block();
         run_block();
     }

@@ -39,10 +39,11 @@ extern Turns turns;
 
 void wait_for_turn(); // the present thread cannot go on
 char* dynamic_shared();
-bool is_below_a_stack(uintptr_t address); // in the page that ends a thread's 256 KiB
+bool is_below_a_stack(uintptr_t address); // in what ends a thread's 256 KiB
 
 // watch.cpp: time limit and signals.
 void watch_begin(const Function& function);
 void watch_end();
+void stop_if_time_is_over(uintptr_t site); // of the call that the kernel waits in
 
 } // namespace softcuda

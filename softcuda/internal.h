@@ -42,6 +42,7 @@ enum Result : int {
 // Limits of a launch, those of a real GPU.
 constexpr unsigned max_threads = 1024, max_block_z = 64, max_grid_yz = 65535, warp_size = 32;
 constexpr unsigned max_shared_bytes = 48 * 1024, max_constant_bytes = 64 * 1024;
+constexpr unsigned max_shared_opt_in = 64 * 1024; // for a function that was set so, as compute capability 7.5 has it
 
 // memory.cpp: one allocation in the arena, alone in the 64 KiB pages that it touches.
 struct Allocation {

@@ -115,6 +115,7 @@ static inline double __int2double_rn(int x) { return double(x); }
 static inline int __double2int_rn(double x) { return int(rint(x)); }
 static inline int __double2int_rz(double x) { return int(x); }
 static inline float __double2float_rn(double x) { return float(x); }
+static inline void sincos(float x, float* s, float* c) { sincosf(x, s, c); }
 static inline void sincospi(double x, double* s, double* c) { *s = sin(M_PI * x), *c = cos(M_PI * x); }
 static inline double sinpi(double x) { return sin(M_PI * x); }
 static inline double cospi(double x) { return cos(M_PI * x); }

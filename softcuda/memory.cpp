@@ -78,10 +78,17 @@ Allocation* allocation_at(uintptr_t address)
 
 Allocation* allocation_near(uintptr_t address)
 {
-    if (Allocation* at = allocation_at(address))
-        return at;
-    Allocation* before = address > (size_t(1) << page_bits) ? allocation_at(address - (size_t(1) << page_bits)) : nullptr;
-    return before ? before : allocation_at(address + (size_t(1) << page_bits));
+    constexpr uintptr_t page = uintptr_t(1) << page_bits;
+    Allocation* best = nullptr;
+    uintptr_t least = ~uintptr_t(0);
+    for (const uintptr_t at : {address, address - page, address + page})
+        if (Allocation* allocation = allocation_at(at)) {
+            const uintptr_t end = allocation->base + allocation->size;
+            const uintptr_t away = address >= end ? address - end : address < allocation->base ? allocation->base - address : 0;
+            if (away < least)
+                least = away, best = allocation;
+        }
+    return best;
 }
 
 size_t allocation_count() { return allocations_made; }

@@ -129,6 +129,17 @@ void unload(Module& module)
     close(module.file);
 }
 
+// CUjit_option: 3 and 5 are buffers for what the compiler has to say, 4 and 6 their sizes. It has nothing to say.
+void clear_logs(unsigned count, const int* options, void** values)
+{
+    for (unsigned i = 0; i < count; ++i) {
+        if (options[i] == 3 || options[i] == 5)
+            *static_cast<char*>(values[i]) = 0;
+        else if (options[i] == 4 || options[i] == 6)
+            values[i] = nullptr;
+    }
+}
+
 Module* known(Module* module)
 {
     std::lock_guard<std::mutex> lock(modules_mutex);
@@ -171,10 +182,18 @@ API cuModuleLoadData(Module** module, const void* image)
     return load(module, static_cast<const char*>(image));
 }
 
-API cuModuleLoadDataEx(Module** module, const void* image, unsigned, int*, void**)
+API cuModuleLoadDataEx(Module** module, const void* image, unsigned count, const int* options, void** values)
 {
     ENTER(cuModuleLoadDataEx);
+    clear_logs(count, options, values);
     return load(module, static_cast<const char*>(image));
+}
+
+API cuLinkCreate_v2(unsigned count, const int* options, void** values, void**)
+{
+    ENTER(cuLinkCreate);
+    clear_logs(count, options, values);
+    return not_supported;
 }
 
 API cuModuleLoad(Module** module, const char* path)

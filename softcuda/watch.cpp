@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -34,21 +35,29 @@ struct Watch {
     uintptr_t pc = 0, address = 0;
     double seconds = 0;
 };
+std::atomic<bool> time_is_over {false}; // of the present launch
+
 Watch& watch()
 {
     static Watch* only = new Watch; // never destroyed: a thread waits on it when the process ends
     return *only;
 }
 
+std::string endless(uintptr_t pc)
+{
+    char limit[64];
+    snprintf(limit, sizeof limit, "%g s", watch().seconds);
+    return "endless kernel " + in_kernel() + "\n  " + where(pc) + ": " + who(running.thread)
+        + " was running when the launch limit of " + limit + " was over";
+}
+
 // Runs on a stack of its own, in place of the thread that a signal ended.
 [[noreturn]] void land()
 {
     Watch& w = watch();
-    const std::string place = in_kernel() + "\n  " + where(w.pc + 1) + ": " + who(running.thread);
-    char limit[64];
-    snprintf(limit, sizeof limit, "the launch limit of %g s", w.seconds);
     if (w.signal == watch_signal)
-        fault(launch_timeout, "endless kernel " + place + " was running when " + limit + " was over");
+        fault(launch_timeout, endless(w.pc + 1));
+    const std::string place = in_kernel() + "\n  " + where(w.pc + 1) + ": " + who(running.thread);
     if (is_below_a_stack(w.address))
         fault(stack_error, "stack overrun " + place + " needs more than the 256 KiB of its stack");
     if (w.signal == SIGFPE)
@@ -78,7 +87,8 @@ void handle(int signal, siginfo_t* info, void* raw)
     const bool ours = w.watching && pthread_equal(pthread_self(), w.thread);
     const bool in_kernel_text = ours && *pc >= w.module->text_first && *pc < w.module->text_last;
     const StackRange stacks = thread_stacks();
-    const bool on_thread_stack = ours && *stack_pointer - stacks.first < stacks.size;
+    // A frame that is being made touches its memory up to a page above the stack pointer.
+    const bool on_thread_stack = ours && *stack_pointer + 4096 - stacks.first < stacks.size;
     if (signal == watch_signal && !in_kernel_text)
         return; // inside printf or the checker; the next signal comes soon
     if (!on_thread_stack) { // not a kernel's: as if we had never been here
@@ -102,6 +112,7 @@ void run_watcher()
         } else if (Clock::now() < w.deadline) {
             w.changed.wait_until(lock, w.deadline);
         } else {
+            time_is_over = true;
             pthread_kill(w.thread, watch_signal);
             w.changed.wait_for(lock, std::chrono::milliseconds(2));
         }
@@ -115,7 +126,7 @@ void start()
     w.emergency_stack = static_cast<char*>(memory);
     struct sigaction action {};
     action.sa_sigaction = handle;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART; // or a printf, or what asks for a line, ends half done
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, watch_signal})
         sigaction(signal, &action, &w.before[signal]);
     std::thread(run_watcher).detach();
@@ -149,6 +160,7 @@ void watch_begin(const Function& function)
     w.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(w.seconds, 1e8)));
     w.thread = pthread_self();
     w.module = function.module;
+    time_is_over = false;
     w.watching = true;
     w.changed.notify_all();
 }
@@ -159,6 +171,12 @@ void watch_end()
     std::lock_guard<std::mutex> lock(w.mutex);
     w.watching = false;
     w.changed.notify_all();
+}
+
+void stop_if_time_is_over(uintptr_t site)
+{
+    if (time_is_over)
+        fault(launch_timeout, endless(site));
 }
 
 void stop_running_kernel()

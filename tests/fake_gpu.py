@@ -18,7 +18,7 @@ from typing import Any
 
 from bench import sampling
 from bench.clocks import Clock
-from kernels import compiler, worker
+from kernels import compiler, vendor, worker
 from kernels.catalogue import Capability
 from kernels.check import WrongResult
 from kernels.device import DeviceInfo, Limits
@@ -26,9 +26,9 @@ from kernels.device import DeviceInfo, Limits
 PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
 _noise = random.Random(PLAY.get("seed", 0))
 _prepared = ""
-INFO = DeviceInfo(
-    "Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**20, 1e9, 1e12, Limits(1024, (1, 1, 1), (1, 1, 1), 0)
-)
+TARGET = compiler.Target("sm_90")
+LIMITS = Limits(1024, (1, 1, 1), (1, 1, 1), 0)
+INFO = DeviceInfo("Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**20, 1e9, 1e12, LIMITS, TARGET, TARGET)
 
 
 def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
@@ -60,6 +60,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
 
 ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     worker.describe_device: lambda: INFO,
+    vendor.missing: lambda library: "",
     sampling.describe_gpu: describe_gpu,
     sampling.prepare: prepare,
     sampling.refresh: prepare,
@@ -77,5 +78,5 @@ def pytest_configure() -> None:
     import conftest  # noqa: PLC0415  # loaded by now
 
     worker.Worker.call = call  # type: ignore[method-assign]
-    conftest.compile_all = lambda builds, arch, progress: {}  # type: ignore[attr-defined]
-    conftest.compile_build = lambda build, arch: compiler.Image(Path("none"), "source", "image")  # type: ignore[attr-defined]
+    conftest.compile_all = lambda jobs, progress: {}  # type: ignore[attr-defined]
+    conftest.compile_build = lambda build, target: compiler.Image(Path("none"), "source", "image")  # type: ignore[attr-defined]

@@ -79,9 +79,10 @@ def test_no_compiler_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> Non
     compiler.gxx.cache_clear()
     with pytest.raises(NoCompiler, match="apt install"):
         compiler.gxx()
-    monkeypatch.undo()
+    monkeypatch.delenv("CXX")
     compiler.gxx.cache_clear()
     assert compiler.gxx().program == shutil.which("g++")
+    compiler.gxx.cache_clear()
 
 
 def test_architectures_are_in_order_and_hold_the_oldest_that_we_support() -> None:

@@ -17,7 +17,7 @@ import pytest
 from bench.baseline import read_run
 from kernels.compiler import ROOT
 
-FEW = "matmul and 128x128x128 and float32 and not host"  # 17 cases
+FEW = "matmul and 128x128x128 and float32 and not host and not vendor"  # 17 cases
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
 
 

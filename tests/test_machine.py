@@ -44,8 +44,6 @@ def test_rows_are_read_from_where_they_lie() -> None:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     array.write(values)
     assert np.array_equal(array.read_rows(1, 3), values[1:])
-    array.poison()
-    assert np.isnan(array.read()).all()
 
 
 def test_poison_is_not_a_number_as_float64_either() -> None:
@@ -63,7 +61,7 @@ def planted(tmp_path: Path, edit: Callable[[str], str]) -> Path:
 
 def test_a_right_kernel_leaves_no_damage() -> None:
     operands = exact_operands(CASE, 0)
-    outcome = run(Host(), CASE, compile_build(CASE.build, "").path, operands)
+    outcome = run(Host(), CASE, compile_build(CASE.build, None).path, operands)
     assert outcome.damage == ()
     assert np.array_equal(outcome.result, expected(CASE, operands)[0])
 
@@ -90,7 +88,7 @@ def test_an_element_that_nobody_wrote_is_poison(tmp_path: Path) -> None:
 
 def test_operands_that_do_not_fit_are_refused() -> None:
     a, b = random_operands(CASE, 0)
-    image = compile_build(CASE.build, "").path
+    image = compile_build(CASE.build, None).path
     with pytest.raises(BadCase, match=r"B must be \(5, 9\) of float64, not \(9, 5\) of float64"):
         run(Host(), CASE, image, (a, b.T))
     with pytest.raises(BadCase, match=r"A must be .* of float64, not .* of float32"):

@@ -15,6 +15,7 @@ import pytest
 from kernels import FAMILIES, worker
 from kernels.catalogue import BadCase, find_case
 from kernels.compiler import ROOT, Image, compile_build, compile_file
+from kernels.device import Settings
 from kernels.machine import DeviceError
 from kernels.runner import exact_operands, expected
 from kernels.worker import Kernel, Worker
@@ -100,7 +101,7 @@ def test_errors_arrive_as_what_they_are_with_their_traceback(child: Worker) -> N
 
 
 def test_silence_ends_at_the_limit(child: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    child.launch_timeout = 0.3
+    child.settings = Settings(launch_timeout=0.3)
     child.call(add, 1, 1)
     monkeypatch.setattr(worker, "PATIENCE", 0.2)
     begin = time.monotonic()
@@ -127,4 +128,4 @@ def test_a_kernel_that_crashes_fails_alone(child: Worker, tmp_path: Path) -> Non
 
     with pytest.raises(DeviceError, match="SIGSEGV"):
         product(compile_file(source, CASE.build.macros, None))
-    assert np.array_equal(product(compile_build(CASE.build, "")), expected(CASE, operands)[0])
+    assert np.array_equal(product(compile_build(CASE.build, None)), expected(CASE, operands)[0])

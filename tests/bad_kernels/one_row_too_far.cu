@@ -1,4 +1,7 @@
-// Must be found: row <= m instead of row < m, so that a row is written beyond the result.
+// row > m instead of row >= m, so that a row is read and written beyond the arrays.
+// Must be found: out of bounds
+// Case: matmul-naive-16x16-33x37x41-float32
+
 extern "C" __global__ void matmul_naive(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)
 {
     const int row = blockIdx.y * BLOCK_Y + threadIdx.y, col = blockIdx.x * BLOCK_X + threadIdx.x;

@@ -1,0 +1,14 @@
+// As if the grid had size / BLOCK blocks, rounded down: the edge is never written.
+// Must be found: unwritten
+// Case: matmul-naive-16x16-33x37x41-float32
+
+extern "C" __global__ void matmul_naive(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)
+{
+    const int row = blockIdx.y * BLOCK_Y + threadIdx.y, col = blockIdx.x * BLOCK_X + threadIdx.x;
+    if (blockIdx.y >= m / BLOCK_Y || blockIdx.x >= k / BLOCK_X)
+        return; // the block would not be there
+    scalar_t sum = 0;
+    for (int i = 0; i < n; ++i)
+        sum += a[size_t(row) * n + i] * b[size_t(i) * k + col];
+    c[size_t(row) * k + col] = sum;
+}

@@ -1,0 +1,12 @@
+// The result itself as accumulator, and nobody set it to zero.
+// Must be found: uninitialised memory
+// Case: matmul-naive-16x16-33x37x41-float32
+
+extern "C" __global__ void matmul_naive(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)
+{
+    const int row = blockIdx.y * BLOCK_Y + threadIdx.y, col = blockIdx.x * BLOCK_X + threadIdx.x;
+    if (row >= m || col >= k)
+        return;
+    for (int i = 0; i < n; ++i)
+        c[size_t(row) * k + col] += a[size_t(row) * n + i] * b[size_t(i) * k + col];
+}

@@ -1,0 +1,139 @@
+// What kernels use of CUDA C++, a kernel each. tests/test_dialect.py says what each must leave in `out`.
+
+#define FULL 0xffffffffu
+
+extern "C" __global__ void indices(int* __restrict__ out) { out[blockIdx.x * blockDim.x + threadIdx.x] = gridDim.x * 100 + warpSize; }
+
+extern "C" __global__ void shuffle(int* __restrict__ out) { out[threadIdx.x] = __shfl_sync(FULL, int(threadIdx.x), 5, 16); }
+extern "C" __global__ void shuffle_up(int* __restrict__ out) { out[threadIdx.x] = __shfl_up_sync(FULL, int(threadIdx.x), 3); }
+extern "C" __global__ void shuffle_down(int* __restrict__ out) { out[threadIdx.x] = __shfl_down_sync(FULL, int(threadIdx.x), 3, 8); }
+extern "C" __global__ void shuffle_xor(int* __restrict__ out) { out[threadIdx.x] = __shfl_xor_sync(FULL, int(threadIdx.x), 7); }
+extern "C" __global__ void shuffle_double(int* __restrict__ out) { out[threadIdx.x] = int(4 * __shfl_sync(FULL, threadIdx.x * 0.25, 31)); }
+extern "C" __global__ void ballot(int* __restrict__ out) { out[threadIdx.x] = __ballot_sync(FULL, threadIdx.x % 3 == 0); }
+extern "C" __global__ void votes(int* __restrict__ out) { out[threadIdx.x] = __any_sync(FULL, threadIdx.x == 9) + 2 * __all_sync(FULL, threadIdx.x < 31); }
+
+extern "C" __global__ void half_a_warp(int* __restrict__ out)
+{
+    if (threadIdx.x < 16)
+        out[threadIdx.x] = __ballot_sync(0xffffu, threadIdx.x & 1);
+    else
+        out[threadIdx.x] = __any_sync(0xffff0000u, 0);
+}
+
+extern "C" __global__ void early_return(int* __restrict__ out)
+{
+    if (threadIdx.x >= 8)
+        return;
+    out[threadIdx.x] = __ballot_sync(0xffu, 1);
+}
+
+extern "C" __global__ void counting_barriers(int* __restrict__ out) // of 64 threads
+{
+    const int count = __syncthreads_count(threadIdx.x < 40), any = __syncthreads_or(threadIdx.x == 63);
+    out[threadIdx.x] = count + 1000 * any + 2000 * __syncthreads_and(threadIdx.x < 63);
+}
+
+extern "C" __global__ void shared(int* __restrict__ out)
+{
+    __shared__ int reversed[64];
+    reversed[63 - threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = reversed[threadIdx.x];
+}
+
+extern "C" __global__ void dynamic_shared(int* __restrict__ out)
+{
+    extern __shared__ int reversed_too[];
+    reversed_too[63 - threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = reversed_too[threadIdx.x];
+}
+
+extern "C" __global__ void atomics(int* __restrict__ out) // 3 blocks of 32
+{
+    atomicAdd(out, 1);
+    atomicMax(out + 1, int(threadIdx.x));
+    atomicOr(out + 2, 1 << threadIdx.x % 8);
+    atomicCAS(out + 3, 0, 7);
+    atomicInc((unsigned*)out + 4, 9);
+    atomicAdd((float*)out + 5, 0.5f);
+    atomicExch(out + 6, 3);
+}
+
+extern "C" __global__ void vectors(int* __restrict__ out)
+{
+    const int4 four = make_int4(1, 2, 3, 4);
+    *(int4*)(out + 4 * threadIdx.x) = four;
+    const float2 two = make_float2(1, 2);
+    if (sizeof(double2) != 16 || alignof(float4) != 16 || two.y != 2)
+        out[0] = 0;
+}
+
+extern "C" __global__ void integers(int* __restrict__ out)
+{
+    const int i = threadIdx.x * 0x01234567;
+    int* mine = out + 6 * threadIdx.x;
+    mine[0] = __popc(i), mine[1] = __clz(i), mine[2] = __ffs(i);
+    mine[3] = __mulhi(i, i), mine[4] = __umulhi(i, 77u), mine[5] = __brev(i);
+}
+
+extern "C" __global__ void bits_of_floats(int* __restrict__ out) { out[threadIdx.x] = __float_as_int(__int_as_float(0x3f800000 + threadIdx.x) * 2); }
+extern "C" __global__ void math(int* __restrict__ out) { out[threadIdx.x] = int(1000 * rsqrtf(4.0f) + sqrtf(81.0f) + __fmaf_rn(2, 3, 4) + fminf(3, 4) + max(3, 5)); }
+
+extern "C" __global__ void load_hints(int* __restrict__ out)
+{
+    out[threadIdx.x] = threadIdx.x;
+    __threadfence();
+    __syncwarp();
+    const int other = __ldcg(out + (threadIdx.x ^ 1));
+    __syncwarp();
+    __stcg(out + threadIdx.x, other);
+}
+
+extern "C" __global__ void cooperative_loop(int* __restrict__ out) // of 64 threads
+{
+    __shared__ int sum;
+    if (threadIdx.x == 0)
+        sum = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < 1000; i += blockDim.x)
+        atomicAdd(&sum, i);
+    __syncthreads();
+    out[threadIdx.x] = sum;
+}
+
+template <int N, class T> struct Times {
+    T value;
+    __device__ T result() const { return value * N; }
+};
+template <class T> __device__ __forceinline__ T twice(T x) { return x + x; }
+extern "C" __global__ void __launch_bounds__(64, 2) templates(int* __restrict__ out)
+{
+    const Times<3, int> times = {int(threadIdx.x)};
+    out[threadIdx.x] = twice(times.result());
+}
+
+#define KERNEL extern "C" __global__ void
+KERNEL by_macro(int* out) { out[threadIdx.x] = 9; }
+
+__device__ int counter = 5;
+__constant__ int powers[4] = {1, 10, 100, 1000};
+extern "C" __global__ void module_variables(int* __restrict__ out) // one block of 32
+{
+    atomicAdd(&counter, 1);
+    __syncthreads();
+    out[threadIdx.x] = counter * powers[threadIdx.x % 4];
+}
+
+__constant__ int weights[32];
+extern "C" __global__ void filled_constant(int* __restrict__ out) { out[threadIdx.x] = 2 * weights[threadIdx.x]; }
+
+extern "C" __global__ void local_arrays(int* __restrict__ out)
+{
+    int all[8], sum = 0;
+    for (int i = 0; i < 8; ++i)
+        all[i] = i * threadIdx.x;
+    for (int i = 0; i < 8; ++i)
+        sum += all[(i + threadIdx.x) % 8];
+    out[threadIdx.x] = sum;
+}

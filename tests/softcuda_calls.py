@@ -1,0 +1,174 @@
+"""What tests of the software device's driver ask it, in the worker: calls of PyCUDA, and of the driver itself.
+
+Each returns what came of it in words, so that a test can hold the driver's own error code against it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.worker import gpu
+
+
+def _driver() -> Any:
+    gpu()
+    from pycuda import driver  # noqa: PLC0415  # there is one only once a device is open
+
+    return driver
+
+
+def _said(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    """The error of a call, as PyCUDA puts it: 'LogicError: cuMemcpyHtoD failed: invalid argument'."""
+    try:
+        call(*args, **kwargs)
+    except _driver().Error as error:
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+def _function(image: Path, entry: str) -> Any:
+    return _driver().module_from_buffer(image.read_bytes()).get_function(entry)
+
+
+def load_bytes(image: bytes) -> str:
+    return _said(_driver().module_from_buffer, image)
+
+
+def get_function(image: Path, entry: str) -> str:
+    return _said(_driver().module_from_buffer(image.read_bytes()).get_function, entry)
+
+
+def launch(
+    image: Path, entry: str, block: tuple[int, ...], grid: tuple[int, ...], argument_bytes: int, shared: int
+) -> str:
+    """With an argument buffer of zeros."""
+    function = _function(image, entry)
+    function.prepare(f"{argument_bytes}s")
+    return _said(function.prepared_async_call, grid, block, None, b"\0" * argument_bytes, shared_size=shared)
+
+
+def copy_to(address: int) -> str:
+    return _said(_driver().memcpy_htod, address, np.zeros(4, np.float32))
+
+
+def copy_beyond(extra: int) -> str:
+    """A copy of 16 + ``extra`` bytes into an allocation of 16."""
+    memory = _driver().mem_alloc(16)
+    return _said(_driver().memcpy_htod, memory, np.zeros(16 + extra, np.uint8))
+
+
+def free_twice() -> list[int]:
+    """The driver's codes: for an allocation, the same again, the middle of another, and null."""
+    gpu()
+    cuda = ctypes.CDLL("libcuda.so.1")
+    first, second = ctypes.c_uint64(), ctypes.c_uint64()
+    cuda.cuMemAlloc_v2(ctypes.byref(first), ctypes.c_size_t(64))
+    cuda.cuMemAlloc_v2(ctypes.byref(second), ctypes.c_size_t(64))
+    inside = ctypes.c_uint64(second.value + 4)
+    return [cuda.cuMemFree_v2(address) for address in (first, first, inside, ctypes.c_uint64(0))]
+
+
+def after_a_fault(image: Path, entry: str) -> list[str]:
+    """What the calls after a null pointer's launch say, one of each kind."""
+    driver = _driver()
+    function = _function(image, entry)
+    function.prepare("PPPiii")
+    function.prepared_async_call((1, 1), (1, 1, 1), None, 0, 0, 0, 1, 1, 1)
+    calls: list[Callable[..., Any]] = [gpu().context.synchronize, lambda: driver.mem_alloc(4), driver.Event]
+    calls.append(lambda: function.prepared_async_call((1, 1), (1, 1, 1), None, 0, 0, 0, 1, 1, 1))
+    return [_said(call) for call in calls]
+
+
+def event_order() -> list[str]:
+    """Elapsed time of events that were not recorded; then whether those that were are in the order of their stream."""
+    driver = _driver()
+    start, stop = driver.Event(), driver.Event()
+    said = [_said(stop.time_since, start)]
+    stream = driver.Stream()
+    memory = driver.mem_alloc(1 << 22)
+    start.record(stream)
+    driver.memset_d32_async(memory, 7, 1 << 20, stream)
+    stop.record(stream)
+    stop.synchronize()
+    said.append("in order" if stop.time_since(start) > 0 and start.query() else "out of order")
+    return said
+
+
+def stream_waits_for_event(image: Path, entry: str) -> int:
+    """One stream counts to 1,000 slowly; another, which waits for its event, copies what is there: the end."""
+    driver = _driver()
+    function = _function(image, entry)
+    function.prepare("P")
+    first, second = driver.Stream(1), driver.Stream(1)
+    memory, done = driver.mem_alloc(4), driver.Event()
+    function.prepared_async_call((1, 1), (1, 1, 1), first, memory)
+    done.record(first)
+    second.wait_for_event(done)
+    result = np.zeros(1, np.int32)
+    driver.memcpy_dtoh_async(result, memory, second)
+    second.synchronize()
+    return int(result[0])
+
+
+def run_on_bytes(
+    image: Path, entry: str, block: tuple[int, ...], grid: tuple[int, ...], size: int, shared: int
+) -> bytes:
+    """A kernel that takes one pointer, to ``size`` bytes of zeros; what it left in them."""
+    driver = _driver()
+    function = _function(image, entry)
+    function.prepare("P")
+    memory = driver.mem_alloc(size)
+    driver.memset_d8(memory, 0, size)
+    function.prepared_call(grid, block, memory, shared_size=shared)
+    result = np.zeros(size, np.uint8)
+    driver.memcpy_dtoh(result, memory)
+    return result.tobytes()
+
+
+def set_constant(image: Path, entry: str, name: str, values: bytes, size: int) -> bytes:
+    """A constant variable filled from the host, then a kernel that has a thread for each 4 bytes of its result."""
+    driver = _driver()
+    module = driver.module_from_buffer(image.read_bytes())
+    address, _ = module.get_global(name)
+    driver.memcpy_htod(address, values)
+    function = module.get_function(entry)
+    function.prepare("P")
+    memory = driver.mem_alloc(size)
+    function.prepared_call((1, 1), (size // 4, 1, 1), memory)
+    result = np.zeros(size, np.uint8)
+    driver.memcpy_dtoh(result, memory)
+    return result.tobytes()
+
+
+def product_seconds(image: Path, entry: str, m: int, block: int) -> float:
+    """Time of one product of m×m float32 matrices, the least of eight: what else the machine does comes and goes."""
+    device = gpu()
+    driver = _driver()
+    function = _function(image, entry)
+    function.prepare("PPPiii")
+    arrays = [driver.mem_alloc(4 * m * m) for _ in range(3)]
+    for array in arrays[:2]:
+        driver.memcpy_htod(array, np.ones(m * m, np.float32))
+    times = []
+    for _ in range(8):
+        begin = time.perf_counter()
+        function.prepared_call((m // block, m // block), (block, block, 1), *arrays, m, m, m)
+        device.context.synchronize()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def peak_bytes(size: int) -> tuple[int, int]:
+    """The most memory that this process has had: before it opened a device, and after it filled such an array."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    driver = _driver()
+    memory = driver.mem_alloc(size)
+    driver.memset_d32(memory, 5, size // 4)
+    return before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,209 @@
+"""The software device as a driver: its error codes, its order, its cost; whatever GPU is here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import softcuda
+from kernels import FAMILIES
+from kernels.catalogue import find_case
+from kernels.compiler import ROOT, CompileError, Image, Target, compile_build, compile_file
+from kernels.device import Settings
+from kernels.runner import exact_operands
+from kernels.worker import Kernel, Worker, describe_device
+from tests import softcuda_calls as calls
+
+NAIVE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")
+TILED = find_case(FAMILIES, "matmul-tiled-16x16-33x37x41-float32")
+
+
+@pytest.fixture(scope="module")
+def software() -> Iterator[Worker]:
+    worker = Worker(Settings("software"))
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture(scope="module")
+def naive(software: Worker) -> Image:
+    return compile_build(NAIVE.build, software.call(describe_device).target)
+
+
+def test_every_function_that_pycuda_links_with_is_there(tmp_path: Path) -> None:
+    package = importlib.util.find_spec("pycuda")
+    assert package
+    assert package.origin
+    (pycuda,) = Path(package.origin).parent.glob("_driver*.so")
+
+    def names(path: Path, *options: str) -> set[str]:
+        done = subprocess.run(["nm", "-D", *options, str(path)], capture_output=True, text=True, check=True)
+        return set(re.findall(r" (cu[A-Z]\w+)", done.stdout))
+
+    wanted = names(pycuda, "--undefined-only")
+    assert len(wanted) > 100
+    assert wanted - names(softcuda.build(softcuda.cache_folder()), "--defined-only") == set()
+
+
+def test_it_says_honestly_what_it_is(software: Worker) -> None:
+    info = software.call(describe_device)
+    assert info.name == "softcuda"
+    assert str(info.capability) == "7.5"
+    assert info.limits.threads == 1024
+    assert info.limits.grid == (2**31 - 1, 65535, 65535)
+    assert not info.own_clock
+    assert "no GPU's" in info.note
+
+
+def test_a_broken_image_is_refused(software: Worker, naive: Image) -> None:
+    whole = naive.path.read_bytes()
+    middle = len(whole) // 2
+    for broken in (b"\0" * 100, b"SOFTCUDA", whole[:middle] + b"\xff" + whole[middle + 1 :], b"\x7fELF" + whole):
+        said = software.call(calls.load_bytes, broken)
+        assert re.search("cuModuleLoadData.* failed: device kernel image is invalid", said), broken[:8]
+
+
+def test_a_kernel_that_is_not_there_is_said_not_to_be(software: Worker, naive: Image) -> None:
+    said = software.call(calls.get_function, naive.path, "matmul_brilliant")
+    assert said == "LogicError: cuModuleGetFunction failed: named symbol not found"
+
+
+INVALID = "LogicError: cuLaunchKernel failed: invalid argument"
+
+
+@pytest.mark.parametrize(
+    ("block", "grid", "argument_bytes", "shared", "answer"),
+    [
+        ((64, 64, 1), (1, 1), 36, 0, INVALID),
+        ((1, 1, 65), (1, 1), 36, 0, INVALID),
+        ((1, 1, 1), (1, 65536), 36, 0, INVALID),
+        ((1, 1, 1), (0, 1), 36, 0, INVALID),
+        ((1, 1, 1), (1, 1), 32, 0, INVALID),
+        ((1, 1, 1), (1, 1), 56, 0, INVALID),
+        ((1, 1, 1), (1, 1), 36, 48 * 1024 + 1, INVALID),
+        ((32, 32, 1), (1, 1), 36, 48 * 1024, "no error"),
+    ],
+)
+def test_a_launch_beyond_the_limits_has_the_drivers_error(
+    software: Worker,
+    naive: Image,
+    block: tuple[int, ...],
+    grid: tuple[int, ...],
+    argument_bytes: int,
+    shared: int,
+    answer: str,
+) -> None:
+    """The last one is within them: no thread of a 0×0 product does anything."""
+    assert software.call(calls.launch, naive.path, NAIVE.build.entry, block, grid, argument_bytes, shared) == answer
+
+
+def test_a_copy_to_nowhere_is_an_error(software: Worker) -> None:
+    for address in (0, 12345, 1 << 46):
+        assert software.call(calls.copy_to, address) == "LogicError: cuMemcpyHtoD failed: invalid argument"
+    assert software.call(calls.copy_beyond, 0) == "no error"
+    assert software.call(calls.copy_beyond, 1) == "LogicError: cuMemcpyHtoD failed: invalid argument"
+
+
+def test_what_is_freed_twice_is_an_error(software: Worker) -> None:
+    assert software.call(calls.free_twice) == [0, 1, 1, 0]
+
+
+def test_after_a_fault_every_call_says_which_until_there_is_a_new_process(naive: Image) -> None:
+    software = Worker(Settings("software"))
+    null = compile_file(
+        ROOT / "tests/bad_kernels/null_pointer.cu", NAIVE.build.macros, software.call(describe_device).target
+    )
+    for said in software.call(calls.after_a_fault, null.path, NAIVE.build.entry):
+        assert "an illegal memory access was encountered" in said
+        assert "softcuda: out of bounds in matmul_naive" in said
+    software.stop()
+    assert Kernel(software, NAIVE.build, naive).run(NAIVE.shape, exact_operands(NAIVE, 0)).damage == ()
+    software.stop()
+
+
+def test_events_and_streams_keep_their_order(software: Worker, tmp_path: Path) -> None:
+    said, order = software.call(calls.event_order)
+    assert said == "LogicError: cuEventElapsedTime failed: invalid resource handle"
+    assert order == "in order"
+    source = tmp_path / "slow.cu"
+    source.write_text(
+        'extern "C" __global__ void slow(volatile int* n)\n'
+        "{\n    *n = 0;\n    for (int i = 0; i < 1000; ++i) {\n        const long long end = clock64() + 10000;\n"
+        "        while (clock64() < end)\n            ;\n        *n = i + 1;\n    }\n}\n"
+    )
+    image = compile_file(source, {}, software.call(describe_device).target)
+    assert software.call(calls.stream_waits_for_event, image.path, "slow") == 1000
+
+
+def test_what_is_not_supported_answers_so_and_can_be_traced() -> None:
+    code = (
+        "import softcuda; softcuda.activate()\n"
+        "import pycuda.driver as drv; drv.init(); drv.Device(0).make_context()\n"
+        "try: drv.managed_zeros(4, 'f4', mem_flags=drv.mem_attach_flags.GLOBAL)\n"
+        "except drv.Error as error: print(error, flush=True)\n"
+        "import os; os._exit(0)"
+    )
+    environment = os.environ | {"SOFTCUDA_TRACE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "cuMemAllocManaged failed: operation not supported\n"
+    assert "softcuda: cuMemAllocManaged (not supported)\n" in done.stderr
+    assert "softcuda: cuCtxCreate\n" in done.stderr
+
+
+# What it costs.
+
+
+@pytest.mark.alone
+def test_a_product_of_512_cubed_takes_a_second_unchecked_and_ten_checked(software: Worker) -> None:
+    info = software.call(describe_device)
+    plain, checked = (compile_build(TILED.build, target) for target in (info.timing_target, info.target))
+    seconds = software.call(calls.product_seconds, plain.path, TILED.build.entry, 512, 16)
+    assert seconds <= 1.0
+    assert software.call(calls.product_seconds, checked.path, TILED.build.entry, 512, 16) <= 10 * seconds
+
+
+@pytest.mark.alone
+def test_a_kernel_compiles_within_a_second(software: Worker, tmp_path: Path) -> None:
+    target = software.call(describe_device).target
+    for number in range(3):
+        source = tmp_path / f"tiled{number}.cu"
+        source.write_text((ROOT / "kernels/matmul/tiled.cu").read_text() + f"// {number}\n")
+        begin = time.perf_counter()
+        compile_file(source, TILED.build.macros, target)
+        assert time.perf_counter() - begin <= 1.0
+
+
+def test_an_array_takes_at_most_twice_its_size() -> None:
+    software = Worker(Settings("software"))
+    size = 1 << 29
+    before, after = software.call(calls.peak_bytes, size)
+    software.stop()
+    assert after - before <= 2 * size + 200e6
+
+
+def test_processes_share_the_cache_of_compiled_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path))
+    target = Target("sm_75", str(softcuda.stand_in(softcuda.cache_folder())), ("--checks",))
+    first = compile_build(NAIVE.build, target)
+    begin = time.perf_counter()
+    assert compile_build(NAIVE.build, target) == first
+    assert time.perf_counter() - begin < 0.1
+    assert [path.name for path in tmp_path.iterdir()] == [first.path.name], "something half made was left behind"
+
+
+def test_a_compiler_that_is_not_there_is_said_not_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(softcuda.BuildError, match=r"g\+\+.*apt install g\+\+"):
+        softcuda.build(tmp_path / "empty")
+    with pytest.raises(CompileError):
+        compile_build(NAIVE.build, Target("sm_75", str(tmp_path / "nvcc")))
