@@ -22,6 +22,7 @@ from typing import Any
 from kernels.compiler import ROOT
 
 BASELINES = ROOT / "bench" / "baselines"
+LADDERS = ROOT / "bench" / "ladders"  # runs that show how far a kernel is from the vendor's; no baseline
 NO_GPU = "no-gpu"
 # A run that differs from its baseline in one of these cannot be compared with it.
 SETTINGS: Mapping[str, str] = {"slug": "GPU", "driver": "driver", "cache": "cache mode", "toolkit": "CUDA toolkit"}
@@ -46,9 +47,10 @@ class Run:
     path: Path
     gpu: Mapping[str, Any]
     cases: Mapping[str, Timed]
-    failed: tuple[str, ...]
     whole: bool
     commit: Mapping[str, Any]
+    failed: tuple[str, ...] = ()
+    slower: tuple[str, ...] = ()  # than the baseline of its day
 
     @property
     def slug(self) -> str:
@@ -84,7 +86,8 @@ def read_run(path: Path) -> Run:
     about = document.get("warpwatch", {})
     gpu = document.get("machine_info", {}).get("gpu", {})
     commit = document.get("commit_info", {})
-    return Run(path, gpu, cases, tuple(about.get("failed", ())), bool(about.get("whole", False)), commit)
+    failed, slower = (tuple(about.get(name, ())) for name in ("failed", "slower"))
+    return Run(path, gpu, cases, bool(about.get("whole", False)), commit, failed, slower)
 
 
 def _read_case(path: Path, entry: Any) -> tuple[str, Timed]:

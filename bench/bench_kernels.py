@@ -9,7 +9,8 @@ from bench.gate import Gate
 from bench.measure import Budget, prepare
 from bench.timer import read
 from kernels import FAMILIES
-from kernels.catalogue import Case, timed_cases
+from kernels.catalogue import Case
+from kernels.selection import timed_cases
 from kernels.worker import Kernel
 
 

@@ -15,11 +15,15 @@ from bench.verdict import OWN_RUNS, Judgement, Past, Verdict, judge
 
 @dataclass
 class Gate:
-    """``runs`` is the baseline, ``unit`` the GPU at hand; ``apart`` says why the two cannot be compared, if so."""
+    """``runs`` is the baseline, ``unit`` the GPU at hand; ``apart`` says why the two cannot be compared, if so.
+
+    ``doubt`` says why a time of this device proves nothing, if so.
+    """
 
     runs: Sequence[Run] = ()
     unit: str = ""
     apart: str = ""
+    doubt: str = ""
     cases: int = 1
     judgements: dict[str, Judgement] = field(default_factory=dict)
 
@@ -39,7 +43,7 @@ class Gate:
                 again = measured.again()
                 measured.facts["again"] = again
                 judgement = judge(history, samples, again, self.unit, self.cases)
-            judgement = throttled(judgement, measured)
+            judgement = doubted(throttled(judgement, measured), self.doubt)
         self.judgements[name] = judgement
         measured.facts["verdict"] = str(judgement.verdict)
         if judgement.verdict == Verdict.SLOWER:
@@ -48,7 +52,7 @@ class Gate:
     def describe(self) -> str:
         """What is compared with, in a line."""
         own = sum(run.unit == self.unit for run in self.runs)
-        text = f"baseline: {len(self.runs)} runs in {self.runs[0].path.parent}, {own} of them on this very GPU"
+        text = f"baseline: {len(self.runs)} runs in {self.runs[0].path.parent}, {own} of them on this very device"
         if own < OWN_RUNS:
             text += f"; with {OWN_RUNS} of them, limits would be those of one GPU, not of its model"
         return text
@@ -67,24 +71,35 @@ def throttled(judgement: Judgement, measured: Measured) -> Judgement:
     return replace(judgement, verdict=Verdict.UNSURE, reason=f"clock throttled: {', '.join(reasons)}")
 
 
+def doubted(judgement: Judgement, reason: str) -> Judgement:
+    """A slowdown that is the host's as likely as the kernel's: unsure, with the reason."""
+    if judgement.verdict != Verdict.SLOWER or not reason:
+        return judgement
+    return replace(judgement, verdict=Verdict.UNSURE, reason=reason)
+
+
 def line(judgement: Judgement) -> str:
     """Such as: slower than baseline: median 45.2 -> 47.9 µs (+6.0 %, limit +2.1 %)."""
+    verdict = judgement.verdict
+    said = f"{verdict} than baseline" if verdict in (Verdict.SLOWER, Verdict.FASTER) else verdict
     then, now = judgement.baseline * 1e6, judgement.median * 1e6
     digits = 2 if then < 100 else 1
     return (
-        f"{judgement.verdict} than baseline: median {then:,.{digits}f} -> {now:,.{digits}f} µs "
+        f"{said}: median {then:,.{digits}f} -> {now:,.{digits}f} µs "
         f"({100 * judgement.change:+.1f} %, limit {100 * judgement.limit:+.1f} %)"
     )
 
 
-def find_runs(chosen: str | bool, storage: Path, slug: str) -> list[Run]:
+def find_runs(chosen: str | bool, storage: Path, slug: str, unit: str) -> list[Run]:
     """The baseline that --benchmark-compare names. Raises BadRun.
 
-    Without a value: the committed one of this GPU. With one: a file, a folder of runs, or the start of the
-    names of saved runs, such as 0003.
+    Without a value: the committed one of this GPU, or for want of that what was saved here and is neither wrong nor
+    slower. With one: a file, a folder of runs, or the start of the names of saved runs, such as 0003.
     """
     if chosen is True:
-        return read_runs(BASELINES / slug)
+        return read_runs(BASELINES / slug) or [
+            run for run in read_runs(storage / slug) if run.unit == unit and not run.failed and not run.slower
+        ]
     path = Path(str(chosen))
     if path.is_file():
         return [read_run(path)]
@@ -97,7 +112,7 @@ def find_runs(chosen: str | bool, storage: Path, slug: str) -> list[Run]:
 
 def difference(runs: Sequence[Run], gpu: Mapping[str, object]) -> str:
     """What makes this run and the baseline incomparable, or nothing."""
-    here = Run(Path(), gpu, {}, (), True, {})
+    here = Run(Path(), gpu, {}, True, {})
     apart = [
         f"another {word} ({run.setting(name)} then, {here.setting(name)} now)"
         for name, word in SETTINGS.items()

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from bench import sampling
-from bench.baseline import NO_GPU, BadRun, write_new
+from bench.baseline import BASELINES, NO_GPU, BadRun, write_new
 from bench.gate import Gate, difference, find_runs
+from bench.ladder import share
 from bench.report import summary
 from kernels import FAMILIES
-from kernels.catalogue import omitted_cases, timed_cases
+from kernels.catalogue import find_case
 from kernels.compiler import nvcc
 from kernels.device import DeviceInfo, NoDevice
+from kernels.selection import omitted_cases, timed_cases
 from kernels.worker import Worker
 
 
@@ -54,11 +56,12 @@ class BenchPlugin:
             return
         self.selected = {item.callspec.id for item in items}  # type: ignore[attr-defined]
         self.gate.cases = len(self.selected)
-        if isinstance(self._device(), DeviceInfo):
-            self.gpu = self.worker.call(sampling.describe_gpu, self.cold) | {"toolkit": nvcc().version}
-            self._notes.append(
-                f"L2 {self.gpu['cache']}; after a scrub, reading half of L2 takes {self.gpu['coldness']} times as long"
-            )
+        device = self._device()
+        if isinstance(device, DeviceInfo):
+            toolkit = {"toolkit": nvcc(device.timing_target.program).version}
+            self.gpu = self.worker.call(sampling.describe_gpu, self.cold) | toolkit
+            said = f"L2 {self.gpu['cache']}; after a scrub, reading half takes {self.gpu['coldness']} times as long"
+            self._notes.append(f"{device.name}: {device.note}" if device.note else said)
         self._take_over_storage()
         if self.compare:
             self._find_baseline()
@@ -84,16 +87,17 @@ class BenchPlugin:
             self._notes.append("no GPU, so nothing is compared with a baseline")
             return
         slug, storage = self.gpu["slug"], self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
+        self.gate.unit, self.gate.doubt = self.gpu["uuid"], self.gpu.get("note", "")
         try:
-            self.gate.runs = find_runs(self.compare, storage, slug)
+            self.gate.runs = find_runs(self.compare, storage, slug, self.gate.unit)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
-        if not self.gate.runs:
+        if self.compare is True and not (BASELINES / slug).is_dir():
             cure = f"run `pytest bench` five times, then `python -m bench.baseline promote .benchmarks/{slug}/*.json`"
             if require:
                 raise pytest.UsageError(f"there is no baseline for {slug}: {cure}")
-            self._notes.append(f"there is no baseline for {slug}, so nothing is judged: {cure}")
-        self.gate.unit = self.gpu["uuid"]
+            so = "what was saved here before takes its place" if self.gate.runs else "nothing is judged"
+            self._notes.append(f"there is no baseline for {slug}, so {so}: {cure}")
         self.gate.apart = difference(self.gate.runs, self.gpu)
 
     @pytest.hookimpl(tryfirst=True)
@@ -106,6 +110,9 @@ class BenchPlugin:
         machine_info["gpu"] = self.gpu
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
+        times = {entry["param"]: entry["stats"]["median"] for entry in output_json["benchmarks"]}
+        for entry in output_json["benchmarks"]:
+            entry["extra_info"]["share"] = share(find_case(FAMILIES, entry["param"]), times)
         slower = {name for name, judgement in self.gate.judgements.items() if judgement.verdict == "slower"}
         output_json["warpwatch"] = {
             "failed": sorted(self.failed.keys() - slower),

@@ -16,7 +16,8 @@ from bench.baseline import BadRun, Run, read_run
 from bench.gate import line
 from bench.verdict import Judgement, Verdict
 from kernels import FAMILIES
-from kernels.catalogue import Case, Family, timed_cases
+from kernels.catalogue import Case, Family
+from kernels.selection import timed_cases
 
 
 def summary(judgements: Mapping[str, Judgement], missing: Sequence[str]) -> list[str]:
@@ -66,6 +67,8 @@ def tables(runs: Sequence[Run]) -> str:
     parts = [f"GPU: {gpu.get('name', 'none')}, L2 {gpu.get('cache', '-')}, medians of {len(runs)} runs"]
     if gpu.get("peak_bytes_per_second"):
         parts[0] += f"; its memory moves at most {gpu['peak_bytes_per_second'] / 1e9:,.0f} GB/s, by clock and width"
+    if gpu.get("note"):
+        parts[0] += f"; {gpu['note']}"
     for family in FAMILIES:
         for dtype in family.bench_shapes:
             cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]

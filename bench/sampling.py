@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -13,7 +14,7 @@ import numpy as np
 
 from bench.clocks import Clock, Clocks
 from bench.timer import GpuTimer, HostTimer, Timer, floor
-from kernels import FAMILIES
+from kernels import FAMILIES, vendor
 from kernels.catalogue import ALL_ROWS, Array, Case, find_case
 from kernels.check import WrongResult, compare, explain
 from kernels.machine import GuardedArray
@@ -69,6 +70,7 @@ def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
     return {
         **asdict(function.resources),
         "occupancy": where.occupancy(function, launch),
+        "library": vendor.version(case.variant.library) if case.variant.library else "",
         "places": len(shared.places),
         "grid": launch.grid,
         "dynamic_shared_bytes": launch.shared_bytes,
@@ -195,7 +197,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
     return {
         "name": device.info.name,
         "slug": device.info.slug,
-        "uuid": _state.clocks.uuid,
+        "uuid": _state.clocks.uuid if device.info.own_clock else f"{device.info.slug} on {platform.node()}",
         "capability": str(device.info.capability),
         "driver": _state.clocks.driver or device.info.driver,
         "cuda": device.info.driver,
@@ -205,6 +207,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
         "peak_bytes_per_second": device.info.peak_bytes_per_second,
         "cache": "cold" if cold else "warm",
         "coldness": round(timer.coldness(), 2),
+        "note": device.info.note,
     }
 
 

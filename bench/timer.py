@@ -19,7 +19,7 @@ import numpy as np
 
 from kernels.catalogue import Launch
 from kernels.compiler import ROOT, compile_file
-from kernels.device import Device, NoDevice, open_device
+from kernels.device import Device, NoDevice, Settings, open_device
 from kernels.machine import DeviceError
 
 FLOOR_ROUNDS = 200
@@ -76,7 +76,7 @@ class GpuTimer:
         self.timeouts = 0
         self._device = device
         self._cold = cold
-        self._image = compile_file(ROOT / "bench" / "timer.cu", {}, device.info.capability.arch)
+        self._image = compile_file(ROOT / "bench" / "timer.cu", {}, device.info.timing_target)
         size = 2 * device.info.l2_bytes // 16 * 16
         self._buffer = self.zeros(max(size, 16))
         self._scrub = self._scrubber(self._buffer, size)
@@ -141,7 +141,7 @@ def floor(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float]]:
 def main() -> int:
     """Print what this timer reads where nothing can be faster; ``ncu`` on this command gives the other half."""
     try:
-        device = open_device(0, 10.0)
+        device = open_device(Settings("gpu"))
     except NoDevice as missing:
         print(f"error: {missing}", file=sys.stderr)
         return 2

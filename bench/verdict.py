@@ -12,7 +12,6 @@ from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit  # quantiles of Student's t
 
 
 class Verdict(StrEnum):
@@ -126,6 +125,8 @@ def learned_limit(logs: npt.NDArray[np.float64], expected: float, weight: int, c
     because that of five values is often far too small by chance: ``expected`` counts for ``weight`` values.
     FALSE_ALARMS is shared among the cases (Bonferroni).
     """
+    from scipy.special import stdtrit  # noqa: PLC0415  # Student's t; half a second that listing cases need not wait
+
     freedom = len(logs) - 1
     spread = float(logs.var(ddof=1)) if freedom else 0.0
     variance = (weight * expected**2 + freedom * spread) / (weight + freedom)

@@ -2,9 +2,10 @@
 
 from kernels.catalogue import Family
 from kernels.conv2d import CONV2D
+from kernels.copy import COPY
 from kernels.hello import HELLO
 from kernels.matmul import MATMUL
 from kernels.matvec import MATVEC
 from kernels.transpose import TRANSPOSE
 
-FAMILIES: tuple[Family, ...] = (HELLO, MATMUL, MATVEC, TRANSPOSE, CONV2D)
+FAMILIES: tuple[Family, ...] = (HELLO, COPY, MATMUL, MATVEC, TRANSPOSE, CONV2D)

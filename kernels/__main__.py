@@ -12,14 +12,15 @@ import time
 
 import numpy as np
 
-from kernels import FAMILIES
-from kernels.catalogue import Array, BadCase, Case, find_case, omitted_cases, timed_cases
+from kernels import FAMILIES, vendor
+from kernels.catalogue import Array, BadCase, Case, find_case
 from kernels.check import compare, explain
 from kernels.compiler import CompileError, compile_build
-from kernels.device import Device, NoDevice, open_device
+from kernels.device import Device, NoDevice, Settings, open_device
 from kernels.host import Host
 from kernels.machine import DeviceError
 from kernels.runner import Loaded, expected, launch_once, load, random_operands, require_memory, upload
+from kernels.selection import omitted_cases, timed_cases
 
 TIMED_LAUNCHES = 11
 
@@ -67,14 +68,15 @@ def measure(loaded: Loaded) -> float:
     return statistics.median(times)
 
 
-def run_case(case: Case, seed: int, print_arrays: bool, launch_timeout: float) -> bool:
+def run_case(case: Case, seed: int, print_arrays: bool, settings: Settings) -> bool:
     """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right."""
-    machine = Host() if case.variant.on_host else open_device(0, launch_timeout)
-    arch = machine.info.capability.arch if isinstance(machine, Device) else ""
+    machine = Host() if case.variant.on_host else open_device(settings)
+    if missing := case.variant.library and vendor.missing(case.variant.library):
+        raise DeviceError(f"{case.id}: {missing}")
     refused = machine.info.limits.refusal(case.launch) if isinstance(machine, Device) else None
     if refused:
         raise DeviceError(f"{case.id}: {refused}")
-    image = compile_build(case.build, arch)
+    image = compile_build(case.build, machine.info.target if isinstance(machine, Device) else None)
     require_memory(machine, case)
     operands = random_operands(case, seed)
     loaded = load(machine, case, image.path, upload(machine, case, operands))
@@ -88,8 +90,10 @@ def run_case(case: Case, seed: int, print_arrays: bool, launch_timeout: float) -
     _print_arrays(case, operands, got, print_arrays)
     if case.family.result:
         seconds = measure(loaded)
-        where = "CPU" if case.variant.on_host else "GPU"
-        print(f"{where} time  {seconds * 1e6:,.2f} µs, {rates(case, seconds)} (median of {TIMED_LAUNCHES}, warm)")
+        note = machine.info.note if isinstance(machine, Device) else "the host's time"
+        print(
+            f"GPU time  {seconds * 1e6:,.2f} µs, {rates(case, seconds)} (median of {TIMED_LAUNCHES}, {note or 'warm'})"
+        )
     right = mismatch is None and not any(damage)
     print("result    right" if right else "result    WRONG")
     for sentence in filter(None, damage):
@@ -116,6 +120,10 @@ def main() -> int:
     listing.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
     running = commands.add_parser("run", help="run one case on random data; any shape will do")
     running.add_argument("case", help="such as matmul-tiled-16x16-512x256x512-float64")
+    running.add_argument(
+        "--device", choices=("auto", "gpu", "software"), default="auto", help="auto: GPU, else software"
+    )
+    running.add_argument("--schedule-seed", type=int, metavar="N", help="of the software device's order of threads")
     running.add_argument("--print", action="store_true", help="print operands and result, as NumPy shortens them")
     running.add_argument("--seed", type=int, default=None, help="of the random operands; printed when drawn")
     running.add_argument("--launch-timeout", type=float, default=10.0, metavar="SECONDS", help="stop a kernel (10)")
@@ -126,7 +134,8 @@ def main() -> int:
             return 0
         seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
         case = find_case(FAMILIES, options.case)
-        return 0 if run_case(case, seed, options.print, options.launch_timeout) else 1
+        settings = Settings(options.device, launch_timeout=options.launch_timeout, schedule_seed=options.schedule_seed)
+        return 0 if run_case(case, seed, options.print, settings) else 1
     except (BadCase, CompileError, DeviceError, NoDevice) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -30,6 +30,7 @@ C_TYPES: Mapping[str, str] = {
     "none": "void",
 }
 HOST_BLOCK = "host"  # stands for the block in the id of a variant that runs on the host
+VENDOR_BLOCK = "vendor"  # and of one that is a library's
 LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
 LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
 ALL_ROWS = slice(None)
@@ -74,10 +75,13 @@ class Launch:
 
 @dataclass(frozen=True)
 class Owner:
-    """The block and the thread, in CUDA's order (x, y), that write one element of the result."""
+    """The block and the thread, in CUDA's order (x, y), that write one element of the result.
+
+    ``thread`` is None where only the kernel's own file says which of the block's threads it is.
+    """
 
     block: tuple[int, int]
-    thread: tuple[int, int]
+    thread: tuple[int, int] | None
 
 
 def _no_shared_memory(shape: Shape, block: Block, itemsize: int) -> int:
@@ -95,6 +99,11 @@ class Variant:
 
     ``x`` and ``y`` say which axis of the result threadIdx.x and threadIdx.y run along; from them come
     grid and owner of an element. ``owner`` overrides that where a block writes in another order.
+
+    A block names the elements of the result that a block of threads computes, a thread each; ``threads`` says how
+    many threads it has, and ``tile`` how many elements it computes, where that is not so. ``library`` names a
+    vendor's library that takes the kernel's place (kernels/vendor.py). ``bench_shapes`` are timed instead of the
+    family's; ``macros`` are told the kernel beside its block.
     """
 
     name: str
@@ -108,6 +117,16 @@ class Variant:
     shared_bytes: Callable[[Shape, Block, int], int] = _no_shared_memory
     arguments: Callable[[Sequence[int], Shape], tuple[np.generic, ...]] = pointers_then_sizes
     owner: Callable[[Block, tuple[int, ...]], Owner] | None = None
+    threads: Callable[[Block], tuple[int, int]] | None = None
+    tile: Callable[[Block], tuple[int, int]] | None = None
+    library: str = ""
+    entry: Callable[[Shape], str] = lambda shape: ""  # what follows the kernel's name, where a file holds several
+    bench_shapes: Mapping[str, tuple[Shape, ...]] | None = None
+    macros: Callable[[Block], Mapping[str, int]] = lambda block: {}
+
+    @property
+    def has_no_block(self) -> bool:
+        return self.on_host or bool(self.library)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +141,7 @@ class Family:
     - ``work``: shape, bytes an element -> Work;
     - ``fits``: shape -> what is wrong with it, or None;
     - ``serial_seconds``: shape -> about how long the serial variant takes, from measured rates;
+    - ``roof``: shape, element type -> id of the case whose rate the others are held against, or nothing;
     - ``prints``: block, shape -> the host's own line, then those that a printing kernel must print.
     """
 
@@ -138,6 +158,7 @@ class Family:
     fits: Callable[[Shape], str | None] = lambda shape: None
     serial_seconds: Callable[[Shape], float] = lambda shape: 0.0
     prints: Callable[[Block, Shape], list[str]] | None = None
+    roof: Callable[[Shape, str], str] = lambda shape, dtype: ""
 
     def variant(self, name: str) -> Variant:
         """The variant of that name; BadCase names the near ones otherwise."""
@@ -155,7 +176,7 @@ class Build:
 
     @property
     def block_name(self) -> str:
-        return size_name(self.block)
+        return size_name(self.block) if self.block else VENDOR_BLOCK if self.variant.library else HOST_BLOCK
 
     @property
     def id(self) -> str:
@@ -184,8 +205,9 @@ class Build:
         ``scalar_t`` is the element type (a macro named T breaks the headers that nvcc includes by itself).
         """
         macros = {"scalar_t": C_TYPES[self.dtype]}
-        if not self.variant.on_host:
+        if not self.variant.has_no_block:
             macros |= dict(zip(("BLOCK_X", "BLOCK_Y"), map(str, self.block_xy), strict=True))
+            macros |= {name: str(value) for name, value in self.variant.macros(self.block).items()}
         return macros
 
 
@@ -215,6 +237,11 @@ class Case:
         return self.build.dtype
 
     @property
+    def entry(self) -> str:
+        """Name of the kernel function that this shape takes."""
+        return self.build.entry + self.variant.entry(self.shape)
+
+    @property
     def shape_name(self) -> str:
         return size_name(self.shape)
 
@@ -235,6 +262,17 @@ class Case:
         return sum(prod(shape) for shape in shapes) * self.itemsize
 
     @property
+    def weight(self) -> float:
+        """What a slow device measures a case by: operations, accesses of 4 bytes, or 16 for each thread."""
+        threads = prod(self.launch.grid) * prod(self.launch.block)
+        return max(self.work.operations, self.work.bytes / 4, 16 * threads)
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Elements of the result that a block computes, along x and y."""
+        return self.variant.tile(self.build.block) if self.variant.tile else self.build.block_xy
+
+    @property
     def omitted(self) -> str | None:
         """Why a benchmark leaves this case out, or None."""
         seconds = self.family.serial_seconds(self.shape) if self.variant.on_host else 0.0
@@ -243,7 +281,10 @@ class Case:
     @property
     def launch(self) -> Launch:
         """Enough blocks for every element of the result."""
-        bx, by = self.build.block_xy
+        if self.variant.library:
+            return Launch((1, 1, 1), (1, 1, 1))  # its own choice
+        bx, by = self.tile
+        tx, ty = self.variant.threads(self.build.block) if self.variant.threads else self.build.block_xy
         shared = self.variant.shared_bytes(self.shape, self.build.block, self.itemsize)
         if self.family.result is None:
             return Launch((self.shape[0], 1, 1), (bx, by, 1), shared)
@@ -251,20 +292,20 @@ class Case:
         blocks_y = 1 if self.variant.y is None else -(-result[self.variant.y] // by)
         # Kernels take blockIdx.z * gridDim.y + blockIdx.y, so that y may pass CUDA's 65,535.
         grid_z = -(-blocks_y // LARGEST_GRID_Y)
-        return Launch((-(-result[self.variant.x] // bx), -(-blocks_y // grid_z), grid_z), (bx, by, 1), shared)
+        return Launch((-(-result[self.variant.x] // bx), -(-blocks_y // grid_z), grid_z), (tx, ty, 1), shared)
 
     def owner(self, index: tuple[int, ...]) -> Owner:
         """Which block and thread write the element of the result at ``index``."""
         if self.variant.owner:
             return self.variant.owner(self.build.block, index)
-        bx, by = self.build.block_xy
+        bx, by = self.tile
         x, y = index[self.variant.x], 0 if self.variant.y is None else index[self.variant.y]
-        return Owner((x // bx, y // by), (x % bx, y % by))
+        return Owner((x // bx, y // by), None if self.variant.threads else (x % bx, y % by))
 
 
 def size_name(sizes: Sequence[int]) -> str:
-    """(16, 16) -> '16x16'; a host variant has no block, () -> 'host'."""
-    return "x".join(map(str, sizes)) or HOST_BLOCK
+    """(16, 16) -> '16x16'."""
+    return "x".join(map(str, sizes))
 
 
 _T = TypeVar("_T")
@@ -316,57 +357,9 @@ def find_case(families: Iterable[Family], case_id: str) -> Case:
     family_name, variant_name, block, shape, dtype = parts.groups()
     family = _pick(family_name, {f.name: f for f in families}, "family")
     variant = family.variant(variant_name)
-    blocks = () if variant.on_host else _sizes(block, "block", case_id)
+    blocks = () if variant.has_no_block else _sizes(block, "block", case_id)
     if variant.on_host and block != HOST_BLOCK:
         raise BadCase(f"{case_id}: {variant_name} runs on the host; its block is written {HOST_BLOCK!r}")
+    if variant.library and block != VENDOR_BLOCK:
+        raise BadCase(f"{case_id}: {variant_name} is a library's; its block is written {VENDOR_BLOCK!r}")
     return make_case(family, variant, blocks, _sizes(shape, "shape", case_id), dtype)
-
-
-def builds(families: Iterable[Family]) -> list[Build]:
-    """Everything there is to compile."""
-    return [
-        Build(family, variant, block, dtype)
-        for family in families
-        for variant in family.variants
-        for dtype in variant.dtypes
-        for block in variant.blocks
-    ]
-
-
-def _cases(families: Iterable[Family], shapes: Callable[[Build], Iterable[Shape]]) -> list[Case]:
-    return [Case(build, shape) for build in builds(families) for shape in shapes(build)]
-
-
-def tested_cases(families: Iterable[Family]) -> list[Case]:
-    """Every build on every shape that its family is tested on."""
-    return _cases(families, lambda build: build.family.test_shapes)
-
-
-def edge_cases(families: Iterable[Family]) -> list[Case]:
-    """Every build on shapes of ones, on a line, and one off its own block, in every direction."""
-    return _cases(families, _edge_shapes)
-
-
-def unaligned_cases(families: Iterable[Family]) -> list[Case]:
-    """Every build on the first shape of its family, for arrays that start off an allocation's alignment."""
-    return _cases([f for f in families if f.result], lambda build: build.family.test_shapes[:1])
-
-
-def _edge_shapes(build: Build) -> Iterable[Shape]:
-    tile, count = max(build.block, default=16), len(build.family.sizes)
-    shapes = [(1,) * count, (tile + 1,) * count, tuple(tile - 1 + 2 * (i % 2) for i in range(count))]
-    shapes += [tuple(2 * tile + 5 if i == j else 1 for i in range(count)) for j in range(count)]
-    return dict.fromkeys(shape for shape in shapes if min(shape) > 0 and not build.family.fits(shape))
-
-
-def timed_cases(families: Iterable[Family]) -> list[Case]:
-    """What the benchmark times, shape by shape, so that the cases of a shape can share their operands."""
-    cases = _cases(families, lambda build: build.family.bench_shapes.get(build.dtype, ()))
-    order = {family.name: i for i, family in enumerate(families)}
-    cases.sort(key=lambda case: (order[case.family.name], case.dtype, case.shape))
-    return [case for case in cases if not case.omitted]
-
-
-def omitted_cases(families: Iterable[Family]) -> list[Case]:
-    """What the benchmark leaves out; ``Case.omitted`` says why."""
-    return [c for c in _cases(families, lambda b: b.family.bench_shapes.get(b.dtype, ())) if c.omitted]

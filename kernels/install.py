@@ -6,13 +6,17 @@ that only the linker sees (the driver's own takes its place when the suite runs)
 Uses the standard library alone, because nothing else is there yet.
 """
 
+# ruff: noqa: E402
 from __future__ import annotations
+
+import sys
+
+del sys.path[0]  # this folder, whose `copy` would hide the standard library's
 
 import importlib.metadata
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tempfile
 import tomllib

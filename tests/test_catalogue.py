@@ -10,18 +10,9 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import (
-    BadCase,
-    Case,
-    builds,
-    edge_cases,
-    find_case,
-    make_case,
-    omitted_cases,
-    tested_cases,
-    timed_cases,
-)
+from kernels.catalogue import BadCase, Case, find_case, make_case
 from kernels.compiler import ROOT
+from kernels.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
 
 EVERY_CASE = [*tested_cases(FAMILIES), *edge_cases(FAMILIES), *timed_cases(FAMILIES)]
 
@@ -34,7 +25,7 @@ def test_ids_are_unique_lower_case_and_found_again() -> None:
     timed = timed_cases(FAMILIES)
     assert len({case.id for case in timed}) == len(timed) > 500
     for case in EVERY_CASE:
-        assert re.fullmatch(r"[a-z0-9]+-[a-z_]+-(\d+(x\d+)?|host)-\d+(x\d+)*-(float(32|64)|int32|none)", case.id)
+        assert re.fullmatch(r"[a-z0-9]+-[a-z_]+-(\d+(x\d+)?|host|vendor)-\d+(x\d+)*-(float(32|64)|int32|none)", case.id)
         assert find(case.id) == case
 
 
@@ -47,11 +38,13 @@ def test_an_id_of_the_readme_stays_what_it_is() -> None:
 
 
 def test_every_kernel_file_is_declared_and_every_declaration_has_its_file() -> None:
-    declared = {build.source for build in builds(FAMILIES)}
+    declared = {build.source for build in builds(FAMILIES) if not build.variant.library}
     folders = [ROOT / "kernels" / family.name for family in FAMILIES]
     files = {f"{f.parent.name}/{f.name}" for folder in folders for f in folder.iterdir() if f.suffix in (".cu", ".cpp")}
     assert files == declared
     for build in builds(FAMILIES):
+        if build.variant.library:
+            continue
         text = Path(ROOT, "kernels", build.source).read_text()
         assert text.startswith("// "), f"{build.source} has no header"
         assert re.search(rf"\b{build.entry}\(", text), f"{build.source} has no kernel {build.entry}"
@@ -92,14 +85,19 @@ def test_serial_leaves_out_what_takes_longer_than_a_second_and_says_so() -> None
 
 def test_grids_cover_their_results_and_have_no_block_more() -> None:
     for case in EVERY_CASE:
-        if case.family.result is None or case.variant.on_host:
+        if case.family.result is None or case.variant.has_no_block:
             continue
         result, launch = case.family.result(case.shape)[1], case.launch
-        covered = {case.variant.x: (launch.grid[0], launch.block[0])}
+        covered = {case.variant.x: (launch.grid[0], case.tile[0])}
         if case.variant.y is not None:
-            covered[case.variant.y] = (launch.grid[1] * launch.grid[2], launch.block[1])
-        for axis, (blocks, threads) in covered.items():
-            assert (blocks - 1) * threads < result[axis] <= blocks * threads, case.id
+            covered[case.variant.y] = (launch.grid[1] * launch.grid[2], case.tile[1])
+        for axis, (blocks, elements) in covered.items():
+            assert (blocks - 1) * elements < result[axis] <= blocks * elements, case.id
+
+
+def test_every_roof_is_a_case_that_is_timed() -> None:
+    timed = {case.id for case in timed_cases(FAMILIES)}
+    assert {case.family.roof(case.shape, case.dtype) for case in timed_cases(FAMILIES)} <= {*timed, ""}
 
 
 def test_rows_past_the_limit_of_grid_y_continue_in_z() -> None:

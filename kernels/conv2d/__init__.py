@@ -12,11 +12,16 @@ from math import prod
 import numpy as np
 
 from kernels.catalogue import Array, Block, Family, Rows, Shape, Variant, Work
+from kernels.copy import roof
 from kernels.numerics import dot_error
 
 SQUARES = ((8, 8), (16, 16), (32, 32))
 TYPES = ("int32", "float32")
 SHAPES = tuple((size, size, k) for size in (1000, 10000) for k in (3, 5))
+LADDER = {dtype: tuple((8192, 8192, k) for k in (3, 5, 7)) for dtype in TYPES}
+HALOS = ((32, 8), (32, 32))
+WINDOW_THREADS, WINDOWS = 128, ((256, 32), (512, 32))
+UNROLLED = (3, 5, 7)
 
 
 def result_shape(shape: Shape) -> Shape:
@@ -64,6 +69,14 @@ def filter_bytes(shape: Shape, block: Block, itemsize: int) -> int:
     return shape[2] ** 2 * itemsize
 
 
+def halo_bytes(shape: Shape, block: Block, itemsize: int) -> int:
+    return (block[0] + shape[2] - 1) * (block[1] + shape[2] - 1) * itemsize
+
+
+def unrolled(shape: Shape) -> str:
+    return f"_{shape[2]}" if shape[2] in UNROLLED else ""
+
+
 CONV2D = Family(
     name="conv2d",
     sizes=("rows", "columns", "K"),
@@ -73,6 +86,7 @@ CONV2D = Family(
     bound=bound,
     work=work,
     fits=fits,
+    roof=lambda shape, dtype: roof(work(shape, 4), dtype),
     serial_seconds=lambda shape: prod(result_shape(shape)) * shape[2] ** 2 / 1.6e9,
     test_shapes=((17, 33, 3), (128, 128, 5), (129, 257, 7), (3, 1009, 1), (40, 37, 4)),
     bench_shapes={"int32": SHAPES, "float32": SHAPES},
@@ -81,5 +95,27 @@ CONV2D = Family(
         Variant("strided", "one thread an output, x along rows: uncoalesced", SQUARES, TYPES, x=0, y=1),
         Variant("naive", "one thread an output, x along columns, all from global memory", SQUARES, TYPES),
         Variant("shared_filter", "the filter in shared memory", SQUARES, TYPES, shared_bytes=filter_bytes),
+        Variant(
+            "halo", "a tile with its halo in shared memory", HALOS, TYPES, shared_bytes=halo_bytes, bench_shapes=LADDER
+        ),
+        Variant(
+            "window",
+            "a window that slides down, filter and sums in registers",
+            WINDOWS,
+            TYPES,
+            threads=lambda block: (WINDOW_THREADS, 1),
+            macros=lambda block: {"COLUMNS": block[0] // WINDOW_THREADS},
+            entry=unrolled,
+            bench_shapes=LADDER,
+        ),
+        Variant(
+            "columns",
+            "the window by loads of 16 bytes, four columns a thread",
+            ((512, 8), (512, 32)),
+            TYPES,
+            threads=lambda block: (block[0] // 4, 1),
+            entry=unrolled,
+            bench_shapes=LADDER,
+        ),
     ),
 )

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from kernels.catalogue import Array, Family, Rows, Shape, Variant, Work
+from kernels.catalogue import Array, Block, Capability, Family, Rows, Shape, Variant, Work, size_name
 from kernels.numerics import dot_error, product
 
 SQUARES = ((8, 8), (16, 16), (32, 32))
 FLOATS = ("float64", "float32")
 CUBES = tuple((n, n, n) for n in (128, 256, 512, 1024, 2048))
+STUDY: Mapping[str, tuple[Shape, ...]] = {
+    "float64": (*CUBES, (1920, 1024, 1280)),
+    "float32": (*CUBES, (1920, 1024, 1280)),
+    "int32": ((1024, 1024, 1024), (1920, 1024, 1280)),
+}
+LADDER: Mapping[str, tuple[Shape, ...]] = {  # where a kernel's distance from the vendor's is measured
+    "float64": ((2048, 2048, 2048), (4096, 4096, 4096), (2049, 2047, 2051)),
+    "float32": ((1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (4095, 4097, 4093)),
+}
+BOTH = {dtype: tuple(dict.fromkeys((*STUDY[dtype], *LADDER.get(dtype, ())))) for dtype in STUDY}
+REGTILES = ((64, 64), (128, 128))
+WARP_TILES: Mapping[Block, Block] = {
+    (256, 128): (64, 64),
+    (128, 128): (32, 64),
+    (64, 128): (32, 32),
+    (64, 64): (32, 32),
+}
+WARP_STAGES, WARP_DEPTH, TENSOR_STAGES, TENSOR_DEPTH = 4, 8, 3, 16
 MATRIX = np.dtype([("width", "i4"), ("height", "i4"), ("stride", "i4"), ("data", "u8")], align=True)
 
 
@@ -39,6 +58,14 @@ def work(shape: Shape, itemsize: int) -> Work:
     return Work(2 * m * n * k, (m * n + n * k + m * k) * itemsize)
 
 
+def rung(
+    name: str, note: str, blocks: tuple[Block, ...], dtypes: tuple[str, ...], each: Callable[[Block], int], **more: Any
+) -> Variant:
+    """A variant whose threads compute ``each(block)`` elements of a block's."""
+    more = {"bench_shapes": LADDER} | more
+    return Variant(name, note, blocks, dtypes, threads=lambda block: (prod(block) // each(block), 1), **more)
+
+
 MATMUL = Family(
     name="matmul",
     sizes=("m", "n", "k"),
@@ -49,18 +76,47 @@ MATMUL = Family(
     work=work,
     serial_seconds=lambda shape: prod(shape) / 3.0e9,
     test_shapes=((17, 33, 65), (128, 128, 128), (129, 257, 63), (2, 1009, 3)),
-    bench_shapes={
-        "float64": (*CUBES, (1920, 1024, 1280)),
-        "float32": (*CUBES, (1920, 1024, 1280)),
-        "int32": ((1024, 1024, 1024), (1920, 1024, 1280)),
-    },
+    bench_shapes=STUDY,
+    roof=lambda shape, dtype: "" if dtype == "int32" else f"matmul-cublas-vendor-{size_name(shape)}-{dtype}",
     variants=(
         Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, on_host=True),
+        Variant("cublas", "the vendor's, no TF32, no emulation", ((),), FLOATS, library="cublas", bench_shapes=BOTH),
         Variant("strided", "one thread an element, x along rows: uncoalesced", SQUARES, FLOATS, x=0, y=1),
-        Variant("naive", "one thread an element, all from global memory", SQUARES, (*FLOATS, "int32")),
+        Variant(
+            "naive", "one thread an element, all from global memory", SQUARES, (*FLOATS, "int32"), bench_shapes=BOTH
+        ),
         Variant("rowstrip", "a strip of one row of C a block, A's row in shared memory", ((64, 1), (256, 1)), FLOATS),
-        Variant("tiled", "2-D tiles of A and B in shared memory", SQUARES, (*FLOATS, "int32")),
+        Variant("tiled", "2-D tiles of A and B in shared memory", SQUARES, (*FLOATS, "int32"), bench_shapes=BOTH),
         Variant("struct_naive", "naive on Matrix structs passed by value", SQUARES, FLOATS, arguments=structs),
         Variant("struct_tiled", "tiled on views of Matrix structs", SQUARES, FLOATS, arguments=structs),
+        rung("register_column", "eight elements of a column of C a thread", ((64, 64),), FLOATS, lambda block: 8),
+        rung("register_tile", "8x8 elements of C a thread", REGTILES, FLOATS, lambda block: 64),
+        rung("vectorised", "loads of 16 bytes, A's tile transposed", REGTILES, FLOATS, lambda block: 64),
+        rung(
+            "warptiled",
+            "warp tiles, asynchronous copies in stages, rasterised blocks",
+            tuple(WARP_TILES),
+            ("float32",),
+            lambda block: prod(WARP_TILES[block]) // 32,
+            needs=Capability(8, 0),
+            shared_bytes=lambda shape, block, itemsize: WARP_STAGES * WARP_DEPTH * (sum(block) + 8) * itemsize,
+            macros=lambda block: {
+                "WARP_X": WARP_TILES[block][0],
+                "WARP_Y": WARP_TILES[block][1],
+                "STAGES": WARP_STAGES,
+            },
+        ),
+        rung(
+            "tensor",
+            "tensor cores in float64, asynchronous copies in stages",
+            ((128, 64), (64, 64)),
+            ("float64",),
+            lambda block: 32,
+            needs=Capability(9, 0),
+            shared_bytes=lambda shape, block, itemsize: (
+                TENSOR_STAGES * (block[1] * (TENSOR_DEPTH + 4) + TENSOR_DEPTH * (block[0] + 4)) * itemsize
+            ),
+            macros=lambda block: {"STAGES": TENSOR_STAGES},
+        ),
     ),
 )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kernels.catalogue import Array, Family, Rows, Shape, Variant, Work
+from kernels.catalogue import Array, Block, Family, Rows, Shape, Variant, Work
+from kernels.copy import roof
 from kernels.numerics import dot_error, product
 
 BLOCKS = ((64,), (128,), (256,), (512,))
 FLOATS = ("float32", "float64")
 SHAPES = ((1000, 1000), (10000, 10000), (4096, 1023))
+LADDER = dict.fromkeys(FLOATS, ((1000, 10000), (4096, 4096), (8192, 8192), (16384, 16384)))
+BOTH = {dtype: (*SHAPES, *LADDER[dtype]) for dtype in FLOATS}
 
 
 def reference(operands: Sequence[Array], rows: Rows) -> Array:
@@ -29,6 +32,23 @@ def work(shape: Shape, itemsize: int) -> Work:
     return Work(2 * m * n, (m * n + n + m) * itemsize)
 
 
+def rung(
+    name: str, note: str, blocks: tuple[Block, ...], threads: Callable[[Block], int], rows_a_block: int = 0
+) -> Variant:
+    """A variant whose block computes as many rows as it is named after, or ``rows_a_block``."""
+    return Variant(
+        name,
+        note,
+        blocks,
+        FLOATS,
+        x=0,
+        y=None,
+        threads=lambda block: (threads(block), 1),
+        tile=(lambda block: (rows_a_block, 1)) if rows_a_block else None,
+        bench_shapes=LADDER,
+    )
+
+
 MATVEC = Family(
     name="matvec",
     sizes=("m", "n"),
@@ -40,9 +60,16 @@ MATVEC = Family(
     serial_seconds=lambda shape: shape[0] * shape[1] / 1.0e9,
     test_shapes=((17, 33), (128, 128), (1009, 257), (63, 4096)),
     bench_shapes={"float32": SHAPES, "float64": SHAPES},
+    roof=lambda shape, dtype: roof(work(shape, 8 if dtype == "float64" else 4), dtype),
     variants=(
         Variant("serial", "plain C++, one thread of the host", ((),), FLOATS, x=0, y=None, on_host=True),
         Variant("naive", "one thread a row", BLOCKS, FLOATS, x=0, y=None),
+        Variant("cublas", "the vendor's", ((),), FLOATS, x=0, y=None, library="cublas", bench_shapes=BOTH),
         Variant("tiled", "one thread a row, x staged through shared memory", BLOCKS, FLOATS, x=0, y=None),
+        rung("warp", "a warp a row", ((8,),), lambda block: block[0] * 32),
+        rung(
+            "vectorised", "a warp a row, several loads of 16 bytes in flight", ((4,), (8,)), lambda block: block[0] * 32
+        ),
+        rung("split", "a block a row", ((128,), (256,), (512,)), lambda block: block[0], rows_a_block=1),
     ),
 )

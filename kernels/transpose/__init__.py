@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from kernels.catalogue import Array, Block, Family, Owner, Rows, Variant, Work
+from kernels.catalogue import Array, Block, Family, Owner, Rows, Shape, Variant, Work
+from kernels.copy import roof
 
 BLOCKS = ((8, 8), (16, 16), (32, 32), (32, 16))
 FLOATS = ("float32", "float64")
 SHAPES = ((1000, 1000), (10000, 10000), (1024, 1024), (2048, 2048), (4096, 4096), (4096, 1000))
+LADDER = dict.fromkeys(FLOATS, ((2048, 2048), (4096, 4096), (8192, 8192), (8191, 8193)))
+TILES = ((32, 32), (64, 64), (32, 128))
 
 
 def reference(operands: Sequence[Array], rows: Rows) -> Array:
     (a,) = operands
     return a[:, rows].T
+
+
+def work(shape: Shape, itemsize: int) -> Work:
+    return Work(0, 2 * prod(shape) * itemsize)
 
 
 def tile_owner(block: Block, index: tuple[int, ...]) -> Owner:
@@ -24,6 +31,10 @@ def tile_owner(block: Block, index: tuple[int, ...]) -> Owner:
     return Owner((row // bx, col // by), (thread % bx, thread // bx))
 
 
+def fixed(block: Block) -> tuple[int, int]:
+    return 256, 1
+
+
 TRANSPOSE = Family(
     name="transpose",
     sizes=("m", "n"),
@@ -31,14 +42,20 @@ TRANSPOSE = Family(
     result=lambda shape: ("B", (shape[1], shape[0])),
     reference=reference,
     bound=lambda operands, rows: 0.0,
-    work=lambda shape, itemsize: Work(0, 2 * prod(shape) * itemsize),
+    work=work,
     serial_seconds=lambda shape: prod(shape) / 1.4e8,
     test_shapes=((17, 33), (128, 128), (257, 129), (3, 1009)),
     bench_shapes={"float32": SHAPES, "float64": SHAPES},
+    roof=lambda shape, dtype: roof(work(shape, 8 if dtype == "float64" else 4), dtype),
     variants=(
         Variant("serial", "plain C++, one thread of the host", ((),), FLOATS, on_host=True),
         Variant("naive", "one thread an element, all from global memory", BLOCKS, FLOATS, x=0, y=1),
         Variant("tiled", "a tile in shared memory: reads and writes coalesced", BLOCKS, FLOATS, 0, 1, owner=tile_owner),
         Variant("padded", "tiled, with a spare column against bank conflicts", BLOCKS, FLOATS, 0, 1, owner=tile_owner),
+        Variant("rows", "padded, several rows a thread", TILES, FLOATS, 0, 1, threads=fixed, bench_shapes=LADDER),
+        Variant(
+            "swizzled", "an exclusive or, no spare column", TILES, FLOATS, 0, 1, threads=fixed, bench_shapes=LADDER
+        ),
+        Variant("vectorised", "loads and stores of 16 bytes", TILES, FLOATS, 0, 1, threads=fixed, bench_shapes=LADDER),
     ),
 )

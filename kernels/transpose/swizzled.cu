@@ -1,0 +1,35 @@
+// Transpose as rows.cu, with an exclusive or in place of the spare column against bank conflicts.
+// Element (y, x) of the tile lies at column x ^ y, so a column of the tile is spread over all banks, the tile has
+// no element to spare, and its rows keep their alignment. The sides of a tile are powers of two for it.
+// Costs: BLOCK_Y BLOCK_X elements of shared memory, one barrier, one operation an access.
+
+constexpr int threads = 256, each = BLOCK_X * BLOCK_Y / threads, mask = BLOCK_X - 1;
+static_assert((BLOCK_X & mask) == 0, "the exclusive or must stay within a row of the tile");
+
+extern "C" __global__ void __launch_bounds__(threads)
+transpose_swizzled(const scalar_t* a, scalar_t* b, int m, int n)
+{
+    __shared__ scalar_t tile[BLOCK_Y][BLOCK_X];
+
+    // Blocks past gridDim.y's limit of 65,535 continue in z.
+    const int first_row = (blockIdx.z * gridDim.y + blockIdx.y) * BLOCK_Y, first_col = blockIdx.x * BLOCK_X;
+    scalar_t held[each];
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+        const int y = (i * threads + threadIdx.x) / BLOCK_X, x = (i * threads + threadIdx.x) % BLOCK_X;
+        const bool inside = first_row + y < m && first_col + x < n;
+        held[i] = inside ? a[size_t(first_row + y) * n + first_col + x] : scalar_t(0);
+    }
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+        const int y = (i * threads + threadIdx.x) / BLOCK_X, x = (i * threads + threadIdx.x) % BLOCK_X;
+        tile[y][(x ^ y) & mask] = held[i];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = threadIdx.x; i < BLOCK_X * BLOCK_Y; i += threads) {
+        const int x = i / BLOCK_Y, y = i % BLOCK_Y;
+        if (first_row + y < m && first_col + x < n)
+            b[size_t(first_col + x) * m + first_row + y] = tile[y][(x ^ y) & mask];
+    }
+}

@@ -1,0 +1,34 @@
+"""Shares and ladders: what a case reaches of its reference."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.baseline import LADDERS, read_runs
+from bench.ladder import share, tables
+from kernels import FAMILIES
+from kernels.catalogue import find_case
+from kernels.compiler import ROOT
+
+
+def test_a_share_is_a_ratio_of_times_on_the_same_shape() -> None:
+    case = find_case(FAMILIES, "matmul-tiled-16x16-4096x4096x4096-float32")
+    times = {case.id: 20e-3, "matmul-cublas-vendor-4096x4096x4096-float32": 3e-3}
+    assert share(case, times) == pytest.approx(0.15)
+
+
+def test_a_share_is_a_ratio_of_bandwidths_where_bytes_are_what_counts() -> None:
+    case = find_case(FAMILIES, "transpose-padded-32x32-10000x10000-float32")
+    roof = find_case(FAMILIES, case.family.roof(case.shape, case.dtype))
+    assert share(case, {case.id: case.work.bytes / 2e12, roof.id: roof.work.bytes / 4e12}) == pytest.approx(0.5)
+
+
+def test_there_is_no_share_without_a_reference_nor_for_the_host() -> None:
+    case = find_case(FAMILIES, "matmul-tiled-16x16-4096x4096x4096-float32")
+    assert share(case, {case.id: 1.0}) is None
+    serial = find_case(FAMILIES, "matmul-serial-host-128x128x128-float32")
+    assert share(serial, {serial.id: 1.0, "matmul-cublas-vendor-128x128x128-float32": 1.0}) is None
+
+
+def test_the_readme_shows_the_ladders_of_the_committed_runs() -> None:
+    assert tables(read_runs(LADDERS / "nvidia-h200")) in (ROOT / "README.md").read_text()
