@@ -1,128 +1,16 @@
 // Watches every access of a kernel that was compiled with checks: g++ -fsanitize=thread calls a function at
 // each one, and those functions are here. What they find ends the launch.
 //
-// Global memory has a cell of 4 bytes for each 4 bytes, so that memory and cells together take twice the arrays:
-//   bits 31..18  interval of the last access: a number that grows at each barrier and each block
-//   bits 17..8   thread of that access
-//   bit 7        it wrote        bit 6  several threads read in that interval
-//   bit 5        it was atomic   bit 4  an earlier block of this launch wrote here
-//   bits 7, 6, 5 together: it changed the word atomically, and read it as an ordinary variable too
-//   bits 3..0    which of the 4 bytes have been written at all
-// Shared memory is small and has cells of 16 bytes, which also say where the last access was made.
-#include <algorithm>
-#include <cstring>
+// checker.h has the cells that they keep; findings.cpp puts what they find into words.
+#include "checker.h"
 
-#include "executor.h"
+#include <algorithm>
 
 namespace softcuda {
-namespace {
 
-constexpr uint32_t wrote = 1u << 7, several = 1u << 6, atomic_access = 1u << 5, by_earlier_block = 1u << 4;
-constexpr uint32_t all_written = 0xf, last_interval = (1u << 14) - 1;
-
-struct SharedCell {
-    uint32_t interval;
-    uint16_t thread;
-    uint8_t flags;   // wrote, several, atomic_access
-    uint8_t written; // low half: which of the 4 bytes have been written; high half: which the last access touched
-    uint32_t warp_epoch;
-    uint32_t site; // of the last access, from the start of the image's text
-};
-
-struct SharedRegion {
-    uintptr_t first = 0;
-    size_t size = 0;
-    std::vector<SharedCell> cells;
-    std::vector<uint8_t> inside; // for each byte: whether it belongs to a variable
-};
-
-struct Checker {
-    bool active = false;
-    uint32_t interval = 1, block_start = 1, launch_start = 1;
-    bool earlier_blocks_marked = false; // some cell has by_earlier_block set
-    uintptr_t text = 0;
-    SharedRegion fixed, dynamic;
-    const Image* image = nullptr;
-};
 Checker checker;
 
-std::string verb(bool write, bool atomic) { return atomic ? "changes (atomically)" : write ? "writes" : "reads"; }
-
-std::string access_text(uintptr_t pc, unsigned size, bool write, bool atomic = false)
-{
-    return in_kernel() + "\n  " + where(pc) + ": " + who(running.thread) + " " + verb(write, atomic) + " "
-        + count_bytes(size);
-}
-
-std::string hex(uintptr_t address)
-{
-    char text[32];
-    snprintf(text, sizeof text, "0x%lx", (unsigned long)address);
-    return text;
-}
-
-// How an address lies to a range that it should be in: "4 bytes past the end of".
-std::string relation(uintptr_t address, unsigned size, uintptr_t first, size_t length)
-{
-    if (address == first + length)
-        return "just past the end of ";
-    if (address > first + length)
-        return count_bytes(address - (first + length)) + " past the end of ";
-    if (address < first)
-        return count_bytes(first - address) + " before the start of ";
-    return count_bytes(address + size - (first + length)) + " across the end of ";
-}
-
-[[noreturn]] void out_of_bounds(uintptr_t address, unsigned size, bool write, uintptr_t pc, const std::string& target)
-{
-    fault(illegal_address, "out of bounds " + access_text(pc, size, write) + " at " + hex(address) + ", " + target);
-}
-
-[[noreturn]] void misaligned(uintptr_t address, unsigned size, bool write, uintptr_t pc)
-{
-    fault(misaligned_address,
-        "misaligned access " + access_text(pc, size, write) + " at " + hex(address) + ", which is no multiple of "
-            + std::to_string(size));
-}
-
-[[noreturn]] void bad_global(uintptr_t address, unsigned size, bool write, uintptr_t pc)
-{
-    const Allocation* near = allocation_near(address);
-    if (!near)
-        out_of_bounds(address, size, write, pc, "where there is no array");
-    if (!near->live)
-        fault(illegal_address,
-            "use after free " + access_text(pc, size, write) + " at " + hex(address) + ", in an array of "
-                + count_bytes(near->size) + " that was freed");
-    out_of_bounds(address, size, write, pc, relation(address, size, near->base, near->size) + name_allocation(*near));
-}
-
-std::string element(uintptr_t address)
-{
-    const Allocation* array = allocation_at(address);
-    return array ? name_allocation(*array) + " at byte " + std::to_string(address - array->base) : hex(address);
-}
-
-[[noreturn]] void global_race(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc, uint32_t cell)
-{
-    const unsigned other = cell >> 8 & 1023;
-    fault(launch_failed,
-        "race " + access_text(pc, size, write, atomic) + " of " + element(address) + "\n  "
-            + who(other) + (cell & wrote ? " wrote" : " read") + " them, with no barrier between");
-}
-
-[[noreturn]] void block_race(uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
-{
-    fault(launch_failed,
-        "race between blocks " + access_text(pc, size, true, atomic) + " of " + element(address)
-            + "\n  another block wrote them in the same launch, and not atomically");
-}
-
-[[noreturn]] void uninitialised(uintptr_t pc, unsigned size, bool atomic, const std::string& target)
-{
-    fault(launch_failed,
-        "uninitialised memory " + access_text(pc, size, false, atomic) + " of " + target + ", which nothing wrote");
-}
+namespace {
 
 bool same_warp_met(unsigned other) // since that thread's access, for all that is known
 {
@@ -135,7 +23,7 @@ inline void touch_global(uintptr_t address, uint32_t& cell, uint32_t bytes, unsi
 {
     const uint32_t c = cell, tag = checker.interval << 10 | running.thread;
     if ((!write || atomic) && (c & bytes) != bytes && !array.trusted)
-        uninitialised(pc, size, atomic, element(address));
+        uninitialised_global(address, size, atomic, pc);
     if (bytes != all_written) {
         cell = c | (write ? bytes : 0);
         return;
@@ -189,56 +77,11 @@ inline void global_access(uintptr_t address, unsigned size, bool write, bool ato
         touch_global(address, *cell, ((1u << size) - 1) << (address & 3), size, write, atomic, pc, *array);
 }
 
-std::string shared_name(const SharedRegion& region, uintptr_t address, bool with_offset)
-{
-    if (&region == &checker.dynamic)
-        return "dynamic shared memory" + (with_offset ? " at byte " + std::to_string(address - region.first) : "");
-    const Symbol* best = nullptr;
-    for (const Symbol* s = checker.image->first_symbol; s != checker.image->last_symbol; ++s)
-        if (s->kind == SymbolKind::shared && s->size && uintptr_t(s->address) <= address
-            && (!best || s->address > best->address))
-            best = s;
-    if (!best)
-        return "shared memory";
-    const size_t distance = address - uintptr_t(best->address);
-    return name_symbol(best->name) + (with_offset ? " at byte " + std::to_string(distance) : "");
-}
-
-[[noreturn]] void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool write, uintptr_t pc)
-{
-    if (&region == &checker.dynamic)
-        out_of_bounds(address, size, write, pc,
-            relation(address, size, region.first, running.launch->dynamic_shared) + "dynamic shared memory, "
-                + count_bytes(running.launch->dynamic_shared));
-    const Symbol* nearest = nullptr;
-    size_t distance = ~size_t(0);
-    for (const Symbol* s = checker.image->first_symbol; s != checker.image->last_symbol; ++s) {
-        if (s->kind != SymbolKind::shared || !s->size)
-            continue;
-        const uintptr_t first = uintptr_t(s->address), end = first + s->size;
-        const size_t away = address >= first ? (address >= end ? address - end : 0) : first - address;
-        if (away < distance)
-            distance = away, nearest = s;
-    }
-    out_of_bounds(address, size, write, pc,
-        relation(address, size, uintptr_t(nearest->address), nearest->size) + "shared " + name_symbol(nearest->name)
-            + ", " + count_bytes(nearest->size));
-}
-
-[[noreturn]] void shared_race(const SharedRegion& region, uintptr_t address, unsigned size, bool write, bool atomic,
-    uintptr_t pc, const SharedCell& cell)
-{
-    fault(launch_failed,
-        "race " + access_text(pc, size, write, atomic) + " of shared " + shared_name(region, address, true) + "\n  "
-            + where(checker.text + cell.site) + ": " + who(cell.thread) + (cell.flags & wrote ? " wrote" : " read")
-            + " them, with no barrier between");
-}
-
 inline void touch_shared(const SharedRegion& region, uintptr_t address, SharedCell& cell, uint8_t bytes, unsigned size,
     bool write, bool atomic, uintptr_t pc)
 {
     if ((!write || atomic) && (cell.written & bytes) != bytes)
-        uninitialised(pc, size, atomic, "shared " + shared_name(region, address, true));
+        uninitialised_shared(region, address, size, atomic, pc);
     const uint16_t me = uint16_t(running.thread);
     if (cell.interval == checker.interval) {
         const bool others = cell.thread != me || cell.flags & several;
@@ -294,19 +137,15 @@ void other_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
             continue;
         if (address >= first && address + size <= first + s->size) {
             if (s->kind == SymbolKind::constant && write)
-                fault(illegal_address, "write to constant memory " + access_text(pc, size, true) + " of " + name_symbol(s->name));
+                write_to_constant(*s, size, pc);
             if (address & (size - 1))
                 misaligned(address, size, write, pc);
             return;
         }
         near = s;
     }
-    if (near) {
-        const char* kind = near->kind == SymbolKind::constant ? "constant " : "device variable ";
-        out_of_bounds(address, size, write, pc,
-            relation(address, size, uintptr_t(near->address), near->size) + kind + name_symbol(near->name) + ", "
-                + count_bytes(near->size));
-    }
+    if (near)
+        bad_variable(*near, address, size, write, pc);
     const Module& module = *running.launch->function->module;
     if (is_host_range(address, size) || (!write && address - module.image_first < module.image_last - module.image_first))
         return;

@@ -21,8 +21,9 @@ int enter(const char* name, bool needs_context);
     if (const int failed = softcuda::enter(#name, false)) \
         return failed
 
-const void* current_context();
-void stick(Finding finding); // from now on every call in this context answers so
+ContextState* current_context(); // null where there is none
+bool has_failed(ContextState* context);
+void fail(ContextState* context, Finding finding); // from now on every call in this context answers so
 
 // streams.cpp
 using Work = std::function<void()>;

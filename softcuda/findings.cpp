@@ -1,0 +1,155 @@
+// What a bad access is called, and where: the checker finds it, the developer of the kernel reads it here.
+#include "checker.h"
+
+namespace softcuda {
+namespace {
+
+std::string verb(bool write, bool atomic) { return atomic ? "changes (atomically)" : write ? "writes" : "reads"; }
+
+std::string access_text(uintptr_t pc, unsigned size, bool write, bool atomic = false)
+{
+    return in_kernel() + "\n  " + where(pc) + ": " + who(running.thread) + " " + verb(write, atomic) + " "
+        + count_bytes(size);
+}
+
+std::string hex(uintptr_t address)
+{
+    char text[32];
+    snprintf(text, sizeof text, "0x%lx", (unsigned long)address);
+    return text;
+}
+
+// How an address lies to a range that it should be in: "4 bytes past the end of".
+std::string relation(uintptr_t address, unsigned size, uintptr_t first, size_t length)
+{
+    if (address == first + length)
+        return "just past the end of ";
+    if (address > first + length)
+        return count_bytes(address - (first + length)) + " past the end of ";
+    if (address < first)
+        return count_bytes(first - address) + " before the start of ";
+    return count_bytes(address + size - (first + length)) + " across the end of ";
+}
+
+std::string element(uintptr_t address)
+{
+    const Allocation* array = allocation_at(address);
+    return array ? name_allocation(*array) + " at byte " + std::to_string(address - array->base) : hex(address);
+}
+
+std::string shared_name(const SharedRegion& region, uintptr_t address, bool with_offset)
+{
+    if (&region == &checker.dynamic)
+        return "dynamic shared memory" + (with_offset ? " at byte " + std::to_string(address - region.first) : "");
+    const Symbol* best = nullptr;
+    for (const Symbol* s = checker.image->first_symbol; s != checker.image->last_symbol; ++s)
+        if (s->kind == SymbolKind::shared && s->size && uintptr_t(s->address) <= address
+            && (!best || s->address > best->address))
+            best = s;
+    if (!best)
+        return "shared memory";
+    const size_t distance = address - uintptr_t(best->address);
+    return name_symbol(best->name) + (with_offset ? " at byte " + std::to_string(distance) : "");
+}
+
+[[noreturn]] void uninitialised(uintptr_t pc, unsigned size, bool atomic, const std::string& target)
+{
+    fault(launch_failed,
+        "uninitialised memory " + access_text(pc, size, false, atomic) + " of " + target + ", which nothing wrote");
+}
+
+} // namespace
+
+void out_of_bounds(uintptr_t address, unsigned size, bool write, uintptr_t pc, const std::string& target)
+{
+    fault(illegal_address, "out of bounds " + access_text(pc, size, write) + " at " + hex(address) + ", " + target);
+}
+
+void misaligned(uintptr_t address, unsigned size, bool write, uintptr_t pc)
+{
+    fault(misaligned_address,
+        "misaligned access " + access_text(pc, size, write) + " at " + hex(address) + ", which is no multiple of "
+            + std::to_string(size));
+}
+
+void bad_global(uintptr_t address, unsigned size, bool write, uintptr_t pc)
+{
+    const Allocation* near = allocation_near(address);
+    if (!near)
+        out_of_bounds(address, size, write, pc, "where there is no array");
+    if (!near->live)
+        fault(illegal_address,
+            "use after free " + access_text(pc, size, write) + " at " + hex(address) + ", in an array of "
+                + count_bytes(near->size) + " that was freed");
+    out_of_bounds(address, size, write, pc, relation(address, size, near->base, near->size) + name_allocation(*near));
+}
+
+void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool write, uintptr_t pc)
+{
+    if (&region == &checker.dynamic)
+        out_of_bounds(address, size, write, pc,
+            relation(address, size, region.first, running.launch->dynamic_shared) + "dynamic shared memory, "
+                + count_bytes(running.launch->dynamic_shared));
+    const Symbol* nearest = nullptr;
+    size_t distance = ~size_t(0);
+    for (const Symbol* s = checker.image->first_symbol; s != checker.image->last_symbol; ++s) {
+        if (s->kind != SymbolKind::shared || !s->size)
+            continue;
+        const uintptr_t first = uintptr_t(s->address), end = first + s->size;
+        const size_t away = address >= first ? (address >= end ? address - end : 0) : first - address;
+        if (away < distance)
+            distance = away, nearest = s;
+    }
+    out_of_bounds(address, size, write, pc,
+        relation(address, size, uintptr_t(nearest->address), nearest->size) + "shared " + name_symbol(nearest->name)
+            + ", " + count_bytes(nearest->size));
+}
+
+void global_race(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc, uint32_t cell)
+{
+    const unsigned other = cell >> 8 & 1023;
+    fault(launch_failed,
+        "race " + access_text(pc, size, write, atomic) + " of " + element(address) + "\n  "
+            + who(other) + (cell & wrote ? " wrote" : " read") + " them, with no barrier between");
+}
+
+void block_race(uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
+{
+    fault(launch_failed,
+        "race between blocks " + access_text(pc, size, true, atomic) + " of " + element(address)
+            + "\n  another block wrote them in the same launch, and not atomically");
+}
+
+void shared_race(const SharedRegion& region, uintptr_t address, unsigned size, bool write, bool atomic,
+    uintptr_t pc, const SharedCell& cell)
+{
+    fault(launch_failed,
+        "race " + access_text(pc, size, write, atomic) + " of shared " + shared_name(region, address, true) + "\n  "
+            + where(checker.text + cell.site) + ": " + who(cell.thread) + (cell.flags & wrote ? " wrote" : " read")
+            + " them, with no barrier between");
+}
+
+void bad_variable(const Symbol& nearest, uintptr_t address, unsigned size, bool write, uintptr_t pc)
+{
+    const char* kind = nearest.kind == SymbolKind::constant ? "constant " : "device variable ";
+    out_of_bounds(address, size, write, pc,
+        relation(address, size, uintptr_t(nearest.address), nearest.size) + kind + name_symbol(nearest.name) + ", "
+            + count_bytes(nearest.size));
+}
+
+void write_to_constant(const Symbol& symbol, unsigned size, uintptr_t pc)
+{
+    fault(illegal_address, "write to constant memory " + access_text(pc, size, true) + " of " + name_symbol(symbol.name));
+}
+
+void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
+{
+    uninitialised(pc, size, atomic, element(address));
+}
+
+void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
+{
+    uninitialised(pc, size, atomic, "shared " + shared_name(region, address, true));
+}
+
+} // namespace softcuda

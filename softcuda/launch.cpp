@@ -1,0 +1,167 @@
+// The CUDA driver API: functions and launches, with the limits of a real GPU.
+#include "driver.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace softcuda {
+namespace {
+
+int check_launch(const Launch& launch)
+{
+    const Dim &grid = launch.grid, &block = launch.block;
+    if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z)
+        return invalid_value;
+    if (grid.x > 2147483647u || grid.y > max_grid_yz || grid.z > max_grid_yz || block.x > max_threads
+        || block.y > max_threads || block.z > max_block_z || uint64_t(block.x) * block.y * block.z > max_threads)
+        return invalid_value;
+    const Function& function = *launch.function;
+    if (function.static_shared + launch.dynamic_shared > std::max(function.dynamic_limit, max_shared_bytes))
+        return invalid_value;
+    return success;
+}
+
+int launch_now(Launch launch, void* stream)
+{
+    if (const int failed = check_launch(launch))
+        return failed;
+    launch.arguments.resize((launch.arguments.size() + 15) / 16 * 16 + 16);
+    ContextState* context = current_context();
+    return enqueue(stream, [launch, context] {
+        if (has_failed(context))
+            return;
+        Finding finding = run_grid(launch);
+        if (finding.code != success)
+            fail(context, std::move(finding));
+    });
+}
+
+} // namespace
+} // namespace softcuda
+
+using namespace softcuda;
+
+extern "C" {
+
+API cuFuncGetAttribute(int* value, int number, Function* function)
+{
+    ENTER(cuFuncGetAttribute);
+    if (!function || !value)
+        return function ? invalid_value : invalid_handle;
+    const int values[] = {int(max_threads), int(function->static_shared), 0, 0, 0, 75, 75, 0, int(function->dynamic_limit)};
+    if (number < 0 || number > 8)
+        return invalid_value;
+    *value = values[number];
+    return success;
+}
+
+API cuFuncSetAttribute(Function* function, int number, int value)
+{
+    ENTER(cuFuncSetAttribute);
+    if (!function)
+        return invalid_handle;
+    if (number != 8 || value < 0 || unsigned(value) + function->static_shared > max_shared_opt_in)
+        return invalid_value;
+    function->dynamic_limit = unsigned(value);
+    return success;
+}
+
+API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+    unsigned shared, void* stream, void** parameters, void** extra)
+{
+    ENTER(cuLaunchKernel);
+    if (!function)
+        return invalid_handle;
+    const KernelEntry& entry = *function->entry;
+    Launch launch {function, {gx, gy, gz}, {bx, by, bz}, shared, {}};
+    if (parameters) {
+        launch.arguments.resize(entry.argument_bytes);
+        for (unsigned i = 0; i < entry.argument_count; ++i)
+            memcpy(launch.arguments.data() + entry.offsets[i], parameters[i], entry.sizes[i]);
+        return launch_now(std::move(launch), stream);
+    }
+    const char* buffer = nullptr;
+    size_t size = 0;
+    for (; extra && *extra; extra += 2) {
+        if (*extra == reinterpret_cast<void*>(1)) // CU_LAUNCH_PARAM_BUFFER_POINTER
+            buffer = static_cast<const char*>(extra[1]);
+        else if (*extra == reinterpret_cast<void*>(2)) // CU_LAUNCH_PARAM_BUFFER_SIZE
+            size = *static_cast<const size_t*>(extra[1]);
+        else
+            return invalid_value;
+    }
+    // What is behind the last argument, up to its alignment, may be there or not.
+    if (size < entry.argument_bytes || size > (entry.argument_bytes + 15u) / 16 * 16)
+        return invalid_value;
+    if (buffer)
+        launch.arguments.assign(buffer, buffer + size);
+    return launch_now(std::move(launch), stream);
+}
+
+// The calls of before CUDA 4, which PyCUDA still makes for some of its own.
+
+API cuFuncSetBlockShape(Function* function, int x, int y, int z)
+{
+    ENTER(cuFuncSetBlockShape);
+    if (!function)
+        return invalid_handle;
+    function->block = {unsigned(x), unsigned(y), unsigned(z)};
+    return success;
+}
+
+API cuFuncSetSharedSize(Function* function, unsigned bytes)
+{
+    ENTER(cuFuncSetSharedSize);
+    if (!function)
+        return invalid_handle;
+    function->dynamic_shared = bytes;
+    return success;
+}
+
+API cuParamSetSize(Function* function, unsigned bytes)
+{
+    ENTER(cuParamSetSize);
+    if (!function)
+        return invalid_handle;
+    function->arguments.resize(bytes);
+    return success;
+}
+
+API cuParamSetv(Function* function, int offset, const void* bytes, unsigned count)
+{
+    ENTER(cuParamSetv);
+    if (!function)
+        return invalid_handle;
+    function->arguments.resize(std::max(function->arguments.size(), size_t(offset) + count));
+    memcpy(function->arguments.data() + offset, bytes, count);
+    return success;
+}
+
+API cuParamSeti(Function* function, int offset, unsigned value) { return cuParamSetv(function, offset, &value, 4); }
+API cuParamSetf(Function* function, int offset, float value) { return cuParamSetv(function, offset, &value, 4); }
+
+API cuLaunchGridAsync(Function* function, int x, int y, void* stream)
+{
+    ENTER(cuLaunchGridAsync);
+    if (!function)
+        return invalid_handle;
+    if (function->arguments.size() < function->entry->argument_bytes)
+        return invalid_value;
+    const Dim grid {unsigned(x), unsigned(y), 1};
+    return launch_now(Launch {function, grid, function->block, function->dynamic_shared, function->arguments}, stream);
+}
+
+API cuLaunchGrid(Function* function, int x, int y) { return cuLaunchGridAsync(function, x, y, nullptr); }
+API cuLaunch(Function* function) { return cuLaunchGridAsync(function, 1, 1, nullptr); }
+
+} // extern "C"
+
+// What kernels call when they give up.
+
+extern "C" EXPORT void softcuda_trap(const char* why)
+{
+    const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+    const bool assert_failed = strncmp(why, "assert", 6) == 0;
+    fault(assert_failed ? assertion : illegal_instruction,
+        std::string(why) + " " + in_kernel() + "\n  " + where(pc) + ": " + who(running.thread));
+}
