@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +11,14 @@ from bench import sampling
 from bench.clocks import Clock
 from bench.timer import note
 from kernels.catalogue import Case
+from kernels.check import WrongResult
+from kernels.machine import DeviceError
 from kernels.worker import Kernel
 
 MOST_ROUNDS = 100  # more would only say again what the process says; processes differ by more than this resolves
 PILOT_SAMPLES = 3
 WARM_UP_SHARE = 1 / 3  # of a case's time, at most, until the clock is up
+CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Measured:
     rounds: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
     clocks: list[Clock] = field(default_factory=list)
+    processes: list[list[float]] = field(default_factory=list)  # samples, of each process that measured it
 
     def sample(self) -> float:
         """One round: the timer advances by what the GPU took."""
@@ -53,12 +58,6 @@ class Measured:
             self.clocks.append(self.kernel.worker.call(sampling.read_clock))
             self.facts["sm_clock_mhz"] = [clock.mhz for clock in self.clocks]
             self.facts["throttle"] = [list(clock.throttle) for clock in self.clocks]
-
-    def again(self) -> list[float]:
-        """The same number of samples with operands and result in fresh memory."""
-        cold = self.kind == "cold"
-        self.kernel.worker.call(sampling.refresh, self.case.id, self.kernel.image.path, cold)
-        return [self.sample() for _ in range(self.rounds)]
 
 
 def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
@@ -87,6 +86,27 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     left = budget.seconds - (time.perf_counter() - begin)
     measured.rounds = choose_rounds(left, cost, budget.rounds)
     return measured
+
+
+def remeasure(
+    chosen: Sequence[Measured], cold: bool, progress: Callable[[int, int], None], broken: dict[str, str]
+) -> dict[str, list[float]]:
+    """Samples of cases that were measured before, by their ids, taken in a fresh process.
+
+    What fails there and did not before is ``broken``, with what it says.
+    """
+    chosen[0].kernel.worker.stop()
+    samples = {}
+    for done, measured in enumerate(chosen, 1):
+        call, name = measured.kernel.worker.call, measured.case.id
+        try:
+            call(sampling.prepare, name, measured.kernel.image.path, cold)
+            call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
+            samples[name] = [measured.sample() for _ in range(measured.rounds)]
+        except (DeviceError, WrongResult) as error:
+            broken[name] = f"measured again in a fresh process: {error}"
+        progress(done, len(chosen))
+    return samples
 
 
 def choose_rounds(seconds: float, cost: float, fewest: int) -> int:

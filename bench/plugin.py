@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import functools
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 
 from bench import sampling
 from bench.baseline import BASELINES, NO_GPU, BadRun, write_new
-from bench.gate import Gate, difference, find_runs
+from bench.gate import Gate, difference, find_runs, line
 from bench.ladder import share
+from bench.measure import remeasure
+from bench.postponed import Postponed, Progress
 from bench.report import summary
+from bench.verdict import Verdict
 from kernels import FAMILIES
 from kernels.catalogue import find_case
 from kernels.compiler import nvcc
@@ -41,6 +45,10 @@ class BenchPlugin:
         self.gpu: dict[str, Any] = {}
         self.selected: set[str] = set()
         self.failed: dict[str, str] = {}
+        self.broken: dict[str, str] = {}  # what was right, and failed when it was measured again
+        self.judged = False
+        self._done = 0
+        self._postponed = Postponed()
         self._notes: list[str] = []
         # Ours: pytest-benchmark would compare with one run, and know neither GPU nor noise.
         self.compare: str | bool = config.option.benchmark_compare
@@ -55,7 +63,7 @@ class BenchPlugin:
         if not items or self.config.option.collectonly:
             return
         self.selected = {item.callspec.id for item in items}  # type: ignore[attr-defined]
-        self.gate.cases = len(self.selected)
+        self._progress = Progress(self.config.pluginmanager.get_plugin("terminalreporter"))
         device = self._device()
         if isinstance(device, DeviceInfo):
             toolkit = {"toolkit": nvcc(device.timing_target.program).version}
@@ -101,6 +109,30 @@ class BenchPlugin:
         self.gate.apart = difference(self.gate.runs, self.gpu)
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        if not self.gate.active or "gate" not in getattr(item, "fixturenames", ()):
+            return None
+        self._postponed.run(item, nextitem)
+        self._done += 1
+        self._progress("timing", self._done, len(self.selected))
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """When all is measured, judge it all together; what is interrupted is not judged."""
+        slower: dict[str, str] = {}
+        try:
+            result = yield
+            if self.gate.active:
+                again = functools.partial(self._progress, "measuring again")
+                self.gate.conclude(functools.partial(remeasure, cold=self.cold, progress=again, broken=self.broken))
+                self.judged = True
+                slower = {name: line(j) for name, j in self.gate.judgements.items() if j.verdict == Verdict.SLOWER}
+            return result
+        finally:
+            self._postponed.release(slower | self.broken)
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         name = report.nodeid.rpartition("[")[2].removesuffix("]")
         if report.failed and name in self.selected:
@@ -113,7 +145,7 @@ class BenchPlugin:
         times = {entry["param"]: entry["stats"]["median"] for entry in output_json["benchmarks"]}
         for entry in output_json["benchmarks"]:
             entry["extra_info"]["share"] = share(find_case(FAMILIES, entry["param"]), times)
-        slower = {name for name, judgement in self.gate.judgements.items() if judgement.verdict == "slower"}
+        slower = {name for name, judgement in self.gate.judgements.items() if judgement.verdict == Verdict.SLOWER}
         output_json["warpwatch"] = {
             "failed": sorted(self.failed.keys() - slower),
             "slower": sorted(slower),
@@ -137,11 +169,11 @@ class BenchPlugin:
             return
         lines = [*self._notes, *self._timeouts()]
         if self.gate.runs:
-            lines.append(self.gate.describe())
-            lines += summary(self.gate.judgements, self._missing())
+            lines += self.gate.describe()
+            lines += summary(self.gate.judgements, self._missing()) if self.judged else ["interrupted: not judged"]
         terminalreporter.section("kernels")
-        for line in lines:
-            terminalreporter.line(line)
+        for text in lines:
+            terminalreporter.line(text)
 
     def _timeouts(self) -> Iterable[str]:
         benchmarks = self.config._benchmarksession.benchmarks  # type: ignore[attr-defined]

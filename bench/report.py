@@ -21,18 +21,26 @@ from kernels.selection import timed_cases
 
 
 def summary(judgements: Mapping[str, Judgement], missing: Sequence[str]) -> list[str]:
-    """Counts by verdict, then what is slower, faster and unsure, worst first."""
+    """Counts by verdict, then a line for each case that is not the same, worst first."""
     counts = Counter(judgement.verdict for judgement in judgements.values())
     counts[Verdict.MISSING] = len(missing)
     lines = [", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])]
-    for verdict in (Verdict.SLOWER, Verdict.FASTER, Verdict.UNSURE):
-        chosen = [(name, j) for name, j in judgements.items() if j.verdict == verdict]
-        chosen.sort(key=lambda pair: abs(pair[1].change), reverse=True)
-        lines += [f"{name}: {line(j)}{'; ' + j.reason if j.reason else ''}" for name, j in chosen]
-    apart = {j.reason for j in judgements.values() if j.verdict == Verdict.INCOMPARABLE}
-    lines += [f"incomparable with the baseline: {reason}" for reason in sorted(apart)]
     lines += [f"{name}: missing: the baseline has it, this run has not" for name in missing]
+    for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
+        chosen = [(name, j) for name, j in judgements.items() if j.verdict == verdict]
+        chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
+        lines += [f"{name}: {line(j)}{_because(j)}" for name, j in chosen]
+    lines += [f"{name}: new" for name, j in judgements.items() if j.verdict == Verdict.NEW]
+    apart = Counter(j.reason for j in judgements.values() if j.verdict == Verdict.INCOMPARABLE)
+    lines += [f"{count} incomparable: {reason}" for reason, count in sorted(apart.items())]
     return lines
+
+
+def _because(judgement: Judgement) -> str:
+    parts = [judgement.reason] if judgement.reason else []
+    if judgement.suspect and judgement.verdict == Verdict.UNSURE:
+        parts.append("probably slower (of those listed so, at most one in twenty is not)")
+    return "".join(f"; {part}" for part in parts)
 
 
 def medians(runs: Sequence[Run]) -> dict[str, float]:

@@ -55,10 +55,7 @@ _state = State()
 
 
 def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
-    """Load a case, launch it once, and compare. What there is to record of it; WrongResult or DeviceError.
-
-    A further call for the same case puts operands and result into fresh memory.
-    """
+    """Load a case, launch it once, and compare. What there is to record of it; WrongResult or DeviceError."""
     case = find_case(FAMILIES, case_id)
     release(keep=_key(case))
     shared = _share(case)
@@ -72,7 +69,7 @@ def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
         "occupancy": where.occupancy(function, launch),
         "library": vendor.version(case.variant.library) if case.variant.library else "",
         "places": len(shared.places),
-        "grid": launch.grid,
+        "grid": list(launch.grid),
         "dynamic_shared_bytes": launch.shared_bytes,
         "hold_timeouts": 0,
         "cache": "host" if case.variant.on_host else "cold" if cold else "warm",
@@ -93,17 +90,6 @@ def release(keep: tuple[object, ...] | None = None) -> None:
         for array in chain.from_iterable(_state.shared.places):
             array.free()
         _state.shared = None
-
-
-def refresh(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
-    """``prepare`` again, with operands and result in other memory than before."""
-    old, _state.loaded, _state.shared = _state.loaded, (), None
-    try:
-        return prepare(case_id, image, cold)
-    finally:
-        # Only now: memory that is freed first is what the next allocation gets.
-        for loaded in old:
-            loaded.free()
 
 
 def _share(case: Case) -> Shared:

@@ -1,17 +1,21 @@
-"""Samples in, verdict out: pure arithmetic, no files, no clock, no pytest.
+"""Medians in, verdicts out: pure arithmetic, no files, no clock, no pytest.
 
-``judge`` is the whole rule; whoever wants another one replaces it.
+One rule for both ways to compare. With ``--against`` both versions ran in the same processes, and a process gives
+one difference (``paired``); with ``--benchmark-compare`` they ran in different ones (``apart``). Either gives an
+``Effect`` for each case, and ``decide`` does the rest for all cases of a run together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
 
 
 class Verdict(StrEnum):
@@ -21,6 +25,7 @@ class Verdict(StrEnum):
     FASTER = "faster"
     SAME = "same"
     UNSURE = "unsure"
+    IDENTICAL = "identical"
     NEW = "new"
     MISSING = "missing"
     INCOMPARABLE = "incomparable"
@@ -28,107 +33,278 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict and what it rests on. Times in seconds; ``change`` and ``limit`` are shares of the baseline."""
+    """A verdict and what it rests on. Times in seconds; ``ratio``, new over old, has a 95 % interval.
+
+    ``floor``: the change that is not told from none, as a share. ``suspect``: among the cases listed as probably
+    slower, of which at most one in twenty is not (Benjamini-Hochberg), though none of them fails a run for that.
+    """
 
     verdict: Verdict
-    baseline: float = math.nan
-    median: float = math.nan
-    change: float = math.nan
-    limit: float = math.nan
+    before: float = math.nan
+    after: float = math.nan
+    ratio: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    floor: float = math.nan
+    processes: int = 0
+    suspect: bool = False
     reason: str = ""
 
 
+FALSE_ALARMS = 0.001  # runs on unchanged code in which any case is called slower
+LISTED_WRONGLY = 0.05  # of the cases that are listed as suspects
+RELEVANT = 0.005  # nobody acts on less, and clocks and temperatures of two days differ by as much
+TICK = 32e-9  # seconds: what CUDA events resolve, from 83,000 differences between samples on an H200
+FLOOR_SIGMAS = 5.0  # floor over the spread between processes: unchanged cases are then found the same, not unsure
+# Processes without which nothing is called slower or faster. Where one process in twenty shows a slower mode, two of
+# two do so in one case of 400, and four of four in none.
+FEWEST = 4
+# What a learned prior may count for: less would be noise of the estimate, and more would drown a case that is noisier
+# than its like. On the H200, one case in a hundred scatters ten times as much as others of its size.
+PRIOR_FREEDOM = 3.0, 5.0
+CONTROLS = 30  # cases that a run's common factor needs
+# Smallest factor and offset that are an alarm of their own. Offsets of ten H200 processes were within 0.08 µs.
+ALARM_FACTOR, ALARM_OFFSET = RELEVANT, 0.4e-6
+LARGE, SMALL = 100e-6, 30e-6  # medians, seconds, that show a common factor and a common offset
+
+
 @dataclass(frozen=True)
-class Past:
-    """One run of the baseline: its samples of a case, and the GPU that it ran on (its UUID)."""
+class Prior:
+    """What spread to expect between processes, before a case has shown its own.
 
-    samples: Sequence[float]
-    unit: str = ""
-
-
-FALSE_ALARMS = 0.01  # runs on unchanged code in which any case is called slower: one in a hundred
-FLOOR = 0.02  # a change below this is never called slower or faster: days and temperatures differ by as much
-OWN_RUNS = 3  # so many runs on the very GPU at hand are enough to compare with these alone
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Expected standard deviation of a case's median: a share of it, and seconds that its start may vary.
-
-    ``weight``: how many values of the case's own it counts for.
+    Variance of the logarithm of a median of t seconds: ``share``² + ``unit`` / t. It counts for ``freedom`` values.
     """
 
     share: float
-    seconds: float
-    weight: int
+    unit: float  # seconds
+    freedom: float
 
-    def of(self, median: float) -> float:
-        return math.hypot(self.share, self.seconds / median)
-
-
-# Medians of 484 cases on two H200s, three processes each: processes on one GPU differ by 0.04 % above 100 µs
-# and by 0.08 µs below 10; two GPUs of one model by up to 3 %, and in one case in a hundred by more.
-BETWEEN_PROCESSES = Spread(0.001, 0.08e-6, 8)
-BETWEEN_GPUS = Spread(0.015, 0.08e-6, 16)
+    def variance(self, median: float | Floats) -> Floats:
+        return np.asarray(self.share**2 + self.unit / np.asarray(median))
 
 
-def judge(
-    baseline: Sequence[Past],
-    samples: Sequence[float],
-    again: Sequence[float] | None = None,
-    unit: str = "",
-    cases: int = 1,
-) -> Judgement:
-    """Is a kernel slower than in its baseline?
+# 484 cases, eight processes on two H200s: standard deviations of 0.5 % at 5 µs, 0.2 % at 30 µs, 0.05 % above 100 µs.
+MEASURED = Prior(0.0005, 1.2e-10, 4.0)
 
-    ``baseline``: earlier runs, a process each. ``again``: a second measurement with fresh buffers; without
-    one, what looks slower is only unsure. ``unit``: the GPU at hand. ``cases``: how many this run judges.
+
+@dataclass(frozen=True)
+class Effect:
+    """How one case's time differs. ``log``: of new over old. Its variance is ``leverage`` times that of a process.
+
+    ``variance`` of a process, as this case alone shows it, from ``freedom`` degrees of freedom; ``settled`` is the same
+    of unchanged code alone, from which the floor is learned. ``processes``: how many measured the new side. ``doubt``:
+    why a slowdown would not be the kernel's, if so. ``floor``: a least one.
     """
-    logs, expected = comparable(baseline, unit)
-    centre = math.exp(float(logs.mean()))
-    limit = learned_limit(logs, expected.of(centre), expected.weight, cases)
-    median = float(np.median(samples))
-    change = median / centre - 1
-    first = Judgement(Verdict.UNSURE, centre, median, change, limit)
-    if change <= limit:
-        faster = change < 1 / (1 + limit) - 1
-        return replace(first, verdict=Verdict.FASTER if faster else Verdict.SAME)
-    if again is None:
-        return replace(first, reason="not measured again")
-    second = float(np.median(again))
-    if second / centre - 1 <= limit:
-        return replace(first, reason=f"measured again with fresh buffers: {100 * (second / centre - 1):+.1f} %")
-    # Of two measurements that both lie beyond the limit, the milder one.
-    median = min(median, second)
-    return replace(first, verdict=Verdict.SLOWER, median=median, change=median / centre - 1)
+
+    before: float
+    after: float
+    log: float
+    leverage: float
+    variance: float
+    freedom: int
+    settled: tuple[float, int]
+    processes: int
+    doubt: str = ""
+    floor: float = 0.0
 
 
-def comparable(baseline: Sequence[Past], unit: str) -> tuple[npt.NDArray[np.float64], Spread]:
-    """Logarithms of the medians to compare with, and the spread to expect between such.
+def paired(before: float, after: float, logs: Sequence[float], doubt: str = "") -> Effect:
+    """From processes that ran both sides: ``logs`` of new over old, one for each process."""
+    spread = float(np.var(logs, ddof=1)) if len(logs) > 1 else 0.0
+    own = spread, len(logs) - 1
+    return Effect(before, after, float(np.mean(logs)), 1 / len(logs), *own, own, len(logs), doubt)
 
-    Rounds of one process agree far better than processes do, so a process is one value. With enough runs on
-    the GPU at hand, these alone; otherwise one value for each GPU, since they differ more than processes do.
+
+def apart(
+    old: Sequence[float], new: Sequence[float], doubt: str = "", floor: float = 0.0, processes: int = 0
+) -> Effect:
+    """From processes that ran one side each: the median of a case in each of them, in seconds.
+
+    ``processes``: how many there were of the new side, where ``new`` has one value for several.
     """
-    logs = {
-        gpu: np.array([math.log(np.median(past.samples)) for past in baseline if past.unit == gpu])
-        for gpu in dict.fromkeys(past.unit for past in baseline)
+    sides = [np.log(old), np.log(new)]
+    freedom = len(old) + len(new) - 2
+    squares = [float(((side - side.mean()) ** 2).sum()) for side in sides]
+    leverage = 1 / len(old) + 1 / len(new)
+    before, after = (math.exp(side.mean()) for side in sides)
+    variance = sum(squares) / freedom if freedom else 0.0
+    settled = (squares[0] / (len(old) - 1), len(old) - 1) if len(old) > 1 else (0.0, 0)
+    log = math.log(after / before)
+    return Effect(before, after, log, leverage, variance, freedom, settled, processes or len(new), doubt, floor)
+
+
+def learn(effects: Collection[Effect]) -> Prior:
+    """The prior that these cases' own spreads show: empirical Bayes as in limma (Smyth 2004), with a trend.
+
+    The trend over the median is fitted to the logarithms of the variances; what they scatter beyond what their
+    degrees of freedom explain gives the weight. MEASURED where there are too few cases for that.
+    """
+    from scipy import optimize, special  # noqa: PLC0415  # half a second that listing cases need not wait
+
+    known = [(e.before, *e.settled) for e in effects if e.settled[1] > 0]
+    if len(known) < CONTROLS:
+        return MEASURED
+    medians, spreads, freedoms = np.array(known).T
+    half = freedoms / 2
+    # The expected logarithm of a variance of that many degrees of freedom is less than that of its expectation.
+    variances = spreads + resolution(medians)
+    observed = np.log(variances) - special.digamma(half) + np.log(half)
+
+    def residuals(parameters: Floats) -> Floats:
+        share, unit = np.exp(parameters)
+        return np.asarray(observed - np.log(share**2 + unit / medians))
+
+    start = np.log([MEASURED.share, MEASURED.unit])
+    fit = optimize.least_squares(residuals, start, loss="soft_l1")
+    beyond = float(np.var(residuals(fit.x)) - special.polygamma(1, half).mean())
+    freedom = _inverse_trigamma(beyond)
+    scale = math.exp(special.digamma(freedom / 2)) / (freedom / 2)
+    share, unit = (float(value) for value in np.exp(fit.x))
+    return Prior(share * math.sqrt(scale), unit * scale, freedom)
+
+
+def resolution(medians: Floats) -> Floats:
+    """Variance of the logarithm of a median that comes from its being read in whole ticks."""
+    return np.asarray((TICK / medians) ** 2 / 12)
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Degrees of freedom d with trigamma(d / 2) = value, within PRIOR_FREEDOM."""
+    from scipy import optimize, special  # noqa: PLC0415
+
+    low, high = PRIOR_FREEDOM
+    if value <= special.polygamma(1, high / 2):
+        return high
+    if value >= special.polygamma(1, low / 2):
+        return low
+    return float(optimize.brentq(lambda d: special.polygamma(1, d / 2) - value, low, high))
+
+
+@dataclass(frozen=True)
+class Common:
+    """What one process does to every case: seconds become ``factor`` * seconds + ``offset``."""
+
+    factor: float = 1.0
+    offset: float = 0.0
+    controls: int = 0
+
+    def remove(self, seconds: float) -> float:
+        # A kernel is no shorter than a tenth of what was read, whatever the offset.
+        return max(seconds - self.offset, seconds / 10) / self.factor
+
+    @property
+    def alarm(self) -> str:
+        """What is to be said of it in a sentence, or nothing."""
+        parts = []
+        if abs(self.factor - 1) > ALARM_FACTOR:
+            longer = "longer" if self.factor > 1 else "less long"
+            parts.append(f"takes {100 * abs(self.factor - 1):.1f} % {longer}")
+        if abs(self.offset) > ALARM_OFFSET:
+            later = "later" if self.offset > 0 else "sooner"
+            parts.append(f"starts {abs(self.offset) * 1e6:.2f} µs {later}")
+        if not parts:
+            return ""
+        return (
+            f"everything {' and '.join(parts)}, by {self.controls} cases of unchanged machine code: "
+            "driver, clock or cooling, not a kernel"
+        )
+
+
+def common(reference: Mapping[str, float], seconds: Mapping[str, float]) -> Common:
+    """Of one process against a reference, over the cases of both: medians, so that up to half of them may differ.
+
+    Large kernels show the factor and small ones the offset. No correction where there are too few to tell.
+    """
+    names = [name for name in seconds if name in reference]
+    if len(names) < CONTROLS:
+        return Common()
+    old, new = (np.array([times[name] for name in names]) for times in (reference, seconds))
+    large, small = old >= LARGE, old < SMALL
+    if not large.any():
+        large = ~small if (~small).any() else np.ones(len(names), bool)
+    factor, offset = 1.0, 0.0
+    for _ in range(3):
+        factor = float(np.median((new[large] - offset) / old[large]))
+        if small.sum() >= CONTROLS / 3:
+            offset = float(np.median(new[small] - factor * old[small]))
+    return Common(factor, offset, len(names))
+
+
+def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1) -> dict[str, Judgement]:
+    """Every case's verdict. ``looks``: how often this is asked of one run while its processes become more.
+
+    Slower, if the effect is beyond the floor with a probability of error that holds for all cases and looks
+    together (Holm). Same, if the 95 % interval lies within the floor. Faster as slower. Unsure otherwise.
+    """
+    from scipy import special, stats  # noqa: PLC0415
+
+    if not effects:
+        return {}
+    every = list(effects.values())
+    before = np.array([e.before for e in every])
+    variance, freedom = moderated(before, prior, [(e.variance, e.freedom) for e in every])
+    settled, _ = moderated(before, prior, [e.settled for e in every])
+    floors = learned_floors(before, settled, np.array([e.floor for e in every]))
+    logs, errors = np.array([e.log for e in every]), np.sqrt(variance * [e.leverage for e in every])
+    half = special.stdtrit(freedom, 0.975) * errors
+    within = np.log1p(floors)
+    slower, faster = (special.stdtr(freedom, -(sign * logs - within) / errors) for sign in (1, -1))
+    suspects = stats.false_discovery_control(slower) < LISTED_WRONGLY
+    called = {
+        Verdict.SLOWER: holm(slower) < FALSE_ALARMS / looks,
+        Verdict.FASTER: holm(faster) < FALSE_ALARMS / looks,
+        Verdict.SAME: (logs - half > -within) & (logs + half < within),
     }
-    if len(logs.get(unit, ())) >= OWN_RUNS:
-        return logs[unit], BETWEEN_PROCESSES
-    return np.array([values.mean() for values in logs.values()]), BETWEEN_GPUS
+    judgements = {}
+    for i, (name, effect) in enumerate(effects.items()):
+        verdict = next((verdict for verdict, which in called.items() if which[i]), Verdict.UNSURE)
+        ratio, low, high = (math.exp(x) for x in (logs[i], logs[i] - half[i], logs[i] + half[i]))
+        figures = (effect.before, effect.after, ratio, low, high, float(floors[i]), effect.processes)
+        verdict, reason = _qualify(verdict, effect, low, high, float(floors[i]))
+        judgements[name] = Judgement(verdict, *figures, suspect=bool(suspects[i]), reason=reason)
+    return judgements
 
 
-def learned_limit(logs: npt.NDArray[np.float64], expected: float, weight: int, cases: int) -> float:
-    """How far above its baseline a median may lie, as a share: an upper prediction limit for one further run.
+def _qualify(verdict: Verdict, effect: Effect, low: float, high: float, floor: float) -> tuple[Verdict, str]:
+    """What the figures say, unless they are too few or something else than the kernel explains them."""
+    if effect.doubt and low > 1 + floor:
+        return Verdict.UNSURE, effect.doubt
+    if verdict in (Verdict.SLOWER, Verdict.FASTER) and effect.processes < FEWEST:
+        return Verdict.UNSURE, f"{effect.processes} of {FEWEST} processes"
+    if verdict != Verdict.UNSURE:
+        return verdict, ""
+    if low > 1 + floor or high < 1 / (1 + floor):
+        return verdict, "beyond its floor, as one of so many cases may be by chance"
+    return verdict, "its interval reaches across its floor"
 
-    Student's t on the logarithms. Their variance is moderated by the expected one, as in limma (Smyth 2004),
-    because that of five values is often far too small by chance: ``expected`` counts for ``weight`` values.
-    FALSE_ALARMS is shared among the cases (Bonferroni).
-    """
-    from scipy.special import stdtrit  # noqa: PLC0415  # Student's t; half a second that listing cases need not wait
 
-    freedom = len(logs) - 1
-    spread = float(logs.var(ddof=1)) if freedom else 0.0
-    variance = (weight * expected**2 + freedom * spread) / (weight + freedom)
-    quantile = float(stdtrit(weight + freedom, 1 - FALSE_ALARMS / max(cases, 1)))
-    return max(FLOOR, math.expm1(quantile * math.sqrt(variance * (1 + 1 / len(logs)))))
+def moderated(medians: Floats, prior: Prior, own: Sequence[tuple[float, int]]) -> tuple[Floats, Floats]:
+    """Variances of a process and their degrees of freedom: the case's own and the prior's, each by its weight."""
+    spread, freedom = np.array(own, float).T
+    return (prior.freedom * prior.variance(medians) + freedom * spread) / (prior.freedom + freedom), (
+        prior.freedom + freedom
+    )
+
+
+def learned_floors(medians: Floats, variances: Floats, least: Floats) -> Floats:
+    """The change of a case that is not told from none: by its own spread, by what events resolve, by relevance."""
+    spread = np.expm1(FLOOR_SIGMAS * np.sqrt(variances))
+    return np.asarray(np.max([spread, TICK / medians, np.full_like(medians, RELEVANT), least], axis=0))
+
+
+def holm(values: Floats) -> Floats:
+    """Adjusted p-values: those below a level are together wrong with at most that probability (Holm 1979)."""
+    order = np.argsort(values)
+    count = len(values)
+    adjusted = np.empty(count)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(values[order] * (count - np.arange(count))))
+    return adjusted
+
+
+def aligned(processes: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Medians of several processes by case, each rid of what it has in common against the mean of all."""
+    runs = list(processes)
+    names = [name for name in runs[0] if all(name in run for run in runs)] if runs else []
+    centre = {name: math.exp(float(np.mean([math.log(run[name]) for run in runs]))) for name in names}
+    offsets = [common(centre, run) for run in runs]
+    return [{name: own.remove(time) for name, time in run.items()} for own, run in zip(offsets, runs, strict=True)]

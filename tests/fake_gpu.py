@@ -4,6 +4,8 @@ It stands where the process with the kernels would be, and gives every case a ti
 noise. What it plays is told by the environment variable FAKE_GPU, as JSON:
 
     {"seed": 1, "slower": {"matmul-naive": 1.1}, "driver": "580.1", "wrong": ["hello"], "throttle": ["..."]}
+
+What is ``slower`` has other machine code too; ``drift`` is a factor on everything, and ``changed`` other code alone.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from typing import Any
 from bench import sampling
 from bench.clocks import Clock
 from kernels import compiler, vendor, worker
-from kernels.catalogue import Capability
+from kernels.catalogue import Build, Capability
 from kernels.check import WrongResult
 from kernels.device import DeviceInfo, Limits
 
 PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
 _noise = random.Random(PLAY.get("seed", 0))
 _prepared = ""
+_seen: set[str] = set()
 TARGET = compiler.Target("sm_90")
 LIMITS = Limits(1024, (1, 1, 1), (1, 1, 1), 0)
 INFO = DeviceInfo("Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**20, 1e9, 1e12, LIMITS, TARGET, TARGET)
@@ -34,7 +37,9 @@ INFO = DeviceInfo("Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**2
 def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
     global _prepared  # noqa: PLW0603  # one case at a time, as in the process that this plays
     _prepared = case_id
-    if any(name in case_id for name in PLAY.get("wrong", ())):
+    seen = case_id in _seen
+    _seen.add(case_id)
+    if any(name in case_id for name in PLAY.get("wrong_again" if seen else "wrong", ())):
         raise WrongResult(f"{case_id} is wrong")
     return {"hold_timeouts": 0, "cache": "host" if "-host-" in case_id else "cold"}
 
@@ -44,7 +49,12 @@ def sample(kind: str) -> tuple[float, int]:
     seconds = 20e-6 + own * 1e-9
     for name, factor in PLAY.get("slower", {}).items():
         seconds *= factor if name in _prepared else 1
-    return seconds * _noise.gauss(1, 0.001), PLAY.get("timeouts", 0)
+    return seconds * PLAY.get("drift", 1.0) * _noise.gauss(1, 0.001), PLAY.get("timeouts", 0)
+
+
+def compile_build(build: Build, target: compiler.Target | None) -> compiler.Image:
+    changed = any(name in build.id for name in (*PLAY.get("slower", ()), *PLAY.get("changed", ())))
+    return compiler.Image(Path("none"), "source", "other code" if changed else "code")
 
 
 def describe_gpu(cold: bool) -> dict[str, Any]:
@@ -63,7 +73,6 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     vendor.missing: lambda library: "",
     sampling.describe_gpu: describe_gpu,
     sampling.prepare: prepare,
-    sampling.refresh: prepare,
     sampling.sample: sample,
     sampling.warm_up: lambda kind, seconds: None,
     sampling.read_clock: lambda: Clock(1000, tuple(PLAY.get("throttle", ()))),
@@ -79,4 +88,4 @@ def pytest_configure() -> None:
 
     worker.Worker.call = call  # type: ignore[method-assign]
     conftest.compile_all = lambda jobs, progress: {}  # type: ignore[attr-defined]
-    conftest.compile_build = lambda build, target: compiler.Image(Path("none"), "source", "image")  # type: ignore[attr-defined]
+    conftest.compile_build = compile_build  # type: ignore[attr-defined]

@@ -1,0 +1,65 @@
+"""Test reports that wait until all is measured: only then is it known which of them are failures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+
+class Postponed:
+    """Runs items like pytest's own loop, but keeps back what passed until ``release``."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[pytest.Item, list[pytest.TestReport]]] = []
+
+    def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """One item: told at once where it failed or was skipped."""
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if all(report.passed for report in reports):
+            self._kept.append((item, reports))
+        else:
+            self._tell(item, reports)
+
+    def release(self, failures: Mapping[str, str]) -> None:
+        """Tell what was kept back. ``failures``: what is wrong with a case after all, by its id."""
+        for item, reports in self._kept:
+            why = failures.get(item.callspec.id)  # type: ignore[attr-defined]
+            for report in reports:
+                if why and report.when == "call":
+                    report.outcome, report.longrepr = "failed", why
+            self._tell(item, reports)
+        self._kept.clear()
+
+    @staticmethod
+    def _tell(item: pytest.Item, reports: list[pytest.TestReport]) -> None:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
+class Progress:
+    """How far something long has come: a line that is written over on a terminal, one in ten per cent elsewhere."""
+
+    def __init__(self, reporter: pytest.TerminalReporter | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._reporter, self._clock = reporter, clock
+        self._begin, self._what, self._tenth = clock(), "", 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """``what``, such as 'timing': begins anew where it differs from the one before."""
+        if what != self._what:
+            self._begin, self._what, self._tenth = self._clock(), what, 0
+        if self._reporter is None or self._reporter.verbosity < 0:
+            return
+        left = (self._clock() - self._begin) / max(done, 1) * (total - done)
+        text = f"{what}: {done} of {total}, {int(left) // 60}:{int(left) % 60:02} left"
+        if self._reporter.isatty:
+            self._reporter.rewrite(text + " ", erase=True)
+            if done == total:
+                self._reporter.line("")
+        elif 10 * done // total > self._tenth:
+            self._tenth = 10 * done // total
+            self._reporter.write_line(text)
