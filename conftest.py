@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bench.gate import Gate
+from bench.judge import Judge
 from bench.measure import Budget
 from bench.plugin import BenchPlugin
 from kernels import FAMILIES, vendor
@@ -45,6 +45,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--launch-timeout", type=float, default=10.0, metavar="SECONDS", help="Stop a kernel after so long (10)."
+    )
+    group.addoption(
+        "--against", metavar="REV", help="Time kernels side by side with those of another git revision, and judge."
+    )
+    group.addoption(
+        "--fail-on",
+        action="append",
+        choices=("unsure", "common"),
+        default=[],
+        help="Exit with 1 also where a case is unsure, or where everything became slower. Can be given twice.",
     )
     group.addoption("--warm-cache", action="store_true", help="Time kernels with a warm L2 cache, not a cold one.")
     group.addoption(
@@ -232,7 +242,7 @@ def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
 
 
 @pytest.fixture(scope="session")
-def gate(pytestconfig: pytest.Config) -> Gate:
+def gate(pytestconfig: pytest.Config) -> Judge:
     """The judge of this run."""
     return pytestconfig.stash[BENCH].gate
 

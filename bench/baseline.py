@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ class Run:
     commit: Mapping[str, Any]
     failed: tuple[str, ...] = ()
     slower: tuple[str, ...] = ()  # than the baseline of its day
+    against: str = ""  # the commit that it was measured side by side with, if it was
+    problems: Mapping[str, str] = field(default_factory=dict)  # cases that were left out, and what is wrong with them
 
     @property
     def slug(self) -> str:
@@ -67,8 +69,8 @@ class Run:
         return value.split(".", maxsplit=1)[0] if name in ("driver", "toolkit") else value
 
 
-def read_run(path: Path) -> Run:
-    """A run that pytest-benchmark saved. Raises BadRun."""
+def read_run(path: Path, tolerant: bool = False) -> Run:
+    """A run that pytest-benchmark saved. Raises BadRun; if ``tolerant``, a bad case costs only that case."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -77,29 +79,42 @@ def read_run(path: Path) -> Run:
         raise BadRun(f"{path}: is not whole JSON ({error})") from None
     if not isinstance(document, dict) or not isinstance(document.get("benchmarks"), list):
         raise BadRun(f"{path}: is not a run of pytest-benchmark (it has no list of benchmarks)")
-    cases: dict[str, Timed] = {}
-    for entry in document["benchmarks"]:
-        name, timed = _read_case(path, entry)
-        if name in cases:
-            raise BadRun(f"{path}: lists {name} twice")
-        cases[name] = timed
+    cases, problems = _read_cases(path, document["benchmarks"])
+    if problems and not tolerant:
+        raise BadRun(next(iter(problems.values())))
     about = document.get("warpwatch", {})
     gpu = document.get("machine_info", {}).get("gpu", {})
     commit = document.get("commit_info", {})
     failed, slower = (tuple(about.get(name, ())) for name in ("failed", "slower"))
-    return Run(path, gpu, cases, bool(about.get("whole", False)), commit, failed, slower)
+    against = str(about.get("against", ""))
+    return Run(path, gpu, cases, bool(about.get("whole", False)), commit, failed, slower, against, problems)
 
 
-def _read_case(path: Path, entry: Any) -> tuple[str, Timed]:
+def _read_cases(path: Path, entries: Sequence[Any]) -> tuple[dict[str, Timed], dict[str, str]]:
+    """The cases of a run, and those that cannot be used, with a sentence each."""
+    cases: dict[str, Timed] = {}
+    problems: dict[str, str] = {}
+    for entry in entries:
+        name = str(entry.get("param", entry.get("name"))) if isinstance(entry, dict) else "a benchmark"
+        try:
+            timed = _read_case(path, name, entry)
+            if name in cases:
+                raise BadRun(f"{path}: lists {name} twice")
+            cases[name] = timed
+        except BadRun as error:
+            problems[name] = str(error)
+    return {name: timed for name, timed in cases.items() if name not in problems}, problems
+
+
+def _read_case(path: Path, name: str, entry: Any) -> Timed:
     try:
-        name, samples = str(entry["param"]), tuple(map(float, entry["stats"]["data"]))
+        samples = tuple(map(float, entry["stats"]["data"]))
         facts = entry["extra_info"]
     except (KeyError, TypeError, ValueError) as error:
-        name = entry.get("name", "a benchmark") if isinstance(entry, dict) else "a benchmark"
         raise BadRun(f"{path}: {name} has no samples ({error!r}); save with --benchmark-save-data") from None
     if not samples or not all(0 < sample < float("inf") for sample in samples):
         raise BadRun(f"{path}: {name} has samples that are no times (NaN, infinite, zero or negative, or none)")
-    return name, Timed(samples, facts)
+    return Timed(samples, facts)
 
 
 def read_runs(folder: Path) -> list[Run]:
@@ -127,7 +142,7 @@ def write_new(folder: Path, name: str, document: Mapping[str, Any]) -> Path:
 
 def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[str]]:
     """Why these runs should not become a baseline: a word to allow it by, and what is wrong."""
-    found: dict[str, list[str]] = {word: [] for word in ("failed", "partial", "dirty", "mixed", "gpu")}
+    found: dict[str, list[str]] = {word: [] for word in ("failed", "partial", "dirty", "mixed", "gpu", "against")}
     settings = [(run, {name: run.setting(name) for name in SETTINGS}) for run in runs]
     for run, setting in settings:
         if run.failed:
@@ -138,6 +153,8 @@ def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[s
             found["dirty"].append(f"{run.path}: was measured on uncommitted changes")
         elif not re.fullmatch("[0-9a-f]{40}", str(run.commit.get("id"))):
             found["dirty"].append(f"{run.path}: was measured outside a git checkout")
+        if run.against:
+            found["against"].append(f"{run.path}: was measured side by side with {run.against[:12]}, in fewer samples")
         if not run.gpu:
             found["gpu"].append(f"{run.path}: was measured without a GPU")
         for name, word in SETTINGS.items():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench.gate import Gate
-from bench.measure import Budget, prepare
+from bench.judge import Judge
+from bench.measure import Budget
 from bench.timer import read
 from kernels import FAMILIES
 from kernels.catalogue import Case
@@ -17,10 +17,12 @@ from kernels.worker import Kernel
 @pytest.mark.benchmark(timer=read)
 @pytest.mark.cases(timed_cases(FAMILIES))
 def bench_kernel(
-    benchmark: BenchmarkFixture, kernel: Kernel, case: Case, cold: bool, budget: Budget, gate: Gate
+    benchmark: BenchmarkFixture, kernel: Kernel, case: Case, cold: bool, budget: Budget, gate: Judge
 ) -> None:
     """Proved right, then timed. Whether it is slower is known when all are timed, and fails it then."""
-    measured = prepare(kernel, case, cold, budget)
+    measured = gate.measure(kernel, case, cold, budget)
+    if measured is None:
+        return
     benchmark.extra_info = measured.facts
     benchmark.pedantic(measured.sample, rounds=measured.rounds)
     if benchmark.stats:

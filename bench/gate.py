@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
 
-from bench.baseline import BASELINES, SETTINGS, BadRun, Run, read_run, read_runs
+from bench.baseline import BASELINES, SETTINGS, BadRun, Run, read_run
 from bench.doubts import doubt, same_code, slow_clock
-from bench.measure import Measured
+from bench.measure import Again, Budget, Measured, prepare, remeasure
 from bench.verdict import CONTROLS, Common, Effect, Judgement, Prior, Verdict, aligned, apart, common, decide, learn
+from kernels.catalogue import Case
+from kernels.worker import Kernel
 
 OWN_RUNS = 3  # so many runs on the very GPU at hand are enough to compare with these alone
 FEW_UNITS = 3  # with fewer GPUs in the baseline than this, nobody knows how far two of them differ
@@ -19,8 +21,6 @@ FEW_UNITS = 3  # with fewer GPUs in the baseline than this, nobody knows how far
 BETWEEN_GPUS = 0.25
 MOST_PROCESSES = 5  # of a case that is hard to decide
 CONTROL_SECONDS = 1e-3  # medians of the cases that a confirmation measures beside the undecided ones
-
-Remeasure = Callable[[Sequence[Measured]], Mapping[str, Sequence[float]]]
 
 
 @dataclass
@@ -43,18 +43,27 @@ class Gate:
     def active(self) -> bool:
         return bool(self.runs)
 
+    @property
+    def alarm(self) -> str:
+        return self.common.alarm
+
+    def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
+        """Ready to be sampled; None would be a case that needs no measuring. Raises WrongResult or DeviceError."""
+        return prepare(kernel, case, cold, budget)
+
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
         """Take note of a measured case. The serial variants are not judged: no GPU runs them."""
         if self.runs and not measured.case.variant.on_host:
             measured.processes.append(list(samples))
             self.measured[measured.case.id] = measured
 
-    def conclude(self, remeasure: Remeasure) -> None:
-        """Judge all cases together. ``remeasure`` samples some of them in a fresh process, which is a replicate."""
+    def conclude(self, again: Again) -> None:
+        """Judge all cases together. Fresh processes measure again what is undecided."""
         compared: dict[str, Measured] = {}
         for name, measured in self.measured.items():
+            spoilt = next((run.problems[name] for run in self.runs if name in run.problems), "")
             if not any(name in run.cases for run in self.runs):
-                self.judgements[name] = Judgement(Verdict.NEW)
+                self.judgements[name] = Judgement(Verdict.INCOMPARABLE if spoilt else Verdict.NEW, reason=spoilt)
             elif self.apart:
                 self.judgements[name] = Judgement(Verdict.INCOMPARABLE, reason=self.apart)
             else:
@@ -62,7 +71,7 @@ class Gate:
         if not compared:
             return
         trial = Trial(self._past(), compared, self.unit, self.doubt)
-        self.judgements |= trial.run(remeasure)
+        self.judgements |= trial.run(again)
         self.prior, self.common = trial.prior, trial.commons[0]
         for name, measured in self.measured.items():
             measured.facts["verdict"] = str(self.judgements[name].verdict)
@@ -83,7 +92,7 @@ class Gate:
         if self.common.controls:
             found = f"{100 * (self.common.factor - 1):+.2f} % and {self.common.offset * 1e9:+.0f} ns"
             lines.append(f"common to this run, and taken out: {found}, by {self.common.controls} unchanged cases")
-        return [*lines, *filter(None, [self.common.alarm])]
+        return [*lines, *filter(None, [self.alarm])]
 
     def missing(self, ran: set[str]) -> list[str]:
         """GPU cases of the baseline that a whole run did not have."""
@@ -118,7 +127,7 @@ class Trial:
         self.commons.append(common(self.reference, controls))
         self._new.append({name: self.commons[-1].remove(seconds) for name, seconds in medians.items()})
 
-    def run(self, remeasure: Remeasure) -> dict[str, Judgement]:
+    def run(self, again: Again) -> dict[str, Judgement]:
         judgements = self._judge()
         for _ in range(MOST_PROCESSES - 1):
             todo = [name for name, judgement in judgements.items() if judgement.verdict == Verdict.UNSURE]
@@ -126,7 +135,7 @@ class Trial:
             if not todo or self.doubt:
                 break
             chosen = dict.fromkeys([*todo, *self._controls()])
-            samples = remeasure([self.measured[name] for name in chosen])
+            samples = remeasure([self.measured[name] for name in chosen], again)
             for name, values in samples.items():
                 self.measured[name].processes.append(list(values))
             self._absorb(samples)
@@ -159,36 +168,41 @@ def _mean(processes: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: exp(fmean(log(process[name]) for process in processes if name in process)) for name in names}
 
 
-def line(judgement: Judgement) -> str:
-    """Such as: slower: median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, 4 processes."""
-    j = judgement
-    if j.ratio != j.ratio:  # never compared
-        return str(j.verdict)
-    digits = 2 if j.before < 100e-6 else 1
-    times = f"median {j.before * 1e6:,.{digits}f} -> {j.after * 1e6:,.{digits}f} µs"
-    change, low, high = (f"{100 * (value - 1):+.1f}" for value in (j.ratio, j.low, j.high))
-    count = f"{j.processes} process{'es' if j.processes > 1 else ''}"
-    return f"{j.verdict}: {times}, {change} % (95 %: {low} to {high}), floor {100 * j.floor:.1f} %, {count}"
-
-
-def find_runs(chosen: str | bool, storage: Path, slug: str, unit: str) -> list[Run]:
-    """The baseline that --benchmark-compare names. Raises BadRun.
+def find_runs(chosen: str | bool, storage: Path, slug: str, unit: str) -> tuple[list[Run], list[str]]:
+    """The baseline that --benchmark-compare names, and what could not be used of it. Raises BadRun.
 
     Without a value: the committed one of this GPU, or for want of that what was saved here and is neither wrong nor
     slower. With one: a file, a folder of runs, or the start of the names of saved runs, such as 0003.
     """
     if chosen is True:
-        return read_runs(BASELINES / slug) or [
-            run for run in read_runs(storage / slug) if run.unit == unit and not run.failed and not run.slower
-        ]
+        runs, problems = read_usable(sorted((BASELINES / slug).glob("*.json")))
+        if runs:
+            return runs, problems
+        runs, problems = read_usable(sorted((storage / slug).glob("*.json")))
+        return [r for r in runs if r.unit == unit and not (r.failed or r.slower or r.against)], problems
     path = Path(str(chosen))
     if path.is_file():
-        return [read_run(path)]
+        return read_usable([path])
     folder = path if path.is_dir() else storage / slug
     found = sorted(folder.glob("*.json" if path.is_dir() else f"{chosen}*.json"))
     if not found:
         raise BadRun(f"--benchmark-compare={chosen}: no such run in {folder}")
-    return [read_run(path) for path in found]
+    return read_usable(found)
+
+
+def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """The runs that can be read, and a sentence for each file or case that cannot. BadRun where no file can."""
+    runs: list[Run] = []
+    problems: list[str] = []
+    for path in paths:
+        try:
+            runs.append(read_run(path, tolerant=True))
+            problems += runs[-1].problems.values()
+        except BadRun as error:
+            problems.append(str(error))
+    if problems and not runs:
+        raise BadRun(problems[0])
+    return runs, problems
 
 
 def difference(runs: Sequence[Run], gpu: Mapping[str, object]) -> str:

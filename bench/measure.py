@@ -41,9 +41,13 @@ class Measured:
     facts: dict[str, Any] = field(default_factory=dict)
     clocks: list[Clock] = field(default_factory=list)
     processes: list[list[float]] = field(default_factory=list)  # samples, of each process that measured it
+    taken: list[float] | None = None  # samples that were taken beforehand, to be played back
 
     def sample(self) -> float:
         """One round: the timer advances by what the GPU took."""
+        if self.taken is not None:
+            note(self.taken.pop(0))
+            return 0.0
         seconds, thrown_away = self.kernel.worker.call(sampling.sample, self.kind)
         self.facts["hold_timeouts"] += thrown_away
         note(seconds)
@@ -55,7 +59,8 @@ class Measured:
         self.facts["gflops"] = round(work.operations / median / 1e9, 3)
         self.facts["gbs"] = round(work.bytes / median / 1e9, 3)
         if self.kind != "host":
-            self.clocks.append(self.kernel.worker.call(sampling.read_clock))
+            if len(self.clocks) < 2:
+                self.clocks.append(self.kernel.worker.call(sampling.read_clock))
             self.facts["sm_clock_mhz"] = [clock.mhz for clock in self.clocks]
             self.facts["throttle"] = [list(clock.throttle) for clock in self.clocks]
 
@@ -66,12 +71,7 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     measured = Measured(kernel, case, kind)
     worker, image = kernel.worker, kernel.image
     measured.facts |= worker.call(sampling.prepare, case.id, image.path, cold)
-    measured.facts |= {
-        "operations": case.work.operations,
-        "bytes": case.work.bytes,
-        "source_hash": image.source_hash,
-        "image_hash": image.image_hash,
-    }
+    measured.facts |= declared(kernel, case)
     begin = time.perf_counter()
     if kind != "host":
         if budget.warm_up:
@@ -88,24 +88,38 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     return measured
 
 
-def remeasure(
-    chosen: Sequence[Measured], cold: bool, progress: Callable[[int, int], None], broken: dict[str, str]
-) -> dict[str, list[float]]:
-    """Samples of cases that were measured before, by their ids, taken in a fresh process.
+def declared(kernel: Kernel, case: Case) -> dict[str, Any]:
+    """What is recorded of a case before it runs."""
+    return {
+        "operations": case.work.operations,
+        "bytes": case.work.bytes,
+        "source_hash": kernel.image.source_hash,
+        "image_hash": kernel.image.image_hash,
+    }
 
-    What fails there and did not before is ``broken``, with what it says.
-    """
+
+@dataclass(frozen=True)
+class Again:
+    """How to measure again. ``broken``: what was right and then failed, by case id, with what it said."""
+
+    cold: bool
+    progress: Callable[[int, int], None]
+    broken: dict[str, str]
+
+
+def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]]:
+    """Samples of cases that were measured before, by their ids, taken in a fresh process."""
     chosen[0].kernel.worker.stop()
     samples = {}
     for done, measured in enumerate(chosen, 1):
         call, name = measured.kernel.worker.call, measured.case.id
         try:
-            call(sampling.prepare, name, measured.kernel.image.path, cold)
+            call(sampling.prepare, name, measured.kernel.image.path, again.cold)
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
             samples[name] = [measured.sample() for _ in range(measured.rounds)]
         except (DeviceError, WrongResult) as error:
-            broken[name] = f"measured again in a fresh process: {error}"
-        progress(done, len(chosen))
+            again.broken[name] = f"measured again in a fresh process: {error}"
+        again.progress(done, len(chosen))
     return samples
 
 

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from bench import sampling
+from bench.against import Against
 from bench.baseline import BASELINES, NO_GPU, BadRun, write_new
-from bench.gate import Gate, difference, find_runs, line
+from bench.gate import Gate, difference, find_runs
+from bench.judge import Judge
 from bench.ladder import share
-from bench.measure import remeasure
+from bench.measure import Again
 from bench.postponed import Postponed, Progress
-from bench.report import summary
+from bench.report import line, summary
+from bench.revision import BadRevision, checkout, compile_rivals, find_commit, read_rivals
 from bench.verdict import Verdict
 from kernels import FAMILIES
 from kernels.catalogue import find_case
@@ -41,7 +44,7 @@ class BenchPlugin:
     def __init__(self, config: pytest.Config, worker: Worker, device: Callable[[], DeviceInfo | NoDevice]) -> None:
         self.config, self.worker, self._device = config, worker, device
         self.cold = not config.getoption("--warm-cache")
-        self.gate = Gate()
+        self.gate: Judge = Gate()
         self.gpu: dict[str, Any] = {}
         self.selected: set[str] = set()
         self.failed: dict[str, str] = {}
@@ -53,6 +56,9 @@ class BenchPlugin:
         # Ours: pytest-benchmark would compare with one run, and know neither GPU nor noise.
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
+        self.against: str | None = config.getoption("--against")
+        if self.compare and self.against:
+            raise pytest.UsageError("--against and --benchmark-compare are two ways to compare: choose one")
         if config.getoption("numprocesses", None) and _reaches_bench(config):
             raise pytest.UsageError(
                 "pytest bench does not run under -n: processes that share a GPU time each other; leave -n away"
@@ -72,7 +78,11 @@ class BenchPlugin:
             self._notes.append(f"{device.name}: {device.note}" if device.note else said)
         self._take_over_storage()
         if self.compare:
-            self._find_baseline()
+            self.gate = self._find_baseline()
+        if self.against and isinstance(device, DeviceInfo):
+            self.gate = self._find_revision(self.against, device)
+        elif self.against:
+            raise pytest.UsageError(f"--against needs a device: {device}")
         left_out = omitted_cases(FAMILIES)
         self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
@@ -87,26 +97,40 @@ class BenchPlugin:
 
             benchmark.autosave = benchmark.autosave or get_tag()
 
-    def _find_baseline(self) -> None:
-        require = self.config.getoption("--require-baseline")
+    def _find_baseline(self) -> Gate:
+        require, gate = self.config.getoption("--require-baseline"), Gate()
         if not self.gpu:
             if require:
                 raise pytest.UsageError("--require-baseline: there is no GPU to have a baseline")
             self._notes.append("no GPU, so nothing is compared with a baseline")
-            return
+            return gate
         slug, storage = self.gpu["slug"], self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
-        self.gate.unit, self.gate.doubt = self.gpu["uuid"], self.gpu.get("note", "")
+        gate.unit, gate.doubt = self.gpu["uuid"], self.gpu.get("note", "")
         try:
-            self.gate.runs = find_runs(self.compare, storage, slug, self.gate.unit)
+            gate.runs, problems = find_runs(self.compare, storage, slug, gate.unit)
+            self._notes += problems
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
         if self.compare is True and not (BASELINES / slug).is_dir():
             cure = f"run `pytest bench` five times, then `python -m bench.baseline promote .benchmarks/{slug}/*.json`"
             if require:
                 raise pytest.UsageError(f"there is no baseline for {slug}: {cure}")
-            so = "what was saved here before takes its place" if self.gate.runs else "nothing is judged"
+            so = "what was saved here before takes its place" if gate.runs else "nothing is judged"
             self._notes.append(f"there is no baseline for {slug}, so {so}: {cure}")
-        self.gate.apart = difference(self.gate.runs, self.gpu)
+        gate.apart = difference(gate.runs, self.gpu)
+        return gate
+
+    def _find_revision(self, revision: str, device: DeviceInfo) -> Against:
+        progress = functools.partial(self._progress, f"compiling kernels of {revision}")
+        try:
+            commit = find_commit(revision)
+            tree = checkout(commit, revision)
+            rivals = read_rivals(tree, revision)
+        except BadRevision as error:
+            raise pytest.UsageError(str(error)) from None
+        wanted = [rival for name, rival in rivals.items() if name in self.selected]
+        images = compile_rivals(wanted, tree, device.timing_target, progress)
+        return Against(revision, commit, rivals, images, frozenset(self.selected), self.gpu.get("note", ""))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -124,8 +148,8 @@ class BenchPlugin:
         try:
             result = yield
             if self.gate.active:
-                again = functools.partial(self._progress, "measuring again")
-                self.gate.conclude(functools.partial(remeasure, cold=self.cold, progress=again, broken=self.broken))
+                progress = functools.partial(self._progress, "measuring again")
+                self.gate.conclude(Again(self.cold, progress, self.broken))
                 self.judged = True
                 slower = {name: line(j) for name, j in self.gate.judgements.items() if j.verdict == Verdict.SLOWER}
             return result
@@ -150,17 +174,21 @@ class BenchPlugin:
             "failed": sorted(self.failed.keys() - slower),
             "slower": sorted(slower),
             "whole": self._whole() and len(output_json["benchmarks"]) == len(self.selected),
+            "against": self.gate.commit if isinstance(self.gate, Against) else "",
         }
 
     def _whole(self) -> bool:
         return self.selected >= {case.id for case in timed_cases(FAMILIES)}
 
     def _missing(self) -> list[str]:
-        return self.gate.missing(self.selected) if self.gate.runs and self._whole() else []
+        return self.gate.missing(self.selected) if self.judged and self._whole() else []
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if self._missing() and exitstatus == pytest.ExitCode.OK:
+        reasons = self.config.getoption("--fail-on")
+        unsure = any(judgement.verdict == Verdict.UNSURE for judgement in self.gate.judgements.values())
+        failed = self._missing() or ("unsure" in reasons and unsure) or ("common" in reasons and self.gate.alarm)
+        if failed and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(trylast=True)
@@ -168,7 +196,7 @@ class BenchPlugin:
         if not self.selected:
             return
         lines = [*self._notes, *self._timeouts()]
-        if self.gate.runs:
+        if self.gate.active:
             lines += self.gate.describe()
             lines += summary(self.gate.judgements, self._missing()) if self.judged else ["interrupted: not judged"]
         terminalreporter.section("kernels")

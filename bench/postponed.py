@@ -42,16 +42,16 @@ class Postponed:
 
 
 class Progress:
-    """How far something long has come: a line that is written over on a terminal, one in ten per cent elsewhere."""
+    """How far something long has come: a line that is written over on a terminal, one every ten seconds elsewhere."""
 
     def __init__(self, reporter: pytest.TerminalReporter | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._reporter, self._clock = reporter, clock
-        self._begin, self._what, self._tenth = clock(), "", 0
+        self._begin, self._what, self._told = clock(), "", clock()
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """``what``, such as 'timing': begins anew where it differs from the one before."""
         if what != self._what:
-            self._begin, self._what, self._tenth = self._clock(), what, 0
+            self._begin, self._what, self._told = self._clock(), what, self._clock()
         if self._reporter is None or self._reporter.verbosity < 0:
             return
         left = (self._clock() - self._begin) / max(done, 1) * (total - done)
@@ -60,6 +60,6 @@ class Progress:
             self._reporter.rewrite(text + " ", erase=True)
             if done == total:
                 self._reporter.line("")
-        elif 10 * done // total > self._tenth:
-            self._tenth = 10 * done // total
+        elif self._clock() - self._told > 10:
+            self._told = self._clock()
             self._reporter.write_line(text)

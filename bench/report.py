@@ -13,11 +13,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.baseline import BadRun, Run, read_run
-from bench.gate import line
 from bench.verdict import Judgement, Verdict
 from kernels import FAMILIES
 from kernels.catalogue import Case, Family
 from kernels.selection import timed_cases
+
+
+def line(judgement: Judgement) -> str:
+    """Such as: slower: median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, 4 processes."""
+    j = judgement
+    if j.ratio != j.ratio:  # never compared
+        return str(j.verdict)
+    digits = 2 if j.before < 100e-6 else 1
+    times = f"median {j.before * 1e6:,.{digits}f} -> {j.after * 1e6:,.{digits}f} µs"
+    change, low, high = (f"{100 * (value - 1):+.1f}" for value in (j.ratio, j.low, j.high))
+    count = f"{j.processes} process{'es' if j.processes > 1 else ''}"
+    return f"{j.verdict}: {times}, {change} % (95 %: {low} to {high}), floor {100 * j.floor:.1f} %, {count}"
 
 
 def summary(judgements: Mapping[str, Judgement], missing: Sequence[str]) -> list[str]:

@@ -36,7 +36,7 @@ class Shared:
     key: tuple[object, ...]
     places: tuple[tuple[GuardedArray, ...], ...]  # copies of the operands
     rows: Array | slice
-    reference: Array
+    reference: Array | None  # None where there is nothing to prove
     bound: Array | float
 
 
@@ -51,24 +51,29 @@ class State:
     clocks: Clocks | None = None
 
 
-_state = State()
+state = State()
 
 
 def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
     """Load a case, launch it once, and compare. What there is to record of it; WrongResult or DeviceError."""
     case = find_case(FAMILIES, case_id)
-    release(keep=_key(case))
-    shared = _share(case)
+    release(keep=sharing_key(case))
+    shared = share_operands(case)
     where = machine(case.variant.on_host)
     for place in shared.places:
-        _state.loaded += (load(where, case, image, place),)
-    _prove(_state.loaded[0], shared)
-    function, launch = _state.loaded[0].function, case.launch
+        state.loaded += (load(where, case, image, place),)
+    prove(state.loaded[0], shared)
+    return describe(state.loaded[0], len(shared.places), cold)
+
+
+def describe(loaded: Loaded, places: int, cold: bool) -> dict[str, Any]:
+    """What is recorded beside a case's samples."""
+    case, launch = loaded.case, loaded.case.launch
     return {
-        **asdict(function.resources),
-        "occupancy": where.occupancy(function, launch),
+        **asdict(loaded.function.resources),
+        "occupancy": loaded.machine.occupancy(loaded.function, launch),
         "library": vendor.version(case.variant.library) if case.variant.library else "",
-        "places": len(shared.places),
+        "places": places,
         "grid": list(launch.grid),
         "dynamic_shared_bytes": launch.shared_bytes,
         "hold_timeouts": 0,
@@ -76,25 +81,28 @@ def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
     }
 
 
-def _key(case: Case) -> tuple[object, ...]:
+def sharing_key(case: Case) -> tuple[object, ...]:
     return (case.family.name, case.dtype, case.shape, case.variant.on_host)
 
 
 def release(keep: tuple[object, ...] | None = None) -> None:
     """Give back the memory of the last case; the operands too, unless the next case shares them."""
-    for loaded in _state.loaded:
+    for loaded in state.loaded:
         if loaded.result:
             loaded.result.free()
-    _state.loaded = ()
-    if _state.shared and _state.shared.key != keep:
-        for array in chain.from_iterable(_state.shared.places):
+    state.loaded = ()
+    if state.shared and state.shared.key != keep:
+        for array in chain.from_iterable(state.shared.places):
             array.free()
-        _state.shared = None
+        state.shared = None
 
 
-def _share(case: Case) -> Shared:
-    if _state.shared and _state.shared.key == _key(case):
-        return _state.shared
+def share_operands(case: Case, reference: bool = True) -> Shared:
+    """Operands in the machine's memory and, unless nothing is to be proved, what NumPy makes of them."""
+    kept = state.shared
+    if kept and kept.key == sharing_key(case) and (kept.reference is not None or not reference):
+        return kept
+    release()
     require_memory(machine(case.variant.on_host), case)
     host = random_operands(case, SEED)
     rows: Array | slice = ALL_ROWS
@@ -102,27 +110,29 @@ def _share(case: Case) -> Shared:
         height = case.family.result(case.shape)[1][0]
         inside = np.random.default_rng(SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
         rows = np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
-    reference, bound = case.family.reference(host, rows), case.family.bound(host, rows)
+    wanted = case.family.reference(host, rows) if reference else None
+    bound = case.family.bound(host, rows) if reference else 0.0
     copies = PLACES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1
     places = tuple(upload(machine(case.variant.on_host), case, host) for _ in range(copies))
-    _state.shared = Shared(_key(case), places, rows, reference, bound)
-    return _state.shared
+    state.shared = Shared(sharing_key(case), places, rows, wanted, bound)
+    return state.shared
 
 
-def _prove(loaded: Loaded, shared: Shared) -> None:
+def prove(loaded: Loaded, shared: Shared) -> None:
     """One launch, compared with NumPy: the whole of a small result, the first, last and random rows of a large one."""
-    case = loaded.case
+    case, reference = loaded.case, shared.reference
+    assert reference is not None
     if loaded.result is None:
         assert case.family.prints
         wanted = np.sort(np.array(case.family.prints(case.build.block, case.shape)))
         mismatch = compare(launch_once(loaded), wanted, 0.0)
     elif isinstance(shared.rows, slice):
-        mismatch = compare(launch_once(loaded), shared.reference, shared.bound)
+        mismatch = compare(launch_once(loaded), reference, shared.bound)
     else:
         loaded.start()
         loaded.machine.finish()
         rows = [loaded.result.read_rows(int(row), int(row) + 1) for row in shared.rows]
-        mismatch = compare(np.concatenate(rows), shared.reference, shared.bound, shared.rows)
+        mismatch = compare(np.concatenate(rows), reference, shared.bound, shared.rows)
     damage = [array.overrun() for array in (*loaded.operands, loaded.result) if array]
     again = f"python -m kernels run {case.id} --seed {SEED}"
     problems = [f"{case.id} {sentence}" for sentence in damage if sentence]
@@ -132,17 +142,22 @@ def _prove(loaded: Loaded, shared: Shared) -> None:
         raise WrongResult("\n".join(problems))
 
 
-def _timer(kind: str) -> Timer:
-    if kind not in _state.timers:
-        _state.timers[kind] = HostTimer() if kind == "host" else GpuTimer(gpu(), kind == "cold")
-    return _state.timers[kind]
+def timer_of(kind: str) -> Timer:
+    """The process's timer of a kind: cold, warm or host."""
+    if kind not in state.timers:
+        state.timers[kind] = HostTimer() if kind == "host" else GpuTimer(gpu(), kind == "cold")
+    return state.timers[kind]
 
 
 def sample(kind: str) -> tuple[float, int]:
     """One sample of the prepared case: seconds, and how many were thrown away for it. ``kind``: cold, warm, host."""
-    timer = _timer(kind)
-    loaded = _state.loaded[_state.turn % len(_state.loaded)]
-    _state.turn += 1
+    loaded = state.loaded[state.turn % len(state.loaded)]
+    state.turn += 1
+    return sample_of(loaded, timer_of(kind))
+
+
+def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
+    """One sample of a loaded case, as ``sample``."""
     before = timer.timeouts
     if loaded.result is None:  # what it prints is not for this terminal
         with captured_stdout():
@@ -154,21 +169,21 @@ def sample(kind: str) -> tuple[float, int]:
 
 def read_clock() -> Clock:
     """SM clock and throttle reasons of the GPU."""
-    _state.clocks = _state.clocks or Clocks(gpu().info.pci_bus_id)
-    return _state.clocks.read()
+    state.clocks = state.clocks or Clocks(gpu().info.pci_bus_id)
+    return state.clocks.read()
 
 
 def warm_up(kind: str, seconds: float) -> None:
     """Launch until the SM clock is up: at its highest, or no higher than 2 ms ago. At most ``seconds``."""
     begin = time.perf_counter()
     clock, before = read_clock(), Clock(0, ())
-    assert _state.clocks
+    assert state.clocks
     while True:
         step = time.perf_counter()
         while time.perf_counter() - step < 0.002:
             sample(kind)
         before, clock = clock, read_clock()
-        up = clock.mhz >= 0.97 * _state.clocks.highest or clock.mhz <= before.mhz
+        up = clock.mhz >= 0.97 * state.clocks.highest or clock.mhz <= before.mhz
         if up or time.perf_counter() - begin > seconds:
             return
 
@@ -177,15 +192,15 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
     """What a saved run says of the GPU: its name, driver, and whether cold was shown to be cold."""
     device = gpu()
     read_clock()
-    assert _state.clocks
-    timer = _timer("cold" if cold else "warm")
+    assert state.clocks
+    timer = timer_of("cold" if cold else "warm")
     assert isinstance(timer, GpuTimer)
     return {
         "name": device.info.name,
         "slug": device.info.slug,
-        "uuid": _state.clocks.uuid if device.info.own_clock else f"{device.info.slug} on {platform.node()}",
+        "uuid": state.clocks.uuid if device.info.own_clock else f"{device.info.slug} on {platform.node()}",
         "capability": str(device.info.capability),
-        "driver": _state.clocks.driver or device.info.driver,
+        "driver": state.clocks.driver or device.info.driver,
         "cuda": device.info.driver,
         "multiprocessors": device.info.multiprocessors,
         "memory_bytes": device.info.memory_bytes,
@@ -199,6 +214,6 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
 
 def timer_floor(cold: bool) -> dict[str, Any]:
     """Samples of an empty kernel and of a small copy."""
-    timer = _timer("cold" if cold else "warm")
+    timer = timer_of("cold" if cold else "warm")
     assert isinstance(timer, GpuTimer)
     return {**floor(timer), "timeouts": timer.timeouts}

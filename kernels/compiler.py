@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,28 +108,38 @@ def compile_build(build: Build, target: Target | None) -> Image:
     return compile_file(source, build.macros, None if build.variant.on_host else target)
 
 
-def compile_file(source: Path, macros: Mapping[str, str], target: Target | None) -> Image:
-    """Compile one file: by nvcc for ``target``, or by g++ for the host where that is None. Raises CompileError."""
+def compile_file(
+    source: Path,
+    macros: Mapping[str, str],
+    target: Target | None,
+    nvcc_flags: Sequence[str] = NVCC_FLAGS,
+    root: Path = ROOT,
+) -> Image:
+    """Compile one file: by nvcc for ``target``, or by g++ for the host where that is None. Raises CompileError.
+
+    ``nvcc_flags`` and ``root`` are those of another checkout, for a file of it.
+    """
     compiler = nvcc(target.program) if target else gxx()
-    flags = [*NVCC_FLAGS, f"-arch={target.arch}", *target.flags] if target else [*GXX_FLAGS]
+    flags = [*nvcc_flags, f"-arch={target.arch}", *target.flags] if target else [*GXX_FLAGS]
     flags += [f"-D{name}={value}" for name, value in macros.items()]
-    key = _digest(compiler.banner.encode(), " ".join(flags).encode(), *_texts(source))
+    # By the file's name from the root, so that messages name kernels/matmul/tiled.cu wherever the checkout lies.
+    name = source.relative_to(root) if source.is_relative_to(root) else source
+    key = _digest(compiler.banner.encode(), " ".join(flags).encode(), str(name).encode(), *_texts(source))
     path = cache_folder() / f"{source.stem}-{key}.{'cubin' if target else 'so'}"
     if not path.exists():
-        _compile(compiler, flags, source, path)
+        _compile([compiler.program, *flags, str(name)], root, path)
     return Image(path, key, _digest(path.read_bytes()))
 
 
-def _compile(compiler: Compiler, flags: list[str], source: Path, path: Path) -> None:
+def _compile(command: list[str], root: Path, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder, path.name)
-        # From the root, so that messages name kernels/matmul/tiled.cu wherever the checkout lies.
-        name = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source
-        command = [compiler.program, *flags, str(name), "-o", str(made)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        command = [*command, "-o", str(made)]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise CompileError(f"{name} does not compile\n{done.stderr}{done.stdout}\n{' '.join(command)}")
+            source = command[-3]
+            raise CompileError(f"{source} does not compile\n{done.stderr}{done.stdout}\n{' '.join(command)}")
         made.replace(path)
 
 

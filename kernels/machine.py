@@ -110,6 +110,10 @@ class GuardedArray:
     def write(self, array: Array) -> None:
         self._machine.write(self.address, np.ascontiguousarray(array))
 
+    def poison(self) -> None:
+        """Make it as it was before anything was written."""
+        self._machine.fill(self.address, self.nbytes // 4, self._poison)
+
     def read(self) -> Array:
         return self.read_rows(0, self.shape[0])
 

@@ -178,7 +178,7 @@ def test_the_floor_of_the_timer_is_low_and_steady(clock: Worker, cold: bool) -> 
 def addresses(case_id: str, image: Path) -> list[int]:
     """Where operands and result of each copy of a case lie."""
     sampling.prepare(case_id, image, False)
-    arrays = [(*loaded.operands, loaded.result) for loaded in sampling._state.loaded]
+    arrays = [(*loaded.operands, loaded.result) for loaded in sampling.state.loaded]
     return [array.address for place in arrays for array in place if array]
 
 

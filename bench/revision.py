@@ -1,0 +1,166 @@
+"""Another revision's kernels, taken from git without touching the working tree, declared and compiled."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.catalogue import Case, Launch
+from kernels.compiler import ROOT, CompileError, Image, Target, cache_folder, compile_file
+
+EXPORT_SECONDS = 120.0
+
+
+class BadRevision(ValueError):
+    """A revision that cannot be compared with; the message says why and what helps."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """The other revision's side of a case: what to compile, and how it is launched.
+
+    ``arguments``: ("pointer", which array, bytes into it), ("struct", bytes, fields) or (NumPy type, value).
+    """
+
+    library: str
+    source: Path
+    entry: str
+    macros: Mapping[str, str]
+    flags: tuple[str, ...]
+    launch: Launch
+    operands: Mapping[str, Sequence[int]]
+    result: Sequence[Any] | None
+    arguments: tuple[tuple[Any, ...], ...]
+
+    def fill(self, pointers: Sequence[int]) -> list[np.generic]:
+        """The kernel's arguments for arrays at these addresses."""
+        return [_fill(value, pointers) for value in self.arguments]
+
+    def differs(self, case: Case) -> str:
+        """Why the two sides of a case do different work, or nothing."""
+        operands = {name: list(shape) for name, shape in case.family.operands(case.shape).items()}
+        if operands != {name: list(shape) for name, shape in self.operands.items()}:
+            return "its operands were others"
+        result = case.family.result(case.shape) if case.family.result else None
+        if (result and [result[0], list(result[1])]) != (self.result and [self.result[0], list(self.result[1])]):
+            return "its result was another"
+        return ""
+
+
+def _fill(value: Sequence[Any], pointers: Sequence[int]) -> np.generic:
+    if value[0] == "pointer":
+        return np.uint64(pointers[value[1]] + value[2])
+    if value[0] == "struct":
+        _, size, fields = value
+        filled = [_fill(inner, pointers) for _, _, inner in fields]
+        layout = {
+            "names": [name for name, _, _ in fields],
+            "formats": [each.dtype for each in filled],
+            "offsets": [offset for _, offset, _ in fields],
+            "itemsize": size,
+        }
+        struct: np.generic = np.array([tuple(filled)], np.dtype(layout))[0]  # type: ignore[call-overload]
+        return struct
+    return np.dtype(value[0]).type(value[1])  # type: ignore[no-any-return]
+
+
+def find_commit(revision: str, root: Path = ROOT) -> str:
+    """The commit that a revision names. Raises BadRevision."""
+    if _git(root, "rev-parse", "--git-dir").returncode:
+        raise BadRevision(f"--against={revision}: {root} is no git checkout")
+    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if found.returncode == 0:
+        return found.stdout.decode().strip()
+    shallow = _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+    cure = ": this clone is shallow; `git fetch --unshallow` gets the rest" if shallow else ""
+    raise BadRevision(f"--against={revision}: git knows no such revision here{cure}")
+
+
+def checkout(commit: str, revision: str, root: Path = ROOT) -> Path:
+    """A folder that holds that commit's kernels/, kept from one run to the next. Raises BadRevision."""
+    folder = cache_folder() / "revisions" / commit
+    if folder.exists():
+        return folder
+    archive = _git(root, "archive", "--format=tar", commit, "kernels")
+    if archive.returncode:
+        raise BadRevision(f"--against={revision}: it has no kernels ({archive.stderr.decode().strip()})")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=folder.parent) as made,
+        tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar,
+    ):
+        tar.extractall(made, filter="data")
+        try:
+            Path(made).rename(folder)
+        except OSError:  # another run was quicker
+            if not folder.exists():
+                raise
+        else:
+            Path(made).mkdir()  # for the context manager to remove
+    return folder
+
+
+def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False)
+
+
+def read_rivals(tree: Path, revision: str) -> dict[str, Rival]:
+    """Every GPU case that a revision times, by its id. Raises BadRevision."""
+    command = [sys.executable, str(ROOT / "bench" / "declarations.py"), str(tree)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=EXPORT_SECONDS
+        )
+        document = json.loads(done.stdout) if done.returncode == 0 else None
+    except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
+        raise BadRevision(f"--against={revision}: its declarations cannot be read ({error})") from None
+    if document is None:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise BadRevision(f"--against={revision}: its declarations cannot be read by this code ({last})")
+    flags = tuple(document["flags"])
+    return {name: _rival(tree, flags, case) for name, case in document["cases"].items()}
+
+
+def _rival(tree: Path, flags: tuple[str, ...], case: Mapping[str, Any]) -> Rival:
+    launch = Launch(tuple(case["grid"]), tuple(case["block"]), case["shared_bytes"])
+    arguments = tuple(tuple(value) for value in case["arguments"])
+    own = (case["library"], tree / case["source"], case["entry"], case["macros"])
+    return Rival(*own, flags, launch, case["operands"], case["result"], arguments)
+
+
+def compile_rivals(
+    rivals: Iterable[Rival], tree: Path, target: Target, progress: Callable[[int, int], None]
+) -> dict[tuple[object, ...], Image | CompileError]:
+    """Machine code of the rivals by ``key``, made on all cores, or why there is none."""
+    todo = {key(rival): rival for rival in rivals if not rival.library}
+    made: dict[tuple[object, ...], Image | CompileError] = {}
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        running = {
+            pool.submit(compile_file, rival.source, rival.macros, target, rival.flags, tree): name
+            for name, rival in todo.items()
+        }
+        for done, job in enumerate(as_completed(running), 1):
+            error = job.exception()
+            if error and not isinstance(error, CompileError | OSError):
+                raise error
+            made[running[job]] = CompileError(str(error)) if error else job.result()
+            progress(done, len(running))
+    return made
+
+
+def key(rival: Rival) -> tuple[object, ...]:
+    """What a rival's machine code depends on; cases of several shapes share it."""
+    return (rival.source, *sorted(rival.macros.items()), rival.flags)
