@@ -36,7 +36,7 @@ def summary(judgements: Mapping[str, Judgement], missing: Sequence[str]) -> list
     counts = Counter(judgement.verdict for judgement in judgements.values())
     counts[Verdict.MISSING] = len(missing)
     lines = [", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])]
-    lines += [f"{name}: missing: the baseline has it, this run has not" for name in missing]
+    lines += [f"{name}: missing: the other side has it, this run has not" for name in missing]
     for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
         chosen = [(name, j) for name, j in judgements.items() if j.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)

@@ -71,8 +71,10 @@ def _fill(value: Sequence[Any], pointers: Sequence[int]) -> np.generic:
             "offsets": [offset for _, offset, _ in fields],
             "itemsize": size,
         }
-        struct: np.generic = np.array([tuple(filled)], np.dtype(layout))[0]  # type: ignore[call-overload]
-        return struct
+        struct = np.zeros(1, np.dtype(layout))  # type: ignore[call-overload]
+        for (name, _, _), each in zip(fields, filled, strict=True):
+            struct[name] = each
+        return struct[0]  # type: ignore[no-any-return]
     return np.dtype(value[0]).type(value[1])  # type: ignore[no-any-return]
 
 

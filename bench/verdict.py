@@ -59,6 +59,7 @@ FLOOR_SIGMAS = 5.0  # floor over the spread between processes: unchanged cases a
 # Processes without which nothing is called slower or faster. Where one process in twenty shows a slower mode, two of
 # two do so in one case of 400, and four of four in none.
 FEWEST = 4
+BLIND = 0.20  # a case whose own spread asks for a wider floor than this is unsure, never the same
 # What a learned prior may count for: less would be noise of the estimate, and more would drown a case that is noisier
 # than its like. On the H200, one case in a hundred scatters ten times as much as others of its size.
 PRIOR_FREEDOM = 3.0, 5.0
@@ -244,7 +245,8 @@ def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1) -> dict[
     before = np.array([e.before for e in every])
     variance, freedom = moderated(before, prior, [(e.variance, e.freedom) for e in every])
     settled, _ = moderated(before, prior, [e.settled for e in every])
-    floors = learned_floors(before, settled, np.array([e.floor for e in every]))
+    learned = learned_floors(before, settled)
+    floors = np.maximum(learned, [e.floor for e in every])
     logs, errors = np.array([e.log for e in every]), np.sqrt(variance * [e.leverage for e in every])
     half = special.stdtrit(freedom, 0.975) * errors
     within = np.log1p(floors)
@@ -253,7 +255,7 @@ def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1) -> dict[
     called = {
         Verdict.SLOWER: holm(slower) < FALSE_ALARMS / looks,
         Verdict.FASTER: holm(faster) < FALSE_ALARMS / looks,
-        Verdict.SAME: (logs - half > -within) & (logs + half < within),
+        Verdict.SAME: (logs - half > -within) & (logs + half < within) & (learned < BLIND),
     }
     judgements = {}
     for i, (name, effect) in enumerate(effects.items()):
@@ -275,6 +277,8 @@ def _qualify(verdict: Verdict, effect: Effect, low: float, high: float, floor: f
         return verdict, ""
     if low > 1 + floor or high < 1 / (1 + floor):
         return verdict, "beyond its floor, as one of so many cases may be by chance"
+    if floor >= BLIND:
+        return verdict, f"scatters too much from process to process to tell less than {100 * floor:.0f} %"
     return verdict, "its interval reaches across its floor"
 
 
@@ -286,10 +290,10 @@ def moderated(medians: Floats, prior: Prior, own: Sequence[tuple[float, int]]) -
     )
 
 
-def learned_floors(medians: Floats, variances: Floats, least: Floats) -> Floats:
+def learned_floors(medians: Floats, variances: Floats) -> Floats:
     """The change of a case that is not told from none: by its own spread, by what events resolve, by relevance."""
     spread = np.expm1(FLOOR_SIGMAS * np.sqrt(variances))
-    return np.asarray(np.max([spread, TICK / medians, np.full_like(medians, RELEVANT), least], axis=0))
+    return np.asarray(np.max([spread, TICK / medians, np.full_like(medians, RELEVANT)], axis=0))
 
 
 def holm(values: Floats) -> Floats:

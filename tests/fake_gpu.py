@@ -14,12 +14,13 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from bench import sampling
+from bench import pairs, plugin, sampling
 from bench.clocks import Clock
+from bench.revision import Rival, key
 from kernels import compiler, vendor, worker
 from kernels.catalogue import Build, Capability
 from kernels.check import WrongResult
@@ -39,6 +40,8 @@ def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
     _prepared = case_id
     seen = case_id in _seen
     _seen.add(case_id)
+    if case_id == PLAY.get("interrupt"):
+        raise KeyboardInterrupt
     if any(name in case_id for name in PLAY.get("wrong_again" if seen else "wrong", ())):
         raise WrongResult(f"{case_id} is wrong")
     return {"hold_timeouts": 0, "cache": "host" if "-host-" in case_id else "cold"}
@@ -55,6 +58,27 @@ def sample(kind: str) -> tuple[float, int]:
 def compile_build(build: Build, target: compiler.Target | None) -> compiler.Image:
     changed = any(name in build.id for name in (*PLAY.get("slower", ()), *PLAY.get("changed", ())))
     return compiler.Image(Path("none"), "source", "other code" if changed else "code")
+
+
+def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, plan: pairs.Plan) -> pairs.Pairs:
+    """The old side without what is played as slower."""
+    if plan.prove:
+        prepare(case_id, image, True)
+    if any(name in case_id for name in PLAY.get("rival_wrong", ())):
+        raise pairs.RivalFailed(f"{case_id} is wrong\nin many lines")
+    if case_id == PLAY.get("interrupt"):
+        raise KeyboardInterrupt
+    globals()["_prepared"] = case_id
+    new = tuple(sample(plan.kind)[0] for _ in range(10))
+    slower, PLAY["slower"] = PLAY.get("slower", {}), {}
+    old = tuple(sample(plan.kind)[0] for _ in range(10))
+    PLAY["slower"] = slower
+    clock = Clock(1000, tuple(PLAY.get("throttle", ())))
+    return pairs.Pairs(old, new, (clock, clock), facts={"cache": "cold"} if plan.prove else {})
+
+
+def compile_rivals(rivals: Iterable[Rival], *_: object) -> dict[tuple[object, ...], compiler.Image]:
+    return {key(rival): compiler.Image(Path("none"), "source", "code") for rival in rivals}
 
 
 def describe_gpu(cold: bool) -> dict[str, Any]:
@@ -74,6 +98,7 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     sampling.describe_gpu: describe_gpu,
     sampling.prepare: prepare,
     sampling.sample: sample,
+    pairs.measure_pair: measure_pair,
     sampling.warm_up: lambda kind, seconds: None,
     sampling.read_clock: lambda: Clock(1000, tuple(PLAY.get("throttle", ()))),
 }
@@ -86,6 +111,7 @@ def call(self: worker.Worker, function: Callable[..., Any], *args: Any, **kwargs
 def pytest_configure() -> None:
     import conftest  # noqa: PLC0415  # loaded by now
 
+    vars(plugin)["compile_rivals"] = compile_rivals
     worker.Worker.call = call  # type: ignore[method-assign]
     conftest.compile_all = lambda jobs, progress: {}  # type: ignore[attr-defined]
     conftest.compile_build = compile_build  # type: ignore[attr-defined]

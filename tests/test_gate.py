@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -15,59 +11,9 @@ from typing import Any
 import pytest
 
 from bench.baseline import read_run
-from kernels.compiler import ROOT
+from tests.checkout import Bench
 
-FEW = "matmul and 128x128x128 and float32 and not host and not vendor"  # 17 cases
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
-
-
-class Bench:
-    """A checkout of its own, in which pytest bench runs in processes of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        ignored = shutil.ignore_patterns("__pycache__", "baselines")
-        for name in ("kernels", "bench"):
-            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-        (folder / "tests").mkdir()
-        for name in ("conftest.py", "pyproject.toml", ".gitignore", "tests/__init__.py", "tests/fake_gpu.py"):
-            shutil.copy(ROOT / name, folder / name)
-        self._run("git", "init", "-q")
-        self.commit()
-        self.baseline = folder / "bench" / "baselines" / "fake-gpu-1"
-
-    def _run(self, *command: str, **play: Any) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"FAKE_GPU": json.dumps(play)}
-        environment.pop("PYTEST_XDIST_WORKER", None)  # these tests may run under xdist; what they run does not
-        return subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=200
-        )
-
-    def commit(self) -> None:
-        self._run("git", "add", "-A")
-        who = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org")
-        self._run("git", *who, "commit", "-q", "-m", "a state")
-
-    @property
-    def saved(self) -> list[str]:
-        return [str(path) for path in sorted((self.folder / ".benchmarks").rglob("*.json"))]
-
-    def bench(self, *args: str, few: bool = True, **play: Any) -> subprocess.CompletedProcess[str]:
-        """``play`` is what the fake GPU plays. ``few``: the 17 products of 128 cubed in float32."""
-        chosen = ("-k", FEW) if few else ()
-        command = (sys.executable, "-m", "pytest", "bench", "-p", "tests.fake_gpu", "-q", *chosen)
-        return self._run(*command, "--benchmark-max-time=0.001", *args, **play)
-
-    def promote(self, *args: str) -> subprocess.CompletedProcess[str]:
-        return self._run(sys.executable, "-m", "bench.baseline", "promote", *args)
-
-    def fill_baseline(self, runs: int = 3) -> None:
-        """A baseline of a few cases, straight from saved runs."""
-        for seed in range(runs):
-            assert self.bench(seed=seed).returncode == 0
-        done = self.promote(*self.saved, "--allow", "partial")
-        assert done.returncode == 0, done.stderr
-        self.commit()
 
 
 @pytest.fixture
@@ -173,7 +119,7 @@ def test_new_and_missing_cases(checkout: Bench) -> None:
     done = checkout.bench("--benchmark-compare", few=False)
     assert done.returncode == 1
     assert re.search(r"\d+ same, 1 new, 1 missing", done.stdout)
-    assert "hello-hello-9x9-15-none: missing: the baseline has it, this run has not" in done.stdout
+    assert "hello-hello-9x9-15-none: missing: the other side has it, this run has not" in done.stdout
     assert " failed" not in done.stdout.splitlines()[-1]
     # Nobody misses what was not asked for.
     assert ": missing:" not in checkout.bench("--benchmark-compare").stdout

@@ -86,9 +86,15 @@ def test_doubt_makes_slower_unsure_and_leaves_faster_alone() -> None:
 
 
 def test_a_case_that_scatters_has_a_wider_floor_and_is_not_called() -> None:
-    noisy = verdict(apart([1.00e-3, 1.03e-3, 0.97e-3, 1.02e-3, 0.98e-3], [1.04e-3, 1.05e-3] * 2))
-    assert noisy.floor > 10 * RELEVANT
+    noisy = verdict(apart([1.00e-3, 1.01e-3, 0.99e-3, 1.008e-3, 0.992e-3], [1.013e-3, 1.016e-3] * 2))
+    assert noisy.floor > 5 * RELEVANT
     assert noisy.verdict == Verdict.SAME
+
+
+def test_a_case_that_scatters_so_much_that_all_would_be_the_same_is_unsure() -> None:
+    wild = verdict(apart([1.0e-3, 1.3e-3, 0.8e-3, 1.2e-3, 0.9e-3], [1.0e-3] * 4))
+    assert wild.verdict == Verdict.UNSURE
+    assert wild.reason.startswith("scatters too much from process to process to tell less than")
 
 
 def test_events_resolve_no_less_than_a_tick() -> None:

@@ -1,0 +1,211 @@
+"""`pytest bench --against REV`: from git to verdict, on a fake GPU, and with real kernels on the software device."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.baseline import objections, read_run
+from bench.revision import BadRevision, checkout, find_commit, read_rivals
+from kernels import FAMILIES
+from kernels.catalogue import find_case
+from kernels.compiler import ROOT
+from kernels.selection import timed_cases
+from tests.checkout import Bench
+
+NAIVE = "matmul-naive-8x8-128x128x128-float32"
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A checkout. Tests that share it change nothing of it."""
+    return Bench(tmp_path_factory.mktemp("old"))
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_the_same_revision_is_identical_and_some_of_it_is_measured_as_a_control(old: Bench) -> None:
+    done = old.bench("--against", "HEAD")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"against HEAD \([0-9a-f]{12}\), both sides in the same processes, at least 3", done.stdout)
+    assert re.search(r"controls: \d+ cases of identical machine code were measured too: \d+ same\n", done.stdout)
+    assert "17 identical" in done.stdout
+
+
+def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
+    args = ("--against", "HEAD", "--junitxml=results.xml", "--benchmark-save=duel")
+    done = old.bench(*args, slower={"matmul-naive-8x8": 1.04}, changed=["matmul-tiled"])
+    assert done.returncode == 1
+    assert "1 slower, 3 same, 13 identical" in done.stdout
+    pattern = rf"^{NAIVE}: slower: median [\d.]+ -> [\d.]+ µs, \+[34]\.\d % \(95 %.*\), floor 0\.\d %, 4 processes$"
+    assert re.search(pattern, done.stdout, re.MULTILINE)
+    (failure,) = ET.parse(old.folder / "results.xml").getroot().iter("failure")
+    assert str(failure.get("message")).startswith("slower: median")
+    (path,) = (Path(path) for path in old.saved if path.endswith("_duel.json"))
+    document = json.loads(path.read_text())
+    (entry,) = (entry for entry in document["benchmarks"] if entry["param"] == NAIVE)
+    assert [len(side) for side in entry["extra_info"]["pairs"].values()] == [4, 4]
+    assert entry["stats"]["data"] == entry["extra_info"]["pairs"]["new"][0]
+    run = read_run(path)
+    assert run.against == find_commit("HEAD", old.folder)
+    assert "against" in objections([run], [])
+
+
+def test_throttling_makes_a_pair_unsure_and_that_can_fail_the_run(old: Bench) -> None:
+    play: dict[str, Any] = {"slower": {"matmul-naive-8x8": 1.1}, "throttle": ["hardware slowdown"]}
+    done = old.bench("--against", "HEAD", **play)
+    assert done.returncode == 0
+    assert "clock throttled: hardware slowdown" in done.stdout
+    assert old.bench("--against", "HEAD", "--fail-on", "unsure", **play).returncode == 1
+
+
+def test_what_was_wrong_before_has_no_time_to_compare_with(old: Bench) -> None:
+    done = old.bench("--against", "HEAD", changed=["matmul-naive"], rival_wrong=["matmul-naive-8x8"])
+    assert done.returncode == 0
+    assert f"1 incomparable: in HEAD: {NAIVE} is wrong\n" in done.stdout
+
+
+def test_new_missing_and_other_launches(fresh: Bench) -> None:
+    """A variant that only one side has, and one whose block covers more."""
+    family = fresh.folder / "kernels" / "hello" / "__init__.py"
+    family.write_text(family.read_text().replace("((5, 5), (8, 4))", "((6, 6), (8, 4))", 1))
+    done = fresh.bench("--against", "HEAD", few=False)
+    assert done.returncode == 1
+    assert re.search(r"hello-hello-6x6-\d+-none: new", done.stdout)
+    assert re.search(r"hello-hello-5x5-\d+-none: missing: the other side has it, this run has not", done.stdout)
+    assert fresh.bench("--against", "HEAD", "-k", "hello", few=False).returncode == 0
+
+
+def test_an_interrupted_run_keeps_whole_files_and_says_so(old: Bench) -> None:
+    done = old.bench("--against", "HEAD", "--benchmark-save=cut", changed=["matmul"], interrupt=NAIVE)
+    assert done.returncode == 2
+    assert "interrupted: not judged" in done.stdout
+    cut = [Path(path) for path in old.saved if path.endswith("_cut.json")]
+    assert all(not read_run(path).whole for path in cut)
+    assert not list((old.folder / ".benchmarks").rglob("*.tmp"))
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--against", "nope"), "ERROR: --against=nope: git knows no such revision here"),
+        (("--against=--all",), "git knows no such revision here"),
+        (("--against", "HEAD", "--benchmark-compare"), "ERROR: --against and --benchmark-compare are two ways"),
+        (("--against", "HEAD", "--device=none"), ""),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(old: Bench, args: tuple[str, ...], message: str) -> None:
+    before = old.saved
+    done = old.bench(*args) if message else old._run(sys.executable, "-m", "pytest", "bench", *args)
+    assert done.returncode == 4
+    assert message in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert old.saved == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("git rm -rq kernels && mkdir kernels && touch kernels/other", "its declarations cannot be read by this code"),
+        ("git rm -rq kernels", "it has no kernels"),
+        ("echo 'FAMILIES = 1 +' >> kernels/__init__.py", "cannot be read by this code (SyntaxError: invalid syntax)"),
+        ("echo 'del FAMILIES' >> kernels/__init__.py", "has no attribute 'FAMILIES'"),
+    ],
+)
+def test_a_revision_whose_kernels_cannot_be_read(fresh: Bench, damage: str, message: str) -> None:
+    (fresh.folder / "sound").mkdir()
+    fresh._run("cp", "-r", "kernels", "sound/kernels")
+    fresh._run("sh", "-c", damage)
+    fresh.commit()
+    fresh._run("sh", "-c", "rm -rf kernels && mv sound/kernels kernels")
+    done = fresh.bench("--against", "HEAD")
+    assert done.returncode == 4, done.stdout
+    assert "ERROR: --against=HEAD: it" in done.stderr
+    assert message in done.stderr
+
+
+def test_a_shallow_clone_says_so(old: Bench, tmp_path: Path) -> None:
+    subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{old.folder}", str(tmp_path / "c")], check=True)
+    with pytest.raises(BadRevision, match="shallow; `git fetch --unshallow` gets the rest"):
+        find_commit("HEAD~1", tmp_path / "c")
+    with pytest.raises(BadRevision, match="is no git checkout"):
+        find_commit("HEAD", tmp_path)
+
+
+# Real kernels
+
+
+def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
+    """The other way round: what is read back from a revision launches what this revision would."""
+    commit = find_commit("HEAD", old.folder)
+    rivals = read_rivals(checkout(commit, "HEAD", old.folder), "HEAD")
+    cases = {case.id: case for case in timed_cases(FAMILIES) if not case.variant.on_host}
+    assert rivals.keys() == cases.keys()
+    for name, rival in rivals.items():
+        case = cases[name]
+        assert (rival.launch, rival.macros, rival.entry) == (case.launch, case.build.macros, case.entry)
+        assert rival.differs(case) == ""
+        pointers = [(i + 1) << 20 for i in range(len(rival.operands) + (rival.result is not None))]
+        ours = case.variant.arguments(pointers, case.shape)
+        assert [value.item() for value in rival.fill(pointers)] == [value.item() for value in ours]
+
+
+def test_a_rival_of_another_shape_is_told() -> None:
+    case = find_case(FAMILIES, NAIVE)
+    rivals = read_rivals(checkout(find_commit("HEAD"), "HEAD"), "HEAD") if (ROOT / ".git").exists() else {}
+    if not rivals:
+        pytest.skip("needs a git checkout")
+    other = next(rival for name, rival in rivals.items() if name == NAIVE.replace("128x128x128", "256x256x256"))
+    assert other.differs(case) == "its operands were others"
+
+
+REAL = (
+    "-k",
+    "matmul-naive-8x8-128x128x128-float32 or matmul-tiled-8x8-128x128x128-float32",
+    "--benchmark-max-time=0.1",
+)
+
+
+def test_real_kernels_of_two_revisions_run_side_by_side(fresh: Bench) -> None:
+    """The old naive kernel is wrong, the old tiled one does not compile; the new ones are right."""
+    naive, tiled = (fresh.folder / "kernels" / "matmul" / f"{name}.cu" for name in ("naive", "tiled"))
+    texts = [path.read_text() for path in (naive, tiled)]
+    tiled.write_text("no kernel\n")
+    fresh.commit()
+    naive.write_text(texts[0].replace("+=", "-="))
+    tiled.write_text(texts[1].replace("scalar_t", "scalar_t "))
+    fresh.commit()
+    naive.write_text(texts[0])
+    command = (sys.executable, "-m", "pytest", "bench", "-q", "--device=software", *REAL)
+    done = fresh._run(*command, "--against", "HEAD")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"1 incomparable: in HEAD: {NAIVE} is wrong" in done.stdout
+    done = fresh._run(*command, "--against", "HEAD~1")
+    assert "1 incomparable: in HEAD~1, kernels/matmul/tiled.cu does not compile" in done.stdout
+    assert "1 identical" in done.stdout
+
+
+def test_a_real_slowdown_is_seen_and_not_judged_on_a_device_without_a_clock(fresh: Bench) -> None:
+    naive = fresh.folder / "kernels" / "matmul" / "naive.cu"
+    text = naive.read_text()
+    thrice = "for (volatile int again = 0; again < 3; again = again + 1) {\n    sum = 0;\n    for (int i"
+    naive.write_text(text.replace("for (int i", thrice).replace("    c[", "    }\n    c["))
+    command = (sys.executable, "-m", "pytest", "bench", "-q", "--device=software", *REAL)
+    done = fresh._run(*command, "--against", "HEAD")
+    assert done.returncode == 0, done.stdout + done.stderr
+    line = re.search(rf"{NAIVE}: unsure: median .* \+(\d+)\.\d % \(95 %.*; (a device made of|scatters)", done.stdout)
+    assert line, done.stdout
+    assert int(line[1]) > 50
