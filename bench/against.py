@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 
@@ -40,9 +40,8 @@ class Duel:
 
     def effect(self, doubt: str) -> Effect:
         old, new = ([median(getattr(taken, side)) for taken in self.taken] for side in ("old", "new"))
-        facts = [_clock_facts(taken) for taken in self.taken]
-        why = next(filter(None, (slow_clock(each, facts[:1]) for each in facts)), "")
-        return paired(fmean(old), fmean(new), [taken.log for taken in self.taken], why or doubt)
+        why = next(filter(None, (slow_clock(_clock_facts(taken)) for taken in self.taken)), "")
+        return replace(paired(fmean(old), fmean(new), [taken.log for taken in self.taken]), doubt=why or doubt)
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Saved runs: written whole, read with care, and made a baseline by one command alone.
 
     python -m bench.baseline promote RUN [RUN ...]     RUN: files that `pytest bench` saved in .benchmarks/<gpu>/
+    python -m bench.baseline history [CASE]            what the runs saved there say of a case, and where cases changed
 
 A baseline is all the runs in bench/baselines/<gpu>/: one process says nothing of the noise between processes.
 """
@@ -52,6 +53,7 @@ class Run:
     failed: tuple[str, ...] = ()
     slower: tuple[str, ...] = ()  # than the baseline of its day
     against: str = ""  # the commit that it was measured side by side with, if it was
+    when: str = ""  # as the file says, in UTC
     problems: Mapping[str, str] = field(default_factory=dict)  # cases that were left out, and what is wrong with them
 
     @property
@@ -87,7 +89,8 @@ def read_run(path: Path, tolerant: bool = False) -> Run:
     commit = document.get("commit_info", {})
     failed, slower = (tuple(about.get(name, ())) for name in ("failed", "slower"))
     against = str(about.get("against", ""))
-    return Run(path, gpu, cases, bool(about.get("whole", False)), commit, failed, slower, against, problems)
+    when = str(document.get("datetime", ""))
+    return Run(path, gpu, cases, bool(about.get("whole", False)), commit, failed, slower, against, when, problems)
 
 
 def _read_cases(path: Path, entries: Sequence[Any]) -> tuple[dict[str, Timed], dict[str, str]]:
@@ -190,14 +193,21 @@ def promote(paths: Iterable[Path], allowed: Iterable[str], dry: bool) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.baseline", description="The baseline of a GPU.")
-    commands = parser.add_subparsers(required=True)
+    commands = parser.add_subparsers(required=True, dest="command")
     promotion = commands.add_parser("promote", help="make saved runs the baseline of their GPU, in place of the old")
     promotion.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a file in .benchmarks/<gpu>/")
     promotion.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="failed, partial, dirty, mixed")
     promotion.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
+    past = commands.add_parser("history", help="what the saved runs say of a case, and where cases changed for good")
+    past.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")
+    past.add_argument("--runs", type=Path, default=ROOT / ".benchmarks", metavar="FOLDER", help="of one GPU")
     options = parser.parse_args()
     try:
-        return promote(options.runs, options.allow, options.dry_run)
+        if options.command == "promote":
+            return promote(options.runs, options.allow, options.dry_run)
+        from bench.history import show  # noqa: PLC0415  # history reads runs, so it imports this module
+
+        return show(options.runs, options.case)
     except BadRun as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
 
 from bench.baseline import BASELINES, SETTINGS, BadRun, Run, read_run
-from bench.doubts import doubt, same_code, slow_clock
+from bench.doubts import clock_ratio, doubt, same_code, slow_clock
 from bench.measure import Again, Budget, Measured, prepare, remeasure
 from bench.verdict import CONTROLS, Common, Effect, Judgement, Prior, Verdict, aligned, apart, common, decide, learn
 from kernels.catalogue import Case
@@ -131,7 +131,7 @@ class Trial:
         judgements = self._judge()
         for _ in range(MOST_PROCESSES - 1):
             todo = [name for name, judgement in judgements.items() if judgement.verdict == Verdict.UNSURE]
-            todo = [name for name in todo if not slow_clock(self.measured[name].facts, self.facts[name])]
+            todo = [name for name in todo if not slow_clock(self.measured[name].facts)]
             if not todo or self.doubt:
                 break
             chosen = dict.fromkeys([*todo, *self._controls()])
@@ -155,11 +155,13 @@ class Trial:
 
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
-        why = doubt(self.measured[name].facts, self.facts[name]) or self.doubt
+        facts = self.measured[name].facts
+        why, clock = doubt(facts, self.facts[name]) or self.doubt, clock_ratio(facts, self.facts[name])
         if self.own:
-            return apart(old, new, why)
+            return replace(apart(old, new), doubt=why, clock=clock)
         least = BETWEEN_GPUS if len(self.units) < FEW_UNITS else 0.0
-        return apart(old, [exp(fmean(map(log, new)))], why, least, len(new))
+        one = apart(old, [exp(fmean(map(log, new)))])
+        return replace(one, doubt=why, clock=clock, floor=least, processes=len(new))
 
 
 def _mean(processes: Sequence[Mapping[str, float]]) -> dict[str, float]:

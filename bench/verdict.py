@@ -94,7 +94,7 @@ class Effect:
 
     ``variance`` of a process, as this case alone shows it, from ``freedom`` degrees of freedom; ``settled`` is the same
     of unchanged code alone, from which the floor is learned. ``processes``: how many measured the new side. ``doubt``:
-    why a slowdown would not be the kernel's, if so. ``floor``: a least one.
+    why a slowdown would not be the kernel's, if so. ``floor``: a least one. ``clock``: SM clock of new over old.
     """
 
     before: float
@@ -107,22 +107,18 @@ class Effect:
     processes: int
     doubt: str = ""
     floor: float = 0.0
+    clock: float = 1.0
 
 
-def paired(before: float, after: float, logs: Sequence[float], doubt: str = "") -> Effect:
+def paired(before: float, after: float, logs: Sequence[float]) -> Effect:
     """From processes that ran both sides: ``logs`` of new over old, one for each process."""
     spread = float(np.var(logs, ddof=1)) if len(logs) > 1 else 0.0
     own = spread, len(logs) - 1
-    return Effect(before, after, float(np.mean(logs)), 1 / len(logs), *own, own, len(logs), doubt)
+    return Effect(before, after, float(np.mean(logs)), 1 / len(logs), *own, own, len(logs))
 
 
-def apart(
-    old: Sequence[float], new: Sequence[float], doubt: str = "", floor: float = 0.0, processes: int = 0
-) -> Effect:
-    """From processes that ran one side each: the median of a case in each of them, in seconds.
-
-    ``processes``: how many there were of the new side, where ``new`` has one value for several.
-    """
+def apart(old: Sequence[float], new: Sequence[float]) -> Effect:
+    """From processes that ran one side each: the median of a case in each of them, in seconds."""
     sides = [np.log(old), np.log(new)]
     freedom = len(old) + len(new) - 2
     squares = [float(((side - side.mean()) ** 2).sum()) for side in sides]
@@ -131,7 +127,7 @@ def apart(
     variance = sum(squares) / freedom if freedom else 0.0
     settled = (squares[0] / (len(old) - 1), len(old) - 1) if len(old) > 1 else (0.0, 0)
     log = math.log(after / before)
-    return Effect(before, after, log, leverage, variance, freedom, settled, processes or len(new), doubt, floor)
+    return Effect(before, after, log, leverage, variance, freedom, settled, len(new))
 
 
 def learn(effects: Collection[Effect]) -> Prior:
@@ -269,8 +265,8 @@ def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1) -> dict[
 
 def _qualify(verdict: Verdict, effect: Effect, low: float, high: float, floor: float) -> tuple[Verdict, str]:
     """What the figures say, unless they are too few or something else than the kernel explains them."""
-    if effect.doubt and low > 1 + floor:
-        return Verdict.UNSURE, effect.doubt
+    if low > 1 + floor and (why := effect.doubt or _in_cycles(effect, low, floor)):
+        return Verdict.UNSURE, why
     if verdict in (Verdict.SLOWER, Verdict.FASTER) and effect.processes < FEWEST:
         return Verdict.UNSURE, f"{effect.processes} of {FEWEST} processes"
     if verdict != Verdict.UNSURE:
@@ -280,6 +276,14 @@ def _qualify(verdict: Verdict, effect: Effect, low: float, high: float, floor: f
     if floor >= BLIND:
         return verdict, f"scatters too much from process to process to tell less than {100 * floor:.0f} %"
     return verdict, "its interval reaches across its floor"
+
+
+def _in_cycles(effect: Effect, low: float, floor: float) -> str:
+    """What is to be said where a case is slower in time and not in cycles: time by SM clock, as in nvbench."""
+    if low * effect.clock > 1 + floor:
+        return ""
+    change = 100 * (math.exp(effect.log) * effect.clock - 1)
+    return f"in cycles {change:+.1f} %: the SM clock was {100 * (1 - effect.clock):.1f} % lower"
 
 
 def moderated(medians: Floats, prior: Prior, own: Sequence[tuple[float, int]]) -> tuple[Floats, Floats]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,9 +81,19 @@ def test_what_is_beyond_the_floor_in_one_case_of_many_is_listed_and_fails_nothin
 
 def test_doubt_makes_slower_unsure_and_leaves_faster_alone() -> None:
     slower, faster = ([sign * math.log(1.1)] * 4 for sign in (1, -1))
-    doubted = verdict(paired(1e-3, 1.1e-3, slower, doubt="clock throttled"))
+    doubted = verdict(replace(paired(1e-3, 1.1e-3, slower), doubt="clock throttled"))
     assert (doubted.verdict, doubted.reason) == (Verdict.UNSURE, "clock throttled")
-    assert verdict(paired(1.1e-3, 1e-3, faster, doubt="clock throttled")).verdict == Verdict.FASTER
+    assert verdict(replace(paired(1.1e-3, 1e-3, faster), doubt="clock throttled")).verdict == Verdict.FASTER
+
+
+def test_what_is_slower_in_time_and_not_in_cycles_is_the_clocks_doing() -> None:
+    effect = replace(paired(1e-3, 1.03e-3, [math.log(1.03)] * 4), clock=1 / 1.03)
+    judgement = verdict(effect)
+    assert (judgement.verdict, judgement.reason) == (
+        Verdict.UNSURE,
+        "in cycles +0.0 %: the SM clock was 2.9 % lower",
+    )
+    assert verdict(replace(effect, clock=0.999)).verdict == Verdict.SLOWER
 
 
 def test_a_case_that_scatters_has_a_wider_floor_and_is_not_called() -> None:
@@ -102,7 +113,7 @@ def test_events_resolve_no_less_than_a_tick() -> None:
 
 
 def test_a_floor_that_is_asked_for_is_kept() -> None:
-    judgement = verdict(apart([1e-3] * 3, [1.2e-3] * 2, floor=0.25))
+    judgement = verdict(replace(apart([1e-3] * 3, [1.2e-3] * 2), floor=0.25))
     assert judgement.floor == pytest.approx(0.25)
     assert judgement.verdict == Verdict.SAME
 

@@ -1,0 +1,93 @@
+"""What the nights recorded: steps and drifts are found, with the revisions between which they happened."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.baseline import BadRun
+from bench.history import find_steps, levels, load, show
+from bench.verdict import MEASURED
+
+NIGHTS, CASES = 40, 60
+MEDIANS = np.exp(np.random.default_rng(2).uniform(np.log(4e-6), np.log(5e-3), CASES))
+
+
+def record(folder: Path, factors: np.ndarray, seed: int = 3) -> Path:
+    """Nights of CASES cases; ``factors``, nights by cases, is what their times are multiplied with."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True)
+    for night, row in enumerate(factors):
+        noise = np.exp(rng.normal(0, np.sqrt(MEASURED.variance(MEDIANS))))
+        times = MEDIANS * row * noise * rng.normal(1, 0.002)
+        document = {
+            "benchmarks": [
+                {"param": f"case-{i}", "stats": {"data": [float(t)] * 3}, "extra_info": {"cache": "cold"}}
+                for i, t in enumerate(times)
+            ],
+            "machine_info": {"gpu": {"slug": "a-gpu", "cache": "cold", "driver": "580.1"}},
+            "commit_info": {"id": f"{night:02}" * 20, "dirty": False},
+            "datetime": f"2026-{10 + night // 30:02}-{night % 30 + 1:02}T03:00:00",
+        }
+        (folder / f"{night + 1:04}_night.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_a_quiet_history_shows_no_step() -> None:
+    rng = np.random.default_rng(4)
+    found = [levels(list(rng.normal(0, 0.003, NIGHTS)), 0.002**2, 100) for _ in range(300)]
+    assert sum(map(bool, found)) <= 1
+
+
+def test_a_step_is_found_with_its_revisions_and_a_drift_that_no_night_shows(tmp_path: Path) -> None:
+    factors = np.ones((NIGHTS, CASES))
+    large = [int(i) for i in np.flatnonzero(MEDIANS > 200e-6)[:3]]
+    factors[20:, large[0]] = 1.02
+    factors[:, large[1]] = 1.01 ** (np.arange(NIGHTS) / 7)  # 1 % a week, 0.14 % a night
+    factors[30:, large[2]] = 0.9
+    steps = find_steps(load(record(tmp_path / "a-gpu", factors)))
+    by_case: dict[str, list[float]] = {}
+    for step in steps:
+        by_case.setdefault(step.case, []).append(step.ratio)
+    assert set(by_case) == {f"case-{i}" for i in large}
+    assert by_case[f"case-{large[0]}"] == pytest.approx([1.02], abs=0.002)
+    assert str(next(s for s in steps if s.case == f"case-{large[0]}")).endswith(
+        "% in 191919191919..202020202020 (2026-10-20 to 2026-10-21)"
+    )
+    drifted = by_case[f"case-{large[1]}"]
+    assert len(drifted) >= 2
+    assert math.prod(drifted) == pytest.approx(1.01 ** (NIGHTS / 7), abs=0.015)
+    assert by_case[f"case-{large[2]}"] == pytest.approx([0.9], abs=0.002)
+
+
+def test_what_every_case_has_alike_is_no_step_of_any(tmp_path: Path) -> None:
+    factors = np.ones((NIGHTS, CASES))
+    factors[15:] = 1.05
+    assert find_steps(load(record(tmp_path / "a-gpu", factors))) == []
+
+
+def test_one_case_is_shown_night_by_night(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    factors = np.ones((12, CASES))
+    case = int(np.argmax(MEDIANS))
+    factors[6:, case] = 1.1
+    folder = record(tmp_path / "a-gpu", factors)
+    assert show(folder, f"case-{case}") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 12
+    assert lines[6].startswith("2026-10-07T03:00  060606060606 ")
+    assert lines[6].endswith("% from here on")
+    assert show(folder, "no-such-case") == 2
+    assert "no run in" in capsys.readouterr().err
+
+
+def test_runs_of_two_gpus_have_no_history_in_common(tmp_path: Path) -> None:
+    for slug in ("a-gpu", "b-gpu"):
+        record(tmp_path / slug, np.ones((1, CASES)))
+    with pytest.raises(BadRun, match="--runs takes the folder of one GPU"):
+        load(tmp_path)
+    with pytest.raises(BadRun, match="with runs are here: none"):
+        load(tmp_path / "c-gpu")
