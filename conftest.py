@@ -50,6 +50,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--against", metavar="REV", help="Time kernels side by side with those of another git revision, and judge."
     )
     group.addoption(
+        "--self-check",
+        action="store_true",
+        help="Time every kernel against itself, then against itself made to wait: what can this gate see here?",
+    )
+    group.addoption(
         "--fail-on",
         action="append",
         choices=("unsure", "common"),

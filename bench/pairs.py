@@ -13,15 +13,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench import sampling
 from bench.clocks import Clock
+from bench.delayed import VARIABLES
 from bench.revision import Rival
 from kernels import FAMILIES
 from kernels.catalogue import find_case
 from kernels.check import WrongResult
 from kernels.machine import DeviceError, Function, GuardedArray, Machine
 from kernels.runner import Loaded, load
-from kernels.worker import machine
+from kernels.worker import gpu, machine
 
 MOST_TURNS, FEWEST_TURNS = 25, 3  # of four samples each
 
@@ -38,6 +41,17 @@ class RivalFailed(Exception):
 
 
 @dataclass(frozen=True)
+class Delay:
+    """What the new side of two delayed kernels (bench/delayed.py) waits: ``share`` of the old side's time.
+
+    ``cycles``: what that takes, where an earlier process found it.
+    """
+
+    share: float
+    cycles: int = 0
+
+
+@dataclass(frozen=True)
 class Plan:
     """How one process measures a pair. ``seconds``: of wall time for its samples; ``swap``: load the old side first;
     ``prove``: compare both sides with NumPy before."""
@@ -47,6 +61,7 @@ class Plan:
     prove: bool
     seconds: float
     warm_up: float
+    delay: Delay | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,7 @@ class Pairs:
     old: tuple[float, ...]
     new: tuple[float, ...]
     clocks: tuple[Clock, Clock]
+    cycles: int = 0  # that the new side was made to wait
     thrown_away: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -77,15 +93,18 @@ def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, pla
     function = _load_rival(where, rival, rival_image) if plan.swap else None
     new = [load(where, case, image, place) for place in shared.places]
     sampling.state.loaded = tuple(new)
-    old = [_rival_of(loaded, rival, function or _load_rival(where, rival, rival_image)) for loaded in new]
+    function = function or _load_rival(where, rival, rival_image)
+    old = [_rival_of(loaded, rival, function) for loaded in new]
     if plan.prove:
         sampling.prove(new[0], shared)
         _prove_rival(old[0], shared)
     facts = sampling.describe(new[0], len(shared.places), cold) if plan.prove else {}
     sampling.warm_up(plan.kind, plan.warm_up)
+    both = list(zip(old, new, strict=True))
+    cycles = _delay(both, plan, plan.delay) if plan.delay else 0
     before = sampling.read_clock()
-    pairs = _take(list(zip(old, new, strict=True)), plan)
-    return replace(pairs, clocks=(before, sampling.read_clock()), facts=facts)
+    pairs = _take(both, plan)
+    return replace(pairs, clocks=(before, sampling.read_clock()), cycles=cycles, facts=facts)
 
 
 def _load_rival(where: Machine, rival: Rival, image: Path) -> Function:
@@ -113,6 +132,31 @@ def _prove_rival(loaded: Loaded, shared: sampling.Shared) -> None:
         sampling.prove(loaded, shared)
     except (DeviceError, WrongResult) as error:
         raise RivalFailed(str(error), getattr(error, "lost", False)) from None
+
+
+def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
+    """Make the new sides wait as asked. In cycles of a block; found from what a first guess makes of the time."""
+    resident = gpu().resident_blocks(pairs[0][1].function, pairs[0][1].case.launch) or 1
+    blocks = np.uint32(resident * gpu().info.multiprocessors)
+
+    def wait(cycles: int) -> None:
+        for _, new in pairs:
+            gpu().set_variable(new.function, VARIABLES[0], np.int64(cycles))
+            gpu().set_variable(new.function, VARIABLES[1], blocks)
+
+    if delay.cycles:
+        wait(delay.cycles)
+        return delay.cycles
+    trial = replace(plan, seconds=plan.seconds / 2)
+    wait(0)
+    cycles = round(delay.share * statistics.median(_take(pairs, trial).old) * gpu().info.clock_hz)
+    for _ in range(2):
+        wait(cycles)
+        reached = math.expm1(_take(pairs, trial).log)
+        # No more than a tenth or ten times: a trial of a few samples may be far off.
+        cycles = round(cycles * min(10.0, max(0.1, delay.share / max(reached, 1e-6))))
+    wait(cycles)
+    return cycles
 
 
 def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> Pairs:

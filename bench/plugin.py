@@ -15,10 +15,12 @@ from bench.baseline import BASELINES, NO_GPU, BadRun, write_new
 from bench.gate import Gate, difference, find_runs
 from bench.judge import Judge
 from bench.ladder import share
+from bench.match import Match
 from bench.measure import Again
 from bench.postponed import Postponed, Progress
 from bench.report import line, summary
 from bench.revision import BadRevision, checkout, compile_rivals, find_commit, read_rivals
+from bench.selfcheck import SelfCheck, known_spreads, path_of, save
 from bench.verdict import Verdict
 from kernels import FAMILIES
 from kernels.catalogue import find_case
@@ -26,6 +28,8 @@ from kernels.compiler import nvcc
 from kernels.device import DeviceInfo, NoDevice
 from kernels.selection import omitted_cases, timed_cases
 from kernels.worker import Worker
+
+CHECK = "--self-check"
 
 
 class Storage:
@@ -57,8 +61,13 @@ class BenchPlugin:
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
         self.against: str | None = config.getoption("--against")
-        if self.compare and self.against:
-            raise pytest.UsageError("--against and --benchmark-compare are two ways to compare: choose one")
+        chosen = {
+            "--benchmark-compare": self.compare,
+            "--against": self.against,
+            "--self-check": config.getoption(CHECK),
+        }
+        if len(named := [name for name, value in chosen.items() if value]) > 1:
+            raise pytest.UsageError(f"{' and '.join(named)} are different things to do: choose one")
         if config.getoption("numprocesses", None) and _reaches_bench(config):
             raise pytest.UsageError(
                 "pytest bench does not run under -n: processes that share a GPU time each other; leave -n away"
@@ -79,10 +88,10 @@ class BenchPlugin:
         self._take_over_storage()
         if self.compare:
             self.gate = self._find_baseline()
-        if self.against and isinstance(device, DeviceInfo):
-            self.gate = self._find_revision(self.against, device)
-        elif self.against:
-            raise pytest.UsageError(f"--against needs a device: {device}")
+        if self.against or self.config.getoption(CHECK):
+            if not isinstance(device, DeviceInfo):
+                raise pytest.UsageError(f"{'--against' if self.against else CHECK} needs a device: {device}")
+            self.gate = self._find_revision(self.against, device) if self.against else self._check_itself(device)
         left_out = omitted_cases(FAMILIES)
         self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
@@ -120,6 +129,10 @@ class BenchPlugin:
         gate.apart = difference(gate.runs, self.gpu)
         return gate
 
+    def _check_itself(self, device: DeviceInfo) -> SelfCheck:
+        progress = functools.partial(self._progress, "compiling kernels that wait")
+        return SelfCheck(device.timing_target, Match(self.gpu.get("note", "")), progress)
+
     def _find_revision(self, revision: str, device: DeviceInfo) -> Against:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
         try:
@@ -130,7 +143,8 @@ class BenchPlugin:
             raise pytest.UsageError(str(error)) from None
         wanted = [rival for name, rival in rivals.items() if name in self.selected]
         images = compile_rivals(wanted, tree, device.timing_target, progress)
-        return Against(revision, commit, rivals, images, frozenset(self.selected), self.gpu.get("note", ""))
+        match = Match(self.gpu.get("note", ""))
+        return Against(revision, commit, rivals, images, frozenset(self.selected), match, known_spreads(device.slug))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -151,10 +165,20 @@ class BenchPlugin:
                 progress = functools.partial(self._progress, "measuring again")
                 self.gate.conclude(Again(self.cold, progress, self.broken))
                 self.judged = True
+                if isinstance(self.gate, SelfCheck):
+                    self._keep(self.gate)
                 slower = {name: line(j) for name, j in self.gate.judgements.items() if j.verdict == Verdict.SLOWER}
             return result
         finally:
             self._postponed.release(slower | self.broken)
+
+    def _keep(self, check: SelfCheck) -> None:
+        """Beside the baseline, if it is of all cases on a GPU; else where runs are saved."""
+        good = self._whole() and not self.gpu.get("note")
+        folder = BASELINES if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
+        path = path_of(self.gpu["slug"], folder)
+        save(check.document() | {"gpu": self.gpu}, path)
+        self._notes.append(f"saved {path}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -174,7 +198,7 @@ class BenchPlugin:
             "failed": sorted(self.failed.keys() - slower),
             "slower": sorted(slower),
             "whole": self._whole() and len(output_json["benchmarks"]) == len(self.selected),
-            "against": self.gate.commit if isinstance(self.gate, Against) else "",
+            "against": self.gate.commit if isinstance(self.gate, Against) else CHECK * isinstance(self.gate, SelfCheck),
         }
 
     def _whole(self) -> bool:

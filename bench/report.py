@@ -35,7 +35,8 @@ def summary(judgements: Mapping[str, Judgement], missing: Sequence[str]) -> list
     """Counts by verdict, then a line for each case that is not the same, worst first."""
     counts = Counter(judgement.verdict for judgement in judgements.values())
     counts[Verdict.MISSING] = len(missing)
-    lines = [", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])]
+    total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    lines = [total] if total else []
     lines += [f"{name}: missing: the other side has it, this run has not" for name in missing]
     for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
         chosen = [(name, j) for name, j in judgements.items() if j.verdict == verdict]

@@ -133,10 +133,11 @@ def read_rivals(tree: Path, revision: str) -> dict[str, Rival]:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise BadRevision(f"--against={revision}: its declarations cannot be read by this code ({last})")
     flags = tuple(document["flags"])
-    return {name: _rival(tree, flags, case) for name, case in document["cases"].items()}
+    return {name: rival_of(tree, flags, case) for name, case in document["cases"].items()}
 
 
-def _rival(tree: Path, flags: tuple[str, ...], case: Mapping[str, Any]) -> Rival:
+def rival_of(tree: Path, flags: tuple[str, ...], case: Mapping[str, Any]) -> Rival:
+    """The side that a declaration (bench/declarations.py) describes."""
     launch = Launch(tuple(case["grid"]), tuple(case["block"]), case["shared_bytes"])
     arguments = tuple(tuple(value) for value in case["arguments"])
     own = (case["library"], tree / case["source"], case["entry"], case["macros"])

@@ -273,7 +273,15 @@ class Device:
         return float(self._stop.time_since(self._start)) * 1e-3
 
     def occupancy(self, function: Function, launch: Launch) -> float | None:
-        """From the driver itself; PyCUDA does not bind that call, nor give its function handles away."""
+        blocks = self.resident_blocks(function, launch)
+        most = self._device.get_attribute(self._driver.device_attribute.MAX_THREADS_PER_MULTIPROCESSOR)
+        return None if blocks is None else blocks * int(np.prod(launch.block)) / most
+
+    def resident_blocks(self, function: Function, launch: Launch) -> int | None:
+        """Blocks that a multiprocessor holds at once, or None where that is unknown.
+
+        From the driver itself; PyCUDA does not bind that call, nor give its function handles away.
+        """
         if function.handle is None:
             return None
         _, _, image = function.handle
@@ -289,8 +297,15 @@ class Device:
         )
         if module:
             cuda.cuModuleUnload(module)
-        most = self._device.get_attribute(self._driver.device_attribute.MAX_THREADS_PER_MULTIPROCESSOR)
-        return None if failed else blocks.value * threads / most
+        return None if failed else blocks.value
+
+    def set_variable(self, function: Function, name: str, value: np.generic) -> None:
+        """Set a __device__ variable of the module that a kernel is in."""
+        module, _, _ = function.handle
+        with self._errors(f"setting {name}"):
+            address, _ = module.get_global(name)
+        self.write(int(address), np.array([value]))
+        self.finish()
 
 
 def pack(arguments: Sequence[np.generic]) -> bytes:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from bench import pairs, plugin, sampling
+from bench import pairs, plugin, sampling, selfcheck
 from bench.clocks import Clock
 from bench.revision import Rival, key
 from kernels import compiler, vendor, worker
@@ -69,12 +69,13 @@ def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, pla
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
     globals()["_prepared"] = case_id
-    new = tuple(sample(plan.kind)[0] for _ in range(10))
+    share = plan.delay.share if plan.delay else 0.0
+    new = tuple((1 + share) * sample(plan.kind)[0] for _ in range(10))
     slower, PLAY["slower"] = PLAY.get("slower", {}), {}
     old = tuple(sample(plan.kind)[0] for _ in range(10))
     PLAY["slower"] = slower
     clock = Clock(1000, tuple(PLAY.get("throttle", ())))
-    return pairs.Pairs(old, new, (clock, clock), facts={"cache": "cold"} if plan.prove else {})
+    return pairs.Pairs(old, new, (clock, clock), round(1e6 * share), facts={"cache": "cold"} if plan.prove else {})
 
 
 def compile_rivals(rivals: Iterable[Rival], *_: object) -> dict[tuple[object, ...], compiler.Image]:
@@ -111,7 +112,8 @@ def call(self: worker.Worker, function: Callable[..., Any], *args: Any, **kwargs
 def pytest_configure() -> None:
     import conftest  # noqa: PLC0415  # loaded by now
 
-    vars(plugin)["compile_rivals"] = compile_rivals
+    for module in (plugin, selfcheck):
+        vars(module)["compile_rivals"] = compile_rivals
     worker.Worker.call = call  # type: ignore[method-assign]
     conftest.compile_all = lambda jobs, progress: {}  # type: ignore[attr-defined]
     conftest.compile_build = compile_build  # type: ignore[attr-defined]

@@ -103,7 +103,10 @@ def test_an_interrupted_run_keeps_whole_files_and_says_so(old: Bench) -> None:
     [
         (("--against", "nope"), "ERROR: --against=nope: git knows no such revision here"),
         (("--against=--all",), "git knows no such revision here"),
-        (("--against", "HEAD", "--benchmark-compare"), "ERROR: --against and --benchmark-compare are two ways"),
+        (
+            ("--against", "HEAD", "--benchmark-compare"),
+            "ERROR: --benchmark-compare and --against are different things to do: choose one",
+        ),
         (("--against", "HEAD", "--device=none"), ""),
     ],
 )

@@ -1,0 +1,111 @@
+"""Pairs of kernels, side by side in as many fresh processes as their verdicts need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean, median
+
+from bench import pairs
+from bench.doubts import slow_clock
+from bench.measure import WARM_UP_SHARE, Again, Measured
+from bench.pairs import Pairs, Plan, RivalFailed
+from bench.revision import Rival
+from bench.verdict import Effect, Judgement, Prior, Verdict, decide, learn, paired
+from kernels.check import WrongResult
+from kernels.machine import DeviceError
+
+SCREEN = 3  # processes that measure every case
+MOST_PROCESSES = 8  # of a case that is hard to decide
+PAIR_SECONDS = 0.1  # of wall time for the samples of a case in one process, at most
+
+
+@dataclass
+class Duel:
+    """A case that is measured on both sides, and what the processes said so far.
+
+    ``image``: the new side's machine code; ``delay``: what it is made to wait, where that is to be found.
+    ``known``: variance of a process from earlier runs on unchanged code, and its degrees of freedom.
+    """
+
+    measured: Measured
+    rival: Rival
+    rival_image: Path
+    image: Path
+    delay: pairs.Delay | None = None
+    known: tuple[float, int] = (0.0, 0)
+    taken: list[Pairs] = field(default_factory=list)
+
+    def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> Pairs:
+        """Measure it in the process at hand, the ``process``-th of this duel; the first proves both sides right.
+
+        Raises WrongResult or DeviceError for the new side, RivalFailed for the other.
+        """
+        warm = seconds * WARM_UP_SHARE if warm_up else 0.0
+        plan = Plan(self.measured.kind, process % 2 == 1, process == 0, seconds, warm, self.delay)
+        call, name = self.measured.kernel.worker.call, self.measured.case.id
+        self.taken.append(call(pairs.measure_pair, name, self.image, self.rival, self.rival_image, plan))
+        return self.taken[-1]
+
+    def effect(self, doubt: str) -> Effect:
+        """What the processes so far say together."""
+        old, new = ([median(getattr(taken, side)) for taken in self.taken] for side in ("old", "new"))
+        why = next(filter(None, (slow_clock(_clock_facts(taken)) for taken in self.taken)), "")
+        effect = paired(fmean(old), fmean(new), [taken.log for taken in self.taken])
+        (spread, freedom), (known, weight) = effect.settled, self.known
+        if weight:
+            settled = (spread * freedom + known * weight) / (freedom + weight), freedom + weight
+            effect = replace(effect, variance=settled[0], freedom=settled[1], settled=settled)
+        return replace(effect, doubt=why or doubt)
+
+
+@dataclass
+class Match:
+    """All duels of a run. ``doubt`` says why a time of this device proves nothing, if so."""
+
+    doubt: str = ""
+    duels: dict[str, Duel] = field(default_factory=dict)
+    prior: Prior | None = None
+
+    def decide(self, again: Again, most: int = MOST_PROCESSES) -> dict[str, Judgement]:
+        """Judge all pairs together, after each was measured in SCREEN processes and the undecided in more."""
+        judgements: dict[str, Judgement] = {}
+        todo = list(self.duels)
+        for process in range(1, most):
+            if not todo:
+                break
+            self._again(todo, process, again)
+            if process + 1 >= SCREEN:
+                judgements = self.judge()
+                todo = [name for name, judgement in judgements.items() if judgement.verdict == Verdict.UNSURE]
+                todo = [] if self.doubt else todo
+        return judgements
+
+    def _again(self, names: Sequence[str], process: int, again: Again) -> None:
+        self.duels[names[0]].measured.kernel.worker.stop()
+        for done, name in enumerate(names, 1):
+            try:
+                self.duels[name].take(process)
+            except (DeviceError, WrongResult, RivalFailed) as error:
+                again.broken[name] = f"measured again in a fresh process: {error}"
+            again.progress(done, len(names))
+
+    def judge(self) -> dict[str, Judgement]:
+        """By what there is so far."""
+        effects = {name: duel.effect(self.doubt) for name, duel in self.duels.items() if duel.taken}
+        if self.prior is None:
+            self.prior = learn(list(effects.values()))
+        return decide(effects, self.prior, looks=MOST_PROCESSES - SCREEN + 1)
+
+
+def recorded(duel: Duel) -> Mapping[str, list[list[float]]]:
+    """Both sides' samples, a list for each process."""
+    return {side: [list(getattr(taken, side)) for taken in duel.taken] for side in ("old", "new")}
+
+
+def _clock_facts(taken: Pairs) -> dict[str, object]:
+    return {
+        "sm_clock_mhz": [clock.mhz for clock in taken.clocks],
+        "throttle": [list(clock.throttle) for clock in taken.clocks],
+    }

@@ -1,0 +1,196 @@
+"""`pytest bench --self-check`: what this gate can see, on the GPU at hand.
+
+First every kernel against itself: what is called slower then is a false alarm, and the spread is the case's own. Then
+every kernel against itself made to wait (bench/delayed.py) by a known share of its time: what is called slower then
+was found. Kept beside the baseline, where --against learns the cases' floors from it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bench import declarations
+from bench.baseline import BASELINES
+from bench.delayed import write_delayed
+from bench.match import Duel, Match
+from bench.measure import Again, Budget, Measured, declared
+from bench.pairs import Delay, RivalFailed
+from bench.revision import Rival, compile_rivals, key, rival_of
+from bench.verdict import FEWEST, Judgement, Verdict
+from kernels.catalogue import Case
+from kernels.compiler import NVCC_FLAGS, ROOT, CompileError, Target
+from kernels.worker import Kernel
+
+SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
+CLASSES = {"under 10 µs": (0.0, 10e-6), "10 to 100 µs": (10e-6, 100e-6), "above 100 µs": (100e-6, float("inf"))}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A case made to wait by a share of its time, what was seen of that, and whether it was called slower."""
+
+    slowdown: float
+    seen: float
+    found: bool
+
+
+@dataclass
+class SelfCheck:
+    """``target``: what delayed kernels are compiled for; ``compiling``: progress of that; ``match``: of A against A."""
+
+    target: Target
+    match: Match
+    compiling: Callable[[int, int], None]
+    found: dict[str, Found] = field(default_factory=dict)
+    unchanged: dict[str, Judgement] = field(default_factory=dict)
+    judgements: dict[str, Judgement] = field(default_factory=dict)  # none: nothing here fails a run
+    active = True
+    alarm = ""
+
+    def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
+        """A against A in this process, both proved right. Libraries and the host's own have no machine code of ours."""
+        if case.variant.on_host or case.variant.library:
+            return None
+        measured = Measured(kernel, case, "cold" if cold else "warm")
+        duel = Duel(measured, own_side(case), kernel.image.path, kernel.image.path)
+        first = duel.take(0, warm_up=budget.warm_up)
+        self.match.duels[case.id] = duel
+        measured.facts |= first.facts | declared(kernel, case) | {"hold_timeouts": first.thrown_away}
+        measured.clocks = list(first.clocks)
+        measured.taken, measured.rounds = list(first.new), len(first.new)
+        return measured
+
+    def add(self, measured: Measured, samples: Sequence[float]) -> None:
+        """Its samples are known already."""
+
+    def conclude(self, again: Again) -> None:
+        """The other processes of A against A, then all of A against A that waits."""
+        self.unchanged = self.match.decide(again)
+        late = Match(self.match.doubt, {name: duel for name, duel in self._delayed().items() if duel})
+        shares = {name: duel.delay.share for name, duel in late.duels.items() if duel.delay}
+        self._calibrate(late, again)
+        called = late.decide(again, most=FEWEST)
+        self.found = {name: Found(shares[name], j.ratio - 1, j.verdict == Verdict.SLOWER) for name, j in called.items()}
+
+    def _delayed(self) -> dict[str, Duel]:
+        """Each case against itself made to wait, by a share that its name chooses."""
+        sides = {name: own_side(duel.measured.case) for name, duel in self.match.duels.items()}
+        sides = {name: replace(side, source=write_delayed(side.source)) for name, side in sides.items()}
+        images = compile_rivals(sides.values(), ROOT, self.target, self.compiling)
+        duels = {}
+        for name, side in sides.items():
+            image = images[key(side)]
+            if isinstance(image, CompileError):
+                raise image
+            own = self.match.duels[name]
+            share = SLOWDOWNS[zlib.crc32(name.encode()) % len(SLOWDOWNS)]
+            spread, freedom = own.effect("").settled
+            duels[name] = Duel(own.measured, side, image.path, image.path, Delay(share), (spread, freedom))
+        return duels
+
+    def _calibrate(self, late: Match, again: Again) -> None:
+        """How long each waits is found in a process of its own, whose samples do not count."""
+        next(iter(late.duels.values())).measured.kernel.worker.stop()
+        for done, (name, duel) in enumerate(list(late.duels.items()), 1):
+            try:
+                assert duel.delay
+                cycles = duel.take(0).cycles
+                duel.taken.clear()
+                duel.delay = replace(duel.delay, cycles=cycles)
+                duel.take(0)
+            except RivalFailed as error:
+                again.broken[name] = f"made to wait: {error}"
+                del late.duels[name]
+            again.progress(done, len(late.duels))
+
+    def describe(self) -> list[str]:
+        """The table by size class."""
+        return table(self.document())
+
+    def missing(self, ran: set[str]) -> list[str]:
+        return []
+
+    def document(self) -> dict[str, Any]:
+        """What is saved: each case's spread, floor and verdicts."""
+        cases = {}
+        for name, judgement in self.unchanged.items():
+            spread, freedom = self.match.duels[name].effect("").settled
+            cases[name] = {
+                "median": judgement.before,
+                "variance": spread,
+                "freedom": freedom,
+                "floor": judgement.floor,
+                "verdict": str(judgement.verdict),
+            }
+            if name in self.found:
+                cases[name] |= asdict(self.found[name])
+        return {"cases": cases, "processes": FEWEST, "note": self.match.doubt}
+
+
+def own_side(case: Case) -> Rival:
+    """The case itself, as if it were another revision's."""
+    return rival_of(ROOT, NVCC_FLAGS, declarations.declared(case))
+
+
+def table(document: Mapping[str, Any]) -> list[str]:
+    """A line for each size class: false alarms, floors, and the smallest slowdowns found 80 and 95 % of the time."""
+    lines = []
+    for name, (low, high) in CLASSES.items():
+        cases = [case for case in document["cases"].values() if low <= case["median"] < high]
+        if not cases:
+            continue
+        verdicts = Counter(case["verdict"] for case in cases)
+        floors = sorted(100 * case["floor"] for case in cases)
+        power = {share: [case["found"] for case in cases if case.get("slowdown") == share] for share in SLOWDOWNS}
+        rates = {share: sum(hits) / len(hits) for share, hits in power.items() if hits}
+        seen = ", ".join(f"{100 * share:g} %: {sum(power[share])} of {len(power[share])}" for share in rates)
+        lines += [
+            f"{name}: {len(cases)} cases; unchanged: {verdicts['slower']} slower, {verdicts['faster']} faster, "
+            f"{verdicts['unsure']} unsure; floor {floors[len(floors) // 2]:.1f} % (median)",
+            f"  slowdowns found: {seen}; 80 % of the time from {_least(rates, 0.80)}, 95 % from {_least(rates, 0.95)}",
+        ]
+    return lines
+
+
+def _least(rates: Mapping[float, float], wanted: float) -> str:
+    """The smallest share from which on so many are found, in words."""
+    least = None
+    for share in sorted(rates, reverse=True):
+        if rates[share] < wanted:
+            break
+        least = share
+    return f"{100 * least:g} %" if least else f"more than {100 * max(rates, default=0):g} %"
+
+
+def path_of(slug: str, folder: Path = BASELINES) -> Path:
+    """Where the self-check of a GPU is kept: beside its baseline."""
+    return folder / f"{slug}.self-check.json"
+
+
+def save(document: Mapping[str, Any], path: Path) -> None:
+    """Write it whole or not at all, in place of an earlier one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
+        json.dump(document, file, separators=(",", ":"), allow_nan=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    Path(file.name).chmod(0o644)
+    Path(file.name).replace(path)
+
+
+def known_spreads(slug: str) -> dict[str, tuple[float, int]]:
+    """Variance of each case between processes and its degrees of freedom, from the self-check kept for a GPU."""
+    try:
+        cases = json.loads(path_of(slug).read_text())["cases"]
+        return {name: (float(case["variance"]), int(case["freedom"])) for name, case in cases.items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}

@@ -1,0 +1,101 @@
+"""`pytest bench --self-check`: kernels that wait as long as they are told, and what is made of how many were found."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.delayed import KERNEL, delayed, write_delayed
+from bench.pairs import Delay, Plan, measure_pair
+from bench.selfcheck import known_spreads, own_side, path_of, save, table
+from kernels import FAMILIES
+from kernels.catalogue import Capability, find_case
+from kernels.compiler import ROOT, Target, compile_file
+from kernels.device import DeviceInfo, Settings
+from kernels.selection import builds
+from kernels.worker import Worker
+from tests.checkout import Bench
+
+KERNELS = {build.source: build for build in builds(FAMILIES) if not build.variant.has_no_block}
+
+
+def test_every_kernel_can_be_made_to_wait() -> None:
+    for source in KERNELS:
+        text = (ROOT / "kernels" / source).read_text()
+        waiting = delayed(text)
+        assert waiting.count("{ warpwatch_wait();") == text.count("__global__") == len(KERNEL.findall(text)), source
+    with pytest.raises(ValueError, match="no kernel"):
+        delayed("int main() { }")
+
+
+@pytest.mark.parametrize("source", sorted(KERNELS))
+def test_a_kernel_that_waits_compiles(source: str) -> None:
+    build = KERNELS[source]
+    image = compile_file(write_delayed(ROOT / "kernels" / source), build.macros, Target(Capability(9, 0).arch))
+    assert image.path.stat().st_size > 0
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("variant", ["naive", "tiled"])
+def test_a_kernel_waits_as_long_as_it_is_told(device: DeviceInfo, variant: str) -> None:
+    """Twice its time, which even a host's clock shows."""
+    case = find_case(FAMILIES, f"matmul-{variant}-8x8-128x128x128-float32")
+    side, worker = own_side(case), Worker(Settings("gpu" if device.own_clock else "software"))
+    source = write_delayed(side.source)
+    image = compile_file(source, side.macros, device.timing_target).path
+    try:
+        plan = Plan("warm", swap=False, prove=True, seconds=0.5, warm_up=0.1, delay=Delay(1.0))
+        pairs = worker.call(measure_pair, case.id, image, side, image, plan)
+        assert 0.6 < math.expm1(pairs.log) < 1.6
+        plan = Plan("warm", swap=True, prove=False, seconds=0.5, warm_up=0.1, delay=Delay(1.0, pairs.cycles))
+        assert 0.6 < math.expm1(worker.call(measure_pair, case.id, image, side, image, plan).log) < 1.6
+    finally:
+        worker.stop()
+
+
+def made(**cases: tuple[float, str, float, bool]) -> dict[str, object]:
+    keys = ("median", "verdict", "slowdown", "found")
+    whole = {name: dict(zip(keys, values, strict=True)) for name, values in cases.items()}
+    return {"cases": {name: case | {"floor": 0.012, "variance": 1e-6, "freedom": 3} for name, case in whole.items()}}
+
+
+def test_the_table_says_from_which_slowdown_on_so_many_are_found() -> None:
+    few = {f"a{i}": (50e-6, "same", 0.02, i > 0) for i in range(5)}  # 80 %
+    many = {f"b{i}": (50e-6, "same", 0.05, True) for i in range(5)}
+    none = {f"c{i}": (50e-6, "unsure", 0.01, False) for i in range(2)}
+    assert table(made(**few, **many, **none, d=(5e-6, "slower", 0.1, False))) == [
+        "under 10 µs: 1 cases; unchanged: 1 slower, 0 faster, 0 unsure; floor 1.2 % (median)",
+        "  slowdowns found: 10 %: 0 of 1; 80 % of the time from more than 10 %, 95 % from more than 10 %",
+        "10 to 100 µs: 12 cases; unchanged: 0 slower, 0 faster, 2 unsure; floor 1.2 % (median)",
+        "  slowdowns found: 1 %: 0 of 2, 2 %: 4 of 5, 5 %: 5 of 5; 80 % of the time from 2 %, 95 % from 5 %",
+    ]
+
+
+def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = path_of("a-gpu", tmp_path)
+    save(made(a=(5e-6, "same", 0.1, True)), path)
+    save(made(b=(5e-6, "same", 0.1, True)), path)
+    assert [each.name for each in tmp_path.iterdir()] == ["a-gpu.self-check.json"]
+    monkeypatch.setattr("bench.selfcheck.BASELINES", tmp_path)
+    monkeypatch.setattr("bench.selfcheck.path_of", lambda slug: tmp_path / f"{slug}.self-check.json")
+    assert known_spreads("a-gpu") == {"b": (1e-6, 3)}
+    path.write_text("{")
+    assert known_spreads("a-gpu") == {}
+
+
+def test_the_whole_way_on_a_fake_gpu(tmp_path: Path) -> None:
+    checkout = Bench(tmp_path)
+    done = checkout.bench("--self-check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"10 to 100 µs: 17 cases; unchanged: 0 slower, 0 faster, \d unsure; floor 0\.\d %", done.stdout)
+    (path,) = (Path(path) for path in checkout.saved if path.endswith("self-check.json"))
+    cases = json.loads(path.read_text())["cases"]
+    assert len(cases) == 17
+    assert all(case["found"] for case in cases.values() if case["slowdown"] >= 0.03)
+    assert all(case["seen"] == pytest.approx(case["slowdown"], abs=0.005) for case in cases.values())
+    refused = checkout.bench("--self-check", "--against", "HEAD")
+    assert "--against and --self-check are different things to do: choose one" in refused.stderr
