@@ -19,7 +19,7 @@ OWN_RUNS = 3  # so many runs on the very GPU at hand are enough to compare with 
 FEW_UNITS = 3  # with fewer GPUs in the baseline than this, nobody knows how far two of them differ
 # Two H200s with the same machine code: 478 of 484 cases within 4.5 %, the other six up to 24 % apart.
 BETWEEN_GPUS = 0.25
-MOST_PROCESSES = 5  # of a case that is hard to decide
+MOST_PROCESSES = 6  # of a case that is hard to decide
 CONTROL_SECONDS = 1e-3  # medians of the cases that a confirmation measures beside the undecided ones
 
 

@@ -51,7 +51,7 @@ class Judgement:
     reason: str = ""
 
 
-FALSE_ALARMS = 0.001  # runs on unchanged code in which any case is called slower
+FALSE_ALARMS = 0.01  # runs on unchanged code in which any case is called slower
 LISTED_WRONGLY = 0.05  # of the cases that are listed as suspects
 RELEVANT = 0.005  # nobody acts on less, and clocks and temperatures of two days differ by as much
 TICK = 32e-9  # seconds: what CUDA events resolve, from 83,000 differences between samples on an H200

@@ -1,0 +1,201 @@
+"""How often each rule cries wolf, and what it sees: ours and other tools', on the same recorded samples.
+
+    python -m bench.score RUN [RUN ...] [--trials N]     a table in Markdown; RUN: saved runs, of unchanged kernels
+
+A trial is a whole run against a baseline of five. Where there are not runs enough for that, processes are made from
+those recorded: a case's median of one run, its deviation from the case's mean over that GPU's runs with a random sign,
+that run's own samples around it, and what a process does to every case. A slowdown is put into a tenth of the cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from bench.baseline import BadRun, Run, read_run
+from bench.gate import MOST_PROCESSES
+from bench.rules import RULES, Samples
+from bench.selfcheck import CLASSES
+from bench.verdict import Prior, Verdict, aligned, apart, common, decide, learn
+
+BASELINE = 5
+SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
+OURS = "this suite's"
+Process = Mapping[str, Samples]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What unchanged kernels did, by case: the mean's logarithm, and each process's deviation from it and samples.
+
+    ``offsets``: seconds that a process adds to every case, as the processes showed. ``seconds``: of a whole run.
+    """
+
+    logs: Mapping[str, float]
+    deviations: Mapping[str, Sequence[float]]
+    shapes: Mapping[str, Sequence[Samples]]
+    offsets: Sequence[float]
+    seconds: float
+
+    def process(self, rng: np.random.Generator) -> dict[str, Samples]:
+        """A process like those recorded."""
+        offset = float(rng.choice(self.offsets)) * rng.choice([-1, 1])
+        made = {}
+        for name, log in self.logs.items():
+            which = int(rng.integers(len(self.shapes[name])))
+            deviation = self.deviations[name][which] * rng.choice([-1, 1])
+            made[name] = math.exp(log + deviation) * self.shapes[name][which] + offset
+        return made
+
+
+def record(runs: Sequence[Run]) -> Recording:
+    """From saved runs: the cases that all of them have, as the same machine code, each GPU's runs by themselves."""
+    names = [name for name in runs[0].cases if all(_same(name, run, runs[0]) for run in runs)]
+    deviations: dict[str, list[float]] = defaultdict(list)
+    shapes: dict[str, list[Samples]] = defaultdict(list)
+    offsets: list[float] = []
+    for unit in dict.fromkeys(run.unit for run in runs):
+        own = [run for run in runs if run.unit == unit]
+        medians = [{name: median(run.cases[name].samples) for name in names} for run in own]
+        centre = {name: math.exp(np.mean([math.log(times[name]) for times in medians])) for name in names}
+        offsets += [common(centre, times).offset for times in medians]
+        grown = math.sqrt(len(own) / (len(own) - 1)) if len(own) > 1 else 1.0  # what taking a mean took away
+        for run, times in zip(own, aligned(medians), strict=True):
+            for name in names:
+                deviations[name].append(grown * math.log(times[name] / centre[name]))
+                samples = np.array(run.cases[name].samples)
+                shapes[name].append(samples / np.median(samples))
+    logs = {name: math.log(median(runs[0].cases[name].samples)) for name in names}
+    starts = sorted(datetime.fromisoformat(run.when) for run in runs if run.unit == runs[0].unit)
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(starts)]
+    return Recording(logs, deviations, shapes, offsets, median(gaps) if gaps else math.nan)
+
+
+def _same(name: str, run: Run, other: Run) -> bool:
+    if name not in run.cases or run.cases[name].facts.get("cache") == "host":
+        return False
+    return run.cases[name].facts.get("image_hash") == other.cases[name].facts.get("image_hash")
+
+
+@dataclass
+class Score:
+    """Of one rule: unchanged cases called in each trial, slowdowns found, and processes' worth of measuring."""
+
+    alarms: list[int] = field(default_factory=list)
+    unsure: list[int] = field(default_factory=list)
+    found: dict[tuple[str, float], list[bool]] = field(default_factory=lambda: defaultdict(list))
+    processes: list[float] = field(default_factory=list)
+
+
+def called_by_us(past: Sequence[Process], new: Sequence[Process]) -> tuple[set[str], int, float]:
+    """Cases that this suite calls slower, how many it leaves unsure, and how many processes' worth it measured.
+
+    As bench/gate.py does it, but for what the same machine code lets that conclude: nothing is taken as known here.
+    """
+    base = aligned([_medians(process) for process in past])
+    reference = {name: math.exp(np.mean([math.log(times[name]) for times in base])) for name in base[0]}
+    fresh: list[dict[str, float]] = []
+    todo, judgements, worth = list(reference), {}, 0.0
+    prior: Prior | None = None
+    for look in range(MOST_PROCESSES):
+        times = _medians(new[look])
+        own = common(reference, times)
+        fresh.append({name: own.remove(times[name]) for name in todo})
+        worth += len(todo) / len(reference)
+        effects = {}
+        for name in reference:
+            values = [process[name] for process in fresh if name in process]
+            effects[name] = apart([times[name] for times in base], values)
+        prior = prior or learn(list(effects.values()))
+        judgements = decide(effects, prior, looks=MOST_PROCESSES)
+        todo = [name for name, judgement in judgements.items() if judgement.verdict == Verdict.UNSURE]
+        if not todo:
+            break
+    slower = {name for name, judgement in judgements.items() if judgement.verdict == Verdict.SLOWER}
+    return slower, len(todo), worth
+
+
+def _medians(process: Process) -> dict[str, float]:
+    return {name: float(np.median(samples)) for name, samples in process.items()}
+
+
+def score(recording: Recording, trials: int, seed: int = 1) -> dict[str, Score]:
+    """Every rule on the same trials: unchanged, then with each slowdown in a tenth of the cases."""
+    rng = np.random.default_rng(seed)
+    scores = {name: Score() for name in (OURS, *RULES)}
+    for _ in range(trials):
+        past = [recording.process(rng) for _ in range(BASELINE)]
+        new = [recording.process(rng) for _ in range(MOST_PROCESSES)]
+        for slowdown in (0.0, *SLOWDOWNS):
+            slow = {name for name in recording.logs if rng.random() < 0.1} if slowdown else set()
+            played = [
+                {name: samples * (1 + slowdown if name in slow else 1) for name, samples in process.items()}
+                for process in new
+            ]
+            called, unsure, worth = called_by_us(past, played)
+            _note(scores[OURS], recording, slow, slowdown, called)
+            if not slowdown:
+                scores[OURS].unsure.append(unsure)
+                scores[OURS].processes.append(worth)
+            for name, rule in RULES.items():
+                said = {case for case in recording.logs if rule([process[case] for process in past], played[0][case])}
+                _note(scores[name], recording, slow, slowdown, said)
+    return scores
+
+
+def _note(score: Score, recording: Recording, slow: set[str], slowdown: float, called: set[str]) -> None:
+    if not slowdown:
+        score.alarms.append(len(called))
+    for name in slow:
+        median_ = math.exp(recording.logs[name])
+        size = next(size for size, (low, high) in CLASSES.items() if low <= median_ < high)
+        score.found[size, slowdown].append(name in called)
+
+
+def table(recording: Recording, scores: Mapping[str, Score]) -> str:
+    """In Markdown: a row a rule."""
+    sizes = list(CLASSES)
+    head = ["rule", "alarms a run", "runs with any", "minutes", *(f"found, {size}" for size in sizes)]
+    lines = [f"| {' | '.join(head)} |", "|---|---:|---:|---:|" + "---|" * len(sizes)]
+    for name, each in scores.items():
+        runs = len(each.alarms)
+        minutes = recording.seconds / 60 * (float(np.mean(each.processes)) if each.processes else 1.0)
+        power = [" ".join(_percent(each.found.get((size, slowdown), [])) for slowdown in SLOWDOWNS) for size in sizes]
+        any_ = f"{sum(map(bool, each.alarms))} of {runs}"
+        lines.append(f"| {name} | {np.mean(each.alarms):.1f} | {any_} | {minutes:.1f} | {' | '.join(power)} |")
+    listed = ", ".join(f"{100 * slowdown:g}" for slowdown in SLOWDOWNS)
+    unsure = float(np.mean(scores[OURS].unsure)) / len(recording.logs)
+    said = f"{len(recording.logs)} cases. Found: per cent of slowdowns by {listed} %."
+    return "\n".join([*lines, "", f"{said} Of unchanged cases, {OURS} rule leaves {100 * unsure:.1f} % unsure."])
+
+
+def _percent(hits: Sequence[bool]) -> str:
+    return f"{100 * sum(hits) / len(hits):.0f}" if hits else "–"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.score", description="Rules, scored on recorded runs.")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="saved runs of unchanged kernels")
+    parser.add_argument("--trials", type=int, default=30, help="whole runs to play (30)")
+    options = parser.parse_args()
+    try:
+        recording = record([read_run(path) for path in options.runs])
+    except BadRun as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(table(recording, score(recording, options.trials)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

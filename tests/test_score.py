@@ -1,0 +1,74 @@
+"""The scoring of rules: other tools' rules do what their tools say, and a recording is played as it was recorded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench import rules
+from bench.baseline import BASELINES, read_runs
+from bench.gate import MOST_PROCESSES
+from bench.score import OURS, called_by_us, record, score, table
+
+H200 = BASELINES / "nvidia-h200"
+RNG = np.random.default_rng(9)
+
+
+def near(seconds: float, spread: float = 0.001, count: int = 100) -> rules.Samples:
+    return np.asarray(seconds * RNG.normal(1, spread, count))
+
+
+@pytest.mark.parametrize(
+    ("name", "quiet", "seen"),
+    [
+        ("minimum_5", 1.04, 1.08),
+        ("median_5", 1.04, 1.06),
+        ("nvbench_legacy", 1.0001, 1.003),
+        ("nvbench_robust", 1.002, 1.02),
+        ("benchstat", 1.0, 1.001),
+        ("criterion", 1.005, 1.02),
+        ("bencher", 1.0, 1.02),
+    ],
+)
+def test_each_rule_calls_what_its_tool_would(name: str, quiet: float, seen: float) -> None:
+    rule: rules.Rule = getattr(rules, name)
+    past = [near(1e-3 * factor) for factor in (1.001, 0.999, 1.0)]
+    assert not rule(past, near(1e-3 * quiet, count=99) if name != "benchstat" else past[-1] * 0.999)
+    assert rule(past, near(1e-3 * seen))
+
+
+def test_a_recording_is_of_the_same_machine_code_and_has_each_gpu_by_itself() -> None:
+    runs = read_runs(H200)
+    recording = record(runs)
+    assert set(recording.logs) <= set(runs[0].cases)
+    assert len(recording.logs) > 400
+    assert all(len(deviations) == len(runs) for deviations in recording.deviations.values())
+    large = [name for name, log in recording.logs.items() if log > np.log(1e-4)]
+    assert np.median([np.std(recording.deviations[name]) for name in large]) < 0.002
+    made = recording.process(np.random.default_rng(1))
+    ratios = [np.median(made[name]) / np.exp(recording.logs[name]) for name in large]
+    assert np.median(np.abs(np.log(ratios))) < 0.005
+
+
+def test_ours_calls_nothing_of_a_few_played_runs_and_sees_what_is_slower() -> None:
+    recording, rng = record(read_runs(H200)), np.random.default_rng(3)
+    past = [recording.process(rng) for _ in range(5)]
+    new = [recording.process(rng) for _ in range(MOST_PROCESSES)]
+    called, unsure, worth = called_by_us(past, new)
+    assert called == set()
+    assert unsure < 0.05 * len(recording.logs)
+    assert 1 <= worth < 1.3
+    slow = {name for name, log in recording.logs.items() if log > np.log(1e-4)}
+    slow = set(sorted(slow)[::10])
+    slower = [{name: times * (1.03 if name in slow else 1) for name, times in process.items()} for process in new]
+    called, _, _ = called_by_us(past, slower)
+    assert called <= slow
+    assert len(called) >= 0.95 * len(slow)
+
+
+def test_the_table_has_a_row_for_each_rule() -> None:
+    recording = record(read_runs(H200)[:2])
+    text = table(recording, score(recording, trials=1))
+    assert text.startswith("| rule | alarms a run | runs with any | minutes | found, under 10 µs |")
+    for name in (OURS, *rules.RULES):
+        assert f"\n| {name} | " in text
