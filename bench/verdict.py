@@ -57,8 +57,8 @@ RELEVANT = 0.005  # nobody acts on less, and clocks and temperatures of two days
 TICK = 32e-9  # seconds: what CUDA events resolve, from 83,000 differences between samples on an H200
 FLOOR_SIGMAS = 5.0  # floor over the spread between processes: unchanged cases are then found the same, not unsure
 # Processes without which nothing is called slower or faster. Where one process in twenty shows a slower mode, two of
-# two do so in one case of 400, and four of four in none.
-FEWEST = 4
+# two do so in one case of 400, and five of five in none; nor do so many agree by chance in a case that scatters.
+FEWEST = 5
 BLIND = 0.20  # a case whose own spread asks for a wider floor than this is unsure, never the same
 # What a learned prior may count for: less would be noise of the estimate, and more would drown a case that is noisier
 # than its like. On the H200, one case in a hundred scatters ten times as much as others of its size.
@@ -287,11 +287,18 @@ def _in_cycles(effect: Effect, low: float, floor: float) -> str:
 
 
 def moderated(medians: Floats, prior: Prior, own: Sequence[tuple[float, int]]) -> tuple[Floats, Floats]:
-    """Variances of a process and their degrees of freedom: the case's own and the prior's, each by its weight."""
+    """Variances of a process and their degrees of freedom: the case's own and the prior's, each by its weight.
+
+    A case that scatters as one in a hundred of its like would is not of their kind: its own counts alone (the robust
+    variant of Phipson 2016).
+    """
+    from scipy import special  # noqa: PLC0415
+
     spread, freedom = np.array(own, float).T
-    return (prior.freedom * prior.variance(medians) + freedom * spread) / (prior.freedom + freedom), (
-        prior.freedom + freedom
-    )
+    expected = prior.variance(medians)
+    unlike = spread > expected * special.fdtri(np.maximum(freedom, 1), prior.freedom, 0.99)
+    weight = np.where(unlike, 0.0, prior.freedom)
+    return (weight * expected + freedom * spread) / (weight + freedom), weight + freedom
 
 
 def learned_floors(medians: Floats, variances: Floats) -> Floats:

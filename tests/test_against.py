@@ -47,14 +47,14 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     done = old.bench(*args, slower={"matmul-naive-8x8": 1.04}, changed=["matmul-tiled"])
     assert done.returncode == 1
     assert "1 slower, 3 same, 13 identical" in done.stdout
-    pattern = rf"^{NAIVE}: slower: median [\d.]+ -> [\d.]+ µs, \+[34]\.\d % \(95 %.*\), floor 0\.\d %, 4 processes$"
+    pattern = rf"^{NAIVE}: slower: median [\d.]+ -> [\d.]+ µs, \+[34]\.\d % \(95 %.*\), floor 0\.\d %, 5 processes$"
     assert re.search(pattern, done.stdout, re.MULTILINE)
     (failure,) = ET.parse(old.folder / "results.xml").getroot().iter("failure")
     assert str(failure.get("message")).startswith("slower: median")
     (path,) = (Path(path) for path in old.saved if path.endswith("_duel.json"))
     document = json.loads(path.read_text())
     (entry,) = (entry for entry in document["benchmarks"] if entry["param"] == NAIVE)
-    assert [len(side) for side in entry["extra_info"]["pairs"].values()] == [4, 4]
+    assert [len(side) for side in entry["extra_info"]["pairs"].values()] == [5, 5]
     assert entry["stats"]["data"] == entry["extra_info"]["pairs"]["new"][0]
     run = read_run(path)
     assert run.against == find_commit("HEAD", old.folder)

@@ -50,7 +50,7 @@ def test_slower_is_a_failure_of_just_that_case_with_one_line(judged: Bench) -> N
     assert done.returncode == 1
     (sentence,) = re.findall(r"^slower: .*$", done.stdout, re.MULTILINE)
     assert re.fullmatch(
-        r"slower: median [\d.]+ -> [\d.]+ µs, \+[56]\.\d % \(95 %: \+\d\.\d to \+\d\.\d\), floor 0\.\d %, 4 processes",
+        r"slower: median [\d.]+ -> [\d.]+ µs, \+[56]\.\d % \(95 %: \+\d\.\d to \+\d\.\d\), floor 0\.\d %, 5 processes",
         sentence,
     )
     assert "1 slower, 16 same" in done.stdout

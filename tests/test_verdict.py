@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from bench.verdict import (
+    FEWEST,
     MEASURED,
     RELEVANT,
     TICK,
@@ -48,14 +49,14 @@ def test_the_same_is_the_same_and_its_floor_what_nobody_acts_on() -> None:
     assert judgement.low < 1 < judgement.high
 
 
-def test_slower_takes_four_processes() -> None:
+def test_slower_takes_five_processes() -> None:
     history = [100e-6, 100.1e-6, 99.9e-6, 100e-6]
-    third = verdict(apart(history, [103e-6] * 3))
-    assert (third.verdict, third.reason) == (Verdict.UNSURE, "3 of 4 processes")
     fourth = verdict(apart(history, [103e-6] * 4))
-    assert fourth.verdict == Verdict.SLOWER
-    assert fourth.ratio == pytest.approx(1.03, abs=1e-4)
-    assert 1 + fourth.floor < fourth.low < fourth.ratio < fourth.high
+    assert (fourth.verdict, fourth.reason) == (Verdict.UNSURE, "4 of 5 processes")
+    fifth = verdict(apart(history, [103e-6] * 5))
+    assert fifth.verdict == Verdict.SLOWER
+    assert fifth.ratio == pytest.approx(1.03, abs=1e-4)
+    assert 1 + fifth.floor < fifth.low < fifth.ratio < fifth.high
 
 
 def test_a_second_process_that_is_not_slower_clears_the_first() -> None:
@@ -65,29 +66,29 @@ def test_a_second_process_that_is_not_slower_clears_the_first() -> None:
 
 
 def test_faster_is_the_mirror_of_slower() -> None:
-    assert verdict(paired(1e-3, 1.03e-3, [math.log(1.03)] * 4)).verdict == Verdict.SLOWER
-    assert verdict(paired(1.03e-3, 1e-3, [-math.log(1.03)] * 4)).verdict == Verdict.FASTER
+    assert verdict(paired(1e-3, 1.03e-3, [math.log(1.03)] * FEWEST)).verdict == Verdict.SLOWER
+    assert verdict(paired(1.03e-3, 1e-3, [-math.log(1.03)] * FEWEST)).verdict == Verdict.FASTER
 
 
 def test_what_is_beyond_the_floor_in_one_case_of_many_is_listed_and_fails_nothing() -> None:
-    effects = {str(i): paired(1e-3, 1e-3, [0.0] * 4) for i in range(CASES)}
-    effects["a"] = paired(1e-3, 1.0065e-3, [0.0063, 0.0064, 0.0066, 0.0067])
-    alone = decide({"a": effects["a"]}, QUIET)["a"]
-    among = decide(effects, QUIET)["a"]
+    effects = {str(i): paired(1e-3, 1e-3, [0.0] * FEWEST) for i in range(CASES)}
+    effects["a"] = paired(1e-3, 1.006e-3, [0.0060, 0.0061, 0.0062, 0.0063, 0.0064])
+    alone = decide({"a": effects["a"]}, QUIET, looks=5)["a"]
+    among = decide(effects, QUIET, looks=5)["a"]
     assert alone.verdict == Verdict.SLOWER
     assert (among.verdict, among.suspect) == (Verdict.UNSURE, True)
     assert among.reason == "beyond its floor, as one of so many cases may be by chance"
 
 
 def test_doubt_makes_slower_unsure_and_leaves_faster_alone() -> None:
-    slower, faster = ([sign * math.log(1.1)] * 4 for sign in (1, -1))
+    slower, faster = ([sign * math.log(1.1)] * FEWEST for sign in (1, -1))
     doubted = verdict(replace(paired(1e-3, 1.1e-3, slower), doubt="clock throttled"))
     assert (doubted.verdict, doubted.reason) == (Verdict.UNSURE, "clock throttled")
     assert verdict(replace(paired(1.1e-3, 1e-3, faster), doubt="clock throttled")).verdict == Verdict.FASTER
 
 
 def test_what_is_slower_in_time_and_not_in_cycles_is_the_clocks_doing() -> None:
-    effect = replace(paired(1e-3, 1.03e-3, [math.log(1.03)] * 4), clock=1 / 1.03)
+    effect = replace(paired(1e-3, 1.03e-3, [math.log(1.03)] * FEWEST), clock=1 / 1.03)
     judgement = verdict(effect)
     assert (judgement.verdict, judgement.reason) == (
         Verdict.UNSURE,
@@ -240,7 +241,7 @@ def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_si
     old: list[dict[str, float]] = []
     prior: Prior | None = None
     judgements: dict[str, Judgement] = {}
-    for look in range(5):
+    for look in range(6):
         for _ in range(first if look == 0 else 1):
             more()
             old.append(aligned([reference, dict(zip(NAMES, world(rng, MEDIANS), strict=True))])[1])
@@ -248,7 +249,7 @@ def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_si
         prior = prior or learn(list(effects.values()))
         judgements |= {
             name: judgement
-            for name, judgement in decide(effects, prior, looks=5).items()
+            for name, judgement in decide(effects, prior, looks=6).items()
             if look == 0 or judgements[name].verdict == Verdict.UNSURE
         }
     return judgements
