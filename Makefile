@@ -1,6 +1,8 @@
 # make bench: times every kernel and compares with this GPU's baseline.   make test: is everything right?
 # make check: lint and types.   The first call sets up .venv; ARGS="..." goes to pytest.
+# make bench COMPARE="--against main": side by side with another revision.
 PYTHON ?= python3
+COMPARE ?= --benchmark-compare
 VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
@@ -8,7 +10,7 @@ BIN := $(VENV)/bin
 .PHONY: bench test check clean
 
 bench: $(READY)
-	$(BIN)/python -m pytest bench --benchmark-compare $(ARGS)
+	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 $(ARGS)

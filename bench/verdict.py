@@ -259,7 +259,7 @@ def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1) -> dict[
         ratio, low, high = (math.exp(x) for x in (logs[i], logs[i] - half[i], logs[i] + half[i]))
         figures = (effect.before, effect.after, ratio, low, high, float(floors[i]), effect.processes)
         verdict, reason = _qualify(verdict, effect, low, high, float(floors[i]))
-        judgements[name] = Judgement(verdict, *figures, suspect=bool(suspects[i]), reason=reason)
+        judgements[name] = Judgement(verdict, *figures, suspect=bool(suspects[i]) and not effect.doubt, reason=reason)
     return judgements
 
 
