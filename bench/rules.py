@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 Samples = npt.NDArray[np.float64]
 Rule = Callable[[Sequence[Samples], Samples], bool]
@@ -40,6 +39,8 @@ def nvbench_robust(past: Sequence[Samples], new: Samples) -> bool:
 
 def benchstat(past: Sequence[Samples], new: Samples) -> bool:
     """Go's benchstat: Mann-Whitney U, two-sided, 5 %, every sample a run."""
+    from scipy import stats  # noqa: PLC0415  # half a second that listing tests need not wait
+
     old = past[-1]
     return bool(stats.mannwhitneyu(old, new).pvalue < 0.05 and np.median(new) > np.median(old))
 
@@ -49,6 +50,8 @@ def criterion(past: Sequence[Samples], new: Samples) -> bool:
 
     Its bootstrap is replaced by what it approximates at a hundred samples: the normal distribution of a mean.
     """
+    from scipy import stats  # noqa: PLC0415  # half a second that listing tests need not wait
+
     old = past[-1]
     change = new.mean() / old.mean() - 1
     error = np.hypot(*(side.std(ddof=1) / np.sqrt(len(side)) / side.mean() for side in (old, new))) * (1 + change)
@@ -57,6 +60,8 @@ def criterion(past: Sequence[Samples], new: Samples) -> bool:
 
 def bencher(past: Sequence[Samples], new: Samples) -> bool:
     """Bencher 0.6: above the 99 % prediction limit of Student's t over the means of up to 64 runs."""
+    from scipy import stats  # noqa: PLC0415  # half a second that listing tests need not wait
+
     means = np.array([side.mean() for side in past[-64:]])
     limit = stats.t.ppf(0.99, len(means) - 1) * means.std(ddof=1) * np.sqrt(1 + 1 / len(means))
     return bool(new.mean() > means.mean() + limit)

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from bench.verdict import (
     FEWEST,
@@ -129,6 +128,8 @@ def test_holm_is_what_its_definition_says() -> None:
 
 @pytest.mark.parametrize("truth", [Prior(0.0004, 1.5e-10, 5), Prior(0.004, 0, 5)])
 def test_the_prior_is_learned_from_the_cases_themselves(truth: Prior) -> None:
+    from scipy import stats  # noqa: PLC0415  # half a second that listing tests need not wait
+
     rng = np.random.default_rng(5)
     medians = np.exp(rng.uniform(np.log(4e-6), np.log(5e-3), 500))
     expected = truth.variance(medians) * stats.invgamma(truth.freedom / 2, scale=truth.freedom / 2).rvs(500, rng)
