@@ -139,12 +139,13 @@ class BenchPlugin:
             commit = find_commit(revision)
             tree = checkout(commit, revision)
             rivals = read_rivals(tree, revision)
-        except BadRevision as error:
+            known = known_spreads(device.slug)
+        except (BadRevision, BadRun) as error:
             raise pytest.UsageError(str(error)) from None
         wanted = [rival for name, rival in rivals.items() if name in self.selected]
         images = compile_rivals(wanted, tree, device.timing_target, progress)
         match = Match(self.gpu.get("note", ""))
-        return Against(revision, commit, rivals, images, frozenset(self.selected), match, known_spreads(device.slug))
+        return Against(revision, commit, rivals, images, frozenset(self.selected), match, known)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.baseline import BadRun, Run, read_run
+from bench.selfcheck import path_of, read, table
 from bench.verdict import Judgement, Verdict
 from kernels import FAMILIES
 from kernels.catalogue import Case, Family
@@ -89,6 +90,9 @@ def tables(runs: Sequence[Run]) -> str:
         parts[0] += f"; its memory moves at most {gpu['peak_bytes_per_second'] / 1e9:,.0f} GB/s, by clock and width"
     if gpu.get("note"):
         parts[0] += f"; {gpu['note']}"
+    check = path_of(str(gpu.get("slug", "")))
+    if check.exists():
+        parts.append("\n".join(["What this gate sees here (`pytest bench --self-check`):", *table(read(check))]))
     for family in FAMILIES:
         for dtype in family.bench_shapes:
             cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]

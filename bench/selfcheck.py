@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import declarations
-from bench.baseline import BASELINES
+from bench.baseline import BASELINES, BadRun
 from bench.delayed import write_delayed
 from bench.match import Duel, Match
 from bench.measure import Again, Budget, Measured, declared
@@ -187,10 +187,19 @@ def save(document: Mapping[str, Any], path: Path) -> None:
     Path(file.name).replace(path)
 
 
-def known_spreads(slug: str) -> dict[str, tuple[float, int]]:
-    """Variance of each case between processes and its degrees of freedom, from the self-check kept for a GPU."""
+def read(path: Path) -> dict[str, Any]:
+    """A self-check that was saved. Raises BadRun."""
     try:
-        cases = json.loads(path_of(slug).read_text())["cases"]
-        return {name: (float(case["variance"]), int(case["freedom"])) for name, case in cases.items()}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        document = json.loads(path.read_text())
+        for case in document["cases"].values():
+            float(case["variance"]), int(case["freedom"]), float(case["median"]), float(case["floor"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadRun(f"{path}: is no self-check that can be read ({error!r})") from None
+    return dict(document)
+
+
+def known_spreads(slug: str) -> dict[str, tuple[float, int]]:
+    """Variance of each case between processes and its degrees of freedom, where a self-check is kept for the GPU."""
+    path = path_of(slug)
+    cases = read(path)["cases"] if path.exists() else {}
+    return {name: (float(case["variance"]), int(case["freedom"])) for name, case in cases.items()}

@@ -231,3 +231,12 @@ def test_a_kernel_that_fails_when_measured_again_fails_its_case(judged: Bench) -
     done = judged.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, wrong_again=["matmul-naive-8x8"])
     assert done.returncode == 1
     assert "measured again in a fresh process: matmul-naive-8x8-128x128x128-float32 is wrong" in done.stdout
+
+
+def test_an_interrupted_run_judges_nothing_and_leaves_whole_files(judged: Bench) -> None:
+    done = judged.bench("--benchmark-compare", "--benchmark-save=cut", interrupt="matmul-tiled-8x8-128x128x128-float32")
+    assert done.returncode == 2
+    assert "interrupted: not judged" in done.stdout
+    for path in judged.saved:
+        assert not path.endswith("_cut.json") or not read_run(Path(path)).whole
+    assert not list((judged.folder / ".benchmarks").rglob("*.tmp"))

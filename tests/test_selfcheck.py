@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.baseline import BadRun
 from bench.delayed import KERNEL, delayed, write_delayed
 from bench.pairs import Delay, Plan, measure_pair
 from bench.selfcheck import known_spreads, own_side, path_of, save, table
@@ -83,8 +84,12 @@ def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path, monkeypatc
     monkeypatch.setattr("bench.selfcheck.BASELINES", tmp_path)
     monkeypatch.setattr("bench.selfcheck.path_of", lambda slug: tmp_path / f"{slug}.self-check.json")
     assert known_spreads("a-gpu") == {"b": (1e-6, 3)}
-    path.write_text("{")
-    assert known_spreads("a-gpu") == {}
+    assert known_spreads("b-gpu") == {}
+    path.write_text('{"cases": {"b": {"variance": 1}}}')
+    with pytest.raises(
+        BadRun, match=r"a-gpu.self-check.json: is no self-check that can be read \(KeyError\('freedom'\)\)"
+    ):
+        known_spreads("a-gpu")
 
 
 def test_the_whole_way_on_a_fake_gpu(tmp_path: Path) -> None:
