@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -77,9 +78,14 @@ class Pairs:
 
     @property
     def log(self) -> float:
-        """Logarithm of new over old: the median over the turns, each of which is balanced against drift."""
-        turns = zip(self.old[::2], self.old[1::2], self.new[::2], self.new[1::2], strict=True)
-        return statistics.median(math.log(c * d / (a * b)) / 2 for a, b, c, d in turns)
+        """Logarithm of new over old in this process."""
+        return log_ratio(self.old, self.new)
+
+
+def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
+    """Of new over old, of two samples a turn each: the median over the turns, which are balanced against drift."""
+    turns = zip(old[::2], old[1::2], new[::2], new[1::2], strict=True)
+    return statistics.median(math.log(c * d / (a * b)) / 2 for a, b, c, d in turns)
 
 
 def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, plan: Plan) -> Pairs:

@@ -5,6 +5,8 @@
 A trial is a whole run against a baseline of five. Where there are not runs enough for that, processes are made from
 those recorded: a case's median of one run, its deviation from the case's mean over that GPU's runs with a random sign,
 that run's own samples around it, and what a process does to every case. A slowdown is put into a tenth of the cases.
+
+Runs of --self-check, which hold pairs, are what the row of --against is played from, in the same way.
 """
 
 from __future__ import annotations
@@ -24,13 +26,16 @@ import numpy as np
 
 from bench.baseline import BadRun, Run, read_run
 from bench.gate import MOST_PROCESSES
+from bench.match import MOST_PROCESSES as MOST
+from bench.match import SCREEN
+from bench.pairs import log_ratio
 from bench.rules import RULES, Samples
 from bench.selfcheck import CLASSES
-from bench.verdict import Prior, Verdict, aligned, apart, common, decide, learn
+from bench.verdict import Floats, Judgement, Prior, Verdict, aligned, apart, common, decide, learn, paired
 
 BASELINE = 5
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
-OURS = "this suite's"
+OURS, PAIRED = "this suite's", "this suite's, `--against`"
 Process = Mapping[str, Samples]
 
 
@@ -79,6 +84,62 @@ def record(runs: Sequence[Run]) -> Recording:
     starts = sorted(datetime.fromisoformat(run.when) for run in runs if run.unit == runs[0].unit)
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(starts)]
     return Recording(logs, deviations, shapes, offsets, median(gaps) if gaps else math.nan)
+
+
+@dataclass(frozen=True)
+class PairRecording:
+    """What unchanged kernels did side by side: by case its median, and each process's logarithm of new over old."""
+
+    medians: Mapping[str, float]
+    logs: Mapping[str, Sequence[float]]
+
+
+def record_pairs(runs: Sequence[Run]) -> PairRecording:
+    """From runs of --self-check."""
+    logs: dict[str, list[float]] = defaultdict(list)
+    medians = {}
+    for run in runs:
+        for name, timed in run.cases.items():
+            sides = timed.facts.get("pairs", {"old": [], "new": []})
+            logs[name] += [log_ratio(old, new) for old, new in zip(sides["old"], sides["new"], strict=True)]
+            medians[name] = median(timed.samples)
+    return PairRecording(medians, {name: each for name, each in logs.items() if each})
+
+
+def play_pairs(recording: PairRecording, trials: int, seed: int = 1) -> Score:
+    """The rule of --against on unchanged pairs, then with each slowdown in a tenth of the cases."""
+    rng, score = np.random.default_rng(seed), Score()
+    for _ in range(trials):
+        played = {name: rng.choice(logs, MOST) * rng.choice([-1, 1], MOST) for name, logs in recording.logs.items()}
+        for slowdown in (0.0, *SLOWDOWNS):
+            slow = {name for name in played if rng.random() < 0.1} if slowdown else set()
+            shifted = {name: logs + math.log1p(slowdown) * (name in slow) for name, logs in played.items()}
+            called, unsure, worth = called_side_by_side(recording, shifted)
+            _note(score, recording.medians, slow, slowdown, called)
+            if not slowdown:
+                score.unsure.append(unsure)
+                score.processes.append(worth)
+    return score
+
+
+def called_side_by_side(recording: PairRecording, logs: Mapping[str, Floats]) -> tuple[set[str], int, float]:
+    """As ``called_by_us``, of pairs: as bench/match.py does it."""
+    prior: Prior | None = None
+    judgements: dict[str, Judgement] = {}
+    taken, todo, worth = dict.fromkeys(logs, 0), list(logs), 0.0
+    for process in range(SCREEN, MOST + 1):
+        worth += len(todo) / len(logs) * (SCREEN if process == SCREEN else 1)
+        taken |= dict.fromkeys(todo, process)
+        effects = {}
+        for name, count in taken.items():
+            median_ = recording.medians[name]
+            effects[name] = paired(median_, median_ * math.exp(logs[name][0]), list(logs[name][:count]))
+        prior = prior or learn(list(effects.values()))
+        judgements = decide(effects, prior, looks=MOST - SCREEN + 1)
+        todo = [name for name, judgement in judgements.items() if judgement.verdict == Verdict.UNSURE]
+        if not todo:
+            break
+    return {name for name, judgement in judgements.items() if judgement.verdict == Verdict.SLOWER}, len(todo), worth
 
 
 def _same(name: str, run: Run, other: Run) -> bool:
@@ -133,6 +194,7 @@ def score(recording: Recording, trials: int, seed: int = 1) -> dict[str, Score]:
     """Every rule on the same trials: unchanged, then with each slowdown in a tenth of the cases."""
     rng = np.random.default_rng(seed)
     scores = {name: Score() for name in (OURS, *RULES)}
+    medians = {name: math.exp(log) for name, log in recording.logs.items()}
     for _ in range(trials):
         past = [recording.process(rng) for _ in range(BASELINE)]
         new = [recording.process(rng) for _ in range(MOST_PROCESSES)]
@@ -143,22 +205,21 @@ def score(recording: Recording, trials: int, seed: int = 1) -> dict[str, Score]:
                 for process in new
             ]
             called, unsure, worth = called_by_us(past, played)
-            _note(scores[OURS], recording, slow, slowdown, called)
+            _note(scores[OURS], medians, slow, slowdown, called)
             if not slowdown:
                 scores[OURS].unsure.append(unsure)
                 scores[OURS].processes.append(worth)
             for name, rule in RULES.items():
                 said = {case for case in recording.logs if rule([process[case] for process in past], played[0][case])}
-                _note(scores[name], recording, slow, slowdown, said)
+                _note(scores[name], medians, slow, slowdown, said)
     return scores
 
 
-def _note(score: Score, recording: Recording, slow: set[str], slowdown: float, called: set[str]) -> None:
+def _note(score: Score, medians: Mapping[str, float], slow: set[str], slowdown: float, called: set[str]) -> None:
     if not slowdown:
         score.alarms.append(len(called))
     for name in slow:
-        median_ = math.exp(recording.logs[name])
-        size = next(size for size, (low, high) in CLASSES.items() if low <= median_ < high)
+        size = next(size for size, (low, high) in CLASSES.items() if low <= medians[name] < high)
         score.found[size, slowdown].append(name in called)
 
 
@@ -169,10 +230,11 @@ def table(recording: Recording, scores: Mapping[str, Score]) -> str:
     lines = [f"| {' | '.join(head)} |", "|---|---:|---:|---:|" + "---|" * len(sizes)]
     for name, each in scores.items():
         runs = len(each.alarms)
-        minutes = recording.seconds / 60 * (float(np.mean(each.processes)) if each.processes else 1.0)
+        worth = float(np.mean(each.processes)) if each.processes else 1.0
+        minutes = "–" if name == PAIRED else f"{recording.seconds / 60 * worth:.1f}"  # a process of pairs takes its own
         power = [" ".join(_percent(each.found.get((size, slowdown), [])) for slowdown in SLOWDOWNS) for size in sizes]
         any_ = f"{sum(map(bool, each.alarms))} of {runs}"
-        lines.append(f"| {name} | {np.mean(each.alarms):.1f} | {any_} | {minutes:.1f} | {' | '.join(power)} |")
+        lines.append(f"| {name} | {np.mean(each.alarms):.1f} | {any_} | {minutes} | {' | '.join(power)} |")
     listed = ", ".join(f"{100 * slowdown:g}" for slowdown in SLOWDOWNS)
     unsure = float(np.mean(scores[OURS].unsure)) / len(recording.logs)
     said = f"{len(recording.logs)} cases. Found: per cent of slowdowns by {listed} %."
@@ -189,11 +251,16 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=30, help="whole runs to play (30)")
     options = parser.parse_args()
     try:
-        recording = record([read_run(path) for path in options.runs])
+        runs = [read_run(path) for path in options.runs]
     except BadRun as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(table(recording, score(recording, options.trials)))
+    side_by_side = [run for run in runs if run.against]
+    recording = record([run for run in runs if not run.against])
+    scores = score(recording, options.trials)
+    if side_by_side:
+        scores = {OURS: scores[OURS], PAIRED: play_pairs(record_pairs(side_by_side), options.trials)} | scores
+    print(table(recording, scores))
     return 0
 
 

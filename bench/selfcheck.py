@@ -20,7 +20,7 @@ from typing import Any
 from bench import declarations
 from bench.baseline import BASELINES, BadRun
 from bench.delayed import write_delayed
-from bench.match import Duel, Match
+from bench.match import Duel, Match, recorded
 from bench.measure import Again, Budget, Measured, declared
 from bench.pairs import Delay, RivalFailed
 from bench.revision import Rival, compile_rivals, key, rival_of
@@ -74,6 +74,8 @@ class SelfCheck:
     def conclude(self, again: Again) -> None:
         """The other processes of A against A, then all of A against A that waits."""
         self.unchanged = self.match.decide(again)
+        for duel in self.match.duels.values():
+            duel.measured.facts["pairs"] = recorded(duel)
         late = Match(self.match.doubt, {name: duel for name, duel in self._delayed().items() if duel})
         shares = {name: duel.delay.share for name, duel in late.duels.items() if duel.delay}
         self._calibrate(late, again)

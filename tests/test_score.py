@@ -8,7 +8,7 @@ import pytest
 from bench import rules
 from bench.baseline import BASELINES, read_runs
 from bench.gate import MOST_PROCESSES
-from bench.score import OURS, called_by_us, record, score, table
+from bench.score import OURS, PairRecording, called_by_us, play_pairs, record, score, table
 
 H200 = BASELINES / "nvidia-h200"
 RNG = np.random.default_rng(9)
@@ -72,3 +72,13 @@ def test_the_table_has_a_row_for_each_rule() -> None:
     assert text.startswith("| rule | alarms a run | runs with any | minutes | found, under 10 µs |")
     for name in (OURS, *rules.RULES):
         assert f"\n| {name} | " in text
+
+
+def test_pairs_are_played_as_they_were_recorded() -> None:
+    rng = np.random.default_rng(4)
+    medians = dict(zip(map(str, range(300)), np.exp(rng.uniform(np.log(4e-6), np.log(5e-3), 300)), strict=True))
+    recording = PairRecording(medians, {name: list(rng.normal(0, 0.0006, 6)) for name in medians})
+    played = play_pairs(recording, 2)
+    assert played.alarms == [0, 0]
+    assert max(played.unsure) < 0.05 * len(medians)
+    assert all(np.mean(hits) > 0.9 for (_, slowdown), hits in played.found.items() if slowdown >= 0.03)

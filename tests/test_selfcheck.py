@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.baseline import BadRun
+from bench.baseline import BadRun, read_run
 from bench.delayed import KERNEL, delayed, write_delayed
 from bench.pairs import Delay, Plan, measure_pair
+from bench.score import record_pairs
 from bench.selfcheck import known_spreads, own_side, path_of, save, table
 from kernels import FAMILIES
 from kernels.catalogue import Capability, find_case
@@ -102,5 +103,10 @@ def test_the_whole_way_on_a_fake_gpu(tmp_path: Path) -> None:
     assert len(cases) == 17
     assert all(case["found"] for case in cases.values() if case["slowdown"] >= 0.03)
     assert all(case["seen"] == pytest.approx(case["slowdown"], abs=0.005) for case in cases.values())
+    (run,) = (read_run(Path(path)) for path in checkout.saved if not path.endswith("self-check.json"))
+    assert run.against == "--self-check"
+    recording = record_pairs([run])
+    assert len(recording.logs) == 17
+    assert {len(logs) for logs in recording.logs.values()} <= set(range(3, 9))
     refused = checkout.bench("--self-check", "--against", "HEAD")
     assert "--against and --self-check are different things to do: choose one" in refused.stderr
