@@ -49,7 +49,7 @@ def table(run: Run, times: Mapping[str, float], family: Family, dtype: str, shap
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     before = None
-    for case in _best(cases, times):
+    for case in best(cases, times):
         seconds, facts = times[case.id], run.cases[case.id].facts
         reached = share(case, times)
         shared = facts.get("shared_bytes", 0) + facts.get("dynamic_shared_bytes", 0)
@@ -69,18 +69,23 @@ def _unit(case: Case) -> str:
     return "GFLOP/s" if case.work.operations else "GB/s"
 
 
-def _best(cases: Sequence[Case], times: Mapping[str, float]) -> Iterator[Case]:
+def best(cases: Sequence[Case], times: Mapping[str, float]) -> Iterator[Case]:
     """For each variant, in the catalogue's order, its fastest block; the host's left out."""
     for variant in dict.fromkeys(case.variant for case in cases if not case.variant.on_host):
         yield min((case for case in cases if case.variant is variant), key=lambda case: times[case.id])
 
 
+def newest(runs: Sequence[Run]) -> list[Run]:
+    """Those of the commit that the last of them has."""
+    return [run for run in runs if run.commit.get("id") == runs[-1].commit.get("id")]
+
+
 def tables(runs: Sequence[Run]) -> str:
     """All that the README shows, from the runs of the commit that the last of them has."""
-    newest = [run for run in runs if run.commit.get("id") == runs[-1].commit.get("id")]
-    times = medians(newest)
+    chosen = newest(runs)
+    times = medians(chosen)
     families = {family.name: family for family in FAMILIES}
-    return "\n\n".join(table(newest[-1], times, families[name], dtype, shape) for name, dtype, shape in SHOWN)
+    return "\n\n".join(table(chosen[-1], times, families[name], dtype, shape) for name, dtype, shape in SHOWN)
 
 
 def main() -> int:

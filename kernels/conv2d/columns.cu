@@ -6,6 +6,7 @@
 // other K and goes as naive.cu does.
 // Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; K^2 + 4 K + 2 (K + 3) registers or so; a
 // row of a block's outputs in shared memory.
+// Reached on an H200: 0.83, 0.71, 0.52 of a copy's bandwidth at 8192^2, K = 3, 5, 7 (float32).
 
 constexpr int each = 4, threads = BLOCK_X / each, sector = 32 / sizeof(scalar_t);
 struct alignas(16) Pack {

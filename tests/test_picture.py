@@ -1,0 +1,41 @@
+"""The pictures: every rung has its line, and its name where it can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.baseline import LADDERS, read_runs
+from bench.ladder import share
+from bench.picture import pictures, shares, spread
+from bench.report import medians
+from kernels import FAMILIES
+from kernels.catalogue import find_case
+
+
+def test_a_rung_has_the_share_of_its_best_block() -> None:
+    times = medians(read_runs(LADDERS / "nvidia-h200"))
+    matmul = next(family for family in FAMILIES if family.name == "matmul")
+    reached = shares(matmul, "float32", times)
+    assert next(iter(reached)) == "128x128x128"
+    assert list(reached)[-1] == "4096x4096x4096"
+    large = reached["4096x4096x4096"]
+    assert "serial" not in large
+    assert large["cublas"] == 1
+    blocks = [find_case(FAMILIES, f"matmul-tiled-{b}x{b}-4096x4096x4096-float32") for b in (8, 16, 32)]
+    assert large["tiled"] == max(value for case in blocks if (value := share(case, times)))
+
+
+def test_names_keep_their_distance() -> None:
+    assert spread({"a": 0.5, "b": 0.51, "c": 0.1}, 0.05) == pytest.approx({"c": 0.1, "a": 0.5, "b": 0.55})
+
+
+def test_every_family_of_the_readme_is_drawn(tmp_path: Path) -> None:
+    made = pictures(read_runs(LADDERS / "nvidia-h200"), tmp_path)
+    kept = {path.name for path in (LADDERS / "nvidia-h200").glob("*.svg")}
+    assert {path.name for path in made} == kept
+    for path in made:
+        text = path.read_text()
+        assert "share of the reference" in text
+        assert ">vectorised</text>" in text or ">window</text>" in text
