@@ -225,7 +225,7 @@ def case(build: Build, shape: str, request: pytest.FixtureRequest) -> Case:
     if "gate" in request.fixturenames and not build.variant.on_host:
         device: DeviceInfo = request.getfixturevalue("device")
         if case.weight > device.largest_work:
-            pytest.skip(f"too large for {device.name}")
+            pytest.skip(f"too large for {device.name}, which would take seconds for a launch: time it on a GPU")
     return case
 
 

@@ -46,11 +46,15 @@ def _commit(run: Run) -> str:
 
 def load(folder: Path) -> list[Run]:
     """The saved runs of one GPU, oldest first. Raises BadRun."""
-    folders = sorted({path.parent for path in folder.rglob("*.json")})
+    folders = sorted({path.parent for path in folder.rglob("[0-9][0-9][0-9][0-9]_*.json")})
     if len(folders) != 1:
         found = ", ".join(map(str, folders)) or "none"
         raise BadRun(f"{folder}: --runs takes the folder of one GPU; with runs are here: {found}")
-    runs = [run for path in sorted(folders[0].glob("*.json")) if not (run := read_run(path, tolerant=True)).against]
+    runs = [
+        run
+        for path in sorted(folders[0].glob("[0-9][0-9][0-9][0-9]_*.json"))
+        if not (run := read_run(path, tolerant=True)).against
+    ]
     if len({run.setting("cache") for run in runs}) > 1:
         raise BadRun(f"{folder}: holds runs with cold and with warm caches, which have no history in common")
     return sorted(runs, key=lambda run: run.when)

@@ -8,13 +8,11 @@ there is arithmetic to do, else the bandwidth of the driver's copy of about as m
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
-from bench.baseline import BadRun, Run, read_run
-from bench.report import medians
+from bench.baseline import Run
+from bench.report import medians, print_runs
 from kernels import FAMILIES
 from kernels.catalogue import Case, Family, find_case
 from kernels.selection import timed_cases
@@ -88,18 +86,5 @@ def tables(runs: Sequence[Run]) -> str:
     return "\n\n".join(table(chosen[-1], times, families[name], dtype, shape) for name, dtype, shape in SHOWN)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.ladder", description="The rungs of each family, in Markdown."
-    )
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="saved runs; of several, the median")
-    try:
-        print(tables([read_run(path) for path in parser.parse_args().runs]))
-    except BadRun as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_runs("python -m bench.ladder", "The rungs of each family, in Markdown.", tables))

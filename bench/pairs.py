@@ -174,7 +174,7 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> Pairs:
         if turn == MOST_TURNS or (turn >= FEWEST_TURNS and elapsed * (turn + 1) / turn > plan.seconds):
             break
         pair = pairs[turn % len(pairs)]
-        first = turn // len(pairs) % 2 == 1
+        first = (turn + turn // len(pairs)) % 2 == 1  # in turns, and the other way round at each place
         for is_new in (first, not first, not first, first):
             seconds, lost = sampling.sample_of(pair[is_new], timer)
             times[is_new].append(seconds)

@@ -9,7 +9,7 @@ import argparse
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.baseline import BadRun, Run, read_run
@@ -132,11 +132,12 @@ def _cell(case: Case, seconds: float, serial: float | None) -> str:
     return ", ".join(parts)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.report", description="Tables of saved runs, in Markdown.")
+def print_runs(prog: str, description: str, text: Callable[[Sequence[Run]], str]) -> int:
+    """A command that prints what is made of the runs it is given. Exit status."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="saved runs; of several, the median")
     try:
-        print(tables([read_run(path) for path in parser.parse_args().runs]))
+        print(text([read_run(path) for path in parser.parse_args().runs]))
     except BadRun as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -144,4 +145,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_runs("python -m bench.report", "Tables of saved runs, in Markdown.", tables))

@@ -67,6 +67,10 @@ def test_the_verdict_is_pure_arithmetic() -> None:
     assert packages(ROOT / "bench" / "verdict.py") <= allowed
 
 
+def test_what_reads_another_revision_leans_on_nothing_of_this_one() -> None:
+    assert packages(ROOT / "bench" / "declarations.py") <= {*sys.stdlib_module_names, "kernels"}
+
+
 def test_correctness_and_bench_do_not_know_each_other() -> None:
     for path in (ROOT / "correctness").glob("*.py"):
         assert "bench" not in packages(path), path
