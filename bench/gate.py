@@ -86,9 +86,13 @@ class Gate:
         """What is compared with, and what this run has in common."""
         own = sum(run.unit == self.unit for run in self.runs)
         text = f"baseline: {len(self.runs)} runs in {self.runs[0].path.parent}, {own} of them on this very device"
-        if own < OWN_RUNS:
+        if own < min(OWN_RUNS, len(self.runs)):
             text += f"; with {OWN_RUNS} of them, floors would be those of one GPU, not of its model"
         lines = [text]
+        if len(self.runs) < OWN_RUNS:
+            lines.append(
+                f"of {len(self.runs)} runs nobody learns a spread: that of an H200 is taken; five make a baseline"
+            )
         if self.common.controls:
             found = f"{100 * (self.common.factor - 1):+.2f} % and {self.common.offset * 1e9:+.0f} ns"
             lines.append(f"common to this run, and taken out: {found}, by {self.common.controls} unchanged cases")
@@ -156,7 +160,7 @@ class Trial:
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
         facts = self.measured[name].facts
-        why, clock = doubt(facts, self.facts[name]) or self.doubt, clock_ratio(facts, self.facts[name])
+        why, clock = self.doubt or doubt(facts, self.facts[name]), clock_ratio(facts, self.facts[name])
         if self.own:
             return replace(apart(old, new), doubt=why, clock=clock)
         least = BETWEEN_GPUS if len(self.units) < FEW_UNITS else 0.0

@@ -30,6 +30,7 @@ from kernels.selection import omitted_cases, timed_cases
 from kernels.worker import Worker
 
 CHECK = "--self-check"
+SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and prove nothing
 
 
 class Storage:
@@ -223,7 +224,10 @@ class BenchPlugin:
         lines = [*self._notes, *self._timeouts()]
         if self.gate.active:
             lines += self.gate.describe()
-            lines += summary(self.gate.judgements, self._missing()) if self.judged else ["interrupted: not judged"]
+            most = SHOWN_WITHOUT_CLOCK if self.gpu.get("note") else None
+            lines += (
+                summary(self.gate.judgements, self._missing(), most) if self.judged else ["interrupted: not judged"]
+            )
         terminalreporter.section("kernels")
         for text in lines:
             terminalreporter.line(text)

@@ -32,8 +32,8 @@ def line(judgement: Judgement) -> str:
     return f"{j.verdict}: {times}, {change} % (95 %: {low} to {high}), floor {100 * j.floor:.1f} %, {count}"
 
 
-def summary(judgements: Mapping[str, Judgement], missing: Sequence[str]) -> list[str]:
-    """Counts by verdict, then a line for each case that is not the same, worst first."""
+def summary(judgements: Mapping[str, Judgement], missing: Sequence[str], most: int | None = None) -> list[str]:
+    """Counts by verdict, then a line for each case that is not the same, worst first; of a verdict ``most`` lines."""
     counts = Counter(judgement.verdict for judgement in judgements.values())
     counts[Verdict.MISSING] = len(missing)
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
@@ -42,7 +42,9 @@ def summary(judgements: Mapping[str, Judgement], missing: Sequence[str]) -> list
     for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
         chosen = [(name, j) for name, j in judgements.items() if j.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
-        lines += [f"{name}: {line(j)}{_because(j)}" for name, j in chosen]
+        lines += [f"{name}: {line(j)}{_because(j)}" for name, j in chosen[:most]]
+        if most is not None and len(chosen) > most:
+            lines.append(f"... and {len(chosen) - most} more {verdict}")
     lines += [f"{name}: new" for name, j in judgements.items() if j.verdict == Verdict.NEW]
     apart = Counter(j.reason for j in judgements.values() if j.verdict == Verdict.INCOMPARABLE)
     lines += [f"{count} incomparable: {reason}" for reason, count in sorted(apart.items())]

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from bench.baseline import BASELINES, LADDERS, BadRun, Run, objections, read_run, read_runs, write_new
-from bench.report import changes, tables
+from bench.report import changes, summary, tables
+from bench.verdict import Judgement, Verdict
 from kernels import FAMILIES
 from kernels.compiler import ROOT
 from kernels.selection import timed_cases
@@ -125,6 +126,18 @@ def test_changes_count_cases_and_show_the_largest_first(tmp_path: Path) -> None:
     text = changes([old], [new])
     assert text.startswith("cases: 3, 1 of them new, 1 gone")
     assert text.index("-20.00 %  1.00 -> 0.80 µs  c") < text.index("+10.00 %  1.00 -> 1.10 µs  b")
+
+
+def test_a_summary_has_the_worst_first_and_no_more_than_is_asked_for() -> None:
+    judgements = {
+        f"case-{i}": Judgement(Verdict.UNSURE, 1e-3, 1e-3 * (1 + i / 100), 1 + i / 100, 1, 2, 0.01, 5)
+        for i in range(1, 5)
+    }
+    lines = summary(judgements, ["gone"], most=2)
+    assert lines[0] == "4 unsure, 1 missing"
+    assert [text.partition(":")[0] for text in lines[1:4]] == ["gone", "case-4", "case-3"]
+    assert lines[4:] == ["... and 2 more unsure"]
+    assert len(summary(judgements, [])) == 5
 
 
 def test_tables_answer_the_course_reports_questions(tmp_path: Path) -> None:

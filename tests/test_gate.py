@@ -148,6 +148,7 @@ def test_a_saved_run_can_be_the_reference(judged: Bench) -> None:
     (before,) = (Path(path).name for path in judged.saved if path.endswith("_before.json"))
     done = judged.bench(f"--benchmark-compare={before[:4]}")
     assert "baseline: 1 runs in" in done.stdout
+    assert "of 1 runs nobody learns a spread: that of an H200 is taken; five make a baseline" in done.stdout
     assert "17 same" in done.stdout
     done = judged.bench("--benchmark-compare=9999")
     assert done.returncode == 4
