@@ -14,6 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from kernels.compiler import NVCC_FLAGS, ROOT, CompileError, Target
 from kernels.worker import Kernel
 
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
+PER_SLOWDOWN = 20  # cases of a size class that are made to wait by the same share
 CLASSES = {"under 10 µs": (0.0, 10e-6), "10 to 100 µs": (10e-6, 100e-6), "above 100 µs": (100e-6, float("inf"))}
 
 
@@ -76,15 +78,16 @@ class SelfCheck:
         self.unchanged = self.match.decide(again)
         for duel in self.match.duels.values():
             duel.measured.facts["pairs"] = recorded(duel)
-        late = Match(self.match.doubt, {name: duel for name, duel in self._delayed().items() if duel})
+        late = Match(self.match.doubt, self._delayed())
         shares = {name: duel.delay.share for name, duel in late.duels.items() if duel.delay}
         self._calibrate(late, again)
         called = late.decide(again, most=FEWEST)
         self.found = {name: Found(shares[name], j.ratio - 1, j.verdict == Verdict.SLOWER) for name, j in called.items()}
 
     def _delayed(self) -> dict[str, Duel]:
-        """Each case against itself made to wait, by a share that its name chooses."""
-        sides = {name: own_side(duel.measured.case) for name, duel in self.match.duels.items()}
+        """Cases against themselves made to wait, each by one of SLOWDOWNS."""
+        shares = chosen({name: judgement.before for name, judgement in self.unchanged.items()})
+        sides = {name: own_side(self.match.duels[name].measured.case) for name in self.match.duels if name in shares}
         sides = {name: replace(side, source=write_delayed(side.source)) for name, side in sides.items()}
         images = compile_rivals(sides.values(), ROOT, self.target, self.compiling)
         duels = {}
@@ -93,9 +96,8 @@ class SelfCheck:
             if isinstance(image, CompileError):
                 raise image
             own = self.match.duels[name]
-            share = SLOWDOWNS[zlib.crc32(name.encode()) % len(SLOWDOWNS)]
-            spread, freedom = own.effect("").settled
-            duels[name] = Duel(own.measured, side, image.path, image.path, Delay(share), (spread, freedom))
+            known = own.effect("").settled
+            duels[name] = Duel(own.measured, side, image.path, image.path, Delay(shares[name]), known)
         return duels
 
     def _calibrate(self, late: Match, again: Again) -> None:
@@ -135,6 +137,19 @@ class SelfCheck:
             if name in self.found:
                 cases[name] |= asdict(self.found[name])
         return {"cases": cases, "processes": FEWEST, "note": self.match.doubt}
+
+
+def chosen(medians: Mapping[str, float]) -> dict[str, float]:
+    """Which cases are made to wait, and by what share of their time: of each size class as many for each share.
+
+    By a hash of their names, so that another run chooses the same. More would cost minutes and say little.
+    """
+    shares: dict[str, float] = {}
+    for low, high in CLASSES.values():
+        names = [name for name, seconds in medians.items() if low <= seconds < high]
+        names.sort(key=lambda name: zlib.crc32(name.encode()))
+        shares |= dict(zip(names[: PER_SLOWDOWN * len(SLOWDOWNS)], cycle(SLOWDOWNS), strict=False))
+    return shares
 
 
 def own_side(case: Case) -> Rival:

@@ -13,7 +13,7 @@ from bench.baseline import BadRun, read_run
 from bench.delayed import KERNEL, delayed, write_delayed
 from bench.pairs import Delay, Plan, measure_pair
 from bench.score import record_pairs
-from bench.selfcheck import known_spreads, own_side, path_of, save, table
+from bench.selfcheck import PER_SLOWDOWN, SLOWDOWNS, chosen, known_spreads, own_side, path_of, save, table
 from kernels import FAMILIES
 from kernels.catalogue import Capability, find_case
 from kernels.compiler import ROOT, Target, compile_file
@@ -77,6 +77,15 @@ def test_the_table_says_from_which_slowdown_on_so_many_are_found() -> None:
     ]
 
 
+def test_every_size_has_as_many_cases_for_each_slowdown() -> None:
+    medians = {f"small-{i}": 5e-6 for i in range(7)} | {f"large-{i}": 1e-3 for i in range(1000)}
+    shares = chosen(medians)
+    assert {name for name in shares if name.startswith("small")} == {f"small-{i}" for i in range(7)}
+    large = [share for name, share in shares.items() if name.startswith("large")]
+    assert {large.count(slowdown) for slowdown in SLOWDOWNS} == {PER_SLOWDOWN}
+    assert chosen(dict(reversed(medians.items()))) == shares
+
+
 def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = path_of("a-gpu", tmp_path)
     save(made(a=(5e-6, "same", 0.1, True)), path)
@@ -101,6 +110,9 @@ def test_the_whole_way_on_a_fake_gpu(tmp_path: Path) -> None:
     (path,) = (Path(path) for path in checkout.saved if path.endswith("self-check.json"))
     cases = json.loads(path.read_text())["cases"]
     assert len(cases) == 17
+    assert sorted(case["slowdown"] for case in cases.values()) == sorted(
+        [*SLOWDOWNS, *SLOWDOWNS, *SLOWDOWNS, *SLOWDOWNS][:17]
+    )
     assert all(case["found"] for case in cases.values() if case["slowdown"] >= 0.03)
     assert all(case["seen"] == pytest.approx(case["slowdown"], abs=0.005) for case in cases.values())
     (run,) = (read_run(Path(path)) for path in checkout.saved if not path.endswith("self-check.json"))
