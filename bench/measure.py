@@ -11,7 +11,6 @@ from bench import sampling
 from bench.clocks import Clock
 from bench.timer import note
 from kernels.catalogue import Case
-from kernels.check import WrongResult
 from kernels.machine import DeviceError
 from kernels.worker import Kernel
 
@@ -114,10 +113,10 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
     for done, measured in enumerate(chosen, 1):
         call, name = measured.kernel.worker.call, measured.case.id
         try:
-            call(sampling.prepare, name, measured.kernel.image.path, again.cold)
+            call(sampling.prepare, name, measured.kernel.image.path, again.cold, proved=True)
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
             samples[name] = [measured.sample() for _ in range(measured.rounds)]
-        except (DeviceError, WrongResult) as error:
+        except DeviceError as error:
             again.broken[name] = f"measured again in a fresh process: {error}"
         again.progress(done, len(chosen))
     return samples

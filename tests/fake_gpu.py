@@ -25,25 +25,25 @@ from kernels import compiler, vendor, worker
 from kernels.catalogue import Build, Capability
 from kernels.check import WrongResult
 from kernels.device import DeviceInfo, Limits
+from kernels.machine import DeviceError
 
 PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
 _noise = random.Random(PLAY.get("seed", 0))
 _prepared = ""
-_seen: set[str] = set()
 TARGET = compiler.Target("sm_90")
 LIMITS = Limits(1024, (1, 1, 1), (1, 1, 1), 0)
 INFO = DeviceInfo("Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**20, 1e9, 1e12, LIMITS, TARGET, TARGET)
 
 
-def prepare(case_id: str, image: Path, cold: bool) -> dict[str, Any]:
+def prepare(case_id: str, image: Path, cold: bool, proved: bool = False) -> dict[str, Any]:
     global _prepared  # noqa: PLW0603  # one case at a time, as in the process that this plays
     _prepared = case_id
-    seen = case_id in _seen
-    _seen.add(case_id)
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
-    if any(name in case_id for name in PLAY.get("wrong_again" if seen else "wrong", ())):
+    if not proved and any(name in case_id for name in PLAY.get("wrong", ())):
         raise WrongResult(f"{case_id} is wrong")
+    if proved and any(name in case_id for name in PLAY.get("breaks_again", ())):
+        raise DeviceError(f"{case_id}: the kernel failed")
     return {"hold_timeouts": 0, "cache": "host" if "-host-" in case_id else "cold"}
 
 

@@ -229,9 +229,9 @@ def test_the_same_machine_code_is_never_called_slower(judged: Bench) -> None:
 
 
 def test_a_kernel_that_fails_when_measured_again_fails_its_case(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, wrong_again=["matmul-naive-8x8"])
+    done = judged.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, breaks_again=["matmul-naive-8x8"])
     assert done.returncode == 1
-    assert "measured again in a fresh process: matmul-naive-8x8-128x128x128-float32 is wrong" in done.stdout
+    assert "measured again in a fresh process: matmul-naive-8x8-128x128x128-float32: the kernel failed" in done.stdout
 
 
 def test_an_interrupted_run_judges_nothing_and_leaves_whole_files(judged: Bench) -> None:
