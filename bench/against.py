@@ -14,10 +14,12 @@ from bench.pairs import RivalFailed
 from bench.revision import Rival, key
 from bench.verdict import Judgement, Verdict
 from kernels.catalogue import Case
+from kernels.check import WrongResult
 from kernels.compiler import CompileError, Image
+from kernels.machine import DeviceError
 from kernels.worker import Kernel
 
-CONTROLS = 12  # about so many cases with the same machine code on both sides are measured all the same
+CONTROLS = 12  # so many cases with the same machine code on both sides are measured all the same
 COMMON = 10  # kernels of which a median change is worth telling
 
 
@@ -25,19 +27,18 @@ COMMON = 10  # kernels of which a median change is worth telling
 class Against:
     """``rivals``: every case of the other revision; ``images``: their machine code, by ``revision.key``.
 
-    ``chosen``: ids of the cases that this run selects; ``known``: variances of cases from earlier runs on unchanged
-    code, and their degrees of freedom.
+    ``known``: variances of cases from earlier runs on unchanged code, and their degrees of freedom.
     """
 
     revision: str
     commit: str
     rivals: Mapping[str, Rival]
     images: Mapping[tuple[object, ...], Image | CompileError]
-    chosen: frozenset[str]
     match: Match
     known: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     judgements: dict[str, Judgement] = field(default_factory=dict)
-    controls: dict[str, Judgement] = field(default_factory=dict)
+    identical: dict[str, Duel] = field(default_factory=dict)  # which could be measured, and are not
+    controls: dict[str, Judgement] = field(default_factory=dict)  # those of them that were
     active = True
     alarm = ""  # what both sides have alike cancels; see ``describe`` for what most kernels show
 
@@ -48,13 +49,11 @@ class Against:
         settled = self._settle(kernel, case)
         if settled:
             self.judgements[case.id] = settled
-            if settled.verdict != Verdict.IDENTICAL or case.variant.library or not self._is_control(case):
-                return None
-        rival = self.rivals[case.id]
-        image = self.images[key(rival)]
-        assert isinstance(image, Image)
-        measured = Measured(kernel, case, "cold" if cold else "warm")
-        duel = Duel(measured, rival, image.path, kernel.image.path, known=self.known.get(case.id, (0.0, 0)))
+            if settled.verdict == Verdict.IDENTICAL and not case.variant.library:
+                self.identical[case.id] = self._duel(kernel, case, cold)
+            return None
+        duel = self._duel(kernel, case, cold)
+        measured = duel.measured
         try:
             first = duel.take(0, min(budget.seconds, PAIR_SECONDS), budget.warm_up)
         except RivalFailed as error:
@@ -66,6 +65,13 @@ class Against:
         measured.clocks = list(first.clocks)
         measured.taken, measured.rounds = list(first.new), len(first.new)
         return measured
+
+    def _duel(self, kernel: Kernel, case: Case, cold: bool) -> Duel:
+        rival = self.rivals[case.id]
+        image = self.images[key(rival)]
+        assert isinstance(image, Image)
+        measured = Measured(kernel, case, "cold" if cold else "warm")
+        return Duel(measured, rival, image.path, kernel.image.path, known=self.known.get(case.id, (0.0, 0)))
 
     def _settle(self, kernel: Kernel, case: Case) -> Judgement | None:
         """What can be said of a case without measuring it."""
@@ -84,21 +90,29 @@ class Against:
         same = image.image_hash == kernel.image.image_hash and rival.launch == case.launch
         return Judgement(Verdict.IDENTICAL) if same else None
 
-    def _is_control(self, case: Case) -> bool:
-        """By a hash, so that other revisions choose others and this run can be repeated."""
-        return zlib.crc32(f"{case.id} {self.commit}".encode()) % len(self.chosen) < CONTROLS
-
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
         """Its samples are known already."""
 
     def conclude(self, again: Again) -> None:
         """Judge all pairs together; what is undecided after SCREEN processes is measured in more."""
+        changed = dict(self.match.duels)
+        self._add_controls(again)
         verdicts = self.match.decide(again)
-        self.controls = {name: j for name, j in verdicts.items() if name in self.judgements}
-        self.judgements = verdicts | self.judgements
-        for name, duel in self.match.duels.items():
+        self.controls = {name: j for name, j in verdicts.items() if name not in changed}
+        self.judgements |= {name: j for name, j in verdicts.items() if name in changed}
+        for name, duel in changed.items():
             duel.measured.facts["verdict"] = str(self.judgements[name].verdict)
             duel.measured.facts["pairs"] = recorded(duel)
+
+    def _add_controls(self, again: Again) -> None:
+        """Some identical cases, by a hash: other revisions choose others, and this run can be repeated."""
+        names = sorted(self.identical, key=lambda name: zlib.crc32(f"{name} {self.commit}".encode()))
+        for name in sorted(names[:CONTROLS], key=list(self.identical).index):
+            try:
+                self.identical[name].take(0)
+                self.match.duels[name] = self.identical[name]
+            except (DeviceError, WrongResult, RivalFailed) as error:
+                again.broken[name] = f"as a control: {error}"
 
     def describe(self) -> list[str]:
         """What is compared with what, and what the controls say."""
@@ -107,7 +121,7 @@ class Against:
             called = Counter(str(j.verdict) for j in self.controls.values())
             said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(called.items()))
             lines.append(f"controls: {len(self.controls)} cases of identical machine code were measured too: {said}")
-        changed = [name for name in self.match.duels if name in self.judgements and name not in self.controls]
+        changed = [name for name in self.match.duels if name in self.judgements and name not in self.identical]
         ratios = [self.judgements[name].ratio for name in changed]
         if len(ratios) >= COMMON:
             change = 100 * (median(ratios) - 1)

@@ -146,7 +146,7 @@ class BenchPlugin:
         wanted = [rival for name, rival in rivals.items() if name in self.selected]
         images = compile_rivals(wanted, tree, device.timing_target, progress)
         match = Match(self.gpu.get("note", ""))
-        return Against(revision, commit, rivals, images, frozenset(self.selected), match, known)
+        return Against(revision, commit, rivals, images, match, known)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -200,6 +200,7 @@ class BenchPlugin:
             "failed": sorted(self.failed.keys() - slower),
             "slower": sorted(slower),
             "whole": self._whole() and len(output_json["benchmarks"]) == len(self.selected),
+            "controls": {name: str(j.verdict) for name, j in getattr(self.gate, "controls", {}).items()},
             "against": self.gate.commit if isinstance(self.gate, Against) else CHECK * isinstance(self.gate, SelfCheck),
         }
 

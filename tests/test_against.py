@@ -38,7 +38,7 @@ def test_the_same_revision_is_identical_and_some_of_it_is_measured_as_a_control(
     done = old.bench("--against", "HEAD")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"against HEAD \([0-9a-f]{12}\), both sides in the same processes, at least 3", done.stdout)
-    assert re.search(r"controls: \d+ cases of identical machine code were measured too: \d+ same\n", done.stdout)
+    assert re.search(r"controls: 12 cases of identical machine code were measured too: 12 same\n", done.stdout)
     assert "17 identical" in done.stdout
 
 
@@ -56,6 +56,7 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     (entry,) = (entry for entry in document["benchmarks"] if entry["param"] == NAIVE)
     assert [len(side) for side in entry["extra_info"]["pairs"].values()] == [5, 5]
     assert entry["stats"]["data"] == entry["extra_info"]["pairs"]["new"][0]
+    assert len(document["warpwatch"]["controls"]) == 12
     run = read_run(path)
     assert run.against == find_commit("HEAD", old.folder)
     assert "against" in objections([run], [])
