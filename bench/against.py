@@ -111,7 +111,7 @@ class Against:
             try:
                 self.identical[name].take(0)
                 self.match.duels[name] = self.identical[name]
-            except (DeviceError, WrongResult, RivalFailed) as error:
+            except (DeviceError, WrongResult) as error:
                 again.broken[name] = f"as a control: {error}"
 
     def describe(self) -> list[str]:

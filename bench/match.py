@@ -10,7 +10,7 @@ from statistics import fmean, median
 from bench import pairs
 from bench.doubts import slow_clock
 from bench.measure import WARM_UP_SHARE, Again, Measured
-from bench.pairs import Pairs, Plan, RivalFailed
+from bench.pairs import Pairs, Plan
 from bench.revision import Rival
 from bench.verdict import Effect, Judgement, Prior, Verdict, decide, learn, paired
 from kernels.check import WrongResult
@@ -87,7 +87,7 @@ class Match:
         for done, name in enumerate(names, 1):
             try:
                 self.duels[name].take(process)
-            except (DeviceError, WrongResult, RivalFailed) as error:
+            except (DeviceError, WrongResult) as error:
                 again.broken[name] = f"measured again in a fresh process: {error}"
             again.progress(done, len(names))
 

@@ -30,15 +30,8 @@ from kernels.worker import gpu, machine
 MOST_TURNS, FEWEST_TURNS = 25, 3  # of four samples each
 
 
-class RivalFailed(Exception):
+class RivalFailed(DeviceError):
     """The other revision's side cannot be run, or is wrong; the message says what it said."""
-
-    def __init__(self, message: str, lost: bool = False) -> None:
-        super().__init__(message, lost)
-        self.lost = lost
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 @dataclass(frozen=True)
