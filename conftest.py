@@ -237,7 +237,8 @@ def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
         found: DeviceInfo = request.getfixturevalue("device")
         target = found.timing_target if "gate" in request.fixturenames else found.target
         if found.capability < build.variant.needs:
-            pytest.skip(f"needs compute capability {build.variant.needs}; {found.name} has {found.capability}")
+            has = f"{found.name} has {found.capability}"
+            pytest.skip(f"needs a GPU of compute capability {build.variant.needs} or newer; {has}")
     config = request.config
     if missing := build.variant.library and config.stash[WORKER].call(vendor.missing, build.variant.library):
         pytest.skip(missing)

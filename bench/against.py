@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from bench.match import PAIR_SECONDS, SCREEN, Duel, Match, recorded
-from bench.measure import Again, Budget, Measured, declared
+from bench.measure import Again, Budget, Measured
 from bench.pairs import RivalFailed
 from bench.revision import Rival, key
 from bench.verdict import Judgement, Verdict
@@ -53,17 +53,13 @@ class Against:
                 self.identical[case.id] = self._duel(kernel, case, cold)
             return None
         duel = self._duel(kernel, case, cold)
-        measured = duel.measured
         try:
-            first = duel.take(0, min(budget.seconds, PAIR_SECONDS), budget.warm_up)
+            measured = duel.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
         except RivalFailed as error:
             what = str(error).partition("\n")[0]
             self.judgements[case.id] = Judgement(Verdict.INCOMPARABLE, reason=f"in {self.revision}: {what}")
             return None
         self.match.duels[case.id] = duel
-        measured.facts |= first.facts | declared(kernel, case) | {"hold_timeouts": first.thrown_away}
-        measured.clocks = list(first.clocks)
-        measured.taken, measured.rounds = list(first.new), len(first.new)
         return measured
 
     def _duel(self, kernel: Kernel, case: Case, cold: bool) -> Duel:

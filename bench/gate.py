@@ -60,17 +60,20 @@ class Gate:
     def conclude(self, again: Again) -> None:
         """Judge all cases together. Fresh processes measure again what is undecided."""
         compared: dict[str, Measured] = {}
+        past = self._past()
         for name, measured in self.measured.items():
             spoilt = next((run.problems[name] for run in self.runs if name in run.problems), "")
             if not any(name in run.cases for run in self.runs):
                 self.judgements[name] = Judgement(Verdict.INCOMPARABLE if spoilt else Verdict.NEW, reason=spoilt)
             elif self.apart:
                 self.judgements[name] = Judgement(Verdict.INCOMPARABLE, reason=self.apart)
+            elif not any(name in run.cases for run in past):
+                self.judgements[name] = Judgement(Verdict.INCOMPARABLE, reason="only runs on another GPU have it")
             else:
                 compared[name] = measured
         if not compared:
             return
-        trial = Trial(self._past(), compared, self.unit, self.doubt)
+        trial = Trial(past, compared, self.unit, self.doubt)
         self.judgements |= trial.run(again)
         self.prior, self.common = trial.prior, trial.commons[0]
         for name, measured in self.measured.items():

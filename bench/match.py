@@ -9,7 +9,7 @@ from statistics import fmean, median
 
 from bench import pairs
 from bench.doubts import slow_clock
-from bench.measure import WARM_UP_SHARE, Again, Measured
+from bench.measure import WARM_UP_SHARE, Again, Measured, declared
 from bench.pairs import Pairs, Plan
 from bench.revision import Rival
 from bench.verdict import Effect, Judgement, Prior, Verdict, decide, learn, paired
@@ -47,6 +47,15 @@ class Duel:
         call, name = self.measured.kernel.worker.call, self.measured.case.id
         self.taken.append(call(pairs.measure_pair, name, self.image, self.rival, self.rival_image, plan))
         return self.taken[-1]
+
+    def first(self, seconds: float, warm_up: bool) -> Measured:
+        """Measure it in the run's own process, and keep what pytest-benchmark is to be told. Raises as ``take``."""
+        taken, measured = self.take(0, seconds, warm_up), self.measured
+        measured.facts |= taken.facts | declared(measured.kernel, measured.case)
+        measured.facts["hold_timeouts"] = taken.thrown_away
+        measured.clocks = list(taken.clocks)
+        measured.taken, measured.rounds = list(taken.new), len(taken.new)
+        return measured
 
     def effect(self, doubt: str) -> Effect:
         """What the processes so far say together."""

@@ -21,13 +21,15 @@ from typing import Any
 from bench import declarations
 from bench.baseline import BASELINES, BadRun
 from bench.delayed import write_delayed
-from bench.match import Duel, Match, recorded
-from bench.measure import Again, Budget, Measured, declared
-from bench.pairs import Delay, RivalFailed
+from bench.match import PAIR_SECONDS, Duel, Match, recorded
+from bench.measure import Again, Budget, Measured
+from bench.pairs import Delay
 from bench.revision import Rival, compile_rivals, key, rival_of
 from bench.verdict import FEWEST, Judgement, Verdict
 from kernels.catalogue import Case
+from kernels.check import WrongResult
 from kernels.compiler import NVCC_FLAGS, ROOT, CompileError, Target
+from kernels.machine import DeviceError
 from kernels.worker import Kernel
 
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
@@ -63,11 +65,8 @@ class SelfCheck:
             return None
         measured = Measured(kernel, case, "cold" if cold else "warm")
         duel = Duel(measured, own_side(case), kernel.image.path, kernel.image.path)
-        first = duel.take(0, warm_up=budget.warm_up)
+        duel.first(PAIR_SECONDS, budget.warm_up)
         self.match.duels[case.id] = duel
-        measured.facts |= first.facts | declared(kernel, case) | {"hold_timeouts": first.thrown_away}
-        measured.clocks = list(first.clocks)
-        measured.taken, measured.rounds = list(first.new), len(first.new)
         return measured
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
@@ -78,13 +77,13 @@ class SelfCheck:
         self.unchanged = self.match.decide(again)
         for duel in self.match.duels.values():
             duel.measured.facts["pairs"] = recorded(duel)
-        late = Match(self.match.doubt, self._delayed())
+        late = Match(self.match.doubt, self._delayed(again))
         shares = {name: duel.delay.share for name, duel in late.duels.items() if duel.delay}
         self._calibrate(late, again)
         called = late.decide(again, most=FEWEST)
         self.found = {name: Found(shares[name], j.ratio - 1, j.verdict == Verdict.SLOWER) for name, j in called.items()}
 
-    def _delayed(self) -> dict[str, Duel]:
+    def _delayed(self, again: Again) -> dict[str, Duel]:
         """Cases against themselves made to wait, each by one of SLOWDOWNS."""
         shares = chosen({name: judgement.before for name, judgement in self.unchanged.items()})
         sides = {name: own_side(self.match.duels[name].measured.case) for name in self.match.duels if name in shares}
@@ -94,7 +93,8 @@ class SelfCheck:
         for name, side in sides.items():
             image = images[key(side)]
             if isinstance(image, CompileError):
-                raise image
+                again.broken[name] = f"made to wait: {image}"
+                continue
             own = self.match.duels[name]
             known = own.effect("").settled
             duels[name] = Duel(own.measured, side, image.path, image.path, Delay(shares[name]), known)
@@ -102,7 +102,8 @@ class SelfCheck:
 
     def _calibrate(self, late: Match, again: Again) -> None:
         """How long each waits is found in a process of its own, whose samples do not count."""
-        next(iter(late.duels.values())).measured.kernel.worker.stop()
+        for duel in list(late.duels.values())[:1]:
+            duel.measured.kernel.worker.stop()
         for done, (name, duel) in enumerate(list(late.duels.items()), 1):
             try:
                 assert duel.delay
@@ -110,7 +111,7 @@ class SelfCheck:
                 duel.taken.clear()
                 duel.delay = replace(duel.delay, cycles=cycles)
                 duel.take(0)
-            except RivalFailed as error:
+            except (DeviceError, WrongResult) as error:
                 again.broken[name] = f"made to wait: {error}"
                 del late.duels[name]
             again.progress(done, len(late.duels))

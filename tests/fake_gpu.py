@@ -24,6 +24,7 @@ from bench.revision import Rival, key
 from kernels import compiler, vendor, worker
 from kernels.catalogue import Build, Capability
 from kernels.check import WrongResult
+from kernels.compiler import CompileError
 from kernels.device import DeviceInfo, Limits
 from kernels.machine import DeviceError
 
@@ -78,8 +79,14 @@ def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, pla
     return pairs.Pairs(old, new, (clock, clock), round(1e6 * share), facts={"cache": "cold"} if plan.prove else {})
 
 
-def compile_rivals(rivals: Iterable[Rival], *_: object) -> dict[tuple[object, ...], compiler.Image]:
-    return {key(rival): compiler.Image(Path("none"), "source", "code") for rival in rivals}
+def compile_rivals(rivals: Iterable[Rival], *_: object) -> dict[tuple[object, ...], compiler.Image | CompileError]:
+    broken = PLAY.get("uncompiled", ())
+    return {
+        key(rival): CompileError(f"{rival.source.name} does not compile\nin many lines")
+        if rival.entry in broken
+        else compiler.Image(Path("none"), "source", "code")
+        for rival in rivals
+    }
 
 
 def describe_gpu(cold: bool) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def clock(child: Worker) -> Worker:
     """A worker whose device has a clock of its own."""
     info = child.call(describe_device)
     if not info.own_clock:
-        pytest.skip(f"needs the clock of a GPU; what {info.name} reads is the host's")
+        pytest.skip(f"needs a GPU, whose clock it tests; what {info.name} reads is the host's")
     return child
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.baseline import read_run
-from tests.checkout import Bench
+from tests.checkout import FEW, Bench
 
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
 
@@ -241,3 +241,14 @@ def test_an_interrupted_run_judges_nothing_and_leaves_whole_files(judged: Bench)
     for path in judged.saved:
         assert not path.endswith("_cut.json") or not read_run(Path(path)).whole
     assert not list((judged.folder / ".benchmarks").rglob("*.tmp"))
+
+
+def test_a_case_that_only_another_gpus_runs_have_is_incomparable(checkout: Bench) -> None:
+    without = f"{FEW} and not naive-8x8"
+    for seed in range(3):
+        assert checkout.bench("-k", without, few=False, seed=seed).returncode == 0
+    assert checkout.bench(uuid="GPU-2").returncode == 0
+    assert checkout.promote(*checkout.saved, "--allow", "partial").returncode == 0
+    done = checkout.bench("--benchmark-compare")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 incomparable: only runs on another GPU have it" in done.stdout

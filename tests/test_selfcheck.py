@@ -122,3 +122,14 @@ def test_the_whole_way_on_a_fake_gpu(tmp_path: Path) -> None:
     assert {len(logs) for logs in recording.logs.values()} <= set(range(3, 9))
     refused = checkout.bench("--self-check", "--against", "HEAD")
     assert "--against and --self-check are different things to do: choose one" in refused.stderr
+
+
+def test_what_cannot_be_made_to_wait_fails_by_itself_and_nothing_to_check_is_no_error(tmp_path: Path) -> None:
+    checkout = Bench(tmp_path)
+    done = checkout.bench("--self-check", uncompiled=["matmul_tiled"])
+    assert done.returncode == 1
+    assert "made to wait: tiled.cu does not compile" in done.stdout
+    assert "3 failed, 14 passed" in done.stdout
+    assert "slowdowns found" in done.stdout
+    done = checkout.bench("--self-check", "-k", "cublas and 128x128x128", few=False)
+    assert done.returncode == 0, done.stdout + done.stderr
