@@ -31,6 +31,7 @@ def declared(case: Any) -> dict[str, Any]:
         "shared_bytes": launch.shared_bytes,
         "operands": operands,
         "result": result,
+        "constant": getattr(variant, "constant", ""),
         "arguments": [described(value, count) for value in variant.arguments(pointers, case.shape)],
     }
 

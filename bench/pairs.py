@@ -24,7 +24,7 @@ from kernels import FAMILIES
 from kernels.catalogue import find_case
 from kernels.check import WrongResult
 from kernels.machine import DeviceError, Function, GuardedArray, Machine
-from kernels.runner import Loaded, load
+from kernels.runner import Loaded, load, set_constants
 from kernels.worker import gpu, machine
 
 MOST_TURNS, FEWEST_TURNS = 25, 3  # of four samples each
@@ -118,6 +118,7 @@ def _rival_of(loaded: Loaded, rival: Rival, function: Function) -> Loaded:
     arrays = [array for array in (*loaded.operands, loaded.result) if isinstance(array, GuardedArray)]
     try:
         arguments = rival.fill([array.address for array in arrays])
+        set_constants(loaded.machine, function, rival.constant, loaded.operands)
         start = loaded.machine.launcher(function, rival.launch, arguments)
     except (DeviceError, IndexError, TypeError) as error:
         raise RivalFailed(str(error), getattr(error, "lost", False)) from None

@@ -43,6 +43,7 @@ class Rival:
     operands: Mapping[str, Sequence[int]]
     result: Sequence[Any] | None
     arguments: tuple[tuple[Any, ...], ...]
+    constant: str = ""  # the operand that lies in the kernel's constant memory too
 
     def fill(self, pointers: Sequence[int]) -> list[np.generic]:
         """The kernel's arguments for arrays at these addresses."""
@@ -141,7 +142,7 @@ def rival_of(tree: Path, flags: tuple[str, ...], case: Mapping[str, Any]) -> Riv
     launch = Launch(tuple(case["grid"]), tuple(case["block"]), case["shared_bytes"])
     arguments = tuple(tuple(value) for value in case["arguments"])
     own = (case["library"], tree / case["source"], case["entry"], case["macros"])
-    return Rival(*own, flags, launch, case["operands"], case["result"], arguments)
+    return Rival(*own, flags, launch, case["operands"], case["result"], arguments, case["constant"])
 
 
 def compile_rivals(

@@ -76,6 +76,7 @@ def describe(loaded: Loaded, places: int, cold: bool) -> dict[str, Any]:
     return {
         **asdict(loaded.function.resources),
         "occupancy": loaded.machine.occupancy(loaded.function, launch),
+        "fallback": case.variant.fallback(case.shape, case.itemsize),
         "library": vendor.version(case.variant.library) if case.variant.library else "",
         "places": places,
         "grid": list(launch.grid),

@@ -6,6 +6,7 @@ from kernels.copy import COPY
 from kernels.hello import HELLO
 from kernels.matmul import MATMUL
 from kernels.matvec import MATVEC
+from kernels.separable import SEPARABLE
 from kernels.transpose import TRANSPOSE
 
-FAMILIES: tuple[Family, ...] = (HELLO, COPY, MATMUL, MATVEC, TRANSPOSE, CONV2D)
+FAMILIES: tuple[Family, ...] = (HELLO, COPY, MATMUL, MATVEC, TRANSPOSE, CONV2D, SEPARABLE)

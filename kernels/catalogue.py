@@ -103,7 +103,9 @@ class Variant:
     A block names the elements of the result that a block of threads computes, a thread each; ``threads`` says how
     many threads it has, and ``tile`` how many elements it computes, where that is not so. ``library`` names a
     vendor's library that takes the kernel's place (kernels/vendor.py). ``bench_shapes`` are timed instead of the
-    family's; ``macros`` are told the kernel beside its block.
+    family's; ``macros`` are told the kernel beside its block. ``constant`` names an operand that lies in the kernel's
+    constant memory too, as constant_<name>, as much of it as fits. ``fallback`` says what a shape (and bytes an
+    element) makes the kernel do in a slower way, or nothing; a saved run and its tables repeat it.
     """
 
     name: str
@@ -123,6 +125,8 @@ class Variant:
     entry: Callable[[Shape], str] = lambda shape: ""  # what follows the kernel's name, where a file holds several
     bench_shapes: Mapping[str, tuple[Shape, ...]] | None = None
     macros: Callable[[Block], Mapping[str, int]] = lambda block: {}
+    constant: str = ""
+    fallback: Callable[[Shape, int], str] = lambda shape, itemsize: ""
 
     @property
     def has_no_block(self) -> bool:

@@ -299,6 +299,12 @@ class Device:
             cuda.cuModuleUnload(module)
         return None if failed else blocks.value
 
+    def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
+        module, _, _ = function.handle
+        with self._errors(f"setting {name}"):
+            to, room = module.get_global(name)
+            self._driver.memcpy_dtod_async(int(to), address, min(size, room), self._stream)
+
     def set_variable(self, function: Function, name: str, value: np.generic) -> None:
         """Set a __device__ variable of the module that a kernel is in."""
         module, _, _ = function.handle

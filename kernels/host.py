@@ -53,6 +53,9 @@ class Host:
         values = [ctypes.c_void_p(int(a)) if a.dtype == np.uint64 else ctypes.c_int(int(a)) for a in arguments]
         return functools.partial(function.handle, *values)
 
+    def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
+        raise DeviceError("constant memory is a device's")
+
     def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
         raise DeviceError(f"{case.variant.library} runs on a device, not on the host")
 

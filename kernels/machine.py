@@ -76,6 +76,9 @@ class Machine(Protocol):
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
         """A call that starts the kernel, with all that can be done beforehand done; ``finish`` waits for it."""
 
+    def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
+        """Copy ``size`` bytes at ``address``, or as many as fit, into a variable of the module that a kernel is in."""
+
     def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
         """As ``launcher``, of a library that takes the kernel's place."""
 

@@ -88,12 +88,20 @@ def load(machine: Machine, case: Case, image: Path, operands: tuple[GuardedArray
         if library:
             start = machine.vendor(case, pointers)
         else:
+            set_constants(machine, function, case.variant.constant, operands)
             start = machine.launcher(function, case.launch, case.variant.arguments(pointers, case.shape))
     except DeviceError as error:
         if result and not error.lost:
             result.free()
         raise DeviceError(f"{case.id}: {error}", error.lost) from None
     return Loaded(case, machine, function, start, operands, result)
+
+
+def set_constants(machine: Machine, function: Function, name: str, operands: Sequence[GuardedArray]) -> None:
+    """Fill the kernel's constant memory from the operand of that name, if it has one."""
+    for array in operands:
+        if array.name == name:
+            machine.set_constant(function, f"constant_{name}", array.address, array.nbytes)
 
 
 def run(machine: Machine, case: Case, image: Path, operands: Sequence[Array], offset: int = 0) -> Outcome:

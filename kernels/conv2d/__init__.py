@@ -77,6 +77,15 @@ def unrolled(shape: Shape) -> str:
     return f"_{shape[2]}" if shape[2] in UNROLLED else ""
 
 
+def not_unrolled(shape: Shape, itemsize: int) -> str:
+    return "" if shape[2] in UNROLLED else "as naive: this K is not unrolled"
+
+
+def fallback(shape: Shape, itemsize: int) -> str:
+    aligned = shape[1] * itemsize % 16 == 0
+    return not_unrolled(shape, itemsize) or ("" if aligned else "loads of one pixel: rows off 16 bytes")
+
+
 CONV2D = Family(
     name="conv2d",
     sizes=("rows", "columns", "K"),
@@ -96,6 +105,14 @@ CONV2D = Family(
         Variant("naive", "one thread an output, x along columns, all from global memory", SQUARES, TYPES),
         Variant("shared_filter", "the filter in shared memory", SQUARES, TYPES, shared_bytes=filter_bytes),
         Variant(
+            "constant_filter",
+            "the filter in constant memory",
+            SQUARES,
+            TYPES,
+            constant="filter",
+            fallback=lambda shape, itemsize: "filter from global memory: too large" if shape[2] > 64 else "",
+        ),
+        Variant(
             "halo", "a tile with its halo in shared memory", HALOS, TYPES, shared_bytes=halo_bytes, bench_shapes=LADDER
         ),
         Variant(
@@ -107,15 +124,18 @@ CONV2D = Family(
             macros=lambda block: {"COLUMNS": block[0] // WINDOW_THREADS},
             entry=unrolled,
             bench_shapes=LADDER,
+            fallback=not_unrolled,
         ),
         Variant(
             "columns",
-            "the window by loads of 16 bytes, four columns a thread",
-            ((512, 8), (512, 32)),
+            "the window by loads of 16 bytes, four columns a thread, the filter in constant memory",
+            ((512, 8), (512, 16), (512, 32), (512, 64)),
             TYPES,
             threads=lambda block: (block[0] // 4, 1),
             entry=unrolled,
             bench_shapes=LADDER,
+            constant="filter",
+            fallback=fallback,
         ),
     ),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kernels.alignment import by_elements
 from kernels.catalogue import Array, Block, Capability, Family, Rows, Shape, Variant, Work, size_name
 from kernels.numerics import dot_error, product
 
@@ -31,7 +32,9 @@ WARP_TILES: Mapping[Block, Block] = {
     (64, 128): (32, 32),
     (64, 64): (32, 32),
 }
-WARP_STAGES, WARP_DEPTH, TENSOR_STAGES, TENSOR_DEPTH = 4, 8, 3, 16
+DEPTH, STAGES, WARP_STAGES, TENSOR_DEPTH = 8, 3, 4, 16
+TENSOR_STAGES: Mapping[Block, int] = {(128, 128): 4, (64, 64): 3}
+LOADS, LOADS_OF_B = by_elements("loads of A and B", 1, 2), by_elements("loads of B", 2)
 MATRIX = np.dtype([("width", "i4"), ("height", "i4"), ("stride", "i4"), ("data", "u8")], align=True)
 
 
@@ -91,7 +94,28 @@ MATMUL = Family(
         Variant("struct_tiled", "tiled on views of Matrix structs", SQUARES, FLOATS, arguments=structs),
         rung("register_column", "eight elements of a column of C a thread", ((64, 64),), FLOATS, lambda block: 8),
         rung("register_tile", "8x8 elements of C a thread", REGTILES, FLOATS, lambda block: 64),
-        rung("vectorised", "loads of 16 bytes, A's tile transposed", REGTILES, FLOATS, lambda block: 64),
+        rung(
+            "vectorised", "loads of 16 bytes, A's tile transposed", REGTILES, FLOATS, lambda block: 64, fallback=LOADS
+        ),
+        rung(
+            "double_buffered",
+            "the next tile on its way meanwhile",
+            REGTILES,
+            FLOATS,
+            lambda block: 64,
+            fallback=LOADS,
+        ),
+        rung(
+            "asynchronous",
+            "asynchronous copies, some stages ahead",
+            REGTILES,
+            FLOATS,
+            lambda block: 64,
+            needs=Capability(8, 0),
+            shared_bytes=lambda shape, block, itemsize: STAGES * DEPTH * (sum(block) * itemsize + 16),
+            macros=lambda block: {"STAGES": STAGES},
+            fallback=LOADS_OF_B,
+        ),
         rung(
             "warptiled",
             "warp tiles, asynchronous copies in stages, rasterised blocks",
@@ -99,24 +123,26 @@ MATMUL = Family(
             ("float32",),
             lambda block: prod(WARP_TILES[block]) // 32,
             needs=Capability(8, 0),
-            shared_bytes=lambda shape, block, itemsize: WARP_STAGES * WARP_DEPTH * (sum(block) + 8) * itemsize,
+            shared_bytes=lambda shape, block, itemsize: WARP_STAGES * DEPTH * (sum(block) + 8) * itemsize,
             macros=lambda block: {
                 "WARP_X": WARP_TILES[block][0],
                 "WARP_Y": WARP_TILES[block][1],
                 "STAGES": WARP_STAGES,
             },
+            fallback=LOADS_OF_B,
         ),
         rung(
             "tensor",
             "tensor cores in float64, asynchronous copies in stages",
-            ((128, 64), (64, 64)),
+            tuple(TENSOR_STAGES),
             ("float64",),
             lambda block: 32,
             needs=Capability(9, 0),
             shared_bytes=lambda shape, block, itemsize: (
-                TENSOR_STAGES * (block[1] * (TENSOR_DEPTH + 4) + TENSOR_DEPTH * (block[0] + 4)) * itemsize
+                TENSOR_STAGES[block] * (block[1] * (TENSOR_DEPTH + 4) + TENSOR_DEPTH * (block[0] + 4)) * itemsize
             ),
-            macros=lambda block: {"STAGES": TENSOR_STAGES},
+            macros=lambda block: {"STAGES": TENSOR_STAGES[block]},
+            fallback=LOADS,
         ),
     ),
 )

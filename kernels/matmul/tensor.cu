@@ -1,16 +1,18 @@
-// Matrix product (float64) on the tensor cores: mma.sync m16n8k8, fed by asynchronous copies.
-// Needs compute capability 9.0, whose instruction takes 16 x 8 x 8; the older one (8 x 8 x 4) reaches half of that.
-// A warp computes 32 x 32 elements of C, so that many warps fit a multiprocessor and hide each other's waits. Tiles have
-// rows 4 elements longer than they are, so that the 16 elements that a half warp reads lie in different banks. Elements
-// go 8 bytes at a time (16 where rows allow), with zeros beyond the matrices, so any shape and any alignment takes the
-// same path. Arithmetic is IEEE float64 throughout. Reached on an H200: 0.86 of cuBLAS at 4096^3, 0.92 at 2049x2047x2051.
-// Costs: 32 sums a thread; stages * 8 (BLOCK_Y (16 + 4) + 16 (BLOCK_X + 4)) bytes of dynamic shared memory.
+// Matrix product (float64) on the tensor cores: mma.sync m16n8k4, fed by asynchronous copies.
+// Needs compute capability 9.0, whose instruction takes 16 x 8 x 4; the older one (8 x 8 x 4) reaches half of that.
+// A warp computes 32 x 32 elements of C. It reads the next 4 columns of A and rows of B from shared memory while the
+// tensor cores work on these, across stages too, so that sixteen warps of one large block keep them busy: a block of
+// 128 x 128 needs half the bandwidth of L2 that four of 64 x 64 do. Tiles have rows 4 elements longer than they are, so
+// that the 16 elements that a half warp reads lie in different banks. Elements go 8 bytes at a time (16 where rows
+// allow), with zeros beyond the matrices, so any shape and any alignment takes the same path. Arithmetic is IEEE float64
+// throughout.
+// Costs: 32 sums a thread; STAGES * 8 (BLOCK_Y (16 + 4) + 16 (BLOCK_X + 4)) bytes of dynamic shared memory.
 
 constexpr int depth = 16, stages = STAGES, group = 8;
 constexpr int warp_rows = 32, warp_cols = 32, warps_across = BLOCK_X / warp_cols;
 constexpr int threads = BLOCK_X * BLOCK_Y / (warp_rows * warp_cols) * 32;
 constexpr int a_width = depth + 4, b_width = BLOCK_X + 4;
-constexpr int a_size = BLOCK_Y * a_width, b_size = depth * b_width;
+constexpr int a_size = BLOCK_Y * a_width, b_size = depth * b_width, stage_size = a_size + b_size;
 constexpr int tall = warp_rows / 16, broad = warp_cols / 8; // products of a warp, down and across
 
 template <int bytes> __device__ __forceinline__ void copy(double* to, const double* from, bool there)
@@ -42,12 +44,11 @@ template <int height, int width, int tile_width, int bytes> struct Source {
 template <int bytes> using SourceA = Source<BLOCK_Y, depth, a_width, bytes>;
 template <int bytes> using SourceB = Source<depth, BLOCK_X, b_width, bytes>;
 
-__device__ __forceinline__ void multiply(double (&sum)[4], const double (&a)[4], const double (&b)[2])
+__device__ __forceinline__ void multiply(double (&sum)[4], const double (&a)[2], double b)
 {
-    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
+    asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+        : "d"(a[0]), "d"(a[1]), "d"(b));
 }
 
 extern "C" __global__ void __launch_bounds__(threads, 512 / threads)
@@ -70,59 +71,69 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
     const int t_b = b_wide ? SourceB<16>::across : SourceB<8>::across, b_y = threadIdx.x / t_b;
     const int a_x = threadIdx.x % t_a * (a_wide ? 2 : 1), b_x = first_col + threadIdx.x % t_b * (b_wide ? 2 : 1);
     const double *a_from = a + size_t(first_row + a_y) * n + a_x, *b_from = b + size_t(b_y) * k + b_x;
-    const auto queue = [&](int step) {
-        double* tile = tiles + step % stages * (a_size + b_size);
-        const int left = n - step * depth;
-        if (a_wide)
-            SourceA<16>::fetch(tile, a_from, n, m - first_row - a_y, a_x < left);
-        else
-            SourceA<8>::fetch(tile, a_from, n, m - first_row - a_y, a_x < left);
-        if (b_wide)
-            SourceB<16>::fetch(tile + a_size, b_from, k, left - b_y, b_x < k);
-        else
-            SourceB<8>::fetch(tile + a_size, b_from, k, left - b_y, b_x < k);
-        a_from += depth, b_from += size_t(depth) * k;
-    };
     const int count = (n - 1) / depth + 1;
-    for (int step = 0; step < stages - 1; ++step) {
-        if (step < count)
-            queue(step);
+    int left_over = n; // columns of A that are not queued
+    const auto queue = [&](double* tile) {
+        if (a_wide)
+            SourceA<16>::fetch(tile, a_from, n, m - first_row - a_y, a_x < left_over);
+        else
+            SourceA<8>::fetch(tile, a_from, n, m - first_row - a_y, a_x < left_over);
+        if (b_wide)
+            SourceB<16>::fetch(tile + a_size, b_from, k, left_over - b_y, b_x < k);
+        else
+            SourceB<8>::fetch(tile + a_size, b_from, k, left_over - b_y, b_x < k);
+        a_from += depth, b_from += size_t(depth) * k, left_over -= depth;
+    };
+    for (int stage = 0; stage < stages - 1; ++stage) {
+        if (stage < count)
+            queue(tiles + stage * stage_size);
         asm volatile("cp.async.commit_group;" ::: "memory");
     }
 
-    // Lane 4 g + t holds rows g and g + 8, columns t and t + 4 of A; rows t and t + 4, column g of B; rows g and
-    // g + 8, columns 2 t and 2 t + 1 of C (PTX ISA, "Matrix fragments for mma.m16n8k8", .f64).
+    // Lane 4 g + t holds rows g and g + 8, column t of A; row t, column g of B; rows g and g + 8, columns 2 t and
+    // 2 t + 1 of C (PTX ISA, "Matrix fragments for mma.m16n8k4", .f64).
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int row = warp / warps_across * warp_rows + g, col = warp % warps_across * warp_cols;
-    double sums[tall][broad][4] = {};
+    double sums[tall][broad][4] = {}, left[2][tall][2], right[2][broad];
+    const auto read = [&](const double* stage, int d) {
+        const double *a_tile = stage + row * a_width + t + d, *b_tile = stage + a_size + (d + t) * b_width + col + g;
+#pragma unroll
+        for (int i = 0; i < tall; ++i)
+#pragma unroll
+            for (int j = 0; j < 2; ++j)
+                left[d / 4 % 2][i][j] = a_tile[(i * 16 + j * 8) * a_width];
+#pragma unroll
+        for (int i = 0; i < broad; ++i)
+            right[d / 4 % 2][i] = b_tile[i * 8];
+    };
+    asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
+    __syncthreads();
+    read(tiles, 0);
+    int now = 0, next = stages - 1;
 #pragma unroll 1
     for (int step = 0; step < count; ++step) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
-        __syncthreads(); // this stage has come for all, and the one before it is read by none
-        if (step + stages - 1 < count)
-            queue(step + stages - 1);
-        asm volatile("cp.async.commit_group;" ::: "memory");
-
-        const double* a_tile = tiles + step % stages * (a_size + b_size) + row * a_width + t;
-        const double* b_tile = tiles + step % stages * (a_size + b_size) + a_size + t * b_width + col + g;
+        const double* const tile = tiles + now * stage_size;
+        now = now + 1 == stages ? 0 : now + 1;
 #pragma unroll
-        for (int d = 0; d < depth; d += 8) {
-            double left[tall][4], right[broad][2];
-#pragma unroll
-            for (int i = 0; i < tall; ++i)
-#pragma unroll
-                for (int j = 0; j < 4; ++j)
-                    left[i][j] = a_tile[(i * 16 + j % 2 * 8) * a_width + d + j / 2 * 4];
-#pragma unroll
-            for (int i = 0; i < broad; ++i)
-#pragma unroll
-                for (int j = 0; j < 2; ++j)
-                    right[i][j] = b_tile[(d + j * 4) * b_width + i * 8];
+        for (int d = 0; d < depth; d += 4) {
+            if (d + 4 == depth) { // the next stage has come for all, and this one's last reads are done
+                asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
+                __syncthreads();
+                read(tiles + now * stage_size, 0);
+            } else {
+                read(tile, d + 4);
+            }
+            if (d == 0) {
+                if (step + stages - 1 < count)
+                    queue(tiles + next * stage_size);
+                next = next + 1 == stages ? 0 : next + 1;
+                asm volatile("cp.async.commit_group;" ::: "memory");
+            }
 #pragma unroll
             for (int i = 0; i < tall; ++i)
 #pragma unroll
                 for (int j = 0; j < broad; ++j)
-                    multiply(sums[i][j], left[i], right[j]);
+                    multiply(sums[i][j], left[d / 4 % 2][i], right[d / 4 % 2][j]);
         }
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");

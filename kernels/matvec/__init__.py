@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from kernels.alignment import by_elements
 from kernels.catalogue import Array, Block, Family, Rows, Shape, Variant, Work
 from kernels.copy import roof
 from kernels.numerics import dot_error, product
 
 BLOCKS = ((64,), (128,), (256,), (512,))
 FLOATS = ("float32", "float64")
+ROWS = 4  # of a warp
 SHAPES = ((1000, 1000), (10000, 10000), (4096, 1023))
 LADDER = dict.fromkeys(FLOATS, ((1000, 10000), (4096, 4096), (8192, 8192), (16384, 16384)))
 BOTH = {dtype: (*SHAPES, *LADDER[dtype]) for dtype in FLOATS}
@@ -33,7 +36,12 @@ def work(shape: Shape, itemsize: int) -> Work:
 
 
 def rung(
-    name: str, note: str, blocks: tuple[Block, ...], threads: Callable[[Block], int], rows_a_block: int = 0
+    name: str,
+    note: str,
+    blocks: tuple[Block, ...],
+    threads: Callable[[Block], int],
+    rows_a_block: int = 0,
+    **more: Any,
 ) -> Variant:
     """A variant whose block computes as many rows as it is named after, or ``rows_a_block``."""
     return Variant(
@@ -46,6 +54,7 @@ def rung(
         threads=lambda block: (threads(block), 1),
         tile=(lambda block: (rows_a_block, 1)) if rows_a_block else None,
         bench_shapes=LADDER,
+        **more,
     )
 
 
@@ -68,8 +77,27 @@ MATVEC = Family(
         Variant("tiled", "one thread a row, x staged through shared memory", BLOCKS, FLOATS, x=0, y=None),
         rung("warp", "a warp a row", ((8,),), lambda block: block[0] * 32),
         rung(
-            "vectorised", "a warp a row, several loads of 16 bytes in flight", ((4,), (8,)), lambda block: block[0] * 32
+            "vectorised",
+            "a warp a row, several loads of 16 bytes in flight",
+            ((4,), (8,)),
+            lambda block: block[0] * 32,
+            fallback=by_elements("x", 1),
         ),
-        rung("split", "a block a row", ((128,), (256,), (512,)), lambda block: block[0], rows_a_block=1),
+        rung(
+            "rows",
+            "four rows a warp, a piece of x for them all",
+            ((16,), (32,)),
+            lambda block: block[0] // ROWS * 32,
+            macros=lambda block: {"ROWS": ROWS},
+            fallback=by_elements("A and x", 1),
+        ),
+        rung(
+            "split",
+            "a block a row",
+            ((128,), (256,), (512,)),
+            lambda block: block[0],
+            rows_a_block=1,
+            fallback=by_elements("x", 1),
+        ),
     ),
 )

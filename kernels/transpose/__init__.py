@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from kernels.alignment import by_elements
 from kernels.catalogue import Array, Block, Family, Owner, Rows, Shape, Variant, Work
 from kernels.copy import roof
 
@@ -56,6 +57,16 @@ TRANSPOSE = Family(
         Variant(
             "swizzled", "an exclusive or, no spare column", TILES, FLOATS, 0, 1, threads=fixed, bench_shapes=LADDER
         ),
-        Variant("vectorised", "loads and stores of 16 bytes", TILES, FLOATS, 0, 1, threads=fixed, bench_shapes=LADDER),
+        Variant(
+            "vectorised",
+            "loads and stores of 16 bytes",
+            TILES,
+            FLOATS,
+            x=0,
+            y=1,
+            threads=fixed,
+            bench_shapes=LADDER,
+            fallback=by_elements("A and B", 0, 1),
+        ),
     ),
 )

@@ -6,8 +6,9 @@
 // Reached on an H200: 0.95 of a copy's bandwidth at 8192^2 (float32).
 
 constexpr int threads = 256, mask = BLOCK_X - 1, pack = 16 / sizeof(scalar_t), sector = 32 / sizeof(scalar_t);
-constexpr int singles = BLOCK_X * BLOCK_Y / threads;
+constexpr int rows = BLOCK_Y + sector, step = threads / BLOCK_X, singles = (rows + step - 1) / step;
 static_assert((BLOCK_X & mask) == 0, "the exclusive or must stay within a row of the tile");
+static_assert(threads % BLOCK_X == 0 && BLOCK_Y % 32 == 0, "a thread keeps its column, a warp its row of B");
 struct alignas(16) Pack {
     scalar_t values[pack];
 };
@@ -15,7 +16,7 @@ struct alignas(16) Pack {
 extern "C" __global__ void __launch_bounds__(threads)
 transpose_vectorised(const scalar_t* a, scalar_t* b, int m, int n)
 {
-    __shared__ scalar_t tile[BLOCK_Y][BLOCK_X];
+    __shared__ scalar_t tile[rows][BLOCK_X];
 
     // Blocks past gridDim.y's limit of 65,535 continue in z.
     const int first_row = (blockIdx.z * gridDim.y + blockIdx.y) * BLOCK_Y, first_col = blockIdx.x * BLOCK_X;
@@ -47,27 +48,34 @@ transpose_vectorised(const scalar_t* a, scalar_t* b, int m, int n)
         }
         return;
     }
+    // Memory is written in sectors of 32 bytes, and a part of one costs as much as two. So what a block writes of a row
+    // of B begins and ends where sectors do: up to a sector less one element before the tile, and as much before its end.
+    // The tile has that many more rows above it; the last block of a row goes on to the row's end.
+    const int col = threadIdx.x % BLOCK_X, top = first_row - sector;
+    const scalar_t* from = a + (ptrdiff_t(top) + threadIdx.x / BLOCK_X) * n + first_col + col;
     scalar_t single[singles];
 #pragma unroll
-    for (int i = 0; i < singles; ++i) {
-        const int y = (i * threads + threadIdx.x) / BLOCK_X, x = (i * threads + threadIdx.x) % BLOCK_X;
-        const bool inside = first_row + y < m && first_col + x < n;
-        single[i] = inside ? a[size_t(first_row + y) * n + first_col + x] : scalar_t(0);
+    for (int i = 0; i < singles; ++i, from += size_t(step) * n) {
+        const int y = i * step + threadIdx.x / BLOCK_X;
+        const bool inside = unsigned(top + y) < unsigned(m) && first_col + col < n && (rows % step == 0 || y < rows);
+        single[i] = inside ? *from : scalar_t(0);
     }
 #pragma unroll
     for (int i = 0; i < singles; ++i) {
-        const int y = (i * threads + threadIdx.x) / BLOCK_X, x = (i * threads + threadIdx.x) % BLOCK_X;
-        tile[y][(x ^ y) & mask] = single[i];
+        const int y = i * step + threadIdx.x / BLOCK_X;
+        if (rows % step == 0 || y < rows)
+            tile[y][(col ^ y) & mask] = single[i];
     }
     __syncthreads();
-    // Memory is written in sectors of 32 bytes, and a part of one costs as much as two. So the threads that write a row
-    // of B step back by as much as its start is off, and each store of a warp begins where a sector does.
-    constexpr int tall = BLOCK_Y + sector;
-    for (int i = threadIdx.x; i < BLOCK_X * tall; i += threads) {
-        const int x = i / tall;
-        const size_t start = size_t(first_col + x) * m + first_row;
-        const int y = i % tall - int((size_t(b) / sizeof(scalar_t) + start) % sector);
-        if (y >= 0 && y < BLOCK_Y && first_row + y < m && first_col + x < n)
-            b[start + y] = tile[y][(x ^ y) & mask];
+    const int lane = threadIdx.x % 32, lines = min(BLOCK_X, n - first_col);
+    const int first = max(0, sector - first_row), end = min(rows, m - top); // of the tile's rows, those of A
+    const int pieces = BLOCK_Y / 32 + (first_row + BLOCK_Y >= m);
+    for (int x = threadIdx.x / 32; x < lines; x += threads / 32) {
+        scalar_t* const line = b + size_t(first_col + x) * m + first_row;
+        const int back = aligned ? 0 : int(size_t(line) / sizeof(scalar_t) % sector), y = lane + sector - back;
+#pragma unroll
+        for (int i = 0; i <= BLOCK_Y / 32; ++i)
+            if (i < pieces && y + i * 32 >= first && y + i * 32 < end)
+                line[lane - back + i * 32] = tile[y + i * 32][(x ^ (y + i * 32)) & mask];
     }
 }

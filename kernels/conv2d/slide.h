@@ -1,0 +1,95 @@
+// How columns.cu and separable/columns.cu go down an image: four neighbouring columns a thread, `ahead` rows on their
+// way while one is added up. Rows are read by pieces of 16 bytes, or pixel by pixel where they do not all start at
+// multiples of that. What a warp has done of a row goes through shared memory, so that it is written side by side, each
+// store from the start of a sector of 32 bytes: a part of one costs as much as two.
+
+#pragma once
+
+constexpr int each = 4, ahead = 4, threads = BLOCK_X / each, sector = 32 / sizeof(scalar_t);
+struct alignas(16) Pack {
+    scalar_t values[each];
+};
+
+// A compiler that puts off the old sum, as it may with integers, needs a register more for each and moves them all.
+__device__ __forceinline__ void in_order(unsigned& sum)
+{
+#ifndef __SOFTCUDA__ // which has no asm, and no need to
+    asm("" : "+r"(sum));
+#endif
+}
+__device__ __forceinline__ void in_order(float&) { }
+
+// `count` pieces of a row from `pixels` on; there are `left` pixels, and what is beyond them stays what it was.
+template <bool aligned, int count>
+__device__ __forceinline__ void read_row(Pack (&values)[count], const scalar_t* pixels, int left)
+{
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        if (aligned) {
+            if (i * each < left)
+                values[i] = reinterpret_cast<const Pack*>(pixels)[i];
+        } else {
+#pragma unroll
+            for (int j = 0; j < each; ++j)
+                if (i * each + j < left)
+                    values[i].values[j] = pixels[i * each + j];
+        }
+    }
+}
+
+// A warp's row of outputs, of which there are `count`, from `result` on; `spot` is the warp's own.
+__device__ __forceinline__ void write_row(scalar_t* result, const scalar_t (&sums)[each], Pack* spot, int count)
+{
+    const int lane = threadIdx.x % 32;
+    Pack full;
+#pragma unroll
+    for (int i = 0; i < each; ++i)
+        full.values[i] = sums[i];
+    spot[lane] = full;
+    __syncwarp();
+    const int first = lane - int(size_t(result) / sizeof(scalar_t) % sector);
+    const scalar_t* const from = spot->values + first;
+    scalar_t* const to = result + first;
+#pragma unroll
+    for (int i = 0; i <= each; ++i)
+        if ((i > 0 || first >= 0) && first < count - i * 32)
+            to[i * 32] = from[i * 32];
+}
+
+// Calls add_row(sums, pieces of a row) for each row of the image that BLOCK_Y rows of outputs need. sums[p] are those
+// that row p of the filter falls on: add_row makes sums[p] of the old sums[p - 1], so that nothing moves.
+template <int K, bool aligned, class AddRow>
+__device__ __forceinline__ void slide(const scalar_t* image, scalar_t* out, int rows, int columns, AddRow add_row)
+{
+    __shared__ Pack done[2][threads]; // two rows, so that one barrier a row is enough
+    const int out_rows = rows - K + 1, out_columns = columns - K + 1, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    // Blocks past gridDim.y's limit of 65,535 continue in z.
+    const int first_row = (blockIdx.z * gridDim.y + blockIdx.y) * BLOCK_Y;
+    const int first_col = blockIdx.x * BLOCK_X + warp * 32 * each, col = first_col + lane * each; // of the warp, the lane
+    if (first_col >= out_columns || first_row >= out_rows)
+        return; // a whole warp
+    const int end = min(first_row + BLOCK_Y, out_rows) + K - 1; // of the rows of the image
+    const int left = columns - col, count = min(32 * each, out_columns - first_col);
+    const scalar_t* pixels = image + size_t(first_row) * columns + col;
+    scalar_t* result = out + size_t(first_row) * out_columns + first_col;
+    scalar_t sums[K][each] = {};
+    Pack coming[ahead][(K + each - 1 + each - 1) / each] = {};
+#pragma unroll
+    for (int j = 0; j < ahead; ++j, pixels += columns)
+        read_row<aligned>(coming[j], pixels, first_row + j < end ? left : 0);
+#pragma unroll 1
+    for (int row = first_row; row < end; row += ahead) {
+#pragma unroll
+        for (int j = 0; j < ahead; ++j) {
+            if (row + j >= end)
+                break;
+            add_row(sums, coming[j]);
+            read_row<aligned>(coming[j], pixels, row + j + ahead < end ? left : 0);
+            pixels += columns;
+            if (row + j < first_row + K - 1)
+                continue;
+            write_row(result, sums[K - 1], &done[j % 2][warp * 32], count);
+            result += out_columns;
+        }
+    }
+}

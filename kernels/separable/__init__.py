@@ -1,0 +1,69 @@
+"""2-D convolution with a filter of rank 1, a column of K elements times a row of K; else as conv2d.
+
+out[i][j] = sum of column[p] * row[q] * image[i + p][j + q]: 2 K multiplications an output where conv2d needs K^2.
+Rank 1 is in the operands, and not looked for in a filter: a kernel cannot do that for integers that wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from kernels import conv2d
+from kernels.catalogue import Array, Family, Rows, Shape, Variant, Work
+from kernels.conv2d import LADDER, TYPES, fits, result_shape
+from kernels.copy import roof
+from kernels.numerics import dot_error
+
+
+def reference(operands: Sequence[Array], rows: Rows) -> Array:
+    image, column, row = operands
+    if image.dtype == np.int32:  # unsigned NumPy arrays wrap as the kernels do
+        filter_ = np.outer(column.view(np.uint32), row.view(np.uint32))
+        return conv2d.convolve(image.view(np.uint32), filter_, rows).view(np.int32)
+    return conv2d.convolve(image.astype(np.float64), np.outer(column.astype(np.float64), row), rows)
+
+
+def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
+    """One rounding more a product than conv2d's, whichever factor comes first."""
+    image, column, row = operands
+    error = dot_error(len(column) ** 2 + 1, image.dtype)
+    filter_ = np.abs(np.outer(column.astype(np.float64), row))
+    return error * conv2d.convolve(np.abs(image).astype(np.float64), filter_, rows) if error else 0.0
+
+
+def work(shape: Shape, itemsize: int) -> Work:
+    rows, columns, k = shape
+    outputs = prod(result_shape(shape))
+    return Work(4 * k * outputs, (rows * columns + 2 * k + outputs) * itemsize)
+
+
+SEPARABLE = Family(
+    name="separable",
+    sizes=("rows", "columns", "K"),
+    operands=lambda shape: {"image": shape[:2], "column": (shape[2],), "row": (shape[2],)},
+    result=lambda shape: ("out", result_shape(shape)),
+    reference=reference,
+    bound=bound,
+    work=work,
+    fits=fits,
+    roof=lambda shape, dtype: roof(work(shape, 4), dtype),
+    serial_seconds=lambda shape: prod(result_shape(shape)) * 2 * shape[2] / 1.6e9,
+    test_shapes=((17, 33, 3), (129, 257, 7), (3, 1009, 1), (40, 37, 4), (64, 128, 5)),
+    bench_shapes=LADDER,
+    variants=(
+        Variant("serial", "plain C++, one thread of the host", ((),), TYPES, on_host=True),
+        Variant("naive", "one thread an output, K^2 products", ((32, 8),), TYPES),
+        Variant(
+            "columns",
+            "one pass, along the row and then down, four columns a thread",
+            ((512, 8), (512, 16), (512, 32)),
+            TYPES,
+            threads=lambda block: (block[0] // 4, 1),
+            entry=conv2d.unrolled,
+            fallback=conv2d.fallback,
+        ),
+    ),
+)
