@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         help="Exit with 1 also where a case is unsure, or where everything became slower. Can be given twice.",
     )
+    group.addoption("--large", action="store_true", help="Also test arrays of more than 2^31 elements.")
     group.addoption("--warm-cache", action="store_true", help="Time kernels with a warm L2 cache, not a cold one.")
     group.addoption(
         "--require-baseline", action="store_true", help="With --benchmark-compare: having no baseline is an error."

@@ -1,0 +1,52 @@
+"""Every kernel once, in this process, so that a tool can watch: ``compute-sanitizer --tool racecheck python -m
+correctness.each``.
+
+Each build runs on the shapes that its family is tested on, as correctness/ does in processes of its own. ``-k EXPR``
+chooses among the case ids.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from kernels import FAMILIES, vendor
+from kernels.__main__ import matches
+from kernels.check import compare
+from kernels.compiler import compile_all, compile_build
+from kernels.device import Settings, open_device
+from kernels.machine import DeviceError
+from kernels.runner import exact_operands, expected, run
+from kernels.selection import tested_cases
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m correctness.each", description=__doc__)
+    parser.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
+    chosen = parser.parse_args().k
+    machine = open_device(Settings("gpu", launch_timeout=300.0))  # a sanitizer takes its time
+    cases = [case for case in tested_cases(FAMILIES) if not case.variant.on_host and matches(chosen, case.id)]
+    cases = [case for case in cases if case.variant.needs <= machine.info.capability]
+    cases = [case for case in cases if not case.variant.library or not vendor.missing(case.variant.library)]
+    compile_all({case.build.id: (case.build, machine.info.target) for case in cases}.values(), lambda done, total: None)
+    wrong = 0
+    for case in cases:
+        operands = exact_operands(case, seed=0)
+        try:
+            outcome = run(machine, case, compile_build(case.build, machine.info.target).path, operands)
+        except DeviceError as error:
+            print(error)
+            return 2
+        mismatch = compare(outcome.result, expected(case, operands)[0], 0.0)
+        wrong += bool(mismatch or outcome.damage)
+        if mismatch or outcome.damage:
+            print(f"{case.id}: WRONG {mismatch or ''} {' '.join(outcome.damage)}")
+    print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # PyCUDA aborts at the interpreter's own end when a context is left

@@ -1,0 +1,46 @@
+"""Arrays of more than 2^31 elements, which no 32-bit index reaches. Needs a GPU with room for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from correctness.large import problems
+from kernels import FAMILIES
+from kernels.catalogue import Case, Shape
+from kernels.compiler import compile_build
+from kernels.device import DeviceInfo, Settings
+from kernels.selection import builds
+from kernels.worker import Worker
+
+LIMIT = 2**31
+SIDES = (46_349, 46_351)  # primes, whose product is just above it
+SHAPES: tuple[tuple[str, Shape], ...] = (
+    ("matmul", (*SIDES, 3)),
+    ("matmul", (SIDES[0], 3, SIDES[1])),
+    ("matvec", SIDES),
+    ("transpose", SIDES),
+    ("conv2d", (*SIDES, 3)),
+    ("separable", (*SIDES, 3)),
+)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("family", "shape"), SHAPES, ids=lambda value: str(value).replace(", ", "x"))
+def test_past_two_to_the_31(device: DeviceInfo, family: str, shape: Shape, pytestconfig: pytest.Config) -> None:
+    """Every variant, on some rows of the result: the first and the last, and those around element 2^31."""
+    chosen = {b.variant: b for b in reversed(builds(FAMILIES)) if b.family.name == family and b.dtype == "float32"}
+    cases = [Case(b, shape) for b in chosen.values() if not b.variant.has_no_block]
+    cases = [case for case in cases if case.variant.needs <= device.capability]
+    need = 1.1 * cases[0].array_bytes
+    if not pytestconfig.getoption("--large"):
+        pytest.skip(f"give --large: needs a GPU of {need / 1e9:.0f} GB, four times that on the host, and a minute")
+    if device.memory_bytes < need:
+        pytest.skip(f"needs {need / 1e9:.0f} GB; {device.name} has {device.memory_bytes / 1e9:.0f}")
+    images = [compile_build(case.build, device.target).path for case in cases]
+    worker = Worker(Settings(pytestconfig.getoption("--device"), device.ordinal))
+    try:
+        found = worker.call(problems, [case.id for case in cases], images, 1, LIMIT)
+    finally:
+        worker.stop()
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)
