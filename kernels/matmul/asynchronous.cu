@@ -18,32 +18,34 @@ template <int bytes> __device__ __forceinline__ void copy(void* to, const scalar
             : "memory");
 }
 
-__device__ __forceinline__ void queue(Tiles& tiles, const Matrices& from, int start)
+// What a thread brings of the next stage: one column of A's tile, some rows apart, and one of B's.
+struct Source {
+    const scalar_t *a, *b; // its first element of each
+    int rows_left, left;   // rows of A from the thread's first on, columns of A from the stage's first on
+};
+template <int piece>
+__device__ __forceinline__ void queue_b(Tiles& tiles, const Source& source, const Matrices& from)
 {
-    constexpr int size = sizeof(scalar_t);
+    constexpr int across_b = BLOCK_X / piece, apart = threads / across_b;
+    const int y = threadIdx.x / across_b, x = threadIdx.x % across_b * piece;
 #pragma unroll
-    for (int i = threadIdx.x; i < BLOCK_Y * depth; i += threads) {
-        const int row = from.first_row + i / depth, col = start + i % depth;
-        const bool there = row < from.m && col < from.n;
-        copy<size>(&tiles.a[i % depth][i / depth], from.a + (there ? size_t(row) * from.n + col : 0), there);
-    }
-    if (from.b_aligned) {
+    for (int j = 0; j < depth; j += apart)
+        copy<piece * int(sizeof(scalar_t))>(&tiles.b[y + j][x / pack].values[x % pack], source.b + size_t(j) * from.k,
+            y + j < source.left && from.first_col + x < from.k);
+}
+
+__device__ __forceinline__ void queue(Tiles& tiles, Source& source, const Matrices& from)
+{
+    constexpr int apart = threads / depth;
+    const int y = threadIdx.x / depth, x = threadIdx.x % depth;
 #pragma unroll
-        for (int i = threadIdx.x; i < BLOCK_X / pack * depth; i += threads) {
-            const int row = start + i / (BLOCK_X / pack), col = from.first_col + i % (BLOCK_X / pack) * pack;
-            const bool there = row < from.n && col < from.k;
-            Pack* const to = &tiles.b[i / (BLOCK_X / pack)][i % (BLOCK_X / pack)];
-            copy<16>(to, from.b + (there ? size_t(row) * from.k + col : 0), there);
-        }
-    } else {
-#pragma unroll
-        for (int i = threadIdx.x; i < BLOCK_X * depth; i += threads) {
-            const int row = start + i / BLOCK_X, col = from.first_col + i % BLOCK_X;
-            const bool there = row < from.n && col < from.k;
-            scalar_t* const to = &tiles.b[i / BLOCK_X][i % BLOCK_X / pack].values[i % pack];
-            copy<size>(to, from.b + (there ? size_t(row) * from.k + col : 0), there);
-        }
-    }
+    for (int j = 0; j < BLOCK_Y; j += apart)
+        copy<sizeof(scalar_t)>(&tiles.a[x][y + j], source.a + size_t(j) * from.n, j < source.rows_left && x < source.left);
+    if (from.b_aligned)
+        queue_b<pack>(tiles, source, from);
+    else
+        queue_b<1>(tiles, source, from);
+    source.a += depth, source.b += size_t(depth) * from.k, source.left -= depth;
 }
 
 extern "C" __global__ void __launch_bounds__(threads)
@@ -52,10 +54,13 @@ matmul_asynchronous(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, in
     extern __shared__ float4 memory[];
     Tiles* const tiles = reinterpret_cast<Tiles*>(memory); // STAGES of them
     const Matrices from = matrices(a, b, m, n, k);
+    const int t = threadIdx.x, across_b = from.b_aligned ? BLOCK_X / pack : BLOCK_X, piece = from.b_aligned ? pack : 1;
+    Source source = { a + size_t(from.first_row + t / depth) * n + t % depth,
+        b + size_t(t / across_b) * k + from.first_col + t % across_b * piece, m - from.first_row - t / depth, n };
     const int count = (n - 1) / depth + 1;
     for (int step = 0; step < STAGES - 1; ++step) {
         if (step < count)
-            queue(tiles[step], from, step * depth);
+            queue(tiles[step], source, from);
         asm volatile("cp.async.commit_group;" ::: "memory");
     }
     scalar_t sums[side][side] = {};
@@ -64,7 +69,7 @@ matmul_asynchronous(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, in
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
         __syncthreads(); // this stage has come for all, and the one before it is read by none
         if (step + STAGES - 1 < count)
-            queue(tiles[next], from, (step + STAGES - 1) * depth);
+            queue(tiles[next], source, from);
         asm volatile("cp.async.commit_group;" ::: "memory");
         multiply(sums, tiles[now]);
         now = now + 1 == STAGES ? 0 : now + 1;

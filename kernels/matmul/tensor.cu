@@ -71,9 +71,9 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
     const int t_b = b_wide ? SourceB<16>::across : SourceB<8>::across, b_y = threadIdx.x / t_b;
     const int a_x = threadIdx.x % t_a * (a_wide ? 2 : 1), b_x = first_col + threadIdx.x % t_b * (b_wide ? 2 : 1);
     const double *a_from = a + size_t(first_row + a_y) * n + a_x, *b_from = b + size_t(b_y) * k + b_x;
-    const int count = (n - 1) / depth + 1;
-    int left_over = n; // columns of A that are not queued
-    const auto queue = [&](double* tile) {
+    const auto queue = [&](int step) {
+        double* const tile = tiles + step % stages * stage_size;
+        const int left_over = n - step * depth; // columns of A that are not queued
         if (a_wide)
             SourceA<16>::fetch(tile, a_from, n, m - first_row - a_y, a_x < left_over);
         else
@@ -82,11 +82,12 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
             SourceB<16>::fetch(tile + a_size, b_from, k, left_over - b_y, b_x < k);
         else
             SourceB<8>::fetch(tile + a_size, b_from, k, left_over - b_y, b_x < k);
-        a_from += depth, b_from += size_t(depth) * k, left_over -= depth;
+        a_from += depth, b_from += size_t(depth) * k;
     };
-    for (int stage = 0; stage < stages - 1; ++stage) {
-        if (stage < count)
-            queue(tiles + stage * stage_size);
+    const int count = (n - 1) / depth + 1;
+    for (int step = 0; step < stages - 1; ++step) {
+        if (step < count)
+            queue(step);
         asm volatile("cp.async.commit_group;" ::: "memory");
     }
 
@@ -95,38 +96,37 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int row = warp / warps_across * warp_rows + g, col = warp % warps_across * warp_cols;
     double sums[tall][broad][4] = {}, left[2][tall][2], right[2][broad];
-    const auto read = [&](const double* stage, int d) {
-        const double *a_tile = stage + row * a_width + t + d, *b_tile = stage + a_size + (d + t) * b_width + col + g;
+    const auto read = [&](int stage, int d) {
+        const double* a_tile = tiles + stage * stage_size + row * a_width + t;
+        const double* b_tile = tiles + stage * stage_size + a_size + t * b_width + col + g;
 #pragma unroll
         for (int i = 0; i < tall; ++i)
 #pragma unroll
             for (int j = 0; j < 2; ++j)
-                left[d / 4 % 2][i][j] = a_tile[(i * 16 + j * 8) * a_width];
+                left[d / 4 % 2][i][j] = a_tile[(i * 16 + j * 8) * a_width + d];
 #pragma unroll
         for (int i = 0; i < broad; ++i)
-            right[d / 4 % 2][i] = b_tile[i * 8];
+            right[d / 4 % 2][i] = b_tile[d * b_width + i * 8];
     };
     asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
     __syncthreads();
-    read(tiles, 0);
-    int now = 0, next = stages - 1;
+    read(0, 0);
+    int now = 0;
 #pragma unroll 1
     for (int step = 0; step < count; ++step) {
-        const double* const tile = tiles + now * stage_size;
-        now = now + 1 == stages ? 0 : now + 1;
+        const int after = now + 1 == stages ? 0 : now + 1;
 #pragma unroll
         for (int d = 0; d < depth; d += 4) {
             if (d + 4 == depth) { // the next stage has come for all, and this one's last reads are done
                 asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
                 __syncthreads();
-                read(tiles + now * stage_size, 0);
+                read(after, 0);
             } else {
-                read(tile, d + 4);
+                read(now, d + 4);
             }
             if (d == 0) {
                 if (step + stages - 1 < count)
-                    queue(tiles + next * stage_size);
-                next = next + 1 == stages ? 0 : next + 1;
+                    queue(step + stages - 1);
                 asm volatile("cp.async.commit_group;" ::: "memory");
             }
 #pragma unroll
@@ -135,6 +135,7 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
                 for (int j = 0; j < broad; ++j)
                     multiply(sums[i][j], left[d / 4 % 2][i], right[d / 4 % 2][j]);
         }
+        now = after;
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");
 

@@ -64,7 +64,7 @@ TRANSPOSE = Family(
             FLOATS,
             x=0,
             y=1,
-            threads=fixed,
+            threads=lambda block: (128, 1),
             bench_shapes=LADDER,
             fallback=by_elements("A and B", 0, 1),
         ),

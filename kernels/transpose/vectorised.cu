@@ -5,7 +5,7 @@
 // Costs: as swizzled.cu, with a quarter of its loads and stores from and to memory (half for float64).
 // Reached on an H200: 0.95 of a copy's bandwidth at 8192^2 (float32).
 
-constexpr int threads = 256, mask = BLOCK_X - 1, pack = 16 / sizeof(scalar_t), sector = 32 / sizeof(scalar_t);
+constexpr int threads = 128, mask = BLOCK_X - 1, pack = 16 / sizeof(scalar_t), sector = 32 / sizeof(scalar_t);
 constexpr int rows = BLOCK_Y + sector, step = threads / BLOCK_X, singles = (rows + step - 1) / step;
 static_assert((BLOCK_X & mask) == 0, "the exclusive or must stay within a row of the tile");
 static_assert(threads % BLOCK_X == 0 && BLOCK_Y % 32 == 0, "a thread keeps its column, a warp its row of B");
