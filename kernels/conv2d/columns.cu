@@ -33,7 +33,7 @@ template <int K> __device__ __forceinline__ void convolve(const scalar_t* image,
 }
 
 #define CONV2D_COLUMNS(K) \
-    extern "C" __global__ void __launch_bounds__(threads) conv2d_columns_##K( \
+    extern "C" __global__ void __launch_bounds__(threads, 1) conv2d_columns_##K( \
         const scalar_t* image, const scalar_t*, scalar_t* out, int rows, int columns, int) \
     { \
         convolve<K>(image, out, rows, columns); \

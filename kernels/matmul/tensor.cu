@@ -8,7 +8,7 @@
 // throughout.
 // Costs: 32 sums a thread; STAGES * 8 (BLOCK_Y (16 + 4) + 16 (BLOCK_X + 4)) bytes of dynamic shared memory.
 
-constexpr int depth = 16, stages = STAGES, group = 8;
+constexpr int depth = 16, stages = STAGES, group = 4;
 constexpr int warp_rows = 32, warp_cols = 32, warps_across = BLOCK_X / warp_cols;
 constexpr int threads = BLOCK_X * BLOCK_Y / (warp_rows * warp_cols) * 32;
 constexpr int a_width = depth + 4, b_width = BLOCK_X + 4;

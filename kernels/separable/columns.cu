@@ -34,7 +34,7 @@ template <int K> __device__ __forceinline__ void convolve(const scalar_t* image,
 }
 
 #define SEPARABLE_COLUMNS(K) \
-    extern "C" __global__ void __launch_bounds__(threads) separable_columns_##K(const scalar_t* image, \
+    extern "C" __global__ void __launch_bounds__(threads, 1) separable_columns_##K(const scalar_t* image, \
         const scalar_t* column, const scalar_t* row, scalar_t* out, int rows, int columns, int) \
     { \
         convolve<K>(image, column, row, out, rows, columns); \
