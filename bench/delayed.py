@@ -30,6 +30,7 @@ static __device__ void warpwatch_wait()
     __syncthreads();
 }
 """
+HEADER = re.compile(r'^(\s*#\s*include\s*)"([^"]+)"', re.MULTILINE)
 KERNEL = re.compile(r'extern "C" __global__[^{;]*\{')
 
 
@@ -42,8 +43,9 @@ def delayed(text: str) -> str:
 
 
 def write_delayed(source: Path) -> Path:
-    """A file of that text in the cache, named by what is in it."""
-    text = delayed(source.read_text())
+    """A file of that text in the cache, named by what is in it. Its own headers are where they were."""
+    beside = HEADER.sub(lambda match: f'{match[1]}"{(source.parent / match[2]).resolve()}"', source.read_text())
+    text = delayed(beside)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     target = cache_folder() / "delayed" / digest / source.name
     if not target.exists():

@@ -1,5 +1,7 @@
 """`pytest bench --self-check`: what this gate can see, on the GPU at hand.
 
+    python -m bench.selfcheck PART [PART ...]     parts that were made with -k, put together beside the baseline
+
 First every kernel against itself: what is called slower then is a false alarm, and the spread is the case's own. Then
 every kernel against itself made to wait (bench/delayed.py) by a known share of its time: what is called slower then
 was found. Kept beside the baseline, where --against learns the cases' floors from it.
@@ -7,8 +9,10 @@ was found. Kept beside the baseline, where --against learns the cases' floors fr
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import sys
 import tempfile
 import zlib
 from collections import Counter
@@ -26,10 +30,12 @@ from bench.measure import Again, Budget, Measured
 from bench.pairs import Delay
 from bench.revision import Rival, compile_rivals, key, rival_of
 from bench.verdict import FEWEST, Judgement, Verdict
+from kernels import FAMILIES
 from kernels.catalogue import Case
 from kernels.check import WrongResult
 from kernels.compiler import NVCC_FLAGS, ROOT, CompileError, Target
 from kernels.machine import DeviceError
+from kernels.selection import timed_cases
 from kernels.worker import Kernel
 
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
@@ -216,8 +222,44 @@ def read(path: Path) -> dict[str, Any]:
     return dict(document)
 
 
+def merge(paths: Sequence[Path], folder: Path = BASELINES) -> Path:
+    """Parts of one self-check, each of other cases, as one. Raises BadRun where that is no whole."""
+    parts = {path: read(path) for path in paths}
+    slugs = {str(part.get("gpu", {}).get("slug")) for part in parts.values()}
+    if len(slugs) > 1:
+        raise BadRun(f"they are of different GPUs: {', '.join(sorted(slugs))}")
+    cases: dict[str, Any] = {}
+    for path, part in parts.items():
+        if twice := cases.keys() & part["cases"].keys():
+            raise BadRun(f"{path}: {len(twice)} cases are in another part too, such as {min(twice)}")
+        cases |= part["cases"]
+    wanted = {c.id for c in timed_cases(FAMILIES) if not (c.variant.on_host or c.variant.library)}
+    if lacking := wanted - cases.keys():
+        raise BadRun(f"{len(lacking)} cases are in no part, such as {min(lacking)}")
+    first = next(iter(parts.values()))
+    path = path_of(slugs.pop(), folder)
+    save(first | {"cases": dict(sorted(cases.items()))}, path)
+    return path
+
+
 def known_spreads(slug: str) -> dict[str, tuple[float, int]]:
     """Variance of each case between processes and its degrees of freedom, where a self-check is kept for the GPU."""
     path = path_of(slug)
     cases = read(path)["cases"] if path.exists() else {}
     return {name: (float(case["variance"]), int(case["freedom"])) for name, case in cases.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.selfcheck", description="Parts of a self-check, as one.")
+    parser.add_argument("parts", nargs="+", type=Path, metavar="PART", help="what `pytest bench --self-check -k` saved")
+    try:
+        path = merge(parser.parse_args().parts)
+    except BadRun as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print("\n".join([*table(read(path)), f"saved {path}"]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,7 +15,7 @@ from kernels import FAMILIES, vendor
 from kernels.__main__ import matches
 from kernels.check import compare
 from kernels.compiler import compile_all, compile_build
-from kernels.device import Settings, open_device
+from kernels.device import NoDevice, Settings, open_device
 from kernels.machine import DeviceError
 from kernels.runner import exact_operands, expected, run
 from kernels.selection import tested_cases
@@ -24,9 +24,14 @@ from kernels.selection import tested_cases
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m correctness.each", description=__doc__)
     parser.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
-    chosen = parser.parse_args().k
-    machine = open_device(Settings("gpu", launch_timeout=300.0))  # a sanitizer takes its time
-    cases = [case for case in tested_cases(FAMILIES) if not case.variant.on_host and matches(chosen, case.id)]
+    parser.add_argument("--device", choices=("gpu", "software"), default="gpu", help="where to run them (gpu)")
+    options = parser.parse_args()
+    try:
+        machine = open_device(Settings(options.device, launch_timeout=300.0))  # a sanitizer takes its time
+    except NoDevice as missing:
+        print(f"error: {missing}", file=sys.stderr)
+        return 2
+    cases = [case for case in tested_cases(FAMILIES) if not case.variant.on_host and matches(options.k, case.id)]
     cases = [case for case in cases if case.variant.needs <= machine.info.capability]
     cases = [case for case in cases if not case.variant.library or not vendor.missing(case.variant.library)]
     compile_all({case.build.id: (case.build, machine.info.target) for case in cases}.values(), lambda done, total: None)

@@ -7,7 +7,7 @@ import pytest
 from correctness.verify import assert_right, command
 from kernels import FAMILIES
 from kernels.catalogue import Case
-from kernels.selection import edge_cases, unaligned_cases
+from kernels.selection import builds, edge_cases, unaligned_cases
 from kernels.worker import Kernel
 
 
@@ -21,3 +21,11 @@ def test_edge(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> Non
 def test_unaligned(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
     """Bit for bit, with every array one element past the alignment of an allocation."""
     assert_right(kernel, case, command(request), exact=True, offset=1)
+
+
+@pytest.mark.cases([Case(build, (80, 70, 65)) for build in builds(FAMILIES) if build.variant.constant])
+def test_filter_larger_than_constant_memory_has_room_for(
+    kernel: Kernel, case: Case, request: pytest.FixtureRequest
+) -> None:
+    """Bit for bit, though only a part of the filter is there."""
+    assert_right(kernel, case, command(request), exact=True)

@@ -370,8 +370,9 @@ def why_no_gpu() -> str:
 def _activate_softcuda(settings: Settings) -> Path:
     import softcuda  # noqa: PLC0415
 
-    # Its own limit comes first, because it knows where the kernel stands; its fresh memory is poison.
-    limit = 0.9 * settings.launch_timeout
+    # Its own limit comes first, also on a busy machine, because it knows where the kernel stands; its fresh memory is
+    # poison.
+    limit = max(settings.launch_timeout / 2, settings.launch_timeout - 1)
     try:
         return softcuda.activate(launch_seconds=limit, seed=settings.schedule_seed, fill=POISON)
     except (softcuda.BuildError, OSError) as error:

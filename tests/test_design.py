@@ -53,12 +53,17 @@ def test_the_software_device_knows_nothing_of_the_rest_and_only_the_device_knows
 
 def test_catalogue_and_families_need_the_standard_library_and_numpy_alone() -> None:
     allowed = {*sys.stdlib_module_names, "numpy", "kernels"}
-    for path in [ROOT / "kernels" / name for name in ("__init__.py", "catalogue.py", "numerics.py")] + [
+    for path in [ROOT / "kernels" / name for name in ("__init__.py", "catalogue.py", "alignment.py", "numerics.py")] + [
         ROOT / "kernels" / family.name / "__init__.py" for family in FAMILIES
     ]:
         assert packages(path) <= allowed, path
         ours = {name for name in imports(path) if name.startswith("kernels.")}
-        known = ("kernels.catalogue", "kernels.numerics", *(f"kernels.{family.name}" for family in FAMILIES))
+        known = (
+            "kernels.catalogue",
+            "kernels.alignment",
+            "kernels.numerics",
+            *(f"kernels.{family.name}" for family in FAMILIES),
+        )
         assert all(name.startswith(known) for name in ours), path
 
 

@@ -22,8 +22,8 @@ def by_loops(case: Case, operands: tuple[np.ndarray, ...]) -> np.ndarray:
         return np.array([a[i] for i in range(len(a))])
     if case.family.name == "transpose":
         return np.array([[a[j, i] for j in range(a.shape[0])] for i in range(a.shape[1])])
-    if case.family.name == "conv2d":
-        (f,), (rows, columns, k) = rest, case.shape
+    if case.family.name in ("conv2d", "separable"):
+        f, (rows, columns, k) = rest[0] if len(rest) == 1 else np.outer(*rest), case.shape
         cells = [
             [sum(f[p, q] * a[i + p, j + q] for p in range(k) for q in range(k)) for j in range(columns - k + 1)]
             for i in range(rows - k + 1)
@@ -38,7 +38,10 @@ def test_a_reference_is_the_definition(case: Case) -> None:
     assert np.array_equal(expected(case, operands)[0], by_loops(case, operands).astype(np.float64))
 
 
-@pytest.mark.parametrize("case_id", ["matmul-naive-8x8-40x70x30-int32", "conv2d-naive-8x8-20x21x3-int32"])
+@pytest.mark.parametrize(
+    "case_id",
+    ["matmul-naive-8x8-40x70x30-int32", "conv2d-naive-8x8-20x21x3-int32", "separable-naive-32x8-20x21x3-int32"],
+)
 def test_int32_wraps_modulo_two_to_the_32(case_id: str) -> None:
     case = find_case(FAMILIES, case_id)
     operands = random_operands(case, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,23 @@ from bench.baseline import BadRun, read_run
 from bench.delayed import KERNEL, delayed, write_delayed
 from bench.pairs import Delay, Plan, measure_pair
 from bench.score import record_pairs
-from bench.selfcheck import PER_SLOWDOWN, SLOWDOWNS, chosen, known_spreads, own_side, path_of, save, table
+from bench.selfcheck import (
+    PER_SLOWDOWN,
+    SLOWDOWNS,
+    chosen,
+    known_spreads,
+    merge,
+    own_side,
+    path_of,
+    read,
+    save,
+    table,
+)
 from kernels import FAMILIES
 from kernels.catalogue import Capability, find_case
 from kernels.compiler import ROOT, Target, compile_file
 from kernels.device import DeviceInfo, Settings
-from kernels.selection import builds
+from kernels.selection import builds, timed_cases
 from kernels.worker import Worker
 from tests.checkout import Bench
 
@@ -100,6 +112,28 @@ def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path, monkeypatc
         BadRun, match=r"a-gpu.self-check.json: is no self-check that can be read \(KeyError\('freedom'\)\)"
     ):
         known_spreads("a-gpu")
+
+
+def test_parts_make_a_whole(tmp_path: Path) -> None:
+    names = [c.id for c in timed_cases(FAMILIES) if not (c.variant.on_host or c.variant.library)]
+    one, two, other = tmp_path / "1.json", tmp_path / "2.json", tmp_path / "other.json"
+    case = (5e-6, "same", 0.1, True)
+    gpu: dict[str, object] = {"gpu": {"slug": "a-gpu"}}
+    save(made(**dict.fromkeys(names[:9], case)) | gpu, one)
+    save(made(**dict.fromkeys(names[9:], case)) | gpu, two)
+    shutil.copy(one, again := tmp_path / "again.json")
+    save(made(**dict.fromkeys(names[9:], case)) | {"gpu": {"slug": "b-gpu"}}, other)
+    merged = read(merge([two, one], tmp_path))
+    assert list(merged["cases"]) == sorted(names)
+    assert merged["gpu"] == {"slug": "a-gpu"}
+    for parts, said in (
+        ([one], rf"{len(names) - 9} cases are in no part, such as"),
+        ([one, two, again], r"again.json: 9 cases are in another part too"),
+        ([one, other], r"they are of different GPUs: a-gpu, b-gpu"),
+        ([tmp_path / "none.json"], r"none.json: is no self-check that can be read"),
+    ):
+        with pytest.raises(BadRun, match=said):
+            merge(parts, tmp_path)
 
 
 def test_the_whole_way_on_a_fake_gpu(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from math import prod
 
 import numpy as np
 
-from kernels import conv2d
 from kernels.catalogue import Array, Family, Rows, Shape, Variant, Work
-from kernels.conv2d import LADDER, TYPES, fits, result_shape
+from kernels.conv2d import LADDER, TYPES, convolve, fallback, fits, result_shape, unrolled
 from kernels.copy import roof
 from kernels.numerics import dot_error
 
@@ -22,8 +21,8 @@ def reference(operands: Sequence[Array], rows: Rows) -> Array:
     image, column, row = operands
     if image.dtype == np.int32:  # unsigned NumPy arrays wrap as the kernels do
         filter_ = np.outer(column.view(np.uint32), row.view(np.uint32))
-        return conv2d.convolve(image.view(np.uint32), filter_, rows).view(np.int32)
-    return conv2d.convolve(image.astype(np.float64), np.outer(column.astype(np.float64), row), rows)
+        return convolve(image.view(np.uint32), filter_, rows).view(np.int32)
+    return convolve(image.astype(np.float64), np.outer(column.astype(np.float64), row), rows)
 
 
 def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
@@ -31,7 +30,7 @@ def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
     image, column, row = operands
     error = dot_error(len(column) ** 2 + 1, image.dtype)
     filter_ = np.abs(np.outer(column.astype(np.float64), row))
-    return error * conv2d.convolve(np.abs(image).astype(np.float64), filter_, rows) if error else 0.0
+    return error * convolve(np.abs(image).astype(np.float64), filter_, rows) if error else 0.0
 
 
 def work(shape: Shape, itemsize: int) -> Work:
@@ -62,8 +61,8 @@ SEPARABLE = Family(
             ((512, 8), (512, 16), (512, 32)),
             TYPES,
             threads=lambda block: (block[0] // 4, 1),
-            entry=conv2d.unrolled,
-            fallback=conv2d.fallback,
+            entry=unrolled,
+            fallback=fallback,
         ),
     ),
 )

@@ -1,0 +1,82 @@
+"""What watches kernels outside of pytest's own tests: one process for a sanitizer, arrays past 2^31 elements."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from correctness.large import problems, repeated, sampled_rows
+from kernels import FAMILIES
+from kernels.catalogue import find_case
+from kernels.compiler import ROOT, compile_build
+from kernels.device import DeviceInfo, Settings
+from kernels.selection import builds
+from kernels.worker import Worker, describe_device
+
+TRANSPOSES = [f"transpose-{variant}-32x32-149x351-float32" for variant in ("padded", "vectorised")]
+
+
+@pytest.fixture
+def software() -> Iterator[Worker]:
+    worker = Worker(Settings("software"))
+    yield worker
+    worker.stop()
+
+
+def images(worker: Worker, case_ids: list[str]) -> list[Path]:
+    info: DeviceInfo = worker.call(describe_device)
+    return [compile_build(find_case(FAMILIES, name).build, info.target).path for name in case_ids]
+
+
+def test_every_kernel_runs_in_one_process() -> None:
+    command = [sys.executable, "-m", "correctness.each", "--device", "software", "-k", "transpose and 16x16 and 17x33"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "6 cases of 6 builds, 0 wrong\n"), done.stderr
+
+
+def test_rows_are_compared_where_indices_wrap(software: Worker) -> None:
+    assert software.call(problems, TRANSPOSES, images(software, TRANSPOSES), 1, 149 * 351 // 2) == []
+    wrong = images(software, ["transpose-padded-32x32-149x351-float32"] * 2)
+    two = ["transpose-padded-32x32-149x351-float32", "transpose-padded-16x16-149x351-float32"]  # with the other's code
+    (said,) = software.call(problems, two, wrong, 1, 149 * 351 // 2)
+    assert said.startswith("transpose-padded-16x16-149x351-float32 is wrong in ")
+
+
+def test_the_row_at_the_limit_is_among_those_compared() -> None:
+    case = find_case(FAMILIES, "transpose-padded-32x32-46349x46351-float32")
+    rows = sampled_rows(case, 2**31)
+    assert {0, 46_350, 2**31 // 46_349} <= set(rows.tolist())
+    import numpy as np  # noqa: PLC0415
+
+    values = repeated(np.random.default_rng(0), (1009, 1013))
+    assert values.shape == (1009, 1013)
+    assert (values.ravel()[1_000_003:] == values.ravel()[: values.size - 1_000_003]).all()
+
+
+def test_constants_and_fallbacks_name_what_there_is() -> None:
+    constants = 0
+    for build in builds(FAMILIES):
+        family, variant = build.family, build.variant
+        for shape in family.test_shapes:
+            if variant.constant:
+                constants += 1
+                assert variant.constant in family.operands(shape)
+            assert isinstance(variant.fallback(shape, 4), str)
+    assert constants > 0
+    for name, said in (
+        ("matmul-vectorised-64x64-64x64x64-float32", ""),
+        ("matmul-vectorised-64x64-64x63x64-float32", "loads of A and B element by element: rows off 16 bytes"),
+        ("matmul-asynchronous-64x64-64x63x64-float64", ""),
+        ("matmul-asynchronous-64x64-64x64x63-float64", "loads of B element by element: rows off 16 bytes"),
+        ("conv2d-columns-512x8-99x100x4-float32", "as naive: this K is not unrolled"),
+        ("conv2d-columns-512x8-99x101x3-int32", "loads of one pixel: rows off 16 bytes"),
+        ("conv2d-columns-512x8-99x100x3-int32", ""),
+        ("conv2d-constant_filter-8x8-99x101x64-int32", ""),
+        ("conv2d-constant_filter-8x8-99x101x65-int32", "filter from global memory: too large"),
+    ):
+        case = find_case(FAMILIES, name)
+        assert case.variant.fallback(case.shape, case.itemsize) == said, name
