@@ -1,11 +1,11 @@
-// How columns.cu and separable/columns.cu go down an image: four neighbouring columns a thread, `ahead` rows on their
+// How columns.cu and separable/columns.cu go down an image: four neighbouring columns a thread, some rows on their
 // way while one is added up. Rows are read by pieces of 16 bytes, or pixel by pixel where they do not all start at
 // multiples of that. What a warp has done of a row goes through shared memory, so that it is written side by side, each
 // store from the start of a sector of 32 bytes: a part of one costs as much as two.
 
 #pragma once
 
-constexpr int each = 4, ahead = 4, threads = BLOCK_X / each, sector = 32 / sizeof(scalar_t);
+constexpr int each = 4, threads = BLOCK_X / each, sector = 32 / sizeof(scalar_t);
 struct alignas(16) Pack {
     scalar_t values[each];
 };
@@ -72,6 +72,9 @@ __device__ __forceinline__ void slide(const scalar_t* image, scalar_t* out, int 
     const int left = columns - col, count = min(32 * each, out_columns - first_col);
     const scalar_t* pixels = image + size_t(first_row) * columns + col;
     scalar_t* result = out + size_t(first_row) * out_columns + first_col;
+    // Rows on their way: more hide more of memory's latency, and take registers from other warps (tried: 4, 5, 6, 8).
+    constexpr int ahead = K < 7 ? 8 : 6;
+    static_assert(ahead % 2 == 0, "rows take turns in `done`");
     scalar_t sums[K][each] = {};
     Pack coming[ahead][(K + each - 1 + each - 1) / each] = {};
 #pragma unroll
