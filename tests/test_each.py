@@ -75,8 +75,8 @@ def test_constants_and_fallbacks_name_what_there_is() -> None:
         ("conv2d-columns-512x8-99x100x4-float32", "as naive: this K is not unrolled"),
         ("conv2d-columns-512x8-99x101x3-int32", "loads of one pixel: rows off 16 bytes"),
         ("conv2d-columns-512x8-99x100x3-int32", ""),
-        ("conv2d-constant_filter-8x8-99x101x64-int32", ""),
-        ("conv2d-constant_filter-8x8-99x101x65-int32", "filter from global memory: too large"),
+        ("conv2d-constant_filter-16x16-99x101x64-int32", ""),
+        ("conv2d-constant_filter-16x16-99x101x65-int32", "filter from global memory: too large"),
     ):
         case = find_case(FAMILIES, name)
         assert case.variant.fallback(case.shape, case.itemsize) == said, name

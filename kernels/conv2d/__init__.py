@@ -107,7 +107,7 @@ CONV2D = Family(
         Variant(
             "constant_filter",
             "the filter in constant memory",
-            SQUARES,
+            SQUARES[1:],
             TYPES,
             constant="filter",
             fallback=lambda shape, itemsize: "filter from global memory: too large" if shape[2] > 64 else "",
@@ -129,7 +129,7 @@ CONV2D = Family(
         Variant(
             "columns",
             "the window by loads of 16 bytes, four columns a thread, the filter in constant memory",
-            ((512, 8), (512, 20), (512, 32), (512, 64)),
+            ((512, 8), (512, 20), (512, 64)),
             TYPES,
             threads=lambda block: (block[0] // 4, 1),
             entry=unrolled,

@@ -86,7 +86,7 @@ MATVEC = Family(
         rung(
             "rows",
             "four rows a warp, a piece of x for them all",
-            ((16,), (32,)),
+            ((32,),),
             lambda block: block[0] // ROWS * 32,
             macros=lambda block: {"ROWS": ROWS},
             fallback=by_elements("A and x", 1),

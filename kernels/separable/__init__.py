@@ -58,7 +58,7 @@ SEPARABLE = Family(
         Variant(
             "columns",
             "one pass, along the row and then down, four columns a thread",
-            ((512, 8), (512, 16), (512, 20)),
+            ((512, 8), (512, 20)),
             TYPES,
             threads=lambda block: (block[0] // 4, 1),
             entry=unrolled,
