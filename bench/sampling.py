@@ -179,10 +179,14 @@ def read_clock() -> Clock:
 
 
 def warm_up(kind: str, seconds: float) -> None:
-    """Launch until the SM clock is up: at its highest, or no higher than 2 ms ago. At most ``seconds``."""
-    begin = time.perf_counter()
+    """Launch until the SM clock is up: at its highest, or no higher than 2 ms ago. At most ``seconds``.
+
+    Before that, wait until what other cases did to the clock is over.
+    """
     clock, before = read_clock(), Clock(0, ())
     assert state.clocks
+    state.clocks.settle()
+    begin = time.perf_counter()
     while True:
         step = time.perf_counter()
         while time.perf_counter() - step < 0.002:
