@@ -23,7 +23,8 @@ SHOWN = (
     ("matmul", "float64", (4096, 4096, 4096)),
     ("matvec", "float32", (8192, 8192)),
     ("transpose", "float32", (8192, 8192)),
-    ("conv2d", "float32", (8192, 8192, 5)),
+    ("conv2d", "float32", (8192, 8192, 7)),
+    ("separable", "float32", (8192, 8192, 7)),
 )
 
 
@@ -54,6 +55,7 @@ def table(run: Run, times: Mapping[str, float], family: Family, dtype: str, shap
         resources = f"{facts.get('registers', 0)} | {shared:,}" if not case.variant.library else "|"
         gain = f"{before / seconds:.2f}×" if before and not case.variant.library else ""
         name = case.variant.name if case.variant.library else f"{case.variant.name}, {case.build.block_name}"
+        name += f" ({facts['fallback']})" if facts.get("fallback") else ""
         work = case.work.operations or case.work.bytes
         lines.append(
             f"| {name} | {seconds * 1e6:,.1f} | {work / seconds / 1e9:,.0f} | "

@@ -35,14 +35,15 @@ def fits(shape: Shape) -> str | None:
 
 
 def convolve(image: Array, kernel: Array, rows: Rows) -> Array:
-    """Those rows of the result, in the type of ``image``."""
+    """Those rows of the result, in the type of ``kernel``; only the rows of ``image`` that they need are converted."""
     size = len(kernel)
     height, width = image.shape[0] - size + 1, image.shape[1] - size + 1
     chosen = np.arange(height)[rows]
-    total = np.zeros((len(chosen), width), image.dtype)
+    total = np.zeros((len(chosen), width), kernel.dtype)
     for p in range(size):
+        pixels = image[chosen + p].astype(kernel.dtype)
         for q in range(size):
-            total += kernel[p, q] * image[chosen + p, q : q + width]
+            total += kernel[p, q] * pixels[:, q : q + width]
     return total
 
 
@@ -50,13 +51,22 @@ def reference(operands: Sequence[Array], rows: Rows) -> Array:
     image, kernel = operands
     if image.dtype == np.int32:  # unsigned NumPy arrays wrap as the kernels do
         return convolve(image.view(np.uint32), kernel.view(np.uint32), rows).view(np.int32)
-    return convolve(image.astype(np.float64), kernel.astype(np.float64), rows)
+    return convolve(image, kernel.astype(np.float64), rows)
+
+
+def magnitude(image: Array, kernel: Array, rows: Rows) -> Array:
+    """The sum of the products' magnitudes, in float64, for those rows."""
+    size = len(kernel)
+    chosen = np.arange(image.shape[0] - size + 1)[rows]
+    needed, places = np.unique(np.add.outer(chosen, np.arange(size)), return_inverse=True)
+    first = places.reshape(len(chosen), size)[:, 0]
+    return convolve(np.abs(image[needed]), np.abs(kernel.astype(np.float64)), first)
 
 
 def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
     image, kernel = operands
     error = dot_error(kernel.size, image.dtype)
-    return error * convolve(np.abs(image).astype(np.float64), np.abs(kernel), rows) if error else 0.0
+    return error * magnitude(image, kernel, rows) if error else 0.0
 
 
 def work(shape: Shape, itemsize: int) -> Work:

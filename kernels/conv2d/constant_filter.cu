@@ -2,6 +2,8 @@
 // All lanes of a warp need the same element at the same time, which is what the constant cache serves in one step,
 // beside the loads of the image. The host copies the filter there before the launch.
 // Costs: room for 64 x 64 elements of constant memory; a larger filter is read from global memory.
+// Share on an H200, predicted: 1.5 to 2 times naive.cu; reached: 0.28, 0.15 of a copy's bandwidth at 10000^2, K = 3, 5
+// (float32): the loop over an unknown K costs more.
 
 constexpr int largest = 64;
 __constant__ scalar_t constant_filter[largest * largest];

@@ -2,7 +2,7 @@
 // A block copies BLOCK_X elements with BLOCK_X / 16 threads. Where an array starts off 16 bytes, and at the end,
 // elements go one by one: same threads, same order, a quarter of the bytes a load.
 // Costs: as naive.cu; 4 loads in flight a thread for float32, 8 for float64.
-// Reached on an H200: 0.95 of a copy's bandwidth at 2^26 elements (float32).
+// Share on an H200, predicted: 0.98; reached: 0.95 of a copy's bandwidth by the driver at 2^26 elements (float32).
 
 struct alignas(16) Pack {
     scalar_t values[16 / sizeof(scalar_t)];

@@ -123,6 +123,7 @@ MATMUL = Family(
             ("float32",),
             lambda block: prod(WARP_TILES[block]) // 32,
             needs=Capability(8, 0),
+            only_these_blocks=True,
             shared_bytes=lambda shape, block, itemsize: WARP_STAGES * DEPTH * (sum(block) + 8) * itemsize,
             macros=lambda block: {
                 "WARP_X": WARP_TILES[block][0],
@@ -138,6 +139,7 @@ MATMUL = Family(
             ("float64",),
             lambda block: 32,
             needs=Capability(9, 0),
+            only_these_blocks=True,
             shared_bytes=lambda shape, block, itemsize: (
                 TENSOR_STAGES[block] * (block[1] * (TENSOR_DEPTH + 4) + TENSOR_DEPTH * (block[0] + 4)) * itemsize
             ),

@@ -1,7 +1,7 @@
 // Matrix product, one thread an element of C, everything from global memory.
 // The lanes of a warp share a row of A (one broadcast) and read a row of B side by side (coalesced).
 // Costs: 2n loads of global memory an element, so 2mnk in all; the caches serve most of them.
-// Reached on an H200: 0.11 of cuBLAS at 4096^3 (float32).
+// Share on an H200, predicted: 0.08; reached: 0.11 of cuBLAS at 4096^3 (float32).
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y)
 matmul_naive(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)

@@ -3,7 +3,7 @@
 // neighbouring threads read neighbouring elements of B's tile and write neighbouring elements of C.
 // Costs: 64 sums in registers a thread; 8 (BLOCK_X + BLOCK_Y) elements of shared memory; two barriers for every 8
 // columns of A.
-// Reached on an H200: 0.49 of cuBLAS at 4096^3 (float32).
+// Share on an H200, predicted: 0.50 to 0.65; reached: 0.49 of cuBLAS at 4096^3 (float32).
 
 constexpr int depth = 8, side = 8, threads = BLOCK_X * BLOCK_Y / (side * side), across = BLOCK_X / side;
 

@@ -1,7 +1,7 @@
 // Matrix product with threadIdx.x along rows, on purpose: the uncoalesced twin of naive.cu.
 // The lanes of a warp read A and write C a whole row apart, so each needs a memory sector of its own.
 // Costs: the same arithmetic as naive.cu, up to 32 times its memory transactions.
-// Reached on an H200: 0.04 of cuBLAS at 2048^3 (float32).
+// Share on an H200, predicted: 0.01 to 0.02; reached: 0.04 of cuBLAS at 2048^3 (float32).
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y)
 matmul_strided(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)

@@ -3,7 +3,7 @@
 // that it loads from global memory serves a whole row or column of its threads.
 // Costs: global loads fall by the size of the tile; two barriers a step; BLOCK_X * (BLOCK_X + BLOCK_Y)
 // elements of shared memory. Elements outside the matrices are loaded as zeros.
-// Reached on an H200: 0.14 of cuBLAS at 4096^3 (float32).
+// Share on an H200, predicted: 0.17; reached: 0.14 of cuBLAS at 4096^3 (float32).
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y)
 matmul_tiled(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)

@@ -3,6 +3,7 @@
 // the rest must survive in the cache until the loop comes to it.
 // Costs: A once if the cache holds 32 rows' sectors a warp, many times if not. Few rows leave most of the
 // GPU idle: 1,000 rows are 32 warps.
+// Share on an H200, predicted: 0.05 to 0.15; reached: 0.13 of a copy's bandwidth at 10000^2 (float32).
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X)
 matvec_naive(const scalar_t* a, const scalar_t* x, scalar_t* y, int m, int n)

@@ -1,6 +1,7 @@
 // Matrix-vector product, one thread a row, x staged through shared memory BLOCK_X elements at a time.
 // Saves global loads of x only; A, which is nearly all of the bytes, is read as badly as in naive.cu.
 // Costs: BLOCK_X elements of shared memory, two barriers for each BLOCK_X columns.
+// Share on an H200, predicted: a fifth more than naive.cu; reached: 0.15 of a copy's bandwidth at 10000^2 (float32).
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X)
 matvec_tiled(const scalar_t* a, const scalar_t* x, scalar_t* y, int m, int n)

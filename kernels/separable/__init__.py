@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from kernels.catalogue import Array, Family, Rows, Shape, Variant, Work
-from kernels.conv2d import LADDER, TYPES, convolve, fallback, fits, result_shape, unrolled
+from kernels.conv2d import LADDER, TYPES, convolve, fallback, fits, magnitude, result_shape, unrolled
 from kernels.copy import roof
 from kernels.numerics import dot_error
 
@@ -20,17 +20,17 @@ from kernels.numerics import dot_error
 def reference(operands: Sequence[Array], rows: Rows) -> Array:
     image, column, row = operands
     if image.dtype == np.int32:  # unsigned NumPy arrays wrap as the kernels do
-        filter_ = np.outer(column.view(np.uint32), row.view(np.uint32))
-        return convolve(image.view(np.uint32), filter_, rows).view(np.int32)
-    return convolve(image.astype(np.float64), np.outer(column.astype(np.float64), row), rows)
+        return convolve(image.view(np.uint32), np.outer(column.view(np.uint32), row.view(np.uint32)), rows).view(
+            np.int32
+        )
+    return convolve(image, np.outer(column.astype(np.float64), row), rows)
 
 
 def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
     """One rounding more a product than conv2d's, whichever factor comes first."""
     image, column, row = operands
     error = dot_error(len(column) ** 2 + 1, image.dtype)
-    filter_ = np.abs(np.outer(column.astype(np.float64), row))
-    return error * convolve(np.abs(image).astype(np.float64), filter_, rows) if error else 0.0
+    return error * magnitude(image, np.outer(column.astype(np.float64), row), rows) if error else 0.0
 
 
 def work(shape: Shape, itemsize: int) -> Work:

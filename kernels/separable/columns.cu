@@ -2,8 +2,10 @@
 // As conv2d/columns.cu (slide.h there says how rows come and go), but a row is first made into its sums along the row,
 // and those are what is added to K outputs: 2 K multiplications an output in place of K^2. K = 3, 5 and 7 are unrolled;
 // separable_columns takes any other K and goes as naive.cu does.
-// Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 110 to 170 registers, most of them for rows
-// on their way; two rows of a block's outputs in shared memory.
+// Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 110 to 170 registers, most of them for
+// rows on their way; two rows of a block's outputs in shared memory.
+// Share on an H200, predicted: 0.9 for every K; reached: 0.96, 0.91, 0.85 of a copy's bandwidth at 8192^2, K = 3, 5, 7
+// (float32).
 
 #include "../conv2d/slide.h"
 

@@ -2,7 +2,7 @@
 // A block reads BLOCK_Y rows of BLOCK_X elements, then writes BLOCK_X rows of BLOCK_Y elements.
 // Costs: one barrier, BLOCK_X * BLOCK_Y elements of shared memory. Reading a column of the tile puts the
 // lanes of a warp into few banks: up to 32 ways of conflict at 32 float32 columns (padded.cu mends that).
-// Reached on an H200: 0.45 of a copy's bandwidth at 10000^2 (float32).
+// Share on an H200, predicted: 0.30 to 0.35; reached: 0.46 of a copy's bandwidth at 10000^2 (float32).
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y)
 transpose_tiled(const scalar_t* a, scalar_t* b, int m, int n)
