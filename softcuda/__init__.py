@@ -48,7 +48,7 @@ def activate(
 
 def cache_folder() -> Path:
     """Where the driver library and the stand-in for nvcc are kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "softcuda"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softcuda"
 
 
 def _load(library: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernels import compiler
-from kernels.compiler import CompileError, NoCompiler, compile_file
+from kernels.compiler import CompileError, NoCompiler, cache_folder, compile_file
 
 SOURCE = """\
 // a kernel
@@ -89,3 +89,11 @@ def test_architectures_are_in_order_and_hold_the_oldest_that_we_support() -> Non
     known = compiler.architectures()
     assert known == sorted(known)
     assert {"sm_75", "sm_80", "sm_90"} <= {capability.arch for capability in known}
+
+
+def test_an_empty_variable_is_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As the XDG specification has it; the caches would lie in whatever folder one is in."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("WARPWATCH_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert cache_folder() == tmp_path / ".cache" / "warpwatch"
