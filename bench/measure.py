@@ -71,6 +71,9 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     worker, image = kernel.worker, kernel.image
     measured.facts |= worker.call(sampling.prepare, case.id, image.path, cold)
     measured.facts |= declared(kernel, case)
+    if kind == "host" and case.family.serial_seconds(case.shape) * budget.rounds > budget.seconds:
+        measured.rounds = budget.rounds  # a pilot would cost as much as a round
+        return measured
     begin = time.perf_counter()
     if kind != "host":
         if budget.warm_up:

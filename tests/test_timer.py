@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from bench import timer
-from bench.measure import MOST_ROUNDS, choose_rounds
+from bench.measure import MOST_ROUNDS, Budget, choose_rounds, prepare
+from kernels import FAMILIES
+from kernels.catalogue import find_case
+from kernels.worker import Kernel
 
 
 def test_readings_subtract_to_the_samples_between() -> None:
@@ -43,3 +49,20 @@ def test_the_hosts_timer_reads_the_wall_clock() -> None:
 )
 def test_rounds(seconds: float, cost: float, fewest: int, rounds: int) -> None:
     assert choose_rounds(seconds, cost, fewest) == rounds
+
+
+@pytest.mark.parametrize(("shape", "pilots"), [("4096x4096", 0), ("3x5", 1)])
+def test_a_serial_kernel_that_fills_its_budget_by_itself_has_no_pilot(shape: str, pilots: int) -> None:
+    called: list[str] = []
+
+    def call(function: Any, *arguments: Any) -> Any:
+        called.append(function.__name__)
+        time.sleep(0.2)
+        return {} if function.__name__ == "prepare" else (0.2, 0)
+
+    image = SimpleNamespace(path=Path(), source_hash="", image_hash="")
+    kernel = cast("Kernel", SimpleNamespace(worker=SimpleNamespace(call=call), image=image))
+    case = find_case(FAMILIES, f"transpose-serial-host-{shape}-float32")
+    measured = prepare(kernel, case, cold=True, budget=Budget(0.3, 3, True))
+    assert called.count("sample") == pilots
+    assert measured.rounds == 3

@@ -25,6 +25,7 @@ struct Source {
     const scalar_t *a, *b; // its first element of each
     int rows_left, left;   // rows of A from the thread's first on, columns of A from the stage's first on
 };
+
 template <int piece>
 __device__ __forceinline__ void queue_b(Tiles& tiles, const Source& source, const Matrices& from)
 {
