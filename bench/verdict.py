@@ -55,9 +55,7 @@ FALSE_ALARMS = 0.01  # runs on unchanged code in which any case is called slower
 LISTED_WRONGLY = 0.05  # of the cases that are listed as suspects
 RELEVANT = 0.005  # nobody acts on less, and clocks and temperatures of two days differ by as much
 TICK = 32e-9  # seconds: what CUDA events resolve, from 83,000 differences between samples on an H200
-# Floor over the spread between processes, so that unchanged cases are found the same, not unsure: of one new process
-# against a baseline's, and of the three processes that pairs have at least (the half width of their interval is 1.3).
-FLOOR_SIGMAS, PAIRED_SIGMAS = 5.0, 3.0
+FLOOR_SIGMAS = 5.0  # floor over the spread between processes: unchanged cases are then found the same, not unsure
 # Processes without which nothing is called slower or faster. Where one process in twenty shows a slower mode, two of
 # two do so in one case of 400, and five of five in none; nor do so many agree by chance in a case that scatters.
 FEWEST = 5
@@ -97,7 +95,6 @@ class Effect:
     ``variance`` of a process, as this case alone shows it, from ``freedom`` degrees of freedom; ``settled`` is the same
     of unchanged code alone, from which the floor is learned. ``processes``: how many measured the new side. ``doubt``:
     why a slowdown would not be the kernel's, if so. ``floor``: a least one. ``clock``: SM clock of new over old.
-    ``sigmas``: the floor that is learned, over the spread between processes.
     """
 
     before: float
@@ -111,14 +108,13 @@ class Effect:
     doubt: str = ""
     floor: float = 0.0
     clock: float = 1.0
-    sigmas: float = FLOOR_SIGMAS
 
 
 def paired(before: float, after: float, logs: Sequence[float]) -> Effect:
     """From processes that ran both sides: ``logs`` of new over old, one for each process."""
     spread = float(np.var(logs, ddof=1)) if len(logs) > 1 else 0.0
     own = spread, len(logs) - 1
-    return Effect(before, after, float(np.mean(logs)), 1 / len(logs), *own, own, len(logs), sigmas=PAIRED_SIGMAS)
+    return Effect(before, after, float(np.mean(logs)), 1 / len(logs), *own, own, len(logs))
 
 
 def apart(old: Sequence[float], new: Sequence[float]) -> Effect:
@@ -245,7 +241,7 @@ def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1) -> dict[
     before = np.array([e.before for e in every])
     variance, freedom = moderated(before, prior, [(e.variance, e.freedom) for e in every])
     settled, _ = moderated(before, prior, [e.settled for e in every])
-    learned = learned_floors(before, settled, np.array([e.sigmas for e in every]))
+    learned = learned_floors(before, settled)
     floors = np.maximum(learned, [e.floor for e in every])
     logs, errors = np.array([e.log for e in every]), np.sqrt(variance * [e.leverage for e in every])
     half = special.stdtrit(freedom, 0.975) * errors
@@ -305,9 +301,9 @@ def moderated(medians: Floats, prior: Prior, own: Sequence[tuple[float, int]]) -
     return (weight * expected + freedom * spread) / (weight + freedom), weight + freedom
 
 
-def learned_floors(medians: Floats, variances: Floats, sigmas: float | Floats = FLOOR_SIGMAS) -> Floats:
+def learned_floors(medians: Floats, variances: Floats) -> Floats:
     """The change of a case that is not told from none: by its own spread, by what events resolve, by relevance."""
-    spread = np.expm1(sigmas * np.sqrt(variances))
+    spread = np.expm1(FLOOR_SIGMAS * np.sqrt(variances))
     return np.asarray(np.max([spread, TICK / medians, np.full_like(medians, RELEVANT)], axis=0))
 
 

@@ -34,8 +34,11 @@ def fits(shape: Shape) -> str | None:
     return f"a {k}x{k} filter does not fit into a {rows}x{columns} image" if k > min(rows, columns) else None
 
 
-def convolve(image: Array, kernel: Array, rows: Rows) -> Array:
-    """Those rows of the result, in the type of ``kernel``; only the rows of ``image`` that they need are converted."""
+def convolve(image: Array, kernel: Array, rows: Rows, magnitudes: bool = False) -> Array:
+    """Those rows of the result, in the type of ``kernel``; only the rows of ``image`` that they need are converted.
+
+    ``magnitudes``: of the products' magnitudes.
+    """
     size = len(kernel)
     height, width = image.shape[0] - size + 1, image.shape[1] - size + 1
     chosen = np.arange(height)[rows]
@@ -43,7 +46,8 @@ def convolve(image: Array, kernel: Array, rows: Rows) -> Array:
     for p in range(size):
         pixels = image[chosen + p].astype(kernel.dtype)
         for q in range(size):
-            total += kernel[p, q] * pixels[:, q : q + width]
+            products = kernel[p, q] * pixels[:, q : q + width]
+            total += np.abs(products) if magnitudes else products
     return total
 
 
@@ -54,19 +58,10 @@ def reference(operands: Sequence[Array], rows: Rows) -> Array:
     return convolve(image, kernel.astype(np.float64), rows)
 
 
-def magnitude(image: Array, kernel: Array, rows: Rows) -> Array:
-    """The sum of the products' magnitudes, in float64, for those rows."""
-    size = len(kernel)
-    chosen = np.arange(image.shape[0] - size + 1)[rows]
-    needed, places = np.unique(np.add.outer(chosen, np.arange(size)), return_inverse=True)
-    first = places.reshape(len(chosen), size)[:, 0]
-    return convolve(np.abs(image[needed]), np.abs(kernel.astype(np.float64)), first)
-
-
 def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
     image, kernel = operands
     error = dot_error(kernel.size, image.dtype)
-    return error * magnitude(image, kernel, rows) if error else 0.0
+    return error * convolve(image, kernel.astype(np.float64), rows, magnitudes=True) if error else 0.0
 
 
 def work(shape: Shape, itemsize: int) -> Work:

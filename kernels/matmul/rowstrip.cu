@@ -2,7 +2,7 @@
 // The block stages its row of A through 1-D shared memory, BLOCK_X elements at a time; every thread then
 // needs all of them. B comes from global memory, coalesced, and is read again for every row of C.
 // Costs: n/BLOCK_X barriers twice; m times all of B through the caches. BLOCK_Y is 1.
-// Share on an H200, predicted: no more than naive.cu's 0.08; reached: 0.11 of cuBLAS at 2048^3 (float32).
+// Share on an H200: 0.11 of cuBLAS at 2048^3 (float32).
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y)
 matmul_rowstrip(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)

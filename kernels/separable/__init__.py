@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from kernels.catalogue import Array, Family, Rows, Shape, Variant, Work
-from kernels.conv2d import LADDER, TYPES, convolve, fallback, fits, magnitude, result_shape, unrolled
+from kernels.conv2d import LADDER, TYPES, convolve, fallback, fits, result_shape, unrolled
 from kernels.copy import roof
 from kernels.numerics import dot_error
 
@@ -20,9 +20,8 @@ from kernels.numerics import dot_error
 def reference(operands: Sequence[Array], rows: Rows) -> Array:
     image, column, row = operands
     if image.dtype == np.int32:  # unsigned NumPy arrays wrap as the kernels do
-        return convolve(image.view(np.uint32), np.outer(column.view(np.uint32), row.view(np.uint32)), rows).view(
-            np.int32
-        )
+        filter_ = np.outer(column.view(np.uint32), row.view(np.uint32))
+        return convolve(image.view(np.uint32), filter_, rows).view(np.int32)
     return convolve(image, np.outer(column.astype(np.float64), row), rows)
 
 
@@ -30,7 +29,8 @@ def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
     """One rounding more a product than conv2d's, whichever factor comes first."""
     image, column, row = operands
     error = dot_error(len(column) ** 2 + 1, image.dtype)
-    return error * magnitude(image, np.outer(column.astype(np.float64), row), rows) if error else 0.0
+    filter_ = np.outer(column.astype(np.float64), row)
+    return error * convolve(image, filter_, rows, magnitudes=True) if error else 0.0
 
 
 def work(shape: Shape, itemsize: int) -> Work:
