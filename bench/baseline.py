@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import lzma
 import os
 import re
 import sys
@@ -72,10 +73,14 @@ class Run:
 
 
 def read_run(path: Path, tolerant: bool = False) -> Run:
-    """A run that pytest-benchmark saved. Raises BadRun; if ``tolerant``, a bad case costs only that case."""
+    """A run that pytest-benchmark saved, or such a file made smaller by xz.
+
+    Raises BadRun; if ``tolerant``, a bad case costs only that case.
+    """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        content = path.read_bytes()
+        document = json.loads((lzma.decompress(content) if path.suffix == ".xz" else content).decode())
+    except (OSError, UnicodeDecodeError, lzma.LZMAError) as error:
         raise BadRun(f"{path}: cannot be read ({error})") from None
     except json.JSONDecodeError as error:
         raise BadRun(f"{path}: is not whole JSON ({error})") from None

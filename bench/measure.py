@@ -74,10 +74,12 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     if kind == "host" and case.family.serial_seconds(case.shape) * budget.rounds > budget.seconds:
         measured.rounds = budget.rounds  # a pilot would cost as much as a round
         return measured
-    begin = time.perf_counter()
     if kind != "host":
-        if budget.warm_up:
-            worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
+        worker.call(sampling.settle)  # not paid from this case's time: others did that to the clock
+    begin = time.perf_counter()
+    if kind != "host" and budget.warm_up:
+        worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
+    if kind != "host":
         measured.clocks.append(worker.call(sampling.read_clock))
     pilot = time.perf_counter()
     for taken in range(1, PILOT_SAMPLES + 1):
@@ -117,6 +119,7 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
         call, name = measured.kernel.worker.call, measured.case.id
         try:
             call(sampling.prepare, name, measured.kernel.image.path, again.cold, proved=True)
+            call(sampling.settle)
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
             samples[name] = [measured.sample() for _ in range(measured.rounds)]
         except DeviceError as error:

@@ -178,14 +178,17 @@ def read_clock() -> Clock:
     return state.clocks.read()
 
 
-def warm_up(kind: str, seconds: float) -> None:
-    """Launch until the SM clock is up: at its highest, or no higher than 2 ms ago. At most ``seconds``.
-
-    Before that, wait until what other cases did to the clock is over.
-    """
-    clock, before = read_clock(), Clock(0, ())
+def settle() -> None:
+    """Wait until what other cases did to the clock is over."""
+    read_clock()
     assert state.clocks
     state.clocks.settle()
+
+
+def warm_up(kind: str, seconds: float) -> None:
+    """Launch until the SM clock is up: at its highest, or no higher than 2 ms ago. At most ``seconds``."""
+    clock, before = read_clock(), Clock(0, ())
+    assert state.clocks
     begin = time.perf_counter()
     while True:
         step = time.perf_counter()

@@ -107,6 +107,7 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     sampling.prepare: prepare,
     sampling.sample: sample,
     pairs.measure_pair: measure_pair,
+    sampling.settle: lambda: None,
     sampling.warm_up: lambda kind, seconds: None,
     sampling.read_clock: lambda: Clock(1000, tuple(PLAY.get("throttle", ()))),
 }

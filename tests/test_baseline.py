@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import subprocess
 import sys
@@ -45,6 +46,16 @@ def test_a_saved_run_is_read_back(tmp_path: Path) -> None:
     assert (run.slug, run.unit, run.whole, run.setting("driver")) == ("a-gpu", "1", True, "580")
     assert [r.path for r in read_runs(tmp_path / "gpu")] == [path]
     assert read_runs(tmp_path / "no such folder") == []
+
+
+def test_a_run_may_be_compressed_and_may_not_be_cut_off(tmp_path: Path) -> None:
+    packed = lzma.compress(json.dumps(document(a_b=2e-6)).encode())
+    path = tmp_path / "0001_night.json.xz"
+    path.write_bytes(packed)
+    assert read_run(path).cases["a-b"].samples == (2e-6,) * 3
+    path.write_bytes(packed[:-20])
+    with pytest.raises(BadRun, match=r"0001_night.json.xz: cannot be read"):
+        read_run(path)
 
 
 @pytest.mark.parametrize(

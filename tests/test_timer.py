@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -51,6 +52,12 @@ def test_rounds(seconds: float, cost: float, fewest: int, rounds: int) -> None:
     assert choose_rounds(seconds, cost, fewest) == rounds
 
 
+def kernel_that(call: Callable[..., Any]) -> Kernel:
+    """A kernel whose worker answers by ``call``."""
+    image = SimpleNamespace(path=Path(), source_hash="", image_hash="")
+    return cast("Kernel", SimpleNamespace(worker=SimpleNamespace(call=call), image=image))
+
+
 @pytest.mark.parametrize(("shape", "pilots"), [("4096x4096", 0), ("3x5", 1)])
 def test_a_serial_kernel_that_fills_its_budget_by_itself_has_no_pilot(shape: str, pilots: int) -> None:
     called: list[str] = []
@@ -60,9 +67,16 @@ def test_a_serial_kernel_that_fills_its_budget_by_itself_has_no_pilot(shape: str
         time.sleep(0.2)
         return {} if function.__name__ == "prepare" else (0.2, 0)
 
-    image = SimpleNamespace(path=Path(), source_hash="", image_hash="")
-    kernel = cast("Kernel", SimpleNamespace(worker=SimpleNamespace(call=call), image=image))
     case = find_case(FAMILIES, f"transpose-serial-host-{shape}-float32")
-    measured = prepare(kernel, case, cold=True, budget=Budget(0.3, 3, True))
+    measured = prepare(kernel_that(call), case, cold=True, budget=Budget(0.3, 3, True))
     assert called.count("sample") == pilots
     assert measured.rounds == 3
+
+
+def test_waiting_for_the_clock_takes_no_samples_from_a_case() -> None:
+    def call(function: Any, *arguments: Any) -> Any:
+        time.sleep({"settle": 0.4, "sample": 0.001}.get(function.__name__, 0))
+        return {} if function.__name__ == "prepare" else (0.001, 0)
+
+    case = find_case(FAMILIES, "matmul-tensor-64x64-4096x4096x4096-float64")
+    assert prepare(kernel_that(call), case, cold=True, budget=Budget(0.3, 3, True)).rounds > 50

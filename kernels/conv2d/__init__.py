@@ -134,7 +134,7 @@ CONV2D = Family(
         Variant(
             "columns",
             "the window by loads of 16 bytes, four columns a thread, the filter in constant memory",
-            ((512, 8), (512, 20), (512, 64)),
+            ((512, 8), (512, 20), (512, 128)),
             TYPES,
             threads=lambda block: (block[0] // 4, 1),
             entry=unrolled,

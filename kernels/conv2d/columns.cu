@@ -2,7 +2,7 @@
 // K + 3 pixels of a row serve four outputs, so the cache is read a quarter as often; slide.h says how rows come and go.
 // The filter lies in constant memory, from where a multiplication takes its factor at no cost. K = 3, 5 and 7 are
 // unrolled; conv2d_columns takes any other K and goes as naive.cu does. Few rows a block (BLOCK_Y) leave no
-// multiprocessor idle at the end, many read fewer rows twice: 8 is best for K = 3, 64 for K = 7.
+// multiprocessor idle at the end, many read fewer rows twice: 8 is best for K = 3, 128 for K = 7.
 // Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 110 to 130 registers, most of them for
 // rows on their way; two rows of a block's outputs in shared memory.
 // Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.95, 0.90, 0.73 of a copy's bandwidth at 8192^2, K

@@ -15,19 +15,31 @@ from kernels.numerics import dot_error, product
 BLOCKS = ((64,), (128,), (256,), (512,))
 FLOATS = ("float32", "float64")
 ROWS = 4  # of a warp
+ROWS_AT_ONCE = 1024  # of a reference
 SHAPES = ((1000, 1000), (10000, 10000), (4096, 1023))
 LADDER = dict.fromkeys(FLOATS, ((1000, 10000), (4096, 4096), (8192, 8192), (16384, 16384)))
 BOTH = {dtype: (*SHAPES, *LADDER[dtype]) for dtype in FLOATS}
 
 
+def multiply(a: Array, x: Array, magnitudes: bool = False) -> Array:
+    """A x in float64, some rows at a time: gigabytes of copies would cost more than the product.
+
+    ``magnitudes``: of the magnitudes of both.
+    """
+    pieces = (a[row : row + ROWS_AT_ONCE] for row in range(0, len(a), ROWS_AT_ONCE))
+    if magnitudes:
+        return np.concatenate([product(np.abs(piece), np.abs(x)) for piece in pieces])
+    return np.concatenate([product(piece, x) for piece in pieces])
+
+
 def reference(operands: Sequence[Array], rows: Rows) -> Array:
     a, x = operands
-    return product(a[rows], x)
+    return multiply(a[rows], x)
 
 
 def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
     a, x = operands
-    return dot_error(a.shape[1], a.dtype) * product(np.abs(a[rows]), np.abs(x))
+    return dot_error(a.shape[1], a.dtype) * multiply(a[rows], x, magnitudes=True)
 
 
 def work(shape: Shape, itemsize: int) -> Work:
