@@ -18,7 +18,7 @@ from kernels.machine import DeviceError
 
 SCREEN = 3  # processes that measure every case
 MOST_PROCESSES = 8  # of a case that is hard to decide
-PAIR_SECONDS = 0.1  # of wall time for the samples of a case in one process, at most
+PAIR_SECONDS = 0.25  # of wall time for the samples of a case in one process, at most
 
 
 @dataclass

@@ -20,6 +20,7 @@ from bench import sampling
 from bench.clocks import Clock
 from bench.delayed import VARIABLES
 from bench.revision import Rival
+from bench.verdict import Floats
 from kernels import FAMILIES
 from kernels.catalogue import find_case
 from kernels.check import WrongResult
@@ -31,6 +32,9 @@ from kernels.worker import gpu, machine
 # more processes do: 48 unchanged kernels of 10 to 20 µs differed by 0.60 % from process to process after 25 turns,
 # 0.27 after 80, 0.20 after 200, 0.15 after 400 (H200). 200 of them take 0.06 s.
 MOST_TURNS, FEWEST_TURNS = 200, 3
+# A quiet kernel needs no more turns than make its mean this sure (standard error), as in nvbench's stdrel: what a
+# process says then is well within the least floor, 0.5 %. The time goes to the noisy ones.
+PRECISE, TURNS_TO_TELL = 0.0006, 5
 
 
 class RivalFailed(DeviceError):
@@ -84,10 +88,21 @@ def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
     The median of the means of all pairs of turns (Hodges and Lehmann 1963): as little moved by outliers as is needed,
     and below 20 µs six tenths of the variance of the turns' own median, on the same recorded pairs of an H200.
     """
-    a, b, c, d = (np.array(side[i::2]) for side in (old, new) for i in (0, 1))
-    turns = np.log(c * d / (a * b)) / 2
+    turns = _turns(old, new)
     first, second = np.triu_indices(len(turns))
     return float(np.median((turns[first] + turns[second]) / 2))
+
+
+def _turns(old: Sequence[float], new: Sequence[float]) -> Floats:
+    """Logarithm of new over old in each turn."""
+    a, b, c, d = (np.array(side[i::2]) for side in (old, new) for i in (0, 1))
+    return np.asarray(np.log(c * d / (a * b)) / 2)
+
+
+def _standard_error(old: Sequence[float], new: Sequence[float]) -> float:
+    """Of the mean of all turns."""
+    turns = _turns(old, new)
+    return float(np.std(turns, ddof=1)) / math.sqrt(len(turns))
 
 
 def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, plan: Plan) -> Pairs:
@@ -176,6 +191,8 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> Pairs:
     for turn in count():
         elapsed = time.perf_counter() - begin
         if turn == MOST_TURNS or (turn >= FEWEST_TURNS and elapsed * (turn + 1) / turn > plan.seconds):
+            break
+        if turn >= TURNS_TO_TELL and _standard_error(times[False], times[True]) < PRECISE:
             break
         pair = pairs[turn % len(pairs)]
         first = (turn + turn // len(pairs)) % 2 == 1  # in turns, and the other way round at each place

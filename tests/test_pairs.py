@@ -1,0 +1,41 @@
+"""How long a pair is measured: until its turns agree, or for as long as it may be."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+
+from bench import pairs, sampling
+from bench.pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Plan, log_ratio
+
+
+@pytest.fixture
+def turns_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Turns that a pair takes whose samples scatter so, as a share; the new side is 3 % slower."""
+
+    def measure(scatter: float, seconds: float = 60.0) -> pairs.Pairs:
+        noise = random.Random(4)
+        monkeypatch.setattr(sampling, "timer_of", lambda kind: None)
+        monkeypatch.setattr(sampling, "sample_of", lambda side, timer: (side * noise.gauss(1, scatter), 0))
+        plan = Plan("cold", swap=False, prove=False, seconds=seconds, warm_up=0.0)
+        return pairs._take([(100e-6, 103e-6)], plan)  # type: ignore[list-item]
+
+    return measure
+
+
+@pytest.mark.parametrize(
+    ("scatter", "fewest", "most", "error"),
+    [(0.0002, TURNS_TO_TELL, TURNS_TO_TELL, PRECISE), (0.005, 20, 150, PRECISE), (0.03, MOST_TURNS, MOST_TURNS, 0.0021)],
+)
+def test_turns_are_taken_until_they_agree(turns_of: Any, scatter: float, fewest: int, most: int, error: float) -> None:
+    taken = turns_of(scatter)
+    assert fewest <= len(taken.old) / 2 <= most
+    assert len(taken.old) == len(taken.new)
+    assert log_ratio(taken.old, taken.new) == pytest.approx(math.log(1.03), abs=4 * error)
+
+
+def test_a_pair_that_is_out_of_time_stops_all_the_same(turns_of: Any) -> None:
+    assert len(turns_of(0.03, seconds=0.0).old) == 2 * pairs.FEWEST_TURNS
