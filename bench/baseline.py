@@ -24,7 +24,6 @@ from typing import Any
 from kernels.compiler import ROOT
 
 BASELINES = ROOT / "bench" / "baselines"
-LADDERS = ROOT / "bench" / "ladders"  # runs that show how far a kernel is from the vendor's; no baseline
 NO_GPU = "no-gpu"
 # A run that differs from its baseline in one of these cannot be compared with it.
 SETTINGS: Mapping[str, str] = {"slug": "GPU", "driver": "driver", "cache": "cache mode", "toolkit": "CUDA toolkit"}

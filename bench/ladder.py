@@ -1,6 +1,7 @@
 """How far each rung is from its reference: shares, and the tables of the README.
 
-python -m bench.ladder RUN [RUN ...]     a table a family, in Markdown, from the runs of the newest commit among them
+python -m bench.ladder RUN [RUN ...]     a table a family and one of what is reached, in Markdown, from the runs of
+                                         the newest commit among them
 
 A share is a case's rate over that of its family's reference (``Family.roof``): cuBLAS's on the same shape where
 there is arithmetic to do, else the bandwidth of the driver's copy of about as many bytes.
@@ -8,6 +9,7 @@ there is arithmetic to do, else the bandwidth of the driver's copy of about as m
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,6 +27,16 @@ SHOWN = (
     ("transpose", "float32", (8192, 8192)),
     ("conv2d", "float32", (8192, 8192, 7)),
     ("separable", "float32", (8192, 8192, 7)),
+)
+
+# Shapes on which the best rung is told, with what single runs say of it.
+SQUARE, CUBE = (8192, 8192), (4096, 4096, 4096)
+REACHED = (
+    *(("matmul", "float32", shape) for shape in ((1024, 1024, 1024), CUBE, (4095, 4097, 4093))),
+    *(("matmul", "float64", shape) for shape in (CUBE, (2049, 2047, 2051))),
+    *(("transpose", "float32", shape) for shape in (SQUARE, (8191, 8193))),
+    *(("matvec", "float32", shape) for shape in ((1000, 10000), (4096, 4096), SQUARE, (16384, 16384))),
+    *(("conv2d", dtype, (*SQUARE, k)) for dtype in ("float32", "int32") for k in (3, 5, 7)),
 )
 
 
@@ -75,6 +87,29 @@ def best(cases: Sequence[Case], times: Mapping[str, float]) -> Iterator[Case]:
         yield min((case for case in cases if case.variant is variant), key=lambda case: times[case.id])
 
 
+def reached(runs: Sequence[Run]) -> str:
+    """The best rung on each of REACHED, by the median of all runs, and the range of its shares in single runs."""
+    times, each = medians(runs), [medians([run]) for run in runs]
+    families = {family.name: family for family in FAMILIES}
+    lines = ["| case | best rung | of a copy's bandwidth | of cuBLAS |", "|---|---|---:|---:|"]
+    for name, dtype, shape in REACHED:
+        cases = [c for c in timed_cases([families[name]]) if (c.dtype, c.shape) == (dtype, shape) and c.id in times]
+        ours = [case for case in best(cases, times) if not case.variant.library]
+        case = min(ours, key=lambda case: times[case.id])
+        vendor = next((other.id for other in cases if other.variant.library), "")
+        shares = [share(case, own) or math.nan for own in (times, *each)]
+        ratios = [own[vendor] / own[case.id] for own in (times, *each)] if vendor else []
+        columns = (_range([] if case.family.roof(shape, dtype) == vendor else shares), _range(ratios))
+        rung = f"{case.variant.name}, {case.build.block_name}"
+        lines.append(f"| {name} {'×'.join(map(str, shape))}, {dtype} | {rung} | {' | '.join(columns)} |")
+    return "\n".join(lines)
+
+
+def _range(values: Sequence[float]) -> str:
+    """The first, which is that of all, and where the others lie."""
+    return f"{values[0]:.3f} ({min(values[1:]):.3f} to {max(values[1:]):.3f})" if values else ""
+
+
 def newest(runs: Sequence[Run]) -> list[Run]:
     """Those of the commit that the last of them has."""
     return [run for run in runs if run.commit.get("id") == runs[-1].commit.get("id")]
@@ -85,7 +120,8 @@ def tables(runs: Sequence[Run]) -> str:
     chosen = newest(runs)
     times = medians(chosen)
     families = {family.name: family for family in FAMILIES}
-    return "\n\n".join(table(chosen[-1], times, families[name], dtype, shape) for name, dtype, shape in SHOWN)
+    ladders = [table(chosen[-1], times, families[name], dtype, shape) for name, dtype, shape in SHOWN]
+    return "\n\n".join([*ladders, reached(chosen)])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.baseline import LADDERS, read_runs
+from bench.baseline import BASELINES, read_runs
 from bench.ladder import share, tables
 from kernels import FAMILIES
 from kernels.catalogue import find_case
@@ -31,4 +31,4 @@ def test_there_is_no_share_without_a_reference_nor_for_the_host() -> None:
 
 
 def test_the_readme_shows_the_ladders_of_the_committed_runs() -> None:
-    assert tables(read_runs(LADDERS / "nvidia-h200")) in (ROOT / "README.md").read_text()
+    assert tables(read_runs(BASELINES / "nvidia-h200")) in (ROOT / "README.md").read_text()

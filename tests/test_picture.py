@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.baseline import LADDERS, read_runs
+from bench.baseline import BASELINES, read_runs
 from bench.ladder import share
 from bench.picture import pictures, shares, spread
 from bench.report import medians
@@ -15,7 +15,7 @@ from kernels.catalogue import find_case
 
 
 def test_a_rung_has_the_share_of_its_best_block() -> None:
-    times = medians(read_runs(LADDERS / "nvidia-h200"))
+    times = medians(read_runs(BASELINES / "nvidia-h200"))
     matmul = next(family for family in FAMILIES if family.name == "matmul")
     reached = shares(matmul, "float32", times)
     assert next(iter(reached)) == "128x128x128"
@@ -32,9 +32,9 @@ def test_names_keep_their_distance() -> None:
 
 
 def test_every_family_of_the_readme_is_drawn(tmp_path: Path) -> None:
-    runs = read_runs(LADDERS / "nvidia-h200")
+    runs = read_runs(BASELINES / "nvidia-h200")
     made, times = pictures(runs, tmp_path), medians(runs)
-    kept = {path.name for path in (LADDERS / "nvidia-h200").glob("*.svg")}
+    kept = {path.name for path in (BASELINES / "nvidia-h200").glob("*.svg")}
     assert {path.name for path in made} == kept
     for path in made:
         text = path.read_text()
