@@ -66,7 +66,7 @@ class Duel:
         if weight:
             settled = (spread * freedom + known * weight) / (freedom + weight), freedom + weight
             effect = replace(effect, variance=settled[0], freedom=settled[1], settled=settled)
-        return replace(effect, doubt=why or doubt)
+        return replace(effect, doubt=why or doubt, no_gain=doubt)
 
 
 @dataclass

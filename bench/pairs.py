@@ -20,7 +20,6 @@ from bench import sampling
 from bench.clocks import Clock
 from bench.delayed import VARIABLES
 from bench.revision import Rival
-from bench.verdict import Floats
 from kernels import FAMILIES
 from kernels.catalogue import find_case
 from kernels.check import WrongResult
@@ -31,10 +30,10 @@ from kernels.worker import gpu, machine
 # Of four samples each. What processes differ by in pairs is what their samples scatter, so more turns help as much as
 # more processes do: 48 unchanged kernels of 10 to 20 µs differed by 0.60 % from process to process after 25 turns,
 # 0.27 after 80, 0.20 after 200, 0.15 after 400 (H200). 200 of them take 0.06 s.
-MOST_TURNS, FEWEST_TURNS = 200, 3
+MOST_TURNS, FEWEST_TURNS = 200, 4
 # A quiet kernel needs no more turns than make its mean this sure (standard error), as in nvbench's stdrel: what a
 # process says then is well within the least floor, 0.5 %. The time goes to the noisy ones.
-PRECISE, TURNS_TO_TELL = 0.0006, 5
+PRECISE, TURNS_TO_TELL = 0.0006, 6
 
 
 class RivalFailed(DeviceError):
@@ -88,21 +87,10 @@ def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
     The median of the means of all pairs of turns (Hodges and Lehmann 1963): as little moved by outliers as is needed,
     and below 20 µs six tenths of the variance of the turns' own median, on the same recorded pairs of an H200.
     """
-    turns = _turns(old, new)
+    a, b, c, d = (np.array(side[i::2]) for side in (old, new) for i in (0, 1))
+    turns = np.log(c * d / (a * b)) / 2
     first, second = np.triu_indices(len(turns))
     return float(np.median((turns[first] + turns[second]) / 2))
-
-
-def _turns(old: Sequence[float], new: Sequence[float]) -> Floats:
-    """Logarithm of new over old in each turn."""
-    a, b, c, d = (np.array(side[i::2]) for side in (old, new) for i in (0, 1))
-    return np.asarray(np.log(c * d / (a * b)) / 2)
-
-
-def _standard_error(old: Sequence[float], new: Sequence[float]) -> float:
-    """Of the mean of all turns."""
-    turns = _turns(old, new)
-    return float(np.std(turns, ddof=1)) / math.sqrt(len(turns))
 
 
 def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, plan: Plan) -> Pairs:
@@ -187,18 +175,26 @@ def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
 def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> Pairs:
     timer, begin = sampling.timer_of(plan.kind), time.perf_counter()
     times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
-    thrown_away = 0
+    thrown_away, sums = 0, (0.0, 0.0)  # of the turns' logarithms, and of their squares
     for turn in count():
-        elapsed = time.perf_counter() - begin
-        if turn == MOST_TURNS or (turn >= FEWEST_TURNS and elapsed * (turn + 1) / turn > plan.seconds):
-            break
-        if turn >= TURNS_TO_TELL and _standard_error(times[False], times[True]) < PRECISE:
-            break
-        pair = pairs[turn % len(pairs)]
-        first = (turn + turn // len(pairs)) % 2 == 1  # in turns, and the other way round at each place
+        if turn >= FEWEST_TURNS and turn % 2 == 0:  # a turn and its mirror
+            elapsed = time.perf_counter() - begin
+            out_of_time = elapsed * (turn + 2) / turn > plan.seconds
+            if turn == MOST_TURNS or out_of_time or _precise(turn, *sums):
+                break
+        where, again = turn % len(pairs), turn // len(pairs)
+        first = (where + again) % 2 == 1  # in turns, and the other way round each time at the same place
         for is_new in (first, not first, not first, first):
-            seconds, lost = sampling.sample_of(pair[is_new], timer)
+            seconds, lost = sampling.sample_of(pairs[where][is_new], timer)
             times[is_new].append(seconds)
             thrown_away += lost
+        log = math.log(math.prod(times[True][-2:]) / math.prod(times[False][-2:])) / 2
+        sums = sums[0] + log, sums[1] + log * log
     nothing = Clock(0, ())
     return Pairs(tuple(times[False]), tuple(times[True]), (nothing, nothing), thrown_away)
+
+
+def _precise(turns: int, total: float, squares: float) -> bool:
+    """Whether the standard error of the turns' mean says so. By sums: a pause here would be the next sample's."""
+    variance = max(squares - total * total / turns, 0.0) / (turns - 1)
+    return turns >= TURNS_TO_TELL and variance < turns * PRECISE**2

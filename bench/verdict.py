@@ -94,7 +94,8 @@ class Effect:
 
     ``variance`` of a process, as this case alone shows it, from ``freedom`` degrees of freedom; ``settled`` is the same
     of unchanged code alone, from which the floor is learned. ``processes``: how many measured the new side. ``doubt``:
-    why a slowdown would not be the kernel's, if so. ``floor``: a least one. ``clock``: SM clock of new over old.
+    why a slowdown would not be the kernel's, if so, and ``no_gain`` why a gain would not. ``floor``: a least one.
+    ``clock``: SM clock of new over old.
     """
 
     before: float
@@ -106,6 +107,7 @@ class Effect:
     settled: tuple[float, int]
     processes: int
     doubt: str = ""
+    no_gain: str = ""
     floor: float = 0.0
     clock: float = 1.0
 
@@ -265,7 +267,10 @@ def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1) -> dict[
 
 def _qualify(verdict: Verdict, effect: Effect, low: float, high: float, floor: float) -> tuple[Verdict, str]:
     """What the figures say, unless they are too few or something else than the kernel explains them."""
-    if low > 1 + floor and (why := effect.doubt or _in_cycles(effect, low, floor)):
+    why = effect.no_gain if high < 1 / (1 + floor) else ""
+    if low > 1 + floor:
+        why = effect.doubt or _in_cycles(effect, low, floor)
+    if why:
         return Verdict.UNSURE, why
     if verdict in (Verdict.SLOWER, Verdict.FASTER) and effect.processes < FEWEST:
         return Verdict.UNSURE, f"{effect.processes} of {FEWEST} processes"

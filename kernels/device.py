@@ -25,6 +25,7 @@ from kernels.compiler import ROOT, Target, compile_file
 from kernels.machine import POISON, DeviceError, Function, Resources
 
 HOLD_SECONDS = 0.25  # a hold lasts some 30 µs; one that lasts this long waits for nothing
+ONE = Launch((1, 1, 1), (1, 1, 1))
 SOFTWARE_WORK = 2e7  # a launch of some 0.05 s
 SOFTWARE_NOTE = "a device made of software: its times are the host's and no GPU's"
 
@@ -106,6 +107,7 @@ class Device:
         self._ticket = 0
         image = compile_file(ROOT / "kernels" / "hold.cu", {}, self.info.timing_target)
         self._hold = self.load(image.path, "hold")
+        self.launcher(self._hold, ONE, (np.uint64(0), np.uint32(0), np.int64(0)))  # prepared once, for every sample
 
     def _describe(self, ordinal: int, compiler: Path | None) -> DeviceInfo:
         def attribute(name: str) -> int:
@@ -260,7 +262,9 @@ class Device:
         timeouts = int(self._gate[1])
         gate = int(self._gate.base.get_device_pointer())
         arguments = (np.uint64(gate), np.uint32(self._ticket), np.int64(HOLD_SECONDS * self.info.clock_hz))
-        self.launcher(self._hold, Launch((1, 1, 1), (1, 1, 1)), arguments)()
+        _, hold, _ = self._hold.handle
+        with self._errors("holding the stream"):
+            hold.prepared_async_call(ONE.grid, ONE.block, self._stream, pack(arguments))
         try:
             self._start.record(self._stream)
             start()

@@ -6,16 +6,18 @@ import ctypes
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from kernels.catalogue import ALL_ROWS, Array, BadCase, Case, Shape
+from kernels.catalogue import ALL_ROWS, Array, BadCase, Case
 from kernels.machine import OPERAND_POISON, DeviceError, Function, GuardedArray, Machine
 
 _libc = ctypes.CDLL(None)
+DRAWN_AT_ONCE = 2**20  # random numbers of a piece
 
 
 @dataclass(frozen=True)
@@ -149,25 +151,35 @@ def expected(case: Case, operands: Sequence[Array]) -> tuple[Array, Array | floa
 def random_operands(case: Case, seed: int) -> tuple[Array, ...]:
     """Floats uniform in [-1, 1), int32 over its whole range."""
 
-    def draw(rng: np.random.Generator, shape: Shape) -> Array:
-        if case.dtype == "int32":
-            return rng.integers(-(2**31), 2**31, shape, dtype=np.int32)
-        values = rng.random(shape, dtype=np.float32 if case.dtype == "float32" else np.float64)
-        values *= 2  # in place: fresh pages cost more than the arithmetic
-        values -= 1
-        return values
+    def draw(rng: np.random.Generator, out: Array) -> None:
+        if out.dtype == np.int32:
+            out[:] = rng.integers(-(2**31), 2**31, out.shape, dtype=np.int32)
+        else:
+            rng.random(out=out, dtype=out.dtype.type)
+            out *= 2
+            out -= 1
 
     return _draw(case, seed, draw)
 
 
 def exact_operands(case: Case, seed: int) -> tuple[Array, ...]:
     """Whole numbers in [-8, 8]: sums of up to 2^18 products are exact in float32, whatever their order."""
-    return _draw(case, seed, lambda rng, shape: rng.integers(-8, 9, shape).astype(case.dtype))
+
+    def draw(rng: np.random.Generator, out: Array) -> None:
+        out[:] = rng.integers(-8, 9, out.shape)
+
+    return _draw(case, seed, draw)
 
 
-def _draw(case: Case, seed: int, draw: Callable[[np.random.Generator, Shape], Array]) -> tuple[Array, ...]:
-    rng = np.random.default_rng([seed, *case.shape])
-    return tuple(draw(rng, shape) for shape in case.family.operands(case.shape).values())
+def _draw(case: Case, seed: int, draw: Callable[[np.random.Generator, Array], None]) -> tuple[Array, ...]:
+    """Each piece of an array from a stream of its own, so that all cores draw and their number changes nothing."""
+    seeds = np.random.SeedSequence([seed, *case.shape])
+    operands = [np.empty(shape, case.dtype) for shape in case.family.operands(case.shape).values()]
+    pieces = [a.reshape(-1)[i : i + DRAWN_AT_ONCE] for a in operands for i in range(0, a.size, DRAWN_AT_ONCE)]
+    streams = map(np.random.default_rng, seeds.spawn(len(pieces)))
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # NumPy draws without the interpreter's lock
+        list(pool.map(draw, streams, pieces))
+    return tuple(operands)
 
 
 @contextmanager

@@ -219,13 +219,15 @@ def test_what_everything_shares_is_an_alarm_of_its_own_and_no_kernels_fault(chec
     assert re.search(r"12 slower, \d+ same\n", done.stdout)
 
 
-def test_the_same_machine_code_is_never_called_slower(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare", drift=1.1)
+@pytest.mark.parametrize(("drift", "said"), [(1.1, "17 slower"), (0.9, "17 faster")])
+def test_the_same_machine_code_is_never_called_slower_or_faster(judged: Bench, drift: float, said: str) -> None:
+    done = judged.bench("--benchmark-compare", drift=drift)
     assert done.returncode == 0
     assert "17 unsure" in done.stdout
     assert "its machine code and launch are the baseline's: GPU, driver or memory, not the kernel" in done.stdout
-    again = judged.bench("--benchmark-compare", drift=1.1, changed=["matmul"])
-    assert "17 slower" in again.stdout
+    assert done.stdout.count("3 processes; its machine code") == 17
+    again = judged.bench("--benchmark-compare", drift=drift, changed=["matmul"])
+    assert said in again.stdout
 
 
 def test_a_kernel_that_fails_when_measured_again_fails_its_case(judged: Bench) -> None:

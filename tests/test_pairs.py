@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,14 +15,21 @@ from bench.pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Plan, log_ratio
 
 @pytest.fixture
 def turns_of(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Turns that a pair takes whose samples scatter so, as a share; the new side is 3 % slower."""
+    """Turns that a pair takes whose samples scatter so, as a share; the new side is 3 % slower.
 
-    def measure(scatter: float, seconds: float = 60.0) -> pairs.Pairs:
-        noise = random.Random(4)
+    ``first``: what every fourth sample takes longer, as after a pause; ``places``: copies of the arrays.
+    """
+
+    def measure(scatter: float, seconds: float = 60.0, first: float = 0.0, places: int = 1) -> pairs.Pairs:
+        noise, number = random.Random(4), count()
+
+        def sample(side: float, timer: None) -> tuple[float, int]:
+            return side * noise.gauss(1, scatter) * (1 + first * (next(number) % 4 == 0)), 0
+
         monkeypatch.setattr(sampling, "timer_of", lambda kind: None)
-        monkeypatch.setattr(sampling, "sample_of", lambda side, timer: (side * noise.gauss(1, scatter), 0))
+        monkeypatch.setattr(sampling, "sample_of", sample)
         plan = Plan("cold", swap=False, prove=False, seconds=seconds, warm_up=0.0)
-        return pairs._take([(100e-6, 103e-6)], plan)  # type: ignore[list-item]
+        return pairs._take([(100e-6, 103e-6)] * places, plan)  # type: ignore[list-item]
 
     return measure
 
@@ -39,3 +47,9 @@ def test_turns_are_taken_until_they_agree(turns_of: Any, scatter: float, fewest:
 
 def test_a_pair_that_is_out_of_time_stops_all_the_same(turns_of: Any) -> None:
     assert len(turns_of(0.03, seconds=0.0).old) == 2 * pairs.FEWEST_TURNS
+
+
+@pytest.mark.parametrize("places", [1, 3, 4])
+def test_a_pause_before_each_turn_is_nobodys(turns_of: Any, places: int) -> None:
+    taken = turns_of(0.001, first=0.02, places=places)
+    assert log_ratio(taken.old, taken.new) == pytest.approx(math.log(1.03), abs=2 * PRECISE)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench import rules
-from bench.baseline import BASELINES, read_runs
+from bench.baseline import BASELINES, BadRun, Run, read_runs
 from bench.gate import MOST_PROCESSES
 from bench.score import OURS, PairRecording, called_by_us, play_pairs, record, score, table
 
@@ -16,6 +16,18 @@ RNG = np.random.default_rng(9)
 
 def near(seconds: float, spread: float = 0.001, count: int = 100) -> rules.Samples:
     return np.asarray(seconds * RNG.normal(1, spread, count))
+
+
+def several() -> list[Run]:
+    """The baseline's runs on GPUs that have more than one."""
+    runs = read_runs(H200)
+    units = [run.unit for run in runs]
+    return [run for run in runs if units.count(run.unit) > 1]
+
+
+def test_of_one_run_nobody_learns_a_spread() -> None:
+    with pytest.raises(BadRun, match="no two of these runs are of the same GPU"):
+        record(read_runs(H200)[:1])
 
 
 @pytest.mark.parametrize(
@@ -38,8 +50,8 @@ def test_each_rule_calls_what_its_tool_would(name: str, quiet: float, seen: floa
 
 
 def test_a_recording_is_of_the_same_machine_code_and_has_each_gpu_by_itself() -> None:
-    runs = read_runs(H200)
-    recording = record(runs)
+    runs = several()
+    recording = record(read_runs(H200))
     assert set(recording.logs) <= set(runs[0].cases)
     assert len(recording.logs) > 400
     assert all(len(deviations) == len(runs) for deviations in recording.deviations.values())
@@ -67,7 +79,8 @@ def test_ours_calls_nothing_of_a_few_played_runs_and_sees_what_is_slower() -> No
 
 
 def test_the_table_has_a_row_for_each_rule() -> None:
-    recording = record(read_runs(H200)[:2])
+    runs = several()
+    recording = record([run for run in runs if run.unit == runs[0].unit])
     text = table(recording, score(recording, trials=1))
     assert text.startswith("| rule | alarms a run | runs with any | minutes | found, under 10 µs |")
     for name in (OURS, *rules.RULES):

@@ -84,6 +84,8 @@ def test_doubt_makes_slower_unsure_and_leaves_faster_alone() -> None:
     doubted = verdict(replace(paired(1e-3, 1.1e-3, slower), doubt="clock throttled"))
     assert (doubted.verdict, doubted.reason) == (Verdict.UNSURE, "clock throttled")
     assert verdict(replace(paired(1.1e-3, 1e-3, faster), doubt="clock throttled")).verdict == Verdict.FASTER
+    unchanged = verdict(replace(paired(1.1e-3, 1e-3, faster), no_gain="the same machine code"))
+    assert (unchanged.verdict, unchanged.reason) == (Verdict.UNSURE, "the same machine code")
 
 
 def test_what_is_slower_in_time_and_not_in_cycles_is_the_clocks_doing() -> None:

@@ -5,8 +5,8 @@
 // multiprocessor idle at the end, many read fewer rows twice: 8 is best for K = 3, 128 for K = 7.
 // Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 110 to 130 registers, most of them for
 // rows on their way; two rows of a block's outputs in shared memory.
-// Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.95, 0.90, 0.73 of a copy's bandwidth at 8192^2, K
-// = 3, 5, 7 (float32); int32 0.96, 0.82, 0.49.
+// Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.95, 0.90, 0.74 of a copy's bandwidth at 8192^2, K
+// = 3, 5, 7 (float32); int32 0.96, 0.80, 0.51.
 
 #include "any_filter.h"
 #include "slide.h"

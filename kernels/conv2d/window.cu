@@ -5,7 +5,7 @@
 // as naive.cu does. Memory is written in sectors of 32 bytes, and a part of one costs as much as two: lanes hand their
 // outputs on, so that each store of a warp begins where a sector does.
 // Costs: K (1 + (K - 1) / BLOCK_Y) reads from the cache an output; K^2 + 2 K COLUMNS registers; no shared memory.
-// Share on an H200, predicted: 0.85 or more; reached: 0.75, 0.61, 0.46 of a copy's bandwidth at 8192^2, K = 3, 5, 7
+// Share on an H200, predicted: 0.85 or more; reached: 0.75, 0.62, 0.47 of a copy's bandwidth at 8192^2, K = 3, 5, 7
 // (float32).
 
 #include "any_filter.h"

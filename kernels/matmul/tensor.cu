@@ -7,8 +7,8 @@
 // allow), with zeros beyond the matrices, so any shape and any alignment takes the same path. Arithmetic is IEEE
 // float64 throughout.
 // Costs: 32 sums a thread; STAGES * 8 (BLOCK_Y (16 + 4) + 16 (BLOCK_X + 4)) bytes of dynamic shared memory.
-// Share on an H200, predicted: 0.88 to 0.95; reached: 0.89 of cuBLAS at 4096^3, with the power cap on the clock; 0.92
-// at 2048^3 and at 2049x2047x2051.
+// Share on an H200, predicted: 0.88 to 0.95; reached: 0.92 of cuBLAS at 4096^3 (0.89 to 0.93 from run to run: the
+// power cap is on the clock), at 2048^3 and at 2049x2047x2051.
 
 constexpr int depth = 16, stages = STAGES, group = 4;
 constexpr int warp_rows = 32, warp_cols = 32, warps_across = BLOCK_X / warp_cols;

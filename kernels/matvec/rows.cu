@@ -3,7 +3,7 @@
 // Where rows do not all start at multiples of 16 bytes, they are read element by element.
 // Costs: A once; x from the caches once for ROWS rows; ROWS sums and five shuffles for each. Needs ROWS times the rows
 // of vectorised.cu to keep the machine busy.
-// Share on an H200, predicted: 0.90 to 0.98; reached: 0.88 of a copy's bandwidth at 8192^2 (float32), 1.02 at 16384^2:
+// Share on an H200, predicted: 0.90 to 0.98; reached: 0.87 of a copy's bandwidth at 8192^2 (float32), 1.01 at 16384^2:
 // fewer rows leave it too few warps.
 
 constexpr int pack = 16 / sizeof(scalar_t);
