@@ -7,7 +7,7 @@ import pytest
 
 from kernels import FAMILIES
 from kernels.catalogue import find_case
-from kernels.check import compare, explain
+from kernels.check import PIECE, compare, explain
 from kernels.machine import POISON
 
 CASE = find_case(FAMILIES, "matmul-tiled-16x16-40x33x50-float32")
@@ -22,6 +22,20 @@ def test_equal_is_right_and_within_the_bound_is_right() -> None:
     assert compare(got, got.astype(np.float64), 0.0) is None
     assert compare(got, got + 0.5, np.full((40, 50), 0.5)) is None
     assert compare(got, got + 0.5, np.full((40, 50), 0.4999)) is not None
+
+
+@pytest.mark.parametrize("shape", [(3, PIECE), (PIECE + 7,), (1, 2 * PIECE), (700, 100)])
+def test_no_piece_of_a_large_array_is_left_out(shape: tuple[int, ...]) -> None:
+    """Its last element is wrong, and each has a bound of its own."""
+    reference = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    bound = reference / 100
+    got = (reference * 1.009).astype(np.float32)
+    assert compare(got, reference, bound) is None
+    last = tuple(size - 1 for size in shape)
+    got[last] *= 1.009
+    mismatch = compare(got, reference, bound)
+    assert mismatch
+    assert (mismatch.wrong, mismatch.worst) == (1, last)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
