@@ -1,7 +1,7 @@
 // Matrix product (float32): warp tiles, fed by asynchronous copies several stages ahead.
 // A warp computes a tile of its own, 4 x 8 lanes of up to 16 x 8 elements, so that a lane's 24 reads from shared
 // memory serve 128 products and every read of a warp is free of bank conflicts. cp.async brings the tiles of the
-// next stages while this one is multiplied: no registers on the way, one barrier a stage. Elements go 4 bytes at
+// next stages while this one is multiplied: no registers on the way, one barrier a stage. Elements go one at
 // a time (A is transposed on the way; 16 bytes for B where its rows allow), with zeros beyond the matrices, so any
 // shape and any alignment takes the same path. Blocks run in groups of 8 rows, whose tiles of B stay in L2.
 // Costs: BLOCK_X BLOCK_Y / threads sums a thread; STAGES * 8 (BLOCK_X + BLOCK_Y + 8) elements of dynamic shared memory.
@@ -12,16 +12,21 @@ constexpr int depth = 8, group = 8;
 constexpr int warps_across = BLOCK_X / WARP_X, threads = BLOCK_X * BLOCK_Y / (WARP_Y * WARP_X) * 32;
 constexpr int rows = WARP_Y / 4, cols = WARP_X / 8; // of a lane
 constexpr int a_width = BLOCK_Y + 4, b_width = BLOCK_X + 4; // 4 more, so that a column of a tile changes banks
+constexpr int each = 16 / sizeof(scalar_t);
+struct alignas(16) Pack {
+    scalar_t values[each];
+};
 constexpr int a_size = depth * a_width, b_size = depth * b_width, stage_size = a_size + b_size;
 
-// Copies 4 or 16 bytes, or writes as many zeros; `from` is not read then, and need not exist.
-__device__ __forceinline__ void copy_4(float* to, const float* from, bool there)
+// Copies an element or 16 bytes, or writes as many zeros; `from` is not read then, and need not exist.
+__device__ __forceinline__ void copy_one(scalar_t* to, const scalar_t* from, bool there)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(unsigned(__cvta_generic_to_shared(to))),
-        "l"(from), "r"(there ? 4 : 0));
+    constexpr int bytes = sizeof(scalar_t);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(unsigned(__cvta_generic_to_shared(to))),
+        "l"(from), "r"(there ? bytes : 0), "n"(bytes));
 }
 
-__device__ __forceinline__ void copy_16(float* to, const float* from, bool there)
+__device__ __forceinline__ void copy_16(scalar_t* to, const scalar_t* from, bool there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(unsigned(__cvta_generic_to_shared(to))),
         "l"(from), "r"(there ? 16 : 0));
@@ -29,27 +34,27 @@ __device__ __forceinline__ void copy_16(float* to, const float* from, bool there
 
 // What a thread brings of each stage's tiles, and where from.
 struct Source {
-    const float *a, *b;   // its first element of the next stage
-    unsigned a_there;     // bit j: its row j is a row of A
-    int a_depth, b_depth; // of that element within the tile
-    bool wide;            // B in pieces of 16 bytes
+    const scalar_t *a, *b; // its first element of the next stage
+    unsigned a_there;      // bit j: its row j is a row of A
+    int a_depth, b_depth;  // of that element within the tile
+    bool wide;             // B in pieces of 16 bytes
 };
-constexpr int a_step = threads / depth, a_count = BLOCK_Y / a_step;    // rows of A apart, and how many
-constexpr int wide_step = threads * 4 / BLOCK_X, narrow_step = threads / BLOCK_X; // rows of B apart
+constexpr int a_step = threads / depth, a_count = BLOCK_Y / a_step;       // rows of A apart, and how many
+constexpr int wide_step = threads * each / BLOCK_X, narrow_step = threads / BLOCK_X; // rows of B apart
 
-__device__ __forceinline__ void fetch(Source& s, float* tiles, int left, int n, int k, int cols_left)
+__device__ __forceinline__ void fetch(Source& s, scalar_t* tiles, int left, int n, int k, int cols_left)
 {
     const int t = threadIdx.x;
     const bool deep = s.a_depth < left;
-    float* a_tile = tiles + t % depth * a_width + t / depth;
+    scalar_t* a_tile = tiles + t % depth * a_width + t / depth;
 #pragma unroll
     for (int j = 0; j < a_count; ++j)
-        copy_4(a_tile + j * a_step, s.a + size_t(j * a_step) * n, deep && s.a_there >> j & 1);
+        copy_one(a_tile + j * a_step, s.a + size_t(j * a_step) * n, deep && s.a_there >> j & 1);
     s.a += depth;
 
-    float* b_tile = tiles + a_size;
+    scalar_t* b_tile = tiles + a_size;
     if (s.wide) {
-        const int row = t / (BLOCK_X / 4), col = t % (BLOCK_X / 4) * 4;
+        const int row = t / (BLOCK_X / each), col = t % (BLOCK_X / each) * each;
 #pragma unroll
         for (int j = 0; j < depth; j += wide_step)
             if (wide_step <= depth || row < depth)
@@ -58,16 +63,16 @@ __device__ __forceinline__ void fetch(Source& s, float* tiles, int left, int n, 
         const int row = t / BLOCK_X, col = t % BLOCK_X;
 #pragma unroll
         for (int j = 0; j < depth; j += narrow_step)
-            copy_4(b_tile + (row + j) * b_width + col, s.b + size_t(j) * k, row + j < left && col < cols_left);
+            copy_one(b_tile + (row + j) * b_width + col, s.b + size_t(j) * k, row + j < left && col < cols_left);
     }
     s.b += size_t(depth) * k;
 }
 
 extern "C" __global__ void __launch_bounds__(threads)
-matmul_warptiled(const float* a, const float* b, float* c, int m, int n, int k)
+matmul_warptiled(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)
 {
-    extern __shared__ float4 memory[];
-    float* const tiles = reinterpret_cast<float*>(memory);
+    extern __shared__ Pack memory[];
+    scalar_t* const tiles = reinterpret_cast<scalar_t*>(memory);
 
     // Blocks past gridDim.y's limit of 65,535 continue in z. Down a group of rows first, then on to the next column.
     const int block_rows = (m - 1) / BLOCK_Y + 1;
@@ -80,14 +85,14 @@ matmul_warptiled(const float* a, const float* b, float* c, int m, int n, int k)
 
     const int t = threadIdx.x;
     Source source;
-    source.wide = k % 4 == 0 && size_t(b) % 16 == 0;
+    source.wide = k % each == 0 && size_t(b) % 16 == 0;
     source.a_depth = t % depth;
     source.a = a + size_t(first_row + t / depth) * n + source.a_depth;
     source.a_there = 0;
 #pragma unroll
     for (int j = 0; j < a_count; ++j)
         source.a_there |= unsigned(first_row + t / depth + j * a_step < m) << j;
-    source.b = source.wide ? b + size_t(t / (BLOCK_X / 4)) * k + first_col + t % (BLOCK_X / 4) * 4
+    source.b = source.wide ? b + size_t(t / (BLOCK_X / each)) * k + first_col + t % (BLOCK_X / each) * each
                            : b + size_t(t / BLOCK_X) * k + first_col + t % BLOCK_X;
     const int cols_left = k - first_col;
 
@@ -100,16 +105,16 @@ matmul_warptiled(const float* a, const float* b, float* c, int m, int n, int k)
     }
 
     const int warp = t / 32, lane = t % 32;
-    const int row = warp / warps_across * WARP_Y + lane / 8 * 4, col = warp % warps_across * WARP_X + lane % 8 * 4;
-    float sums[rows][cols] = {}, left[2][rows], right[2][cols];
-    const auto read = [&](const float* tile, int d) {
+    const int row = warp / warps_across * WARP_Y + lane / 8 * each, col = warp % warps_across * WARP_X + lane % 8 * each;
+    scalar_t sums[rows][cols] = {}, left[2][rows], right[2][cols];
+    const auto read = [&](const scalar_t* tile, int d) {
 #pragma unroll
-        for (int i = 0; i < rows; i += 4)
-            *reinterpret_cast<float4*>(&left[d % 2][i]) = *reinterpret_cast<const float4*>(tile + d * a_width + row + i * 4);
+        for (int i = 0; i < rows; i += each)
+            *reinterpret_cast<Pack*>(&left[d % 2][i]) = *reinterpret_cast<const Pack*>(tile + d * a_width + row + i * 4);
 #pragma unroll
-        for (int i = 0; i < cols; i += 4)
-            *reinterpret_cast<float4*>(&right[d % 2][i])
-                = *reinterpret_cast<const float4*>(tile + a_size + d * b_width + col + i * 8);
+        for (int i = 0; i < cols; i += each)
+            *reinterpret_cast<Pack*>(&right[d % 2][i])
+                = *reinterpret_cast<const Pack*>(tile + a_size + d * b_width + col + i * 8);
     };
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
     __syncthreads();
@@ -117,7 +122,7 @@ matmul_warptiled(const float* a, const float* b, float* c, int m, int n, int k)
     int now = 0, next = STAGES - 1;
 #pragma unroll 1
     for (int step = 0; step < count; ++step) {
-        const float* tile = tiles + now * stage_size;
+        const scalar_t* tile = tiles + now * stage_size;
         now = now + 1 == STAGES ? 0 : now + 1;
 #pragma unroll
         for (int d = 0; d < depth; ++d) {
@@ -144,18 +149,18 @@ matmul_warptiled(const float* a, const float* b, float* c, int m, int n, int k)
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");
 
-    const bool wide = k % 4 == 0 && size_t(c) % 16 == 0;
+    const bool wide = k % each == 0 && size_t(c) % 16 == 0;
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
-        const int r = first_row + row + i / 4 * 16 + i % 4;
+        const int r = first_row + row + i / each * 4 * each + i % each;
 #pragma unroll
-        for (int j = 0; j < cols; j += 4) {
+        for (int j = 0; j < cols; j += each) {
             const int q = first_col + col + j * 8;
             if (r < m && wide && q < k)
-                *reinterpret_cast<float4*>(c + size_t(r) * k + q) = *reinterpret_cast<float4*>(&sums[i][j]);
+                *reinterpret_cast<Pack*>(c + size_t(r) * k + q) = *reinterpret_cast<Pack*>(&sums[i][j]);
             else if (r < m)
 #pragma unroll
-                for (int l = 0; l < 4; ++l)
+                for (int l = 0; l < each; ++l)
                     if (q + l < k)
                         c[size_t(r) * k + q + l] = sums[i][j + l];
         }
