@@ -124,7 +124,7 @@ class Trial:
             self.past = [_mean(processes) for processes in of_unit]
         self.facts = {name: [run.cases[name].facts for run in past if name in run.cases] for name in measured}
         self.reference = _mean(self.past)
-        self.unchanged = [name for name, m in measured.items() if same_code(m.facts, self.facts[name])]
+        self.unchanged = {name for name, m in measured.items() if same_code(m.facts, self.facts[name])}
         self.prior: Prior | None = None
         self.commons: list[Common] = []
         self._new: list[dict[str, float]] = []

@@ -9,11 +9,10 @@ there is arithmetic to do, else the bandwidth of the driver's copy of about as m
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.baseline import Run
+from bench.baseline import BadRun, Run
 from bench.report import medians, print_runs
 from kernels import FAMILIES
 from kernels.catalogue import Case, Family, find_case
@@ -52,8 +51,10 @@ def share(case: Case, times: Mapping[str, float]) -> float | None:
 
 
 def table(run: Run, times: Mapping[str, float], family: Family, dtype: str, shape: tuple[int, ...]) -> str:
-    """The family's rungs on one shape, each with its best block."""
+    """The family's rungs on one shape, each with its best block; nothing where none of them was timed."""
     cases = [c for c in timed_cases([family]) if c.dtype == dtype and c.shape == shape and c.id in times]
+    if not cases:
+        return ""
     lines = [
         f"| {family.name} {'×'.join(map(str, shape))}, {dtype} | time, µs | {_unit(cases[0])} | share | gain | "
         "registers | shared, bytes |",
@@ -95,19 +96,22 @@ def reached(runs: Sequence[Run]) -> str:
     for name, dtype, shape in REACHED:
         cases = [c for c in timed_cases([families[name]]) if (c.dtype, c.shape) == (dtype, shape) and c.id in times]
         ours = [case for case in best(cases, times) if not case.variant.library]
+        if not ours:
+            continue
         case = min(ours, key=lambda case: times[case.id])
         vendor = next((other.id for other in cases if other.variant.library), "")
-        shares = [share(case, own) or math.nan for own in (times, *each)]
-        ratios = [own[vendor] / own[case.id] for own in (times, *each)] if vendor else []
-        columns = (_range([] if case.family.roof(shape, dtype) == vendor else shares), _range(ratios))
+        shares = [None if case.family.roof(shape, dtype) == vendor else share(case, own) for own in (times, *each)]
+        ratios = [own[vendor] / own[case.id] if {vendor, case.id} <= own.keys() else None for own in (times, *each)]
+        columns = (_range(shares), _range(ratios))
         rung = f"{case.variant.name}, {case.build.block_name}"
         lines.append(f"| {name} {'×'.join(map(str, shape))}, {dtype} | {rung} | {' | '.join(columns)} |")
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 2 else ""
 
 
-def _range(values: Sequence[float]) -> str:
-    """The first, which is that of all, and where the others lie."""
-    return f"{values[0]:.3f} ({min(values[1:]):.3f} to {max(values[1:]):.3f})" if values else ""
+def _range(values: Sequence[float | None]) -> str:
+    """The first, which is that of all, and where the others lie, as far as they are known."""
+    single = [value for value in values[1:] if value is not None]
+    return f"{values[0]:.3f} ({min(single):.3f} to {max(single):.3f})" if values[0] is not None and single else ""
 
 
 def newest(runs: Sequence[Run]) -> list[Run]:
@@ -120,8 +124,10 @@ def tables(runs: Sequence[Run]) -> str:
     chosen = newest(runs)
     times = medians(chosen)
     families = {family.name: family for family in FAMILIES}
-    ladders = [table(chosen[-1], times, families[name], dtype, shape) for name, dtype, shape in SHOWN]
-    return "\n\n".join([*ladders, reached(chosen)])
+    parts = [table(chosen[-1], times, families[name], dtype, shape) for name, dtype, shape in SHOWN]
+    if not any(parts := [*parts, reached(chosen)]):
+        raise BadRun(f"{chosen[-1].path}: has none of the shapes that ladders are shown for")
+    return "\n\n".join(filter(None, parts))
 
 
 if __name__ == "__main__":

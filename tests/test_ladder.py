@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from bench.baseline import BASELINES, read_runs
+from bench.baseline import BASELINES, BadRun, Run, read_runs
 from bench.ladder import share, tables
 from kernels import FAMILIES
 from kernels.catalogue import find_case
@@ -32,3 +34,19 @@ def test_there_is_no_share_without_a_reference_nor_for_the_host() -> None:
 
 def test_the_readme_shows_the_ladders_of_the_committed_runs() -> None:
     assert tables(read_runs(BASELINES / "nvidia-h200")) in (ROOT / "README.md").read_text()
+
+
+def test_runs_of_some_cases_have_the_tables_of_those() -> None:
+    run = read_runs(BASELINES / "nvidia-h200")[-1]
+
+    def of(*words: str) -> Run:
+        return replace(run, cases={n: t for n, t in run.cases.items() if any(word in n for word in words)})
+
+    text = tables([of("transpose-vectorised", "matmul-tiled")])
+    assert text.startswith("| matmul 4096×4096×4096, float32 |")
+    assert "| transpose 8192×8192, float32 | vectorised, 64x64 |  |  |" in text
+    assert "conv2d" not in text
+    text = tables([of("transpose-vectorised", "matmul-tiled"), run])
+    assert "| transpose 8192×8192, float32 | vectorised, 64x64 | 0.95" in text
+    with pytest.raises(BadRun, match="has none of the shapes that ladders are shown for"):
+        tables([of("hello")])
