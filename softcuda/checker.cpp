@@ -247,6 +247,12 @@ void checker_barrier()
         next_interval();
 }
 
+void check_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
+{
+    if (checker.active)
+        access(address, size, write, false, pc);
+}
+
 void mark_written(uintptr_t address, size_t size, bool written)
 {
     if (address - arena.first >= arena.size || size == 0)

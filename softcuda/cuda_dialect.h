@@ -2,8 +2,7 @@
 //
 // A kernel becomes an ordinary function that is called once for each thread. threadIdx and its like are
 // constants of that call. Barriers and warp functions are calls into the executor, which goes on with another
-// thread. What is not here (textures, inline PTX, tensor cores, asynchronous copies, half precision) is a
-// compile error that names it.
+// thread. What is not here (textures, inline PTX, half precision) is a compile error that names it.
 #pragma once
 
 #include <cassert>
@@ -17,7 +16,7 @@
 #include "vector_types.h"
 
 #define __CUDACC__ 1
-#define __CUDA_ARCH__ 750
+#define __CUDA_ARCH__ 900
 #define __SOFTCUDA__ 1
 
 #ifndef SOFTCUDA_LIST_KERNELS
@@ -62,6 +61,9 @@ unsigned softcuda_activemask();
 char* softcuda_dynamic_shared();
 void softcuda_atomic(const void* address, unsigned size); // tells the checker
 long long softcuda_clock();
+void softcuda_copy_async(void* to, const void* from, size_t size, size_t zeros);
+void softcuda_commit_copies();
+void softcuda_wait_copies(size_t later);
 [[noreturn]] void softcuda_trap(const char* why);
 }
 
@@ -79,6 +81,10 @@ static inline void __nanosleep(unsigned) { }
 static inline long long clock64() { return softcuda_clock(); }
 static inline int softcuda_clock32() { return int(softcuda_clock()); }
 #define clock softcuda_clock32
+// The functions of <cuda_pipeline_primitives.h>.
+#define __pipeline_memcpy_async(to, from, size, ...) softcuda_copy_async((to), (from), (size), (__VA_ARGS__ + 0))
+#define __pipeline_commit() softcuda_commit_copies()
+#define __pipeline_wait_prior(later) softcuda_wait_copies(later)
 #define __trap() softcuda_trap("__trap()")
 #undef assert
 #define assert(condition) ((condition) ? (void)0 : softcuda_trap("assert(" #condition ")"))

@@ -73,7 +73,7 @@ int attribute(int number)
         {14, 512}, {15, 1}, {16, 1},   // texture alignment, overlap, multiprocessors
         {17, 0}, {18, 1}, {19, 1}, {20, 0}, // time-out, integrated, maps host memory, compute mode
         {39, 1024}, {40, 1}, {41, 1},  // threads a multiprocessor, copy engines, unified addresses
-        {75, 7}, {76, 5},              // compute capability
+        {75, 9}, {76, 0},              // compute capability
         {81, int(max_shared_opt_in)}, {82, 65536}, {97, int(max_shared_opt_in)}, {106, 1},
     };
     const auto found = values.find(number);

@@ -233,6 +233,7 @@ Finding run_grid(const Launch& launch)
     for (uint64_t i = 0; i < blocks && executor.finding.code == success; ++i, block = (block + step) % blocks) {
         running.block_index = executor.context->block = block_at(launch.grid, block);
         checker_begin_block();
+        forget_copies();
         run_block();
     }
     watch_end();

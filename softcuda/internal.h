@@ -42,7 +42,7 @@ enum Result : int {
 // Limits of a launch, those of a real GPU.
 constexpr unsigned max_threads = 1024, max_block_z = 64, max_grid_yz = 65535, warp_size = 32;
 constexpr unsigned max_shared_bytes = 48 * 1024, max_constant_bytes = 64 * 1024;
-constexpr unsigned max_shared_opt_in = 64 * 1024; // for a function that was set so, as compute capability 7.5 has it
+constexpr unsigned max_shared_opt_in = 227 * 1024; // for a function that was set so, as compute capability 9.0 has it
 
 // memory.cpp: one allocation in the arena, alone in the 64 KiB pages that it touches.
 struct Allocation {
@@ -128,8 +128,12 @@ StackRange thread_stacks();
 void checker_begin_launch(const Launch& launch, char* dynamic_shared);
 void checker_begin_block();
 void checker_barrier();
+void check_access(uintptr_t address, unsigned size, bool write, uintptr_t pc); // by the present thread
 void mark_written(uintptr_t address, size_t size, bool written); // by the host
 void copy_marks(uintptr_t to, uintptr_t from, size_t size);
+
+// asynchronous.cpp
+void forget_copies(); // those of a block that nobody waited for
 
 // report.cpp
 std::string where(uintptr_t pc);              // "kernels/matmul/tiled.cu:22"

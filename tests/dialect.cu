@@ -1,5 +1,7 @@
 // What kernels use of CUDA C++, a kernel each. tests/test_dialect.py says what each must leave in `out`.
 
+#include <cuda_pipeline_primitives.h>
+
 #define FULL 0xffffffffu
 
 extern "C" __global__ void indices(int* __restrict__ out) { out[blockIdx.x * blockDim.x + threadIdx.x] = gridDim.x * 100 + warpSize; }
@@ -47,6 +49,27 @@ extern "C" __global__ void dynamic_shared(int* __restrict__ out)
     reversed_too[63 - threadIdx.x] = threadIdx.x;
     __syncthreads();
     out[threadIdx.x] = reversed_too[threadIdx.x];
+}
+
+// Four copies a thread in groups of two; the second of each is half zeros.
+extern "C" __global__ void asynchronous_copies(int* __restrict__ out) // 32 threads
+{
+    __shared__ __align__(16) int tiles[4][64];
+    for (int i = 0; i < 2; ++i)
+        out[2 * threadIdx.x + i] = 1 + 2 * threadIdx.x + i;
+    __syncthreads();
+    for (int i = 0; i < 4; ++i) {
+        __pipeline_memcpy_async(&tiles[i][2 * threadIdx.x], out + 2 * threadIdx.x, 8, i % 2 ? 4 : 0);
+        if (i % 2)
+            __pipeline_commit();
+    }
+    __pipeline_wait_prior(1); // the second group may still be on its way
+    __syncthreads();
+    const int other = 31 - threadIdx.x, first = tiles[0][2 * other] + tiles[1][2 * other + 1];
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    out[threadIdx.x] = 100 * first + tiles[2][2 * other + 1] + tiles[3][2 * other + 1];
+    out[32 + threadIdx.x] = tiles[3][2 * other];
 }
 
 extern "C" __global__ void atomics(int* __restrict__ out) // 3 blocks of 32

@@ -132,6 +132,14 @@ def run_on_bytes(
     return result.tobytes()
 
 
+def run_or_say(*arguments: Any) -> bytes | str:
+    """As ``run_on_bytes``; or what PyCUDA says of the launch, as text, because its exceptions need a driver."""
+    try:
+        return run_on_bytes(*arguments)
+    except _driver().Error as error:
+        return str(error)
+
+
 def set_constant(image: Path, entry: str, name: str, values: bytes, size: int) -> bytes:
     """A constant variable filled from the host, then a kernel that has a thread for each 4 bytes of its result."""
     driver = _driver()

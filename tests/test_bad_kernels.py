@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import Build, Capability, Case
+from kernels.catalogue import Build, Case
 from kernels.check import compare
 from kernels.compiler import ROOT, compile_build
 from kernels.device import Settings
@@ -20,7 +20,7 @@ from kernels.worker import Kernel, Worker, describe_device
 from tests.find_faults import BAD_KERNELS, RECORD, BadKernel, found, table
 
 SEEDS = (1, 2, 3)
-GOOD = [b for b in builds(FAMILIES) if not b.variant.has_no_block and b.variant.needs <= Capability(7, 5)]
+GOOD = [b for b in builds(FAMILIES) if not b.variant.has_no_block]
 
 
 @pytest.fixture(scope="module")

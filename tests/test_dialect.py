@@ -44,6 +44,7 @@ EXPECTED: dict[str, list[int]] = {
     "counting_barriers": [1040] * 64,
     "shared": list(range(63, -1, -1)),
     "dynamic_shared": list(range(63, -1, -1)),
+    "asynchronous_copies": [100 * i + i + 1 for i in range(63, 0, -2)] + list(range(63, 0, -2)),
     "atomics": [96, 31, 255, 7, 6, int(np.float32(48).view(np.int32)), 3],
     "vectors": [1, 2, 3, 4] * 32,
     "integers": [number for value in I32 for number in integer_functions(int(value))],
@@ -57,7 +58,13 @@ EXPECTED: dict[str, list[int]] = {
     "local_arrays": [28 * lane for lane in range(32)],
 }
 # Threads of a block, blocks.
-GEOMETRY = {"indices": (32, 3), "atomics": (32, 3), "vectors": (32, 1), "integers": (32, 1)}
+GEOMETRY = {
+    "indices": (32, 3),
+    "asynchronous_copies": (32, 1),
+    "atomics": (32, 3),
+    "vectors": (32, 1),
+    "integers": (32, 1),
+}
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +105,7 @@ def compile_line(folder: Path, line: str) -> None:
         ('asm("mov.u32 %0, %laneid;" : "=r"(out[0]));', r"asm \(inline PTX\)"),
         ('asm volatile("cp.async.wait_all;");', r"asm \(inline PTX\)"),
         ("nvcuda::wmma::fill_fragment(f, 0.0f);", r"nvcuda \(tensor cores\)"),
-        ("__pipeline_commit();", r"__pipeline_commit \(asynchronous copies\)"),
+        ("cuda::memcpy_async(out, out, 4);", r"memcpy_async \(asynchronous copies by objects\)"),
         ("__half h = 1.0f;", r"__half \(half precision\)"),
         ("out[0] = __shfl(out[0], 0);", r"__shfl \(warp functions without a mask\)"),
         ("float x = tex1Dfetch(t, 0);", r"tex1Dfetch \(textures and surfaces\)"),

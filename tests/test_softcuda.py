@@ -56,7 +56,7 @@ def test_every_function_that_pycuda_links_with_is_there(tmp_path: Path) -> None:
 def test_it_says_honestly_what_it_is(software: Worker) -> None:
     info = software.call(describe_device)
     assert info.name == "softcuda"
-    assert str(info.capability) == "7.5"
+    assert str(info.capability) == "9.0"
     assert info.limits.threads == 1024
     assert info.limits.grid == (2**31 - 1, 65535, 65535)
     assert not info.own_clock
@@ -127,6 +127,56 @@ def test_after_a_fault_every_call_says_which_until_there_is_a_new_process(naive:
     software.stop()
     assert Kernel(software, NAIVE.build, naive).run(NAIVE.shape, exact_operands(NAIVE, 0)).damage == ()
     software.stop()
+
+
+COPY = "__pipeline_memcpy_async(&tile[threadIdx.x], out + threadIdx.x, 4);"
+DONE = "__pipeline_commit(); __pipeline_wait_prior(0); __syncthreads();"
+
+
+def run_on_a_tile(folder: Path, body: str) -> list[int] | str:
+    """What a kernel of 32 threads with a shared tile of 64 integers makes of 32 zeros, or what is found in it."""
+    software, source = Worker(Settings("software")), folder / "copies.cu"
+    tile = "__shared__ __align__(16) int tile[64];"
+    source.write_text(f'extern "C" __global__ void copies(int* __restrict__ out)\n{{\n    {tile} {body}\n}}\n')
+    image = compile_file(source, {}, software.call(describe_device).target)
+    try:
+        left = software.call(calls.run_or_say, image.path, "copies", (32, 1, 1), (1, 1), 4 * 32, 0)
+    finally:
+        software.stop()
+    return (
+        left
+        if isinstance(left, str)
+        else [int.from_bytes(left[i : i + 4], "little", signed=True) for i in range(0, len(left), 4)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1] + 1;", 1),
+        # Not waited for, and not committed: what is there is no zero yet.
+        (f"{COPY} __pipeline_commit(); __pipeline_wait_prior(1); out[threadIdx.x] = tile[threadIdx.x];", -1),
+        (f"{COPY} __pipeline_wait_prior(0); out[threadIdx.x] = tile[threadIdx.x];", -1),
+    ],
+)
+def test_asynchronous_copies_come_as_late_as_they_may(tmp_path: Path, body: str, left: int) -> None:
+    assert run_on_a_tile(tmp_path, body) == [left] * 32
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (f"{COPY} __pipeline_commit(); __pipeline_wait_prior(0); out[threadIdx.x] = tile[threadIdx.x / 2];", "race"),
+        (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1]; {COPY} {DONE}", "race"),
+        (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x + 32];", "uninitialised memory"),
+        ("__pipeline_memcpy_async(tile + threadIdx.x, out + 1, 8);", "misaligned access"),
+        ("__pipeline_memcpy_async(tile, out + 4, 12);", "of 12 bytes, 0 of them zero; it takes 4, 8 or 16"),
+        (f"__pipeline_memcpy_async(tile + threadIdx.x, out + 1 + threadIdx.x, 4); {DONE}", "out of bounds"),
+        (f"__pipeline_memcpy_async(tile + 33 + threadIdx.x, out + threadIdx.x, 4); {DONE}", "out of bounds"),
+    ],
+)
+def test_faults_of_asynchronous_copies_are_found(tmp_path: Path, body: str, said: str) -> None:
+    assert said in run_on_a_tile(tmp_path, body)
 
 
 def test_events_and_streams_keep_their_order(software: Worker, tmp_path: Path) -> None:

@@ -10,23 +10,14 @@
 // Share on an H200, predicted: 0.88 to 0.95; reached: 0.92 of cuBLAS at 4096^3 (0.89 to 0.93 from run to run: the
 // power cap is on the clock), at 2048^3 and at 2049x2047x2051.
 
+#include "copies.h"
+
 constexpr int depth = 16, stages = STAGES, group = 4;
 constexpr int warp_rows = 32, warp_cols = 32, warps_across = BLOCK_X / warp_cols;
 constexpr int threads = BLOCK_X * BLOCK_Y / (warp_rows * warp_cols) * 32;
 constexpr int a_width = depth + 4, b_width = BLOCK_X + 4;
 constexpr int a_size = BLOCK_Y * a_width, b_size = depth * b_width, stage_size = a_size + b_size;
 constexpr int tall = warp_rows / 16, broad = warp_cols / 8; // products of a warp, down and across
-
-template <int bytes> __device__ __forceinline__ void copy(double* to, const double* from, bool there)
-{
-    const unsigned target = __cvta_generic_to_shared(to);
-    if (bytes == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(from), "r"(there ? 16 : 0)
-            : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(target), "l"(from), "r"(there ? 8 : 0)
-            : "memory");
-}
 
 // What a thread brings of each stage's tile of `height` rows by `width` columns: pieces of `bytes`, in one column, some
 // rows apart.
@@ -48,9 +39,13 @@ template <int bytes> using SourceB = Source<depth, BLOCK_X, b_width, bytes>;
 
 __device__ __forceinline__ void multiply(double (&sum)[4], const double (&a)[2], double b)
 {
+#ifdef __SOFTCUDA__
+    softcuda::mma_m16n8k4(sum, a, b);
+#else
     asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
         : "d"(a[0]), "d"(a[1]), "d"(b));
+#endif
 }
 
 extern "C" __global__ void __launch_bounds__(threads, 512 / threads)
@@ -90,7 +85,7 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
     for (int step = 0; step < stages - 1; ++step) {
         if (step < count)
             queue(step);
-        asm volatile("cp.async.commit_group;" ::: "memory");
+        commit_copies();
     }
 
     // Lane 4 g + t holds rows g and g + 8, column t of A; row t, column g of B; rows g and g + 8, columns 2 t and
@@ -110,7 +105,7 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
         for (int i = 0; i < broad; ++i)
             right[d / 4 % 2][i] = b_tile[d * b_width + i * 8];
     };
-    asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
+    wait_for_copies<stages - 2>();
     __syncthreads();
     read(0, 0);
     int now = 0;
@@ -120,16 +115,17 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
 #pragma unroll
         for (int d = 0; d < depth; d += 4) {
             if (d + 4 == depth) { // the next stage has come for all, and this one's last reads are done
-                asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
+                wait_for_copies<stages - 2>();
                 __syncthreads();
-                read(after, 0);
+                if (reads_on || step + 1 < count)
+                    read(after, 0);
             } else {
                 read(now, d + 4);
             }
             if (d == 0) {
                 if (step + stages - 1 < count)
                     queue(step + stages - 1);
-                asm volatile("cp.async.commit_group;" ::: "memory");
+                commit_copies();
             }
 #pragma unroll
             for (int i = 0; i < tall; ++i)
@@ -139,7 +135,7 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
         }
         now = after;
     }
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    wait_for_copies<0>();
 
 #pragma unroll
     for (int i = 0; i < tall; ++i)

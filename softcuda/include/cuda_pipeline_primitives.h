@@ -1,0 +1,1 @@
+// CUDA sources include this by habit; everything is in cuda_dialect.h, which is included already.
