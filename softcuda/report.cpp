@@ -24,7 +24,10 @@ bool is_header_of_ours(const std::string& path)
     return false;
 }
 
-// "file:line" of the innermost call that is the kernel's own, by binutils' addr2line.
+std::string file_of(const std::string& place) { return place.substr(0, place.rfind(':')); }
+
+// "file:line" of the innermost call that is the kernel's own, by binutils' addr2line; where that is in a header, the
+// line of the kernel's file that led there too.
 std::string ask_addr2line(int file, uintptr_t offset)
 {
     char command[128];
@@ -32,7 +35,7 @@ std::string ask_addr2line(int file, uintptr_t offset)
     FILE* pipe = popen(command, "r");
     if (!pipe)
         return "";
-    std::string best;
+    std::string best, led_there;
     char line[4096];
     while (fgets(line, sizeof line, pipe)) {
         std::string text = line;
@@ -40,11 +43,17 @@ std::string ask_addr2line(int file, uintptr_t offset)
         const size_t colon = text.rfind(':');
         if (colon == std::string::npos || text[0] == '?')
             continue;
-        if (best.empty() && !is_header_of_ours(text.substr(0, colon)))
+        while (text.compare(0, 2, "./") == 0)
+            text = text.substr(2);
+        if (is_header_of_ours(file_of(text)))
+            continue;
+        if (best.empty())
             best = text;
+        else if (led_there.empty() && file_of(text) != file_of(best))
+            led_there = text;
     }
     pclose(pipe);
-    return best.compare(0, 2, "./") == 0 ? best.substr(2) : best;
+    return led_there.empty() ? best : best + " (called at " + led_there + ")";
 }
 
 std::string grouped(size_t number)

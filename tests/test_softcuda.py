@@ -179,6 +179,38 @@ def test_faults_of_asynchronous_copies_are_found(tmp_path: Path, body: str, said
     assert said in run_on_a_tile(tmp_path, body)
 
 
+PART = """
+template <int n> __device__ __forceinline__ int part(const int* from)
+{
+    int sum = 0;
+    for (int i = 0; i < n; ++i)
+        sum += from[i];
+    return sum;
+}
+"""
+WHOLE = """
+#include "part.h"
+extern "C" __global__ void whole(int* out)
+{
+    out[threadIdx.x] = 3;
+    __syncthreads();
+    for (int i = 0; i < 4; ++i)
+        out[i] = part<33>(out + i);
+}
+"""
+
+
+def test_a_finding_in_a_header_names_the_line_that_led_there(tmp_path: Path) -> None:
+    (tmp_path / "part.h").write_text(PART)
+    source = tmp_path / "whole.cu"
+    source.write_text(WHOLE)
+    software = Worker(Settings("software"))
+    image = compile_file(source, {}, software.call(describe_device).target)
+    said = software.call(calls.run_or_say, image.path, "whole", (1, 1, 1), (1, 1), 4 * 32, 0)
+    software.stop()
+    assert re.search(r"part\.h:6 \(called at \S*whole\.cu:8\): thread \(0, 0\)", str(said))
+
+
 def test_events_and_streams_keep_their_order(software: Worker, tmp_path: Path) -> None:
     said, order = software.call(calls.event_order)
     assert said == "LogicError: cuEventElapsedTime failed: invalid resource handle"
