@@ -15,7 +15,6 @@ from kernels.machine import DeviceError
 from kernels.worker import Kernel
 
 MOST_ROUNDS = 100  # more would only say again what the process says; processes differ by more than this resolves
-ROUNDS_A_CALL = 10  # of the process that takes them; it must answer in time, and a launch may take seconds
 PILOT_SAMPLES = 3
 WARM_UP_SHARE = 1 / 3  # of a case's time, at most, until the clock is up
 CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
@@ -41,22 +40,17 @@ class Measured:
     facts: dict[str, Any] = field(default_factory=dict)
     clocks: list[Clock] = field(default_factory=list)
     processes: list[list[float]] = field(default_factory=list)  # samples, of each process that measured it
-    taken: list[float] | None = None  # samples that are still to be played back
+    taken: list[float] | None = None  # samples that were taken beforehand, to be played back
 
-    def take(self) -> list[float]:
-        """Samples of all rounds, in seconds."""
-        samples: list[float] = []
-        while len(samples) < self.rounds:
-            count = min(self.rounds - len(samples), ROUNDS_A_CALL)
-            some, thrown_away = self.kernel.worker.call(sampling.take, self.kind, count)
-            samples += some
-            self.facts["hold_timeouts"] += thrown_away
-        return samples
-
-    def sample(self) -> None:
-        """One round: the timer advances by what the kernel took."""
-        self.taken = self.take() if self.taken is None else self.taken
-        note(self.taken.pop(0))
+    def sample(self) -> float:
+        """One round: the timer advances by what the GPU took."""
+        if self.taken is not None:
+            note(self.taken.pop(0))
+            return 0.0
+        seconds, thrown_away = self.kernel.worker.call(sampling.sample, self.kind)
+        self.facts["hold_timeouts"] += thrown_away
+        note(seconds)
+        return seconds
 
     def finish(self, median: float) -> None:
         """Record rates and clocks, once the samples are taken. ``median`` in seconds."""
@@ -127,7 +121,7 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
             call(sampling.prepare, name, measured.kernel.image.path, again.cold, proved=True)
             call(sampling.settle)
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
-            samples[name] = measured.take()
+            samples[name] = [measured.sample() for _ in range(measured.rounds)]
         except DeviceError as error:
             again.broken[name] = f"measured again in a fresh process: {error}"
         again.progress(done, len(chosen))

@@ -161,12 +161,6 @@ def sample(kind: str) -> tuple[float, int]:
     return sample_of(loaded, timer_of(kind))
 
 
-def take(kind: str, rounds: int) -> tuple[list[float], int]:
-    """So many samples, as ``sample``: a call for each would take longer than a small kernel."""
-    taken = [sample(kind) for _ in range(rounds)]
-    return [seconds for seconds, _ in taken], sum(lost for _, lost in taken)
-
-
 def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
     """One sample of a loaded case, as ``sample``."""
     before = timer.timeouts

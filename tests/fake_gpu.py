@@ -106,7 +106,6 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     sampling.describe_gpu: describe_gpu,
     sampling.prepare: prepare,
     sampling.sample: sample,
-    sampling.take: lambda kind, rounds: ([sample(kind)[0] for _ in range(rounds)], rounds * PLAY.get("timeouts", 0)),
     pairs.measure_pair: measure_pair,
     sampling.settle: lambda: None,
     sampling.warm_up: lambda kind, seconds: None,
