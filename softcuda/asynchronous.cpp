@@ -18,7 +18,7 @@ struct Copy {
 };
 
 struct Copies {
-    std::vector<Copy> open;              // since the last commit
+    std::vector<Copy> open;               // since the last commit
     std::deque<std::vector<Copy>> groups; // that nobody has waited for
 };
 Copies copies[max_threads];
@@ -35,11 +35,13 @@ void arrive(const Copy& copy)
 
 } // namespace
 
-void forget_copies() // of a block that has ended
+void forget_copies() // of the block before
 {
     if (any)
-        for (Copies& own : copies)
-            own = {};
+        for (Copies& own : copies) { // all of them: the launch before may have had larger blocks
+            own.open.clear();
+            own.groups.clear();
+        }
     any = false;
 }
 
@@ -71,6 +73,7 @@ EXPORT void softcuda_commit_copies()
     Copies& own = copies[running.thread];
     own.groups.push_back(std::move(own.open));
     own.open.clear();
+    any = true;
 }
 
 EXPORT void softcuda_wait_copies(size_t later)

@@ -163,6 +163,20 @@ def test_asynchronous_copies_come_as_late_as_they_may(tmp_path: Path, body: str,
     assert run_on_a_tile(tmp_path, body) == [left] * 32
 
 
+def test_copies_that_nobody_waited_for_end_with_their_block(software: Worker, tmp_path: Path) -> None:
+    """Two launches of one process: the first, of a larger block, leaves copies behind that the second never sees."""
+    source = tmp_path / "left.cu"
+    body = (
+        f"__shared__ int tile[64]; {COPY} __pipeline_commit(); if (blockDim.x < 64) {{ {DONE} out[0] = tile[0] + 7; }}"
+    )
+    source.write_text(f'extern "C" __global__ void left(int* out) {{ {body} }}\n')
+    image = compile_file(source, {}, software.call(describe_device).timing_target)
+    for block, first in ((64, 0), (32, 7), (64, 0)):
+        left = software.call(calls.run_or_say, image.path, "left", (block, 1, 1), (1, 1), 4 * 64, 0)
+        assert isinstance(left, bytes), left
+        assert int.from_bytes(left[:4], "little") == first
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -51,7 +51,8 @@ __device__ __forceinline__ void fetch(Source& s, scalar_t* tiles, int left, int 
         const int row = t / BLOCK_X, col = t % BLOCK_X;
 #pragma unroll
         for (int j = 0; j < depth; j += narrow_step)
-            copy<sizeof(scalar_t)>(b_tile + (row + j) * b_width + col, s.b + size_t(j) * k, row + j < left && col < cols_left);
+            copy<sizeof(scalar_t)>(
+                b_tile + (row + j) * b_width + col, s.b + size_t(j) * k, row + j < left && col < cols_left);
     }
     s.b += size_t(depth) * k;
 }
