@@ -102,7 +102,7 @@ class Variant:
 
     A block names the elements of the result that a block of threads computes, a thread each; ``threads`` says how
     many threads it has, and ``tile`` how many elements it computes, where that is not so. ``only_these_blocks``: no
-    other has what the kernel must be told. ``library`` names a vendor's library that takes the kernel's place
+    other has what the kernel must be told; ``takes`` says which of them an element type has. ``library`` names a vendor's library that takes the kernel's place
     (kernels/vendor.py). ``bench_shapes`` are timed instead of the family's; ``macros`` are told the kernel beside its
     block. ``constant`` names an operand that lies in the kernel's constant memory too, as constant_<name>, as much of
     it as fits. ``fallback`` says what a shape (and bytes an element) makes the kernel do in a slower way, or nothing; a
@@ -127,6 +127,7 @@ class Variant:
     bench_shapes: Mapping[str, tuple[Shape, ...]] | None = None
     macros: Callable[[Block], Mapping[str, int]] = lambda block: {}
     only_these_blocks: bool = False
+    takes: Callable[[Block, str], bool] = lambda block, dtype: True
     constant: str = ""
     fallback: Callable[[Shape, int], str] = lambda shape, itemsize: ""
 
@@ -344,6 +345,8 @@ def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtyp
         problem = f"a block of {variant.name} looks like {size_name(variant.blocks[0])}, not {case.build.block_name}"
     elif variant.only_these_blocks and block not in variant.blocks:
         problem = f"{variant.name} has the blocks {', '.join(map(size_name, variant.blocks))}, and no others"
+    elif not variant.takes(block, dtype):
+        problem = f"{variant.name} has no block {case.build.block_name} in {dtype}"
     elif min(block, default=1) < 1:
         problem = f"block {case.build.block_name} has a size below 1"
     elif min(shape) < 1 or max(shape) > LARGEST_SIZE:

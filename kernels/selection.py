@@ -15,6 +15,7 @@ def builds(families: Iterable[Family]) -> list[Build]:
         for variant in family.variants
         for dtype in variant.dtypes
         for block in variant.blocks
+        if variant.takes(block, dtype)
     ]
 
 

@@ -2,7 +2,7 @@
 //
 // A kernel becomes an ordinary function that is called once for each thread. threadIdx and its like are
 // constants of that call. Barriers and warp functions are calls into the executor, which goes on with another
-// thread. What is not here (textures, inline PTX, half precision) is a compile error that names it.
+// thread. What is not here (textures, half precision, most PTX) is a compile error that names it.
 #pragma once
 
 #include <cassert>
@@ -91,6 +91,7 @@ static inline int softcuda_clock32() { return int(softcuda_clock()); }
 
 #include "warp_functions.h"
 #include "intrinsics.h"
+#include "ptx.h"
 
 // The end of a translation unit: `nvcc` adds one SOFTCUDA_KERNEL for each kernel that it sees.
 namespace softcuda {

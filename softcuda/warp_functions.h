@@ -23,22 +23,6 @@ template <class T> T exchange(int kind, unsigned mask, T value, int source, int 
 {
     return from_bits<T>(softcuda_warp(kind, mask, to_bits(value), source, width));
 }
-
-// One mma.sync m16n8k4 in float64, which CUDA C++ has no function for. Lane 4 g + t holds rows g and g + 8, column t
-// of A; row t, column g of B; rows g and g + 8, columns 2 t and 2 t + 1 of C (PTX ISA, "Matrix fragments for
-// mma.m16n8k4"). Products are added in the order of k.
-SOFTCUDA_RAW void mma_m16n8k4(double (&c)[4], const double (&a)[2], double b)
-{
-    static double operands[32][32][3]; // of each warp's lanes, between two meetings
-    const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), lane = thread % 32;
-    double(&warp)[32][3] = operands[thread / 32];
-    warp[lane][0] = a[0], warp[lane][1] = a[1], warp[lane][2] = b;
-    softcuda_warp(sync, 0xffffffffu, 0, 0, 32);
-    for (unsigned i = 0; i < 4; ++i)
-        for (unsigned k = 0; k < 4; ++k)
-            c[i] = fma(warp[lane / 4 * 4 + k][i / 2], warp[(lane % 4 * 2 + i % 2) * 4 + k][2], c[i]);
-    softcuda_warp(sync, 0xffffffffu, 0, 0, 32);
-}
 } // namespace softcuda
 
 static inline void __syncwarp(unsigned mask = 0xffffffffu) { softcuda_warp(softcuda::sync, mask, 0, 0, 32); }

@@ -72,6 +72,40 @@ extern "C" __global__ void asynchronous_copies(int* __restrict__ out) // 32 thre
     out[32 + threadIdx.x] = tiles[3][2 * other];
 }
 
+// As above by PTX, once to what the kernel declares and once to what the launch adds; the second copy is half zeros.
+extern "C" __global__ void asynchronous_ptx(int* __restrict__ out) // 32 threads
+{
+    __shared__ __align__(16) int declared[64];
+    extern __shared__ __align__(16) int added[];
+    int* const tiles[] = {declared, added};
+    for (int i = 0; i < 2; ++i)
+        out[2 * threadIdx.x + i] = 1 + 2 * threadIdx.x + i;
+    for (int i = 0; i < 2; ++i) {
+        int* const to = tiles[i] + 2 * threadIdx.x;
+#if __CUDA_ARCH__ >= 800
+        const unsigned target = __cvta_generic_to_shared(to);
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;\n"
+                     "cp.async.commit_group;" ::"r"(target),
+            "l"(out + 2 * threadIdx.x), "r"(i ? 4 : 8), "n"(8)
+            : "memory");
+#else
+        for (int j = 0; j < 2; ++j)
+            to[j] = i && j ? 0 : out[2 * threadIdx.x + j];
+#endif
+    }
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(1) : "memory"); // the second may still be on its way
+#endif
+    __syncthreads();
+    const int other = 31 - threadIdx.x, first = declared[2 * other] + declared[2 * other + 1];
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+    __syncthreads();
+    out[threadIdx.x] = 100 * first + added[2 * other];
+    out[32 + threadIdx.x] = added[2 * other + 1];
+}
+
 extern "C" __global__ void atomics(int* __restrict__ out) // 3 blocks of 32
 {
     atomicAdd(out, 1);

@@ -45,6 +45,7 @@ EXPECTED: dict[str, list[int]] = {
     "shared": list(range(63, -1, -1)),
     "dynamic_shared": list(range(63, -1, -1)),
     "asynchronous_copies": [100 * i + i + 1 for i in range(63, 0, -2)] + list(range(63, 0, -2)),
+    "asynchronous_ptx": [100 * (2 * i + 1) + i for i in range(63, 0, -2)] + [0] * 32,
     "atomics": [96, 31, 255, 7, 6, int(np.float32(48).view(np.int32)), 3],
     "vectors": [1, 2, 3, 4] * 32,
     "integers": [number for value in I32 for number in integer_functions(int(value))],
@@ -61,6 +62,7 @@ EXPECTED: dict[str, list[int]] = {
 GEOMETRY = {
     "indices": (32, 3),
     "asynchronous_copies": (32, 1),
+    "asynchronous_ptx": (32, 1),
     "atomics": (32, 3),
     "vectors": (32, 1),
     "integers": (32, 1),
@@ -81,7 +83,7 @@ def test_a_kernel_does_what_cuda_says(child: Worker, name: str, checked: bool) -
     image = compile_file(ROOT / "tests/dialect.cu", {}, info.target if checked else info.timing_target)
     expected = EXPECTED[name]
     block, grid = GEOMETRY.get(name, (len(expected), 1))
-    shared = 256 if name == "dynamic_shared" else 0
+    shared = 256 if name in ("dynamic_shared", "asynchronous_ptx") else 0
     got = child.call(calls.run_on_bytes, image.path, name, (block, 1, 1), (grid, 1), 4 * len(expected), shared)
     assert np.frombuffer(got, np.int32).tolist() == expected
 
@@ -102,8 +104,10 @@ def compile_line(folder: Path, line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ('asm("mov.u32 %0, %laneid;" : "=r"(out[0]));', r"asm \(inline PTX\)"),
-        ('asm volatile("cp.async.wait_all;");', r"asm \(inline PTX\)"),
+        ('asm("mov.u32 %0, %laneid;" : "=r"(out[0]));', r"asm \(inline PTX\): mov\.u32"),
+        ('asm volatile("cp.async.commit_group; cp.async.bulk.wait_group 0;");', r"asm \(inline PTX\): cp\.async\.bulk"),
+        ('asm("cp.async.wait_group %later;" :: [later] "n"(0));', r"asm \(inline PTX\)"),
+        ("asm(PTX);", r"asm \(inline PTX\): PTX"),
         ("nvcuda::wmma::fill_fragment(f, 0.0f);", r"nvcuda \(tensor cores\)"),
         ("cuda::memcpy_async(out, out, 4);", r"memcpy_async \(asynchronous copies by objects\)"),
         ("__half h = 1.0f;", r"__half \(half precision\)"),

@@ -13,9 +13,7 @@ struct alignas(16) Pack {
 // A compiler that puts off the old sum, as it may with integers, needs a register more for each and moves them all.
 __device__ __forceinline__ void in_order(unsigned& sum)
 {
-#ifndef __SOFTCUDA__ // which has no asm, and no need to
     asm("" : "+r"(sum));
-#endif
 }
 __device__ __forceinline__ void in_order(float&) { }
 

@@ -32,6 +32,7 @@ WARP_TILES: Mapping[Block, Block] = {
     (64, 128): (32, 32),
     (64, 64): (32, 32),
 }
+MOST_DOUBLES = 32 * 64  # sums of a warp that its registers hold
 DEPTH, STAGES, WARP_STAGES, TENSOR_DEPTH = 8, 3, 4, 16
 TENSOR_STAGES: Mapping[Block, int] = {(128, 128): 4, (64, 64): 3}
 LOADS, LOADS_OF_B = by_elements("loads of A and B", 1, 2), by_elements("loads of B", 2)
@@ -120,10 +121,11 @@ MATMUL = Family(
             "warptiled",
             "warp tiles, asynchronous copies in stages, rasterised blocks",
             tuple(WARP_TILES),
-            ("float32",),
+            FLOATS,
             lambda block: prod(WARP_TILES[block]) // 32,
             needs=Capability(8, 0),
             only_these_blocks=True,
+            takes=lambda block, dtype: dtype == "float32" or prod(WARP_TILES[block]) <= MOST_DOUBLES,
             shared_bytes=lambda shape, block, itemsize: WARP_STAGES * DEPTH * (sum(block) + 8) * itemsize,
             macros=lambda block: {
                 "WARP_X": WARP_TILES[block][0],

@@ -2,22 +2,6 @@
 // them. By PTX, because CUDA's own functions for it take no number of bytes that is known at run time alone.
 #pragma once
 
-#ifdef __SOFTCUDA__ // which has no PTX, and CUDA's own functions
-
-constexpr bool reads_on = false;
-template <int bytes, class T> __device__ __forceinline__ void copy(T* to, const T* from, bool there)
-{
-    __pipeline_memcpy_async(to, from, bytes, there ? 0 : bytes);
-}
-__device__ __forceinline__ void commit_copies() { __pipeline_commit(); }
-template <int later> __device__ __forceinline__ void wait_for_copies() { __pipeline_wait_prior(later); }
-
-#else
-
-// After the last stage kernels read on into one that never comes, and use nothing of it: to leave that out would cost a
-// branch. To softcuda it is uninitialised memory.
-constexpr bool reads_on = true;
-
 // Of 4, 8 or 16 bytes, or of as many zeros; `from` is not read then, and need not exist.
 template <int bytes, class T> __device__ __forceinline__ void copy(T* to, const T* from, bool there)
 {
@@ -39,5 +23,3 @@ template <int later> __device__ __forceinline__ void wait_for_copies()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory");
 }
-
-#endif

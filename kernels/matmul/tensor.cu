@@ -39,13 +39,9 @@ template <int bytes> using SourceB = Source<depth, BLOCK_X, b_width, bytes>;
 
 __device__ __forceinline__ void multiply(double (&sum)[4], const double (&a)[2], double b)
 {
-#ifdef __SOFTCUDA__
-    softcuda::mma_m16n8k4(sum, a, b);
-#else
     asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
         : "d"(a[0]), "d"(a[1]), "d"(b));
-#endif
 }
 
 extern "C" __global__ void __launch_bounds__(threads, 512 / threads)
@@ -83,8 +79,7 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
     };
     const int count = (n - 1) / depth + 1;
     for (int step = 0; step < stages - 1; ++step) {
-        if (step < count)
-            queue(step);
+        queue(step);
         commit_copies();
     }
 
@@ -117,14 +112,12 @@ matmul_tensor(const double* a, const double* b, double* c, int m, int n, int k)
             if (d + 4 == depth) { // the next stage has come for all, and this one's last reads are done
                 wait_for_copies<stages - 2>();
                 __syncthreads();
-                if (reads_on || step + 1 < count)
-                    read(after, 0);
+                read(after, 0); // after the last stage zeros, that nobody uses
             } else {
                 read(now, d + 4);
             }
             if (d == 0) {
-                if (step + stages - 1 < count)
-                    queue(step + stages - 1);
+                queue(step + stages - 1);
                 commit_copies();
             }
 #pragma unroll

@@ -88,8 +88,7 @@ matmul_warptiled(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n
     const int count = (n - 1) / depth + 1;
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
-        if (stage < count)
-            fetch(source, tiles + stage * stage_size, n - stage * depth, n, k, cols_left);
+        fetch(source, tiles + stage * stage_size, n - stage * depth, n, k, cols_left);
         commit_copies();
     }
 
@@ -118,15 +117,13 @@ matmul_warptiled(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n
             if (d == depth - 1) { // the next stage has come for all, and this one's last reads are done
                 wait_for_copies<STAGES - 2>();
                 __syncthreads();
-                if (reads_on || step + 1 < count)
-                    read(tiles + now * stage_size, 0);
+                read(tiles + now * stage_size, 0); // after the last stage zeros, that nobody uses
             } else {
                 read(tile, d + 1);
             }
             if (d == 0) {
                 const int ahead = step + STAGES - 1;
-                if (ahead < count)
-                    fetch(source, tiles + next * stage_size, n - ahead * depth, n, k, cols_left);
+                fetch(source, tiles + next * stage_size, n - ahead * depth, n, k, cols_left);
                 next = next + 1 == STAGES ? 0 : next + 1;
                 commit_copies();
             }

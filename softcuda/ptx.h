@@ -1,0 +1,58 @@
+// The PTX instructions that kernels may use, as functions: `ptx.py` turns
+//     asm("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes))
+// into a call of the one whose name is the instruction's with _ for each dot, and its operands in their order.
+#pragma once
+
+extern "C" {
+extern SOFTCUDA_HIDDEN char softcuda_shared_first[], softcuda_shared_last[];
+}
+
+// An address in shared memory is 32 bits wide: from 0 in what a kernel declares, from 2^31 in what the launch adds.
+static constexpr unsigned softcuda_dynamic_first = 1u << 31;
+SOFTCUDA_RAW size_t __cvta_generic_to_shared(const void* pointer)
+{
+    const auto to = static_cast<const char*>(pointer);
+    if (to >= softcuda_shared_first && to < softcuda_shared_last)
+        return size_t(to - softcuda_shared_first);
+    return softcuda_dynamic_first + unsigned(to - softcuda_dynamic_shared());
+}
+
+namespace softcuda_ptx {
+
+SOFTCUDA_RAW char* at(unsigned shared)
+{
+    return shared < softcuda_dynamic_first ? softcuda_shared_first + shared
+                                           : softcuda_dynamic_shared() + (shared - softcuda_dynamic_first);
+}
+
+// Of `size` bytes, of which those after the first `bytes` are zeros.
+#define SOFTCUDA_COPY(name)                                                                                            \
+    static __forceinline__ void name(unsigned to, const void* from, size_t size, size_t bytes)                                \
+    {                                                                                                                  \
+        softcuda_copy_async(at(to), from, size, size - bytes);                                                         \
+    }                                                                                                                  \
+    static __forceinline__ void name(unsigned to, const void* from, size_t size) { name(to, from, size, size); }
+SOFTCUDA_COPY(cp_async_ca_shared_global)
+SOFTCUDA_COPY(cp_async_cg_shared_global)
+static __forceinline__ void cp_async_commit_group() { softcuda_commit_copies(); }
+static __forceinline__ void cp_async_wait_group(size_t later) { softcuda_wait_copies(later); }
+static __forceinline__ void cp_async_wait_all() { softcuda_commit_copies(), softcuda_wait_copies(0); }
+
+// Lane 4 g + t holds rows g and g + 8, column t of A; row t, column g of B; rows g and g + 8, columns 2 t and 2 t + 1
+// of C (PTX ISA, "Matrix fragments for mma.m16n8k4"). Products are added in the order of k.
+SOFTCUDA_RAW void mma_sync_aligned_m16n8k4_row_col_f64_f64_f64_f64(double& d0, double& d1, double& d2, double& d3,
+    double a0, double a1, double b, double c0, double c1, double c2, double c3)
+{
+    static double operands[32][32][3]; // of each warp's lanes, between two meetings
+    const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), lane = thread % 32;
+    double(&warp)[32][3] = operands[thread / 32];
+    warp[lane][0] = a0, warp[lane][1] = a1, warp[lane][2] = b;
+    double sums[] = {c0, c1, c2, c3};
+    softcuda_warp(softcuda::sync, 0xffffffffu, 0, 0, 32);
+    for (unsigned i = 0; i < 4; ++i)
+        for (unsigned k = 0; k < 4; ++k)
+            sums[i] = fma(warp[lane / 4 * 4 + k][i / 2], warp[(lane % 4 * 2 + i % 2) * 4 + k][2], sums[i]);
+    softcuda_warp(softcuda::sync, 0xffffffffu, 0, 0, 32);
+    d0 = sums[0], d1 = sums[1], d2 = sums[2], d3 = sums[3];
+}
+} // namespace softcuda_ptx
