@@ -92,7 +92,7 @@ def reached(runs: Sequence[Run]) -> str:
     """The best rung on each of REACHED, by the median of all runs, and the range of its shares in single runs."""
     times, each = medians(runs), [medians([run]) for run in runs]
     families = {family.name: family for family in FAMILIES}
-    lines = ["| case | best rung | of a copy's bandwidth | of cuBLAS |", "|---|---|---:|---:|"]
+    lines = ["| case | best rung | of a copy's bandwidth | of the vendor's library |", "|---|---|---:|---:|"]
     for name, dtype, shape in REACHED:
         cases = [c for c in timed_cases([families[name]]) if (c.dtype, c.shape) == (dtype, shape) and c.id in times]
         ours = [case for case in best(cases, times) if not case.variant.library]

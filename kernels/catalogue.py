@@ -102,11 +102,11 @@ class Variant:
 
     A block names the elements of the result that a block of threads computes, a thread each; ``threads`` says how
     many threads it has, and ``tile`` how many elements it computes, where that is not so. ``only_these_blocks``: no
-    other has what the kernel must be told; ``takes`` says which of them an element type has. ``library`` names a vendor's library that takes the kernel's place
-    (kernels/vendor.py). ``bench_shapes`` are timed instead of the family's; ``macros`` are told the kernel beside its
-    block. ``constant`` names an operand that lies in the kernel's constant memory too, as constant_<name>, as much of
-    it as fits. ``fallback`` says what a shape (and bytes an element) makes the kernel do in a slower way, or nothing; a
-    saved run and its tables repeat it.
+    other has what the kernel must be told; ``takes`` says which of them an element type has. ``library`` names a
+    vendor's library that takes the kernel's place (kernels/vendor.py). ``bench_shapes`` are timed instead of the
+    family's; ``macros`` are told the kernel beside its block. ``constant`` names an operand that lies in the kernel's
+    constant memory too, as constant_<name>, as much of it as fits. ``fallback`` says what a shape (and bytes an
+    element) makes the kernel do in a slower way, or nothing; a saved run and its tables repeat it.
     """
 
     name: str

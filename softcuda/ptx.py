@@ -6,11 +6,14 @@ import ast
 import re
 from pathlib import Path
 
-KNOWN = set(re.findall(r"\b((?:cp|mma)_\w+)\(", (Path(__file__).with_name("ptx.h")).read_text()))
-KNOWN |= set(re.findall(r"SOFTCUDA_COPY\((\w+)\)\n", (Path(__file__).with_name("ptx.h")).read_text()))
+KNOWN = set(re.findall(r"\b(?:cp|mma)_\w+", Path(__file__).with_name("ptx.h").read_text()))
 STRING = r'"(?:\\.|[^"\\\n])*"'
-TOKEN = re.compile(rf"""^\#\ (?P<line>\d+)\ "(?P<file>(?:\\.|[^"])*)"(?P<flags>[\ \d]*)$ | {STRING} | '(?:\\.|[^'\\\n])*' |
-    \b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__)\b)?\s*(?P<open>\()""", re.MULTILINE | re.VERBOSE)  # fmt: skip
+TOKEN = re.compile(
+    rf"""^\#\ (?P<line>\d+)\ "(?P<file>(?:\\.|[^"])*)"(?P<flags>[\ \d]*)$  # where what follows comes from
+    | {STRING} | '(?:\\.|[^'\\\n])*'
+    | \b(?:asm|__asm__|__asm)\b (?:\s*(?:volatile|__volatile__)\b)? \s*(?P<open>\()""",
+    re.MULTILINE | re.VERBOSE,
+)
 SYSTEM = "3"  # the flag of a line marker for a header of the system's
 
 

@@ -106,6 +106,14 @@ CONV2D = Family(
     bench_shapes={"int32": SHAPES, "float32": SHAPES},
     variants=(
         Variant("serial", "plain C++, one thread of the host", ((),), TYPES, on_host=True),
+        Variant(
+            "cudnn",
+            "the vendor's, by a matrix product, no TF32",
+            ((),),
+            ("float32",),
+            library="cudnn",
+            bench_shapes={"float32": LADDER["float32"]},
+        ),
         Variant("strided", "one thread an output, x along rows: uncoalesced", SQUARES, TYPES, x=0, y=1),
         Variant("naive", "one thread an output, x along columns, all from global memory", SQUARES, TYPES),
         Variant("shared_filter", "the filter in shared memory", SQUARES, TYPES, shared_bytes=filter_bytes),

@@ -28,9 +28,8 @@ BOTH = {dtype: tuple(dict.fromkeys((*STUDY[dtype], *LADDER.get(dtype, ())))) for
 REGTILES = ((64, 64), (128, 128))
 WARP_TILES: Mapping[Block, Block] = {
     (256, 128): (64, 64),
-    (128, 128): (32, 64),
-    (64, 128): (32, 32),
-    (64, 64): (32, 32),
+    (128, 128): (64, 32),
+    (128, 64): (64, 32),
 }
 MOST_DOUBLES = 32 * 64  # sums of a warp that its registers hold
 DEPTH, STAGES, WARP_STAGES, TENSOR_DEPTH = 8, 3, 4, 16
