@@ -58,10 +58,12 @@ class Duel:
         return measured
 
     def effect(self, doubt: str) -> Effect:
-        """What the processes so far say together."""
-        old, new = ([median(getattr(taken, side)) for taken in self.taken] for side in ("old", "new"))
-        why = next(filter(None, (slow_clock(_clock_facts(taken)) for taken in self.taken)), "")
-        effect = paired(fmean(old), fmean(new), [taken.log for taken in self.taken])
+        """What the processes so far say together: those whose clock was steady, as long as there are two of them."""
+        steady = [taken for taken in self.taken if not slow_clock(_clock_facts(taken))]
+        used = steady if len(steady) > 1 else self.taken
+        why = next(filter(None, (slow_clock(_clock_facts(taken)) for taken in used)), "")
+        old, new = ([median(getattr(taken, side)) for taken in used] for side in ("old", "new"))
+        effect = paired(fmean(old), fmean(new), [taken.log for taken in used])
         (spread, freedom), (known, weight) = effect.settled, self.known
         if weight:
             settled = (spread * freedom + known * weight) / (freedom + weight), freedom + weight
@@ -77,11 +79,11 @@ class Match:
     duels: dict[str, Duel] = field(default_factory=dict)
     prior: Prior | None = None
 
-    def decide(self, again: Again, most: int = MOST_PROCESSES) -> dict[str, Judgement]:
+    def decide(self, again: Again) -> dict[str, Judgement]:
         """Judge all pairs together, after each was measured in SCREEN processes and the undecided in more."""
         judgements: dict[str, Judgement] = {}
         todo = list(self.duels)
-        for process in range(1, most):
+        for process in range(1, MOST_PROCESSES):
             if not todo:
                 break
             self._again(todo, process, again)

@@ -25,11 +25,11 @@ from typing import Any
 from bench import declarations
 from bench.baseline import BASELINES, BadRun
 from bench.delayed import write_delayed
-from bench.match import PAIR_SECONDS, Duel, Match, recorded
+from bench.match import PAIR_SECONDS, SCREEN, Duel, Match, recorded
 from bench.measure import Again, Budget, Measured
 from bench.pairs import Delay
 from bench.revision import Rival, compile_rivals, key, rival_of
-from bench.verdict import FEWEST, Judgement, Verdict
+from bench.verdict import Judgement, Verdict
 from kernels import FAMILIES
 from kernels.catalogue import Case
 from kernels.check import WrongResult
@@ -45,11 +45,12 @@ CLASSES = {"under 10 µs": (0.0, 10e-6), "10 to 100 µs": (10e-6, 100e-6), "abov
 
 @dataclass(frozen=True)
 class Found:
-    """A case made to wait by a share of its time, what was seen of that, and whether it was called slower."""
+    """A case made to wait by a share of its time, what was seen of that, whether it was called slower, and why not."""
 
     slowdown: float
     seen: float
     found: bool
+    reason: str = ""
 
 
 @dataclass
@@ -86,8 +87,10 @@ class SelfCheck:
         late = Match(self.match.doubt, self._delayed(again))
         shares = {name: duel.delay.share for name, duel in late.duels.items() if duel.delay}
         self._calibrate(late, again)
-        called = late.decide(again, most=FEWEST)
-        self.found = {name: Found(shares[name], j.ratio - 1, j.verdict == Verdict.SLOWER) for name, j in called.items()}
+        self.found = {
+            name: Found(shares[name], j.ratio - 1, j.verdict == Verdict.SLOWER, j.reason)
+            for name, j in late.decide(again).items()
+        }
 
     def _delayed(self, again: Again) -> dict[str, Duel]:
         """Cases against themselves made to wait, each by one of SLOWDOWNS."""
@@ -143,7 +146,7 @@ class SelfCheck:
             }
             if name in self.found:
                 cases[name] |= asdict(self.found[name])
-        return {"cases": cases, "processes": FEWEST, "note": self.match.doubt}
+        return {"cases": cases, "processes": SCREEN, "note": self.match.doubt}
 
 
 def chosen(medians: Mapping[str, float]) -> dict[str, float]:
@@ -165,12 +168,13 @@ def own_side(case: Case) -> Rival:
 
 
 def table(document: Mapping[str, Any]) -> list[str]:
-    """A line for each size class: false alarms, floors, and the smallest slowdowns found 80 and 95 % of the time."""
+    """For each size class false alarms, floors, the smallest slowdowns found 80 and 95 % of the time, and the missed."""
     lines = []
     for name, (low, high) in CLASSES.items():
-        cases = [case for case in document["cases"].values() if low <= case["median"] < high]
-        if not cases:
+        of_size = {case_id: case for case_id, case in document["cases"].items() if low <= case["median"] < high}
+        if not of_size:
             continue
+        cases = list(of_size.values())
         verdicts = Counter(case["verdict"] for case in cases)
         floors = sorted(100 * case["floor"] for case in cases)
         power = {share: [case["found"] for case in cases if case.get("slowdown") == share] for share in SLOWDOWNS}
@@ -180,8 +184,13 @@ def table(document: Mapping[str, Any]) -> list[str]:
             f"{name}: {len(cases)} cases; unchanged: {verdicts['slower']} slower, {verdicts['faster']} faster, "
             f"{verdicts['unsure']} unsure; floor {floors[len(floors) // 2]:.1f} % (median)",
             f"  slowdowns found: {seen}; 80 % of the time from {_least(rates, 0.80)}, 95 % from {_least(rates, 0.95)}",
+            *(_missed(case_id, case) for case_id, case in of_size.items() if case.get("reason") and not case["found"]),
         ]
     return lines
+
+
+def _missed(case_id: str, case: Mapping[str, Any]) -> str:
+    return f"  missed: {case_id} by {100 * case['slowdown']:g} %, seen {100 * case['seen']:+.1f} %: {case['reason']}"
 
 
 def _least(rates: Mapping[float, float], wanted: float) -> str:

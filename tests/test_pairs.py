@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import random
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench import pairs, sampling
+from bench.clocks import Clock
+from bench.match import Duel
 from bench.pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Plan, log_ratio
 
 
@@ -47,6 +50,30 @@ def test_turns_are_taken_until_they_agree(turns_of: Any, scatter: float, fewest:
 
 def test_a_pair_that_is_out_of_time_stops_all_the_same(turns_of: Any) -> None:
     assert len(turns_of(0.03, seconds=0.0).old) == 2 * pairs.FEWEST_TURNS
+
+
+def test_a_noisy_pair_may_take_twice_the_time(turns_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def turns(scatter: float) -> int:
+        clock = count()
+        monkeypatch.setattr(pairs.time, "perf_counter", lambda: next(clock) / 100)  # it is read once in two turns
+        return len(turns_of(scatter, seconds=0.15).old) // 2
+
+    assert turns(0.005) * 2 == pytest.approx(turns(0.03), abs=4)
+
+
+def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
+    steady, slow = Clock(1980, ()), Clock(1600, ("software power cap",))
+
+    def taken(ratio: float, clock: Clock) -> pairs.Pairs:
+        return pairs.Pairs((1e-3, 1e-3) * 4, (ratio * 1e-3, ratio * 1e-3) * 4, (steady, clock))
+
+    own: Any = None
+    duel = Duel(own, own, Path(), Path(), taken=[taken(1.03, steady), taken(1.20, slow), taken(1.03, steady)])
+    effect = duel.effect("")
+    assert (effect.processes, effect.doubt) == (2, "")
+    assert effect.log == pytest.approx(math.log(1.03))
+    duel.taken = [taken(1.03, slow), taken(1.03, steady), taken(1.03, slow)]
+    assert duel.effect("").doubt == "clock throttled: software power cap"
 
 
 @pytest.mark.parametrize("places", [1, 3, 4])
