@@ -168,7 +168,7 @@ def own_side(case: Case) -> Rival:
 
 
 def table(document: Mapping[str, Any]) -> list[str]:
-    """For each size class false alarms, floors, the smallest slowdowns found 80 and 95 % of the time, and the missed."""
+    """For each size class false alarms, floors, the slowdowns found 80 and 95 % of the time, and the missed."""
     lines = []
     for name, (low, high) in CLASSES.items():
         of_size = {case_id: case for case_id, case in document["cases"].items() if low <= case["median"] < high}
