@@ -1,7 +1,7 @@
 """How far each rung is from its reference: shares, and the tables of the README.
 
 python -m bench.ladder RUN [RUN ...]     a table a family and one of what is reached, in Markdown, from the runs of
-                                         the newest commit among them
+                                         the last one's machine code
 
 A share is a case's rate over that of its family's reference (``Family.roof``): cuBLAS's on the same shape where
 there is arithmetic to do, else the bandwidth of the driver's copy of about as many bytes.
@@ -114,14 +114,15 @@ def _range(values: Sequence[float | None]) -> str:
     return f"{values[0]:.3f} ({min(single):.3f} to {max(single):.3f})" if values[0] is not None and single else ""
 
 
-def newest(runs: Sequence[Run]) -> list[Run]:
-    """Those of the commit that the last of them has."""
-    return [run for run in runs if run.commit.get("id") == runs[-1].commit.get("id")]
+def alike(runs: Sequence[Run]) -> list[Run]:
+    """Those whose cases have the machine code that they have in the last of them."""
+    code = [{name: timed.facts.get("image_hash") for name, timed in run.cases.items()} for run in runs]
+    return [run for run, own in zip(runs, code, strict=True) if all(code[-1].get(n, own[n]) == own[n] for n in own)]
 
 
 def tables(runs: Sequence[Run]) -> str:
-    """All that the README shows, from the runs of the commit that the last of them has."""
-    chosen = newest(runs)
+    """All that the README shows, from the runs of the last one's machine code."""
+    chosen = alike(runs)
     times = medians(chosen)
     families = {family.name: family for family in FAMILIES}
     parts = [table(chosen[-1], times, families[name], dtype, shape) for name, dtype, shape in SHOWN]

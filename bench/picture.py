@@ -1,6 +1,6 @@
 """One picture a family: how far each rung is from the reference, shape by shape.
 
-python -m bench.picture RUN [RUN ...] [--to FOLDER]     SVG files, from the runs of the newest commit among them
+python -m bench.picture RUN [RUN ...] [--to FOLDER]     SVG files, from the runs of the last one's machine code
 
 Drawn by matplotlib (extra ``pictures``), which everybody knows how to change.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.baseline import BadRun, Run, read_run
-from bench.ladder import SHOWN, best, newest, share
+from bench.ladder import SHOWN, alike, best, share
 from bench.report import medians
 from kernels import FAMILIES
 from kernels.catalogue import Family
@@ -75,7 +75,7 @@ def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:
 
 def pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
     """Draw what the README shows."""
-    chosen = newest(runs)
+    chosen = alike(runs)
     times, made = medians(chosen), []
     for name, dtype in dict.fromkeys((name, dtype) for name, dtype, _ in SHOWN):
         family = next(family for family in FAMILIES if family.name == name)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bench.baseline import BASELINES, BadRun, Run, read_runs
-from bench.ladder import share, tables
+from bench.ladder import alike, share, tables
 from kernels import FAMILIES
 from kernels.catalogue import find_case
 from kernels.compiler import ROOT
@@ -34,6 +34,14 @@ def test_there_is_no_share_without_a_reference_nor_for_the_host() -> None:
 
 def test_the_readme_shows_the_ladders_of_the_committed_runs() -> None:
     assert tables(read_runs(BASELINES / "nvidia-h200")) in (ROOT / "README.md").read_text()
+
+
+def test_tables_are_made_of_runs_of_the_same_machine_code() -> None:
+    runs = read_runs(BASELINES / "nvidia-h200")
+    assert alike(runs) == runs
+    name, timed = next((n, t) for n, t in runs[0].cases.items() if "transpose-naive" in n)
+    changed = runs[0].cases | {name: replace(timed, facts=timed.facts | {"image_hash": "another"})}
+    assert alike([replace(runs[0], cases=changed), *runs[1:]]) == runs[1:]
 
 
 def test_runs_of_some_cases_have_the_tables_of_those() -> None:
