@@ -55,7 +55,7 @@ def test_a_pair_that_is_out_of_time_stops_all_the_same(turns_of: Any) -> None:
 def test_a_noisy_pair_may_take_twice_the_time(turns_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def turns(scatter: float) -> int:
         clock = count()
-        monkeypatch.setattr(pairs.time, "perf_counter", lambda: next(clock) / 100)  # it is read once in two turns
+        monkeypatch.setattr("time.perf_counter", lambda: next(clock) / 100)  # it is read once in two turns
         return len(turns_of(scatter, seconds=0.15).old) // 2
 
     assert turns(0.005) * 2 == pytest.approx(turns(0.03), abs=4)
