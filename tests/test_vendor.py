@@ -1,0 +1,87 @@
+"""Vendors' libraries: what is said where one is missing, of another version, or refuses. On a GPU they really run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kernels import FAMILIES, vendor
+from kernels.catalogue import find_case
+from kernels.machine import DeviceError
+
+
+class Library:
+    """A library of that version that notes what is called. ``refuses``: a function that returns a status."""
+
+    def __init__(self, version: tuple[int, int, int], refuses: str = "") -> None:
+        self.version, self.refuses, self.calls = version, refuses, dict[str, tuple[Any, ...]]()
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        def call(*args: Any) -> int:
+            self.calls[name] = args
+            if name.endswith("GetProperty"):
+                args[1]._obj.value = self.version[args[0]]
+            return 3000 if name == self.refuses else 0
+
+        return call
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Library], Library]]:
+    kept = (vendor._handle, vendor._cudnn_handle, vendor._description, vendor._workspace)
+
+    def forget() -> None:
+        for cached in kept:
+            cached.cache_clear()
+
+    def install(library: Library) -> Library:
+        forget()
+        monkeypatch.setattr(vendor, "_load", lambda name: library)
+        return library
+
+    yield install
+    forget()
+
+
+@pytest.mark.parametrize(("library", "package"), [("cublas", "nvidia-cublas"), ("cudnn", "nvidia-cudnn-cu13")])
+def test_a_library_that_is_not_there_is_named_with_its_package(
+    monkeypatch: pytest.MonkeyPatch, library: str, package: str
+) -> None:
+    def load(name: str) -> None:
+        raise OSError(f"no {name}")
+
+    monkeypatch.setattr(vendor, "_load", load)
+    assert f"is not installed: pip install {package} (extra 'vendor')" in vendor.missing(library)
+    assert vendor.missing("memcpy") == ""
+
+
+def test_a_library_of_another_major_version_is_not_used(install: Callable[[Library], Library]) -> None:
+    install(Library((11, 8, 0)))
+    assert vendor.missing("cublas") == "cuBLAS is of another major version than 13 or 12"
+    assert vendor.missing("cudnn") == "cuDNN is of another major version than 9"
+    install(Library((9, 19, 0)))
+    assert (vendor.missing("cudnn"), vendor.version("cudnn")) == ("", "9.19.0")
+
+
+CONVOLUTION = "conv2d-cudnn-vendor-129x257x7-float32"
+
+
+def test_cudnn_is_asked_for_our_convolution(install: Callable[[Library], Library]) -> None:
+    library = install(Library((9, 19, 0)))
+    vendor.launcher(find_case(FAMILIES, CONVOLUTION), (1, 2, 3), stream=4)()
+    # No padding, no stride, no dilation, the filter not flipped.
+    assert library.calls["cudnnSetConvolution2dDescriptor"][1:] == (0, 0, 1, 1, 1, 1, 1, 0)
+    assert library.calls["cudnnSetFilter4dDescriptor"][3:] == (1, 1, 7, 7)
+    assert library.calls["cudnnSetTensor4dDescriptor"][3:] == (1, 1, 123, 251)  # the result, after the image
+    assert [library.calls["cudnnConvolutionForward"][i].value for i in (3, 5, -1)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("function", ["cudnnCreate", "cudnnSetTensor4dDescriptor", "cudnnConvolutionForward"])
+def test_a_library_that_refuses_is_an_error_that_names_the_call(
+    install: Callable[[Library], Library], function: str
+) -> None:
+    install(Library((9, 19, 0), refuses=function))
+    with pytest.raises(DeviceError, match=f"{function} failed with status 3000"):
+        vendor.launcher(find_case(FAMILIES, CONVOLUTION), (1, 2, 3), stream=4)()
