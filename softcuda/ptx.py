@@ -11,7 +11,7 @@ STRING = r'"(?:\\.|[^"\\\n])*"'
 TOKEN = re.compile(
     rf"""^\#\ (?P<line>\d+)\ "(?P<file>(?:\\.|[^"])*)"(?P<flags>[\ \d]*)$  # where what follows comes from
     | {STRING} | '(?:\\.|[^'\\\n])*'
-    | \b(?:asm|__asm__|__asm)\b (?:\s*(?:volatile|__volatile__)\b)? \s*(?P<open>\()""",
+    | \b(?P<asm>asm|__asm__|__asm)\b (?:\s*(?:volatile|__volatile__)\b)? \s*(?P<open>\(?)""",
     re.MULTILINE | re.VERBOSE,
 )
 SYSTEM = "3"  # the flag of a line marker for a header of the system's
@@ -30,10 +30,10 @@ def translate(text: str, source: str) -> str:
         position = match.end()
         if match["line"]:
             system, place = SYSTEM in match["flags"].split(), (match["file"], int(match["line"]), match.end() + 1)
-        if system or not match["open"]:
+        if system or not match["asm"]:
             out.append(match[0])
             continue
-        end = closing(text, match.end())
+        end = closing(text, match.end()) if match["open"] else match.end()
         line = place[1] + text.count("\n", place[2], match.start())
         try:
             call = statement(text[match.end() : end])
@@ -70,9 +70,11 @@ def statement(inside: str) -> str:
     """An expression that does what is in the brackets of an asm statement."""
     template, *sections = split(" ".join(inside.split("\n")), ":")
     try:
-        code = ast.literal_eval(f"({template})")
+        code = ast.literal_eval(f"({template})") if template else None
     except (SyntaxError, ValueError):
-        raise UnknownPtx(template) from None
+        code = None
+    if not isinstance(code, str):
+        raise UnknownPtx(template or "with other words than volatile")
     operands = []
     for operand in filter(None, (part for section in sections[:2] for part in split(section, ","))):
         match = re.fullmatch(rf"{STRING}\s*(\(.*\))", operand)
@@ -91,7 +93,7 @@ def instruction(line: str, operands: list[str]) -> str:
         raise UnknownPtx(line)
     arguments = []
     for argument in filter(None, re.split(r"[\s,{}\[\]]+", rest)):
-        if match := re.fullmatch(r"%(\d+)", argument):
+        if (match := re.fullmatch(r"%(\d+)", argument)) and int(match[1]) < len(operands):
             arguments.append(operands[int(match[1])])
         elif argument.isdigit():
             arguments.append(argument)

@@ -108,6 +108,8 @@ def compile_line(folder: Path, line: str) -> None:
         ('asm volatile("cp.async.commit_group; cp.async.bulk.wait_group 0;");', r"asm \(inline PTX\): cp\.async\.bulk"),
         ('asm("cp.async.wait_group %later;" :: [later] "n"(0));', r"asm \(inline PTX\)"),
         ("asm(PTX);", r"asm \(inline PTX\): PTX"),
+        ('asm volatile("cp.async.wait_group %1;" :: "n"(0));', r"asm \(inline PTX\): cp\.async\.wait_group %1"),
+        ('asm goto("bra %l0;" :::: done); done:;', r"asm \(inline PTX\): with other words than volatile"),
         ("nvcuda::wmma::fill_fragment(f, 0.0f);", r"nvcuda \(tensor cores\)"),
         ("cuda::memcpy_async(out, out, 4);", r"memcpy_async \(asynchronous copies by objects\)"),
         ("__half h = 1.0f;", r"__half \(half precision\)"),
