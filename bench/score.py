@@ -80,7 +80,7 @@ def record(runs: Sequence[Run]) -> Recording:
     for unit in dict.fromkeys(run.unit for run in runs):
         own = [run for run in runs if run.unit == unit]
         medians = [{name: median(run.cases[name].samples) for name in names} for run in own]
-        centre = {name: math.exp(np.mean([math.log(times[name]) for times in medians])) for name in names}
+        centre = _mean(medians)
         offsets += [common(centre, times).offset for times in medians]
         grown = math.sqrt(len(own) / (len(own) - 1))  # what taking a mean took away
         for run, times in zip(own, aligned(medians), strict=True):
@@ -150,6 +150,31 @@ def called_side_by_side(recording: PairRecording, logs: Mapping[str, Floats]) ->
     return {name for name, judgement in judgements.items() if judgement.verdict == Verdict.SLOWER}, len(todo), worth
 
 
+def strangers(runs: Sequence[Run]) -> list[set[str]]:
+    """For each run the cases that its one process would call slower, were one enough, against runs of other GPUs.
+
+    As bench/gate.py compares with GPUs that are not the one at hand: each counts once.
+    """
+    names = [name for name in runs[0].cases if all(_same(name, run, runs[0]) for run in runs)]
+    medians = {id(run): {name: median(run.cases[name].samples) for name in names} for run in runs}
+    called = []
+    for run in runs:
+        others = dict.fromkeys(other.unit for other in runs if other.unit != run.unit)
+        units = [_mean([medians[id(other)] for other in runs if other.unit == unit]) for unit in others]
+        past = aligned(units)
+        own = common(_mean(past), medians[id(run)])
+        new = {name: own.remove(seconds) for name, seconds in medians[id(run)].items()}
+        effects = {name: apart([times[name] for times in past], [new[name]]) for name in names}
+        judgements = decide(effects, learn(list(effects.values())), looks=MOST_PROCESSES)
+        called.append({name for name, j in judgements.items() if j.reason.startswith("1 of") and j.ratio > 1})
+    return called
+
+
+def _mean(processes: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Geometric mean of each case."""
+    return {name: math.exp(np.mean([math.log(times[name]) for times in processes])) for name in processes[0]}
+
+
 def _same(name: str, run: Run, other: Run) -> bool:
     if name not in run.cases or run.cases[name].facts.get("cache") == "host":
         return False
@@ -172,7 +197,7 @@ def called_by_us(past: Sequence[Process], new: Sequence[Process]) -> tuple[set[s
     As bench/gate.py does it, but for what the same machine code lets that conclude: nothing is taken as known here.
     """
     base = aligned([_medians(process) for process in past])
-    reference = {name: math.exp(np.mean([math.log(times[name]) for times in base])) for name in base[0]}
+    reference = _mean(base)
     fresh: list[dict[str, float]] = []
     todo, judgements, worth = list(reference), {}, 0.0
     prior: Prior | None = None
@@ -270,6 +295,10 @@ def main() -> int:
     if side_by_side:
         scores = {OURS: scores[OURS], PAIRED: play_pairs(record_pairs(side_by_side), options.trials)} | scores
     print(table(recording, scores))
+    called = strangers([run for run in runs if not run.against])
+    print(
+        f"Of {len(called)} runs, each against those of other GPUs, {sum(map(bool, called))} would call a case slower."
+    )
     return 0
 
 
