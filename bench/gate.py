@@ -11,7 +11,20 @@ from statistics import fmean, median
 from bench.baseline import BASELINES, SETTINGS, BadRun, Run, read_run
 from bench.doubts import SAME_CODE, clock_ratio, doubt, same_code, slow_clock
 from bench.measure import Again, Budget, Measured, prepare, remeasure
-from bench.verdict import CONTROLS, Common, Effect, Judgement, Prior, Verdict, aligned, apart, common, decide, learn
+from bench.verdict import (
+    CONTROLS,
+    Common,
+    Effect,
+    Judgement,
+    Prior,
+    Verdict,
+    aligned,
+    apart,
+    common,
+    decide,
+    learn,
+    mean_of,
+)
 from kernels.catalogue import Case
 from kernels.worker import Kernel
 
@@ -121,9 +134,9 @@ class Trial:
         self.past = aligned(runs)
         if not self.own:  # a GPU counts once, however many its runs
             of_unit = [[own for own, run in zip(self.past, past, strict=True) if run.unit == u] for u in self.units]
-            self.past = [_mean(processes) for processes in of_unit]
+            self.past = [mean_of(processes) for processes in of_unit]
         self.facts = {name: [run.cases[name].facts for run in past if name in run.cases] for name in measured}
-        self.reference = _mean(self.past)
+        self.reference = mean_of(self.past)
         self.unchanged = {name for name, m in measured.items() if same_code(m.facts, self.facts[name])}
         self.prior: Prior | None = None
         self.commons: list[Common] = []
@@ -178,12 +191,6 @@ class Trial:
         least = BETWEEN_GPUS if len(self.units) < FEW_UNITS else 0.0
         one = apart(old, [exp(fmean(map(log, new)))])
         return replace(one, doubt=why, no_gain=no_gain, clock=clock, floor=least, processes=len(new))
-
-
-def _mean(processes: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Geometric mean of each case over the processes that have it."""
-    names = dict.fromkeys(name for process in processes for name in process)
-    return {name: exp(fmean(log(process[name]) for process in processes if name in process)) for name in names}
 
 
 def find_runs(chosen: str | bool, storage: Path, slug: str, unit: str) -> tuple[list[Run], list[str]]:

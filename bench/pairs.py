@@ -35,8 +35,7 @@ MOST_TURNS, FEWEST_TURNS = 200, 4
 # process says then is well within the least floor, 0.5 %. The time goes to the noisy ones.
 PRECISE, TURNS_TO_TELL = 0.0006, 6
 # And one that is not even this sure when its time is over may take as long again: of slowdowns by 1 % above 100 µs,
-# 93 % were found with 0.25 s for each of 829 kernels, and 96 % with 0.5 s for 65 of them that scatter most (H200s,
-# replayed from recorded pairs).
+# 98 % are found with that and 93 % were without (H200s, played from recorded pairs).
 NOISY = 0.0012
 
 

@@ -17,7 +17,7 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +32,20 @@ from bench.match import SCREEN
 from bench.pairs import log_ratio
 from bench.rules import RULES, Samples
 from bench.selfcheck import CLASSES
-from bench.verdict import Floats, Judgement, Prior, Verdict, aligned, apart, common, decide, learn, paired
+from bench.verdict import (
+    FEWEST,
+    Floats,
+    Judgement,
+    Prior,
+    Verdict,
+    aligned,
+    apart,
+    common,
+    decide,
+    learn,
+    mean_of,
+    paired,
+)
 from kernels.catalogue import VENDOR_BLOCK
 
 BASELINE = 5
@@ -80,7 +93,7 @@ def record(runs: Sequence[Run]) -> Recording:
     for unit in dict.fromkeys(run.unit for run in runs):
         own = [run for run in runs if run.unit == unit]
         medians = [{name: median(run.cases[name].samples) for name in names} for run in own]
-        centre = _mean(medians)
+        centre = mean_of(medians)
         offsets += [common(centre, times).offset for times in medians]
         grown = math.sqrt(len(own) / (len(own) - 1))  # what taking a mean took away
         for run, times in zip(own, aligned(medians), strict=True):
@@ -160,19 +173,15 @@ def strangers(runs: Sequence[Run]) -> list[set[str]]:
     called = []
     for run in runs:
         others = dict.fromkeys(other.unit for other in runs if other.unit != run.unit)
-        units = [_mean([medians[id(other)] for other in runs if other.unit == unit]) for unit in others]
+        units = [mean_of([medians[id(other)] for other in runs if other.unit == unit]) for unit in others]
         past = aligned(units)
-        own = common(_mean(past), medians[id(run)])
+        own = common(mean_of(past), medians[id(run)])
         new = {name: own.remove(seconds) for name, seconds in medians[id(run)].items()}
         effects = {name: apart([times[name] for times in past], [new[name]]) for name in names}
-        judgements = decide(effects, learn(list(effects.values())), looks=MOST_PROCESSES)
-        called.append({name for name, j in judgements.items() if j.reason.startswith("1 of") and j.ratio > 1})
+        enough = {name: replace(effect, processes=FEWEST) for name, effect in effects.items()}
+        judgements = decide(enough, learn(list(effects.values())), looks=MOST_PROCESSES)
+        called.append({name for name, j in judgements.items() if j.verdict == Verdict.SLOWER})
     return called
-
-
-def _mean(processes: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Geometric mean of each case."""
-    return {name: math.exp(np.mean([math.log(times[name]) for times in processes])) for name in processes[0]}
 
 
 def _same(name: str, run: Run, other: Run) -> bool:
@@ -197,7 +206,7 @@ def called_by_us(past: Sequence[Process], new: Sequence[Process]) -> tuple[set[s
     As bench/gate.py does it, but for what the same machine code lets that conclude: nothing is taken as known here.
     """
     base = aligned([_medians(process) for process in past])
-    reference = _mean(base)
+    reference = mean_of(base)
     fresh: list[dict[str, float]] = []
     todo, judgements, worth = list(reference), {}, 0.0
     prior: Prior | None = None
@@ -295,10 +304,10 @@ def main() -> int:
     if side_by_side:
         scores = {OURS: scores[OURS], PAIRED: play_pairs(record_pairs(side_by_side), options.trials)} | scores
     print(table(recording, scores))
-    called = strangers([run for run in runs if not run.against])
-    print(
-        f"Of {len(called)} runs, each against those of other GPUs, {sum(map(bool, called))} would call a case slower."
-    )
+    alone = [run for run in runs if not run.against]
+    if len({run.unit for run in alone}) > 1:
+        called = sum(map(bool, strangers(alone)))
+        print(f"Of {len(alone)} runs, each against those of other GPUs, {called} would call a case slower.")
     return 0
 
 

@@ -324,7 +324,13 @@ def holm(values: Floats) -> Floats:
 def aligned(processes: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
     """Medians of several processes by case, each rid of what it has in common against the mean of all."""
     runs = list(processes)
-    names = [name for name in runs[0] if all(name in run for run in runs)] if runs else []
-    centre = {name: math.exp(float(np.mean([math.log(run[name]) for run in runs]))) for name in names}
+    centre = mean_of([{name: run[name] for name in run if all(name in other for other in runs)} for run in runs])
     offsets = [common(centre, run) for run in runs]
     return [{name: own.remove(time) for name, time in run.items()} for own, run in zip(offsets, runs, strict=True)]
+
+
+def mean_of(processes: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Geometric mean of each case over the processes that have it."""
+    names = dict.fromkeys(name for process in processes for name in process)
+    logs = {name: [math.log(process[name]) for process in processes if name in process] for name in names}
+    return {name: math.exp(math.fsum(each) / len(each)) for name, each in logs.items()}

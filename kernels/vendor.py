@@ -135,10 +135,9 @@ def _copy(case: Case, pointers: Sequence[int], stream: int) -> Callable[[], None
 def _convolution(case: Case, pointers: Sequence[int], stream: int) -> Callable[[], None]:
     cudnn, handle, (rows, columns, k) = _load("cudnn"), _cudnn_handle(stream), case.shape
     image, weights, result = map(ctypes.c_void_p, pointers)
-    shape = FLOAT, NCHW, 1, 1
-    x = _description("Tensor", "4d", *shape, rows, columns)
-    y = _description("Tensor", "4d", *shape, rows - k + 1, columns - k + 1)
-    w = _description("Filter", "4d", shape[0], shape[1], 1, 1, k, k)
+    x = _description("Tensor", "4d", NCHW, FLOAT, 1, 1, rows, columns)
+    y = _description("Tensor", "4d", NCHW, FLOAT, 1, 1, rows - k + 1, columns - k + 1)
+    w = _description("Filter", "4d", FLOAT, NCHW, 1, 1, k, k)
     how = _description("Convolution", "2d", 0, 0, 1, 1, 1, 1, CROSS_CORRELATION, FLOAT)
     _check("cudnnSetConvolutionMathType", cudnn.cudnnSetConvolutionMathType(how, FMA_ALONE))
     size = ctypes.c_size_t()
