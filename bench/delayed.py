@@ -2,7 +2,8 @@
 
 The first thing that a block of the first wave does is to wait so many cycles. The blocks after them start when they
 end, so the whole kernel takes that much longer, whatever it computes. How long is set in a variable of the module, so
-that both sides of a pair are the same machine code.
+that both sides of a pair are the same machine code. The clock starts when they have been read: where it
+started first, kernels of an H200 under 10 µs were slowed down by 3.5 % when 1 or 2 % was asked for.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ __device__ unsigned warpwatch_blocks; // of the first wave
 static __device__ void warpwatch_wait()
 {
     const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    if (block < warpwatch_blocks && threadIdx.x == 0 && threadIdx.y == 0) {
+    const long long cycles = warpwatch_cycles;
+    if (cycles > 0 && block < warpwatch_blocks && threadIdx.x == 0 && threadIdx.y == 0) {
         const long long start = clock64();
-        while (clock64() - start < warpwatch_cycles)
+        while (clock64() - start < cycles)
             ;
     }
     __syncthreads();

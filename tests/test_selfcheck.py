@@ -73,7 +73,7 @@ def test_a_kernel_waits_as_long_as_it_is_told(device: DeviceInfo, variant: str) 
 
 def made(**cases: tuple[float, str, float, bool]) -> dict[str, object]:
     keys = ("median", "verdict", "slowdown", "found")
-    whole = {name: dict(zip(keys, values, strict=True)) for name, values in cases.items()}
+    whole = {name: dict(zip(keys, values, strict=True)) | {"seen": values[2]} for name, values in cases.items()}
     return {"cases": {name: case | {"floor": 0.012, "variance": 1e-6, "freedom": 3} for name, case in whole.items()}}
 
 
@@ -83,10 +83,20 @@ def test_the_table_says_from_which_slowdown_on_so_many_are_found() -> None:
     none = {f"c{i}": (50e-6, "unsure", 0.01, False) for i in range(2)}
     assert table(made(**few, **many, **none, d=(5e-6, "slower", 0.1, False))) == [
         "under 10 µs: 1 cases; unchanged: 1 slower, 0 faster, 0 unsure; floor 1.2 % (median)",
-        "  slowdowns found: 10 %: 0 of 1; 80 % of the time from more than 10 %, 95 % from more than 10 %",
+        "  slowdowns found: 10 % (seen 10.0): 0 of 1; "
+        "80 % of the time from more than 10.0 %, 95 % from more than 10.0 %",
         "10 to 100 µs: 12 cases; unchanged: 0 slower, 0 faster, 2 unsure; floor 1.2 % (median)",
-        "  slowdowns found: 1 %: 0 of 2, 2 %: 4 of 5, 5 %: 5 of 5; 80 % of the time from 2 %, 95 % from 5 %",
+        "  slowdowns found: 1 % (seen 1.0): 0 of 2, 2 % (seen 2.0): 4 of 5, 5 % (seen 5.0): 5 of 5; "
+        "80 % of the time from 2.0 %, 95 % from 5.0 %",
     ]
+
+
+def test_a_wait_counts_as_what_was_seen_of_it() -> None:
+    document = made(a=(5e-6, "same", 0.01, True), b=(5e-6, "same", 0.05, True))
+    document["cases"]["a"]["seen"] = 0.035  # type: ignore[index]
+    assert table(document)[1].endswith(
+        "1 % (seen 3.5): 1 of 1, 5 % (seen 5.0): 1 of 1; 80 % of the time from 3.5 %, 95 % from 3.5 %"
+    )
 
 
 def test_every_size_has_as_many_cases_for_each_slowdown() -> None:
