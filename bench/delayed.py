@@ -2,8 +2,8 @@
 
 The first thing that a block of the first wave does is to wait so many cycles. The blocks after them start when they
 end, so the whole kernel takes that much longer, whatever it computes. How long is set in a variable of the module, so
-that both sides of a pair are the same machine code. The clock starts when they have been read: where it
-started first, kernels of an H200 under 10 µs were slowed down by 3.5 % when 1 or 2 % was asked for.
+that both sides of a pair are the same machine code. Both do the same until the clock has been read twice, and so differ
+by nothing but the wait: where only one read the second variable, that alone took 0.3 µs on an H200.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __device__ unsigned warpwatch_blocks; // of the first wave
 static __device__ void warpwatch_wait()
 {
     const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    const long long cycles = warpwatch_cycles;
-    if (cycles > 0 && block < warpwatch_blocks && threadIdx.x == 0 && threadIdx.y == 0) {
+    const long long cycles = block < warpwatch_blocks ? warpwatch_cycles : -1;
+    if (cycles >= 0 && threadIdx.x == 0 && threadIdx.y == 0) { // known before the clock starts, on both sides
         const long long start = clock64();
         while (clock64() - start < cycles)
             ;

@@ -156,9 +156,10 @@ def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
     blocks = np.uint32(resident * gpu().info.multiprocessors)
 
     def wait(cycles: int) -> None:
-        for _, new in pairs:
-            gpu().set_variable(new.function, VARIABLES[0], np.int64(cycles))
-            gpu().set_variable(new.function, VARIABLES[1], blocks)
+        for old, new in pairs:
+            for side, own in ((old, 0), (new, cycles)):
+                gpu().set_variable(side.function, VARIABLES[0], np.int64(own))
+                gpu().set_variable(side.function, VARIABLES[1], blocks)
 
     if delay.cycles:
         wait(delay.cycles)
