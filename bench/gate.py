@@ -22,6 +22,7 @@ from bench.verdict import (
     apart,
     common,
     decide,
+    furthest,
     learn,
     mean_of,
 )
@@ -32,6 +33,9 @@ OWN_RUNS = 3  # so many runs on the very GPU at hand are enough to compare with 
 FEW_UNITS = 3  # with fewer GPUs in the baseline than this, nobody knows how far two of them differ
 # Two H200s with the same machine code: 478 of 484 cases within 4.5 %, the other six up to 24 % apart.
 BETWEEN_GPUS = 0.25
+# Floors on a GPU that the baseline does not have are so many times as wide where too few unchanged cases show how far
+# it differs from the baseline's. Of ten H200s, against any four of the others, the furthest of 845 was 8.6 floors off.
+UNKNOWN_GPU = 10.0
 MOST_PROCESSES = 6  # of a case that is hard to decide
 # Of one whose machine code is the baseline's: it can only be the same or unsure. On an H200 that the baseline does not
 # know, three left 26 of 867 unsure, and six 22.
@@ -54,6 +58,7 @@ class Gate:
     judgements: dict[str, Judgement] = field(default_factory=dict)
     prior: Prior | None = None
     common: Common = field(default_factory=Common)
+    widened: str = ""
 
     @property
     def active(self) -> bool:
@@ -91,7 +96,7 @@ class Gate:
             return
         trial = Trial(past, compared, self.unit, self.doubt)
         self.judgements |= trial.run(again)
-        self.prior, self.common = trial.prior, trial.commons[0]
+        self.prior, self.common, self.widened = trial.prior, trial.commons[0], trial.describe()
         for name, measured in self.measured.items():
             measured.facts["verdict"] = str(self.judgements[name].verdict)
             if len(measured.processes) > 1:
@@ -115,7 +120,7 @@ class Gate:
         if self.common.controls:
             found = f"{100 * (self.common.factor - 1):+.2f} % and {self.common.offset * 1e9:+.0f} ns"
             lines.append(f"common to this run, and taken out: {found}, by {self.common.controls} unchanged cases")
-        return [*lines, *filter(None, [self.alarm])]
+        return [*lines, *filter(None, [self.widened, self.alarm])]
 
     def missing(self, ran: set[str]) -> list[str]:
         """GPU cases of the baseline that a whole run did not have."""
@@ -139,6 +144,7 @@ class Trial:
         self.reference = mean_of(self.past)
         self.unchanged = {name for name, m in measured.items() if same_code(m.facts, self.facts[name])}
         self.prior: Prior | None = None
+        self.widened = 1.0
         self.commons: list[Common] = []
         self._new: list[dict[str, float]] = []
         self._absorb({name: measured.processes[0] for name, measured in measured.items()})
@@ -179,7 +185,18 @@ class Trial:
         effects = {name: self._effect(name) for name in self.measured}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        return decide(effects, self.prior, looks=MOST_PROCESSES)
+        if not self.own and len(self.units) >= FEW_UNITS:
+            steady = [effects[name] for name in self.unchanged if not slow_clock(self.measured[name].facts)]
+            self.widened = furthest(steady, self.prior) if len(steady) >= CONTROLS else UNKNOWN_GPU
+        return decide(effects, self.prior, looks=MOST_PROCESSES, widened=self.widened)
+
+    def describe(self) -> str:
+        """By how much floors are wider than the baseline's spread asks for, and why, or nothing."""
+        if self.widened == UNKNOWN_GPU:
+            why = f"too few cases of unchanged machine code to tell how this GPU differs, {CONTROLS} are needed"
+        else:
+            why = "so far is the furthest case of unchanged machine code on this GPU"
+        return f"floors are {self.widened:.1f} times as wide: {why}" if self.widened > 1 else ""
 
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))

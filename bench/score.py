@@ -26,7 +26,8 @@ from statistics import median
 import numpy as np
 
 from bench.baseline import BadRun, Run, read_run
-from bench.gate import MOST_PROCESSES
+from bench.doubts import SAME_CODE
+from bench.gate import FEW_UNITS, MOST_PROCESSES
 from bench.match import MOST_PROCESSES as MOST
 from bench.match import SCREEN
 from bench.pairs import log_ratio
@@ -42,6 +43,7 @@ from bench.verdict import (
     apart,
     common,
     decide,
+    furthest,
     learn,
     mean_of,
     paired,
@@ -50,7 +52,7 @@ from kernels.catalogue import VENDOR_BLOCK
 
 BASELINE = 5
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
-OURS, PAIRED = "this suite's", "this suite's, `--against`"
+OURS, PAIRED, STRANGE = "this suite's", "this suite's, `--against`", "this suite's, another GPU"
 Process = Mapping[str, Samples]
 
 
@@ -163,25 +165,37 @@ def called_side_by_side(recording: PairRecording, logs: Mapping[str, Floats]) ->
     return {name for name, judgement in judgements.items() if judgement.verdict == Verdict.SLOWER}, len(todo), worth
 
 
-def strangers(runs: Sequence[Run]) -> list[set[str]]:
-    """For each run the cases that its one process would call slower, were one enough, against runs of other GPUs.
+def play_strangers(runs: Sequence[Run], seed: int = 1) -> Score:
+    """Each run as it was, against those of other GPUs: a tenth of its cases as if their machine code had changed.
 
-    As bench/gate.py compares with GPUs that are not the one at hand: each counts once.
+    As bench/gate.py compares with GPUs that are not the one at hand: each counts once, and the unchanged cases show how
+    far this one differs. Its one process counts as enough of them. Every case is in one of ten tenths.
     """
     names = [name for name in runs[0].cases if all(_same(name, run, runs[0]) for run in runs)]
-    medians = {id(run): {name: median(run.cases[name].samples) for name in names} for run in runs}
-    called = []
+    times = {run.path: {name: median(run.cases[name].samples) for name in names} for run in runs}
+    ours = [name for name in names if f"-{VENDOR_BLOCK}-" not in name]
+    rng, score = np.random.default_rng(seed), Score()
     for run in runs:
         others = dict.fromkeys(other.unit for other in runs if other.unit != run.unit)
-        units = [mean_of([medians[id(other)] for other in runs if other.unit == unit]) for unit in others]
-        past = aligned(units)
-        own = common(mean_of(past), medians[id(run)])
-        new = {name: own.remove(seconds) for name, seconds in medians[id(run)].items()}
-        effects = {name: apart([times[name] for times in past], [new[name]]) for name in names}
-        enough = {name: replace(effect, processes=FEWEST) for name, effect in effects.items()}
-        judgements = decide(enough, learn(list(effects.values())), looks=MOST_PROCESSES)
-        called.append({name for name, j in judgements.items() if j.verdict == Verdict.SLOWER})
-    return called
+        past = aligned(mean_of([times[other.path] for other in runs if other.unit == unit]) for unit in others)
+        own = common(mean_of(past), times[run.path])
+        new = {name: own.remove(seconds) for name, seconds in times[run.path].items()}
+        effects = {name: replace(apart([t[name] for t in past], [new[name]]), processes=FEWEST) for name in names}
+        prior = learn(list(effects.values()))
+        order = rng.permutation(len(ours))
+        for tenth in range(10):
+            changed = {ours[which] for which in order[tenth::10]}
+            widened = furthest([effect for name, effect in effects.items() if name not in changed], prior)
+            for slowdown in (0.0, *SLOWDOWNS):
+                slower = math.log1p(slowdown)
+                played = {n: replace(e, log=e.log + slower * (n in changed)) for n, e in effects.items()}
+                played |= {
+                    n: replace(e, doubt=SAME_CODE, no_gain=SAME_CODE) for n, e in effects.items() if n not in changed
+                }
+                judgements = decide(played, prior, MOST_PROCESSES, widened)
+                called = {name for name in changed if judgements[name].verdict == Verdict.SLOWER}
+                _note(score, mean_of(past), changed, slowdown, called)
+    return score
 
 
 def _same(name: str, run: Run, other: Run) -> bool:
@@ -274,7 +288,8 @@ def table(recording: Recording, scores: Mapping[str, Score]) -> str:
     for name, each in scores.items():
         runs = len(each.alarms)
         worth = float(np.mean(each.processes)) if each.processes else 1.0
-        minutes = "–" if name == PAIRED else f"{recording.seconds / 60 * worth:.1f}"  # a process of pairs takes its own
+        # A process of pairs takes its own time.
+        minutes = "–" if name in (PAIRED, STRANGE) else f"{recording.seconds / 60 * worth:.1f}"
         power = [" ".join(_percent(each.found.get((size, slowdown), [])) for slowdown in SLOWDOWNS) for size in sizes]
         any_ = f"{sum(map(bool, each.alarms))} of {runs}"
         lines.append(f"| {name} | {np.mean(each.alarms):.1f} | {any_} | {minutes} | {' | '.join(power)} |")
@@ -295,7 +310,8 @@ def main() -> int:
     options = parser.parse_args()
     try:
         runs = [read_run(path) for path in options.runs]
-        recording = record([run for run in runs if not run.against])
+        alone = [run for run in runs if not run.against]
+        recording = record(alone)
     except BadRun as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -303,11 +319,9 @@ def main() -> int:
     scores = score(recording, options.trials)
     if side_by_side:
         scores = {OURS: scores[OURS], PAIRED: play_pairs(record_pairs(side_by_side), options.trials)} | scores
+    if len({run.unit for run in alone}) > FEW_UNITS:
+        scores = {OURS: scores[OURS], STRANGE: play_strangers(alone)} | scores
     print(table(recording, scores))
-    alone = [run for run in runs if not run.against]
-    if len({run.unit for run in alone}) > 1:
-        called = sum(map(bool, strangers(alone)))
-        print(f"Of {len(alone)} runs, each against those of other GPUs, {called} would call a case slower.")
     return 0
 
 

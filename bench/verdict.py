@@ -8,7 +8,7 @@ one difference (``paired``); with ``--benchmark-compare`` they ran in different 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -229,8 +229,19 @@ def common(reference: Mapping[str, float], seconds: Mapping[str, float]) -> Comm
     return Common(factor, offset, len(names))
 
 
-def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1) -> dict[str, Judgement]:
+def furthest(effects: Collection[Effect], prior: Prior) -> float:
+    """How many floors off the furthest of these cases of unchanged code is, or 1 if all are within theirs.
+
+    So much wider must a floor be where the cases' own spreads do not tell all that differs, as between GPUs: if a
+    changed case is as fast as before, any of them is as likely to be the furthest (conformal prediction, Vovk 2005).
+    """
+    before, logs = np.array([(e.before, e.log) for e in effects]).T
+    return max(1.0, float(np.max(np.abs(logs) / np.log1p(_own_floors(before, prior, effects)))))
+
+
+def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1, widened: float = 1.0) -> dict[str, Judgement]:
     """Every case's verdict. ``looks``: how often this is asked of one run while its processes become more.
+    ``widened``: what learned floors are multiplied by, as logarithms.
 
     Slower, if the effect is beyond the floor with a probability of error that holds for all cases and looks
     together (Holm). Same, if the 95 % interval lies within the floor. Faster as slower. Unsure otherwise.
@@ -242,17 +253,18 @@ def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1) -> dict[
     every = list(effects.values())
     before = np.array([e.before for e in every])
     variance, freedom = moderated(before, prior, [(e.variance, e.freedom) for e in every])
-    settled, _ = moderated(before, prior, [e.settled for e in every])
-    learned = learned_floors(before, settled)
-    floors = np.maximum(learned, [e.floor for e in every])
+    learned = _own_floors(before, prior, every)
+    floors = np.maximum(np.expm1(widened * np.log1p(learned)), [e.floor for e in every])
     logs, errors = np.array([e.log for e in every]), np.sqrt(variance * [e.leverage for e in every])
     half = special.stdtrit(freedom, 0.975) * errors
     within = np.log1p(floors)
     slower, faster = (special.stdtr(freedom, -(sign * logs - within) / errors) for sign in (1, -1))
-    suspects = stats.false_discovery_control(slower) < LISTED_WRONGLY
+    # What cannot be called, such as a case of unchanged machine code, is none of those that may be called wrongly.
+    may_lose, may_gain = np.array([(not e.doubt, not e.no_gain) for e in every]).T
+    suspects = _adjusted(slower, may_lose, stats.false_discovery_control) < LISTED_WRONGLY
     called = {
-        Verdict.SLOWER: holm(slower) < FALSE_ALARMS / looks,
-        Verdict.FASTER: holm(faster) < FALSE_ALARMS / looks,
+        Verdict.SLOWER: _adjusted(slower, may_lose, holm) < FALSE_ALARMS / looks,
+        Verdict.FASTER: _adjusted(faster, may_gain, holm) < FALSE_ALARMS / looks,
         Verdict.SAME: (logs - half > -within) & (logs + half < within) & (learned < BLIND),
     }
     judgements = {}
@@ -261,8 +273,13 @@ def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1) -> dict[
         ratio, low, high = (math.exp(x) for x in (logs[i], logs[i] - half[i], logs[i] + half[i]))
         figures = (effect.before, effect.after, ratio, low, high, float(floors[i]), effect.processes)
         verdict, reason = _qualify(verdict, effect, low, high, float(floors[i]))
-        judgements[name] = Judgement(verdict, *figures, suspect=bool(suspects[i]) and not effect.doubt, reason=reason)
+        judgements[name] = Judgement(verdict, *figures, suspect=bool(suspects[i]), reason=reason)
     return judgements
+
+
+def _own_floors(medians: Floats, prior: Prior, effects: Collection[Effect]) -> Floats:
+    settled, _ = moderated(medians, prior, [effect.settled for effect in effects])
+    return learned_floors(medians, settled)
 
 
 def _qualify(verdict: Verdict, effect: Effect, low: float, high: float, floor: float) -> tuple[Verdict, str]:
@@ -310,6 +327,14 @@ def learned_floors(medians: Floats, variances: Floats) -> Floats:
     """The change of a case that is not told from none: by its own spread, by what events resolve, by relevance."""
     spread = np.expm1(FLOOR_SIGMAS * np.sqrt(variances))
     return np.asarray(np.max([spread, TICK / medians, np.full_like(medians, RELEVANT)], axis=0))
+
+
+def _adjusted(values: Floats, which: npt.NDArray[np.bool_], method: Callable[[Floats], Floats]) -> Floats:
+    """p-values of those cases, adjusted for their number; 1 for the others."""
+    adjusted = np.ones(len(values))
+    if which.any():
+        adjusted[which] = method(values[which])
+    return adjusted
 
 
 def holm(values: Floats) -> Floats:

@@ -5,7 +5,8 @@ noise. What it plays is told by the environment variable FAKE_GPU, as JSON:
 
     {"seed": 1, "slower": {"matmul-naive": 1.1}, "driver": "580.1", "wrong": ["hello"], "throttle": ["..."]}
 
-What is ``slower`` has other machine code too; ``drift`` is a factor on everything, and ``changed`` other code alone.
+What is ``slower`` has other machine code too; ``odd`` is that without it, ``drift`` a factor on everything, and
+``changed`` other code alone.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def prepare(case_id: str, image: Path, cold: bool, proved: bool = False) -> dict
 def sample(kind: str) -> tuple[float, int]:
     own = int.from_bytes(hashlib.sha256(_prepared.encode()).digest()[:2], "big")
     seconds = 20e-6 + own * 1e-9
-    for name, factor in PLAY.get("slower", {}).items():
+    for name, factor in (PLAY.get("slower", {}) | PLAY.get("odd", {})).items():
         seconds *= factor if name in _prepared else 1
     return seconds * PLAY.get("drift", 1.0) * _noise.gauss(1, 0.001), PLAY.get("timeouts", 0)
 

@@ -254,3 +254,19 @@ def test_a_case_that_only_another_gpus_runs_have_is_incomparable(checkout: Bench
     done = checkout.bench("--benchmark-compare")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 incomparable: only runs on another GPU have it" in done.stdout
+
+
+def test_on_a_gpu_that_the_baseline_lacks_unchanged_cases_say_how_wide_floors_are(checkout: Bench) -> None:
+    many = ("-k", "matmul and (128x128x128 or 256x256x256) and not host and not vendor")
+    for seed in range(3):
+        assert checkout.bench(*many, few=False, seed=seed, uuid=f"GPU-{seed}").returncode == 0
+    assert checkout.promote(*checkout.saved, "--allow", "partial").returncode == 0
+    slower: dict[str, Any] = {"slower": {"matmul-naive": 1.02}, "uuid": "GPU-9", "seed": 9}
+    done = checkout.bench("--benchmark-compare", *many, few=False, **slower)
+    assert re.search(r"12 slower, \d+ same\n", done.stdout)
+    done = checkout.bench("--benchmark-compare", *many, few=False, **slower, odd={"matmul-tiled": 1.03})
+    assert re.search(r"floors are [3-9]\.\d times as wide: so far is the furthest case of unchanged", done.stdout)
+    assert done.returncode == 0
+    done = checkout.bench("--benchmark-compare", **slower)
+    assert "floors are 10.0 times as wide: too few cases of unchanged machine code" in done.stdout
+    assert "17 same" in done.stdout

@@ -25,6 +25,7 @@ from bench.verdict import (
     apart,
     common,
     decide,
+    furthest,
     holm,
     learn,
     paired,
@@ -118,6 +119,26 @@ def test_a_floor_that_is_asked_for_is_kept() -> None:
     judgement = verdict(replace(apart([1e-3] * 3, [1.2e-3] * 2), floor=0.25))
     assert judgement.floor == pytest.approx(0.25)
     assert judgement.verdict == Verdict.SAME
+
+
+def test_cases_that_cannot_be_called_do_not_count_among_those_that_may_be_wrongly() -> None:
+    scattered, other = paired(1e-3, 1.006e-3, [0.0052, 0.0072] * 4), paired(1e-3, 1e-3, [-0.0002, 0.0002] * 4)
+    many = {f"b{i}": other for i in range(500)}
+    assert decide({"a": scattered} | many, QUIET)["a"].verdict == Verdict.UNSURE
+    same_code = {name: replace(effect, doubt="same code", no_gain="same code") for name, effect in many.items()}
+    assert decide({"a": scattered} | same_code, QUIET)["a"].verdict == Verdict.SLOWER
+    assert {judgement.verdict for judgement in decide(same_code, QUIET).values()} == {Verdict.SAME}
+
+
+def test_floors_are_as_wide_as_the_furthest_unchanged_case_asks() -> None:
+    off = {name: apart([1e-3] * 4, [1e-3 * (1 + share)]) for name, share in {"a": 0.001, "b": -0.02, "c": 0.01}.items()}
+    assert furthest([off["a"]], QUIET) == 1
+    assert furthest(off.values(), QUIET) == pytest.approx(-math.log(0.98) / math.log1p(RELEVANT))
+    slower = replace(apart([1e-3] * 4, [1.02e-3] * FEWEST), processes=FEWEST)
+    assert decide({"a": slower}, QUIET)["a"].verdict == Verdict.SLOWER
+    widened = decide({"a": slower}, QUIET, widened=5)["a"]
+    assert widened.verdict == Verdict.SAME
+    assert widened.floor == pytest.approx(1.005**5 - 1)
 
 
 # The parts
