@@ -31,11 +31,10 @@ from kernels.worker import Kernel
 
 OWN_RUNS = 3  # so many runs on the very GPU at hand are enough to compare with these alone
 FEW_UNITS = 3  # with fewer GPUs in the baseline than this, nobody knows how far two of them differ
-# Two H200s with the same machine code: 478 of 484 cases within 4.5 %, the other six up to 24 % apart.
+# Two H200s with the same machine code: 478 of 484 cases within 4.5 %, the other six up to 24 % apart. That is the least
+# floor on a GPU that the baseline does not have, unless three others and enough unchanged cases show a smaller one: of
+# ten H200s, each against four of the others, the furthest of 845 cases was up to 12 floors off, in half of them 1.8.
 BETWEEN_GPUS = 0.25
-# Floors on a GPU that the baseline does not have are so many times as wide where too few unchanged cases show how far
-# it differs from the baseline's. Of ten H200s, against any four of the others, the furthest of 845 was 8.6 floors off.
-UNKNOWN_GPU = 10.0
 MOST_PROCESSES = 6  # of a case that is hard to decide
 # Of one whose machine code is the baseline's: it can only be the same or unsure. On an H200 that the baseline does not
 # know, three left 26 of 867 unsure, and six 22.
@@ -58,15 +57,12 @@ class Gate:
     judgements: dict[str, Judgement] = field(default_factory=dict)
     prior: Prior | None = None
     common: Common = field(default_factory=Common)
-    widened: str = ""
+    alarm: str = ""  # of what every case has in common
+    widened: str = ""  # why floors are wider than the baseline's spread asks for, if so
 
     @property
     def active(self) -> bool:
         return bool(self.runs)
-
-    @property
-    def alarm(self) -> str:
-        return self.common.alarm
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Ready to be sampled; None would be a case that needs no measuring. Raises WrongResult or DeviceError."""
@@ -97,6 +93,7 @@ class Gate:
         trial = Trial(past, compared, self.unit, self.doubt)
         self.judgements |= trial.run(again)
         self.prior, self.common, self.widened = trial.prior, trial.commons[0], trial.describe()
+        self.alarm = self.common.alarm(trial.known)
         for name, measured in self.measured.items():
             measured.facts["verdict"] = str(self.judgements[name].verdict)
             if len(measured.processes) > 1:
@@ -142,6 +139,7 @@ class Trial:
             self.past = [mean_of(processes) for processes in of_unit]
         self.facts = {name: [run.cases[name].facts for run in past if name in run.cases] for name in measured}
         self.reference = mean_of(self.past)
+        self.known = [common(self.reference, run) for run in runs]
         self.unchanged = {name for name, m in measured.items() if same_code(m.facts, self.facts[name])}
         self.prior: Prior | None = None
         self.widened = 1.0
@@ -185,18 +183,25 @@ class Trial:
         effects = {name: self._effect(name) for name in self.measured}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        if not self.own and len(self.units) >= FEW_UNITS:
-            steady = [effects[name] for name in self.unchanged if not slow_clock(self.measured[name].facts)]
-            self.widened = furthest(steady, self.prior) if len(steady) >= CONTROLS else UNKNOWN_GPU
+        steady = [effects[name] for name in self.unchanged if not slow_clock(self.measured[name].facts)]
+        if steady and not (self.own or self._least_floor()):
+            self.widened = furthest(steady, self.prior)
         return decide(effects, self.prior, looks=MOST_PROCESSES, widened=self.widened)
 
+    def _least_floor(self) -> float:
+        known = self.own or (len(self.units) >= FEW_UNITS and len(self.unchanged) >= CONTROLS)
+        return 0.0 if known else BETWEEN_GPUS
+
     def describe(self) -> str:
-        """By how much floors are wider than the baseline's spread asks for, and why, or nothing."""
-        if self.widened == UNKNOWN_GPU:
-            why = f"too few cases of unchanged machine code to tell how this GPU differs, {CONTROLS} are needed"
-        else:
-            why = "so far is the furthest case of unchanged machine code on this GPU"
-        return f"floors are {self.widened:.1f} times as wide: {why}" if self.widened > 1 else ""
+        """Why floors are wider than the baseline's spread asks for, or nothing."""
+        if self._least_floor():
+            return (
+                f"nothing below {100 * BETWEEN_GPUS:.0f} % is called slower: it takes {FEW_UNITS} GPUs in the baseline "
+                f"and {CONTROLS} cases of unchanged machine code in the run to tell how this GPU differs"
+            )
+        if self.widened > 1:
+            return f"floors are {self.widened:.1f} times as wide: so far off is a case of unchanged machine code here"
+        return ""
 
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
@@ -205,9 +210,8 @@ class Trial:
         no_gain = self.doubt or SAME_CODE * (name in self.unchanged)
         if self.own:
             return replace(apart(old, new), doubt=why, no_gain=no_gain, clock=clock)
-        least = BETWEEN_GPUS if len(self.units) < FEW_UNITS else 0.0
         one = apart(old, [exp(fmean(map(log, new)))])
-        return replace(one, doubt=why, no_gain=no_gain, clock=clock, floor=least, processes=len(new))
+        return replace(one, doubt=why, no_gain=no_gain, clock=clock, floor=self._least_floor(), processes=len(new))
 
 
 def find_runs(chosen: str | bool, storage: Path, slug: str, unit: str) -> tuple[list[Run], list[str]]:

@@ -179,9 +179,23 @@ def test_what_a_process_does_to_every_case_is_found_beside_cases_that_changed() 
     assert found.factor == pytest.approx(1.02, abs=1e-3)
     assert found.offset == pytest.approx(0.5e-6, abs=0.05e-6)
     assert found.remove(new["200"]) == pytest.approx(old["200"], rel=0.01)
-    assert found.alarm == (
+    assert found.alarm() == (
         "everything takes 2.0 % longer and starts 0.50 µs later, by 300 cases of unchanged machine code: "
         "driver, clock or cooling, not a kernel"
+    )
+
+
+def test_what_gpus_of_the_baseline_differ_by_is_no_alarm() -> None:
+    found = Common(1.004, -1.05e-6, 100)
+    assert found.alarm().startswith("everything starts 1.05 µs sooner, by 100 cases")
+    known = [Common(0.999, 0.5e-6, 100), Common(1.003, -1.1e-6, 100)]
+    assert found.alarm(known) == ""
+    assert replace(found, offset=-1.55e-6).alarm(known).startswith("everything starts 1.55 µs sooner")
+    assert replace(found, factor=1.009).alarm(known).startswith("everything takes 0.9 % longer, by")
+    assert (
+        replace(found, factor=0.993, offset=0.95e-6)
+        .alarm(known)
+        .startswith("everything takes 0.7 % less long and starts 0.95 µs later")
     )
 
 
