@@ -185,7 +185,8 @@ class Device:
 
     def free(self, address: int) -> None:
         if not self._lost:  # to free memory is to wait for the kernels that may use it, one that never ends too
-            self._memory.pop(address).free()
+            with self._errors("freeing memory"):
+                self._memory.pop(address).free()
 
     def fill(self, address: int, words: int, value: int) -> None:
         with self._errors("filling memory"):
@@ -233,7 +234,8 @@ class Device:
         return vendor.launcher(case, pointers, int(self._stream.handle))
 
     def finish(self) -> None:
-        self._stop.record(self._stream)
+        with self._errors("the kernel failed"):  # a quick one has by now
+            self._stop.record(self._stream)
         self._wait()
 
     def _wait(self) -> None:
@@ -266,15 +268,17 @@ class Device:
         with self._errors("holding the stream"):
             hold.prepared_async_call(ONE.grid, ONE.block, self._stream, pack(arguments))
         try:
-            self._start.record(self._stream)
-            start()
-            self._stop.record(self._stream)
+            with self._errors("recording an event"):
+                self._start.record(self._stream)
+                start()
+                self._stop.record(self._stream)
         finally:
             self._gate[0] = self._ticket
         self._wait()
         if self._gate[1] != timeouts:
             return None
-        return float(self._stop.time_since(self._start)) * 1e-3
+        with self._errors("reading an event"):
+            return float(self._stop.time_since(self._start)) * 1e-3
 
     def occupancy(self, function: Function, launch: Launch) -> float | None:
         blocks = self.resident_blocks(function, launch)

@@ -103,6 +103,23 @@ def test_an_illegal_address_fails_its_own_case_and_not_the_next(child: Worker) -
     assert child.started == 2
 
 
+def fail_at_once(image: Path) -> None:
+    function = gpu().load(image, "matmul_naive")
+    start = gpu().launcher(function, Launch((1, 1, 1), (1, 1, 1)), [np.uint64(0)] * 3 + [np.int32(1)] * 3)
+    start()
+    time.sleep(0.3)  # so that the event after it finds it failed
+    gpu().finish()
+
+
+def test_a_kernel_that_fails_before_anyone_waits_for_it_is_a_device_error(child: Worker) -> None:
+    case, target = find_case(FAMILIES, CASE), child.call(describe_device).target
+    image = compile_file(ROOT / "tests/bad_kernels/illegal_address.cu", case.build.macros, target)
+    with pytest.raises(DeviceError, match=r"the kernel failed: .*illegal memory access") as caught:
+        child.call(fail_at_once, image.path)
+    assert caught.value.lost
+    assert is_right(child)
+
+
 def test_a_kernel_that_never_ends_is_stopped_and_the_next_case_runs(child: Worker) -> None:
     child.call(describe_device)
     begin = time.monotonic()
