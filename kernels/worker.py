@@ -154,9 +154,10 @@ def serve(connection: Connection) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """The exception itself if it can travel, with its traceback as a note."""
+    """The exception itself if it can travel, with its traceback as a note. PyCUDA's needs a driver to be read."""
+    foreign = type(error).__module__.partition(".")[0] == "pycuda"
     with contextlib.suppress(Exception):
-        if type(pickle.loads(pickle.dumps(error))) is type(error):
+        if not foreign and type(pickle.loads(pickle.dumps(error))) is type(error):
             if not isinstance(error, DeviceError | NoDevice | BadCase | CompileError | WrongResult):
                 error.add_note(traceback.format_exc())
             return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import statistics
 import time
 from collections.abc import Iterator
@@ -118,6 +119,16 @@ def test_a_kernel_that_fails_before_anyone_waits_for_it_is_a_device_error(child:
         child.call(fail_at_once, image.path)
     assert caught.value.lost
     assert is_right(child)
+
+
+def slip() -> None:
+    gpu()
+    raise importlib.import_module("pycuda.driver").LogicError("nobody turned this into one of ours")
+
+
+def test_an_error_of_the_drivers_arrives_where_there_is_no_driver(child: Worker) -> None:
+    with pytest.raises(RuntimeError, match=r"(?s)in slip.*nobody turned this into one of ours"):
+        child.call(slip)
 
 
 def test_a_kernel_that_never_ends_is_stopped_and_the_next_case_runs(child: Worker) -> None:
