@@ -57,14 +57,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--fail-on",
         action="append",
-        choices=("unsure", "common"),
+        choices=("unsure", "incomparable", "common"),
         default=[],
-        help="Exit with 1 also where a case is unsure, or where everything became slower. Can be given twice.",
+        help="Exit with 1 also where a case is unsure, where one cannot be compared or none was, or where everything "
+        "became slower. Can be given several times.",
     )
     group.addoption("--large", action="store_true", help="Also test arrays of more than 2^31 elements.")
     group.addoption("--warm-cache", action="store_true", help="Time kernels with a warm L2 cache, not a cold one.")
     group.addoption(
-        "--require-baseline", action="store_true", help="With --benchmark-compare: having no baseline is an error."
+        "--require-baseline", action="store_true", help="With --benchmark-compare: comparing nothing is an error."
     )
 
 

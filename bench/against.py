@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from bench.judge import count_compared
 from bench.match import PAIR_SECONDS, SCREEN, Duel, Match, recorded
 from bench.measure import Again, Budget, Measured
 from bench.pairs import RivalFailed
@@ -41,6 +42,10 @@ class Against:
     controls: dict[str, Judgement] = field(default_factory=dict)  # those of them that were
     active = True
     alarm = ""  # what both sides have alike cancels; see ``describe`` for what most kernels show
+
+    @property
+    def compared(self) -> int:
+        return count_compared(self.judgements)
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Both sides in this process; None where there is nothing to compare. Raises WrongResult or DeviceError."""

@@ -1,16 +1,20 @@
-"""What a revision's kernels are, as JSON on standard output: ``python declarations.py TREE``, run by bench/revision.py.
+"""Writes what a revision's kernels are, as JSON: ``python -I declarations.py TREE OUTPUT [FOLDER ...]``.
 
-It imports the package ``kernels`` of that tree, never this one's, and so leans on what revisions have in common:
+Run by bench/declared.py. FOLDER: where packages are, such as NumPy, that an isolated Python does not find by itself. It
+imports the package ``kernels`` of that tree, never this one's, and so leans on what revisions have in common:
 FAMILIES, ``timed_cases``, and of a case its id, launch, source, macros and arguments.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import sys
+from pathlib import Path
 from typing import Any
 
 FIRST, SPACING = 1 << 44, 1 << 40  # addresses that stand for pointers, so far apart that an offset shows as such
+MOST_BYTES = 2**27  # of a file that the revision's code writes
 
 
 def declared(case: Any) -> dict[str, Any]:
@@ -48,7 +52,10 @@ def described(value: Any, count: int) -> list[Any]:
 
 
 def main() -> None:
-    sys.path[0] = sys.argv[1]  # not the folder of this file
+    tree, output, *packages = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
+    sys.path[:] = [tree, *(path for path in sys.path if Path(path) != Path(__file__).parent), *packages]
     import kernels  # noqa: PLC0415
     from kernels import compiler  # noqa: PLC0415
 
@@ -57,7 +64,8 @@ def main() -> None:
     except ImportError:  # where it was before it had a module of its own
         from kernels.catalogue import timed_cases  # type: ignore[attr-defined,no-redef]  # noqa: PLC0415
     cases = [case for case in timed_cases(kernels.FAMILIES) if not case.variant.on_host]
-    json.dump({"flags": list(compiler.NVCC_FLAGS), "cases": {case.id: declared(case) for case in cases}}, sys.stdout)
+    document = {"flags": list(compiler.NVCC_FLAGS), "cases": {case.id: declared(case) for case in cases}}
+    Path(output).write_text(json.dumps(document))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from statistics import fmean, median
 
 from bench.baseline import BASELINES, SETTINGS, BadRun, Run, read_run
 from bench.doubts import SAME_CODE, clock_ratio, doubt, same_code, slow_clock
+from bench.judge import count_compared
 from bench.measure import Again, Budget, Measured, prepare, remeasure
 from bench.verdict import (
     CONTROLS,
@@ -63,6 +64,10 @@ class Gate:
     @property
     def active(self) -> bool:
         return bool(self.runs)
+
+    @property
+    def compared(self) -> int:
+        return count_compared(self.judgements)
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Ready to be sampled; None would be a case that needs no measuring. Raises WrongResult or DeviceError."""
@@ -255,7 +260,7 @@ def difference(runs: Sequence[Run], gpu: Mapping[str, object]) -> str:
     """What makes this run and the baseline incomparable, or nothing."""
     here = Run(Path(), gpu, {}, True, {})
     apart = [
-        f"another {word} ({run.setting(name)} then, {here.setting(name)} now)"
+        f"another {word} ({run.setting(name) or 'none'} then, {here.setting(name) or 'none'} now)"
         for name, word in SETTINGS.items()
         for run in runs
         if run.setting(name) != here.setting(name)

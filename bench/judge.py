@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from bench.measure import Again, Budget, Measured
-from bench.verdict import Judgement
+from bench.verdict import Judgement, Verdict
 from kernels.catalogue import Case
 from kernels.worker import Kernel
+
+# Verdicts of cases that were compared with something.
+COMPARED = frozenset({Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNSURE, Verdict.IDENTICAL})
 
 
 class Judge(Protocol):
@@ -19,6 +22,10 @@ class Judge(Protocol):
     @property
     def active(self) -> bool:
         """Whether there is anything to compare with."""
+
+    @property
+    def compared(self) -> int:
+        """How many cases were compared with something."""
 
     @property
     def alarm(self) -> str:
@@ -38,3 +45,8 @@ class Judge(Protocol):
 
     def missing(self, ran: set[str]) -> list[str]:
         """Cases that the other side has and a whole run had not."""
+
+
+def count_compared(judgements: Mapping[str, Judgement]) -> int:
+    """How many of these cases were compared with something; the others are new, missing or incomparable."""
+    return sum(judgement.verdict in COMPARED for judgement in judgements.values())

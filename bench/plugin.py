@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,17 @@ import pytest
 from bench import sampling
 from bench.against import Against
 from bench.baseline import BASELINES, NO_GPU, BadRun, write_new
-from bench.gate import Gate, difference, find_runs
+from bench.declared import BadRevision
+from bench.gate import Gate
 from bench.judge import Judge
 from bench.ladder import share
 from bench.match import Match
 from bench.measure import Again
+from bench.outcome import ENDED, NOT_COMPARED, Asked, fails, nothing_ran, uncompared
 from bench.postponed import Postponed, Progress
+from bench.reference import DEFAULT_STORAGE, find_reference, how_to_record
 from bench.report import line, summary
-from bench.revision import BadRevision, checkout, compile_rivals, find_commit, read_rivals
+from bench.revision import check_name, checkout, compile_rivals, find_commit, read_rivals
 from bench.selfcheck import SelfCheck, known_spreads, path_of, save
 from bench.verdict import Verdict
 from kernels import FAMILIES
@@ -29,7 +33,7 @@ from kernels.device import DeviceInfo, NoDevice
 from kernels.selection import omitted_cases, timed_cases
 from kernels.worker import Worker
 
-CHECK = "--self-check"
+CHECK, STORAGE = "--self-check", "--benchmark-storage"
 SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and prove nothing
 
 
@@ -53,6 +57,7 @@ class BenchPlugin:
         self.gpu: dict[str, Any] = {}
         self.selected: set[str] = set()
         self.failed: dict[str, str] = {}
+        self.passed: dict[str, pytest.TestReport] = {}
         self.broken: dict[str, str] = {}  # what was right, and failed when it was measured again
         self.judged = False
         self._done = 0
@@ -62,13 +67,8 @@ class BenchPlugin:
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
         self.against: str | None = config.getoption("--against")
-        chosen = {
-            "--benchmark-compare": self.compare,
-            "--against": self.against,
-            "--self-check": config.getoption(CHECK),
-        }
-        if len(named := [name for name, value in chosen.items() if value]) > 1:
-            raise pytest.UsageError(f"{' and '.join(named)} are different things to do: choose one")
+        self.asked = _asked(config, self.compare, self.against)
+        _keep_storage_in_root(config)
         if config.getoption("numprocesses", None) and _reaches_bench(config):
             raise pytest.UsageError(
                 "pytest bench does not run under -n: processes that share a GPU time each other; leave -n away"
@@ -87,12 +87,14 @@ class BenchPlugin:
             said = f"L2 {self.gpu['cache']}; after a scrub, reading half takes {self.gpu['coldness']} times as long"
             self._notes.append(f"{device.name}: {device.note}" if device.note else said)
         self._take_over_storage()
+        self._refuse_a_gate_without_comparison()
         if self.compare:
             self.gate = self._find_baseline()
         if self.against or self.config.getoption(CHECK):
             if not isinstance(device, DeviceInfo):
                 raise pytest.UsageError(f"{'--against' if self.against else CHECK} needs a device: {device}")
             self.gate = self._find_revision(self.against, device) if self.against else self._check_itself(device)
+        self.asked.refuse()
         left_out = omitted_cases(FAMILIES)
         self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
@@ -107,30 +109,39 @@ class BenchPlugin:
 
             benchmark.autosave = benchmark.autosave or get_tag()
 
+    def _refuse_a_gate_without_comparison(self) -> None:
+        """Options that say when a comparison fails the run need one."""
+        named = {"--require-baseline": self.compare, "--fail-on": self.asked.option}
+        for option, comparison in named.items():
+            if self.config.getoption(option) and not comparison:
+                others = "" if option == "--require-baseline" else ", --against or --self-check"
+                raise pytest.UsageError(f"{option} compares nothing by itself: give --benchmark-compare{others} too")
+
     def _find_baseline(self) -> Gate:
-        require, gate = self.config.getoption("--require-baseline"), Gate()
         if not self.gpu:
-            if require:
-                raise pytest.UsageError("--require-baseline: there is no GPU to have a baseline")
-            self._notes.append("no GPU, so nothing is compared with a baseline")
-            return gate
+            self.asked.nothing = "there is no GPU to have a baseline"
+            return Gate()
         slug, storage = self.gpu["slug"], self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
-        gate.unit, gate.doubt = self.gpu["uuid"], self.gpu.get("note", "")
         try:
-            gate.runs, problems = find_runs(self.compare, storage, slug, gate.unit)
-            self._notes += problems
+            found = find_reference(self.compare, storage, self.gpu)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
-        if self.compare is True and not (BASELINES / slug).is_dir():
+        self._notes += found.notes
+        self.asked.nothing = found.nothing(self.selected)
+        if found.void:
+            self.asked.advice = how_to_record(self.gpu, storage, self.config.rootpath)
+        if found.absent:
             cure = f"run `pytest bench` five times, then `python -m bench.baseline promote .benchmarks/{slug}/*.json`"
-            if require:
-                raise pytest.UsageError(f"there is no baseline for {slug}: {cure}")
-            so = "what was saved here before takes its place" if gate.runs else "nothing is judged"
-            self._notes.append(f"there is no baseline for {slug}, so {so}: {cure}")
-        gate.apart = difference(gate.runs, self.gpu)
-        return gate
+            if self.asked.required:
+                raise pytest.UsageError(f"{found.absent}: {cure}")
+            so = "what was saved here before takes its place" if found.runs else "nothing is judged"
+            self._notes.append(f"{found.absent}, so {so}: {cure}")
+        return Gate(found.runs, self.gpu["uuid"], found.apart, self.gpu.get("note", ""))
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
+        cases = map(functools.partial(find_case, FAMILIES), self.selected)
+        if all(case.variant.on_host or case.variant.library for case in cases):
+            self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
         progress = functools.partial(self._progress, "compiling kernels that wait")
         return SelfCheck(device.timing_target, Match(self.gpu.get("note", "")), progress)
 
@@ -144,6 +155,9 @@ class BenchPlugin:
         except (BadRevision, BadRun) as error:
             raise pytest.UsageError(str(error)) from None
         wanted = [rival for name, rival in rivals.items() if name in self.selected]
+        if not wanted:
+            self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
+            self.asked.refuse()
         images = compile_rivals(wanted, tree, device.timing_target, progress)
         match = Match(self.gpu.get("note", ""))
         return Against(revision, commit, rivals, images, match, known)
@@ -187,6 +201,8 @@ class BenchPlugin:
         name = report.nodeid.rpartition("[")[2].removesuffix("]")
         if report.failed and name in self.selected:
             self.failed[name] = report.longreprtext
+        if report.passed and report.when == "call" and name in self.selected:
+            self.passed[name] = report
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         machine_info["gpu"] = self.gpu
@@ -210,13 +226,32 @@ class BenchPlugin:
     def _missing(self) -> list[str]:
         return self.gate.missing(self.selected) if self.judged and self._whole() else []
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        reasons = self.config.getoption("--fail-on")
-        unsure = any(judgement.verdict == Verdict.UNSURE for judgement in self.gate.judgements.values())
-        failed = self._missing() or ("unsure" in reasons and unsure) or ("common" in reasons and self.gate.alarm)
-        if failed and exitstatus == pytest.ExitCode.OK:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
+        """Fail a run that compared too little, and say so below everything else that pytest prints."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        words: list[str] = []
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.config.option.collectonly:
+            words = [nothing_ran(self.config)]
+        elif self.selected and exitstatus in ENDED:
+            words = self._conclude(session, reporter)
+        result = yield
+        colour = "yellow" if session.exitstatus == pytest.ExitCode.OK else "red"
+        for text in words:
+            if reporter:
+                reporter.write_line(text, bold=True, **{colour: True})
+        return result
+
+    def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
+        """Set the exit status that the comparison asks for; what is to be said last."""
+        gate, reasons = self.gate, self.config.getoption("--fail-on")
+        by_all = "common" in reasons and gate.alarm
+        if self._missing() or by_all or fails(self.asked, gate.judgements, reasons, gate.compared):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        left = uncompared(self.asked, gate.judgements, self.passed, gate.compared)
+        if left and reporter:  # reports, because other plugins look into all of them
+            reporter.stats[NOT_COMPARED] = [self.passed[name] for name in left if name in self.passed]
+        return self.asked.last_words(gate.judgements, gate.compared)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -238,6 +273,37 @@ class BenchPlugin:
         thrown = sum(bench.extra_info.get("hold_timeouts", 0) for bench in benchmarks)
         if thrown:
             yield f"{thrown} samples were thrown away and taken again, because the hold ran into its limit"
+
+
+def _asked(config: pytest.Config, compare: str | bool, against: str | None) -> Asked:
+    """The one comparison that the options ask for. Raises UsageError where there are two, or one of nothing."""
+    chosen = {"--benchmark-compare": compare, "--against": against, CHECK: config.getoption(CHECK)}
+    if isinstance(compare, str) and not compare.strip():
+        raise pytest.UsageError("--benchmark-compare= names no run: leave the `=` away to compare with the baseline")
+    if against is not None:
+        try:
+            check_name(against)
+        except BadRevision as error:
+            raise pytest.UsageError(str(error)) from None
+    if len(named := [name for name, value in chosen.items() if value]) > 1:
+        raise pytest.UsageError(f"{' and '.join(named)} are different things to do: choose one")
+    option = next(iter(named), "")
+    return Asked(option, required=bool(option) and (option != "--benchmark-compare" or _require(config)))
+
+
+def _require(config: pytest.Config) -> bool:
+    return bool(config.getoption("--require-baseline"))
+
+
+def _keep_storage_in_root(config: pytest.Config) -> None:
+    """Save runs in the root of the checkout, wherever pytest was started, unless the user names a storage.
+
+    pytest-benchmark takes its own default, like what the user names, from the current folder.
+    """
+    words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
+    given = any(str(word).partition("=")[0] == STORAGE for word in words)
+    if not given:
+        config.option.benchmark_storage = f"file://{config.rootpath / DEFAULT_STORAGE}"
 
 
 def _reaches_bench(config: pytest.Config) -> bool:

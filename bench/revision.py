@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,14 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.declared import BadRevision, DeclaredCase, read_declared, shortened
 from kernels.catalogue import Case, Launch
 from kernels.compiler import ROOT, CompileError, Image, Target, cache_folder, compile_file
-
-EXPORT_SECONDS = 120.0
-
-
-class BadRevision(ValueError):
-    """A revision that cannot be compared with; the message says why and what helps."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +72,26 @@ def _fill(value: Sequence[Any], pointers: Sequence[int]) -> np.generic:
     return np.dtype(value[0]).type(value[1])  # type: ignore[no-any-return]
 
 
+def check_name(revision: str) -> None:
+    """Raise BadRevision for what cannot be a revision, whatever git knows."""
+    if not revision.strip():
+        raise BadRevision("--against names no revision: give a commit, a branch or a tag, such as --against main")
+    if revision.startswith("-"):
+        raise BadRevision(f"--against={revision}: git knows no such revision here: none begins with '-'")
+    if "\0" in revision:
+        raise BadRevision("--against names no revision: no revision holds a zero byte")
+
+
 def find_commit(revision: str, root: Path = ROOT) -> str:
     """The commit that a revision names. Raises BadRevision."""
-    if _git(root, "rev-parse", "--git-dir").returncode:
-        raise BadRevision(f"--against={revision}: {root} is no git checkout")
-    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    check_name(revision)
+    there = _git(revision, root, "rev-parse", "--git-dir")
+    if there.returncode:
+        raise BadRevision(f"--against={revision}: {root} is no git checkout ({_message(there)})")
+    found = _git(revision, root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if found.returncode == 0:
         return found.stdout.decode().strip()
-    shallow = _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+    shallow = _git(revision, root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
     cure = ": this clone is shallow; `git fetch --unshallow` gets the rest" if shallow else ""
     raise BadRevision(f"--against={revision}: git knows no such revision here{cure}")
 
@@ -96,13 +101,29 @@ def checkout(commit: str, revision: str, root: Path = ROOT) -> Path:
     folder = cache_folder() / "revisions" / commit
     if folder.exists():
         return folder
-    archive = _git(root, "archive", "--format=tar", commit, "kernels")
+    archive = _git(revision, root, "archive", "--format=tar", commit, "kernels")
     if archive.returncode:
-        raise BadRevision(f"--against={revision}: it has no kernels ({archive.stderr.decode().strip()})")
+        raise BadRevision(f"--against={revision}: it has no kernels ({_message(archive)})")
+    try:
+        _unpack(archive.stdout, folder)
+    except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError) as error:
+        raise BadRevision(_linked(revision, error.tarinfo)) from None
+    except (OSError, tarfile.TarError) as error:
+        raise BadRevision(f"--against={revision}: no kernels can be unpacked in {folder.parent} ({error})") from None
+    return folder
+
+
+def _linked(revision: str, member: tarfile.TarInfo) -> str:
+    link = f"{member.name} is a link to {member.linkname}, outside of the revision's kernels/"
+    return f"--against={revision}: {shortened(link)}; nothing outside of it is read for a comparison"
+
+
+def _unpack(archive: bytes, folder: Path) -> None:
+    """Unpack into ``folder``, whole or not at all; another run may do the same meanwhile."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=folder.parent) as made,
-        tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar,
+        tarfile.open(fileobj=io.BytesIO(archive)) as tar,
     ):
         tar.extractall(made, filter="data")
         try:
@@ -112,37 +133,39 @@ def checkout(commit: str, revision: str, root: Path = ROOT) -> Path:
                 raise
         else:
             Path(made).mkdir()  # for the context manager to remove
-    return folder
 
 
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False)
+def _git(revision: str, root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False)
+    except OSError as error:
+        raise BadRevision(f"--against={revision} needs git, which cannot be run ({error}): apt install git") from None
+
+
+def _message(done: subprocess.CompletedProcess[bytes]) -> str:
+    """The first line of what git complained about."""
+    return shortened((done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[0])
 
 
 def read_rivals(tree: Path, revision: str) -> dict[str, Rival]:
     """Every GPU case that a revision times, by its id. Raises BadRevision."""
-    command = [sys.executable, str(ROOT / "bench" / "declarations.py"), str(tree)]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    try:
-        done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=EXPORT_SECONDS
-        )
-        document = json.loads(done.stdout) if done.returncode == 0 else None
-    except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
-        raise BadRevision(f"--against={revision}: its declarations cannot be read ({error})") from None
-    if document is None:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise BadRevision(f"--against={revision}: its declarations cannot be read by this code ({last})")
-    flags = tuple(document["flags"])
-    return {name: rival_of(tree, flags, case) for name, case in document["cases"].items()}
+    document = read_declared(tree, revision)
+    rivals = {name: rival_of(tree, document.flags, case) for name, case in document.cases.items()}
+    for name, rival in rivals.items():
+        try:
+            if not rival.source.resolve().is_relative_to(tree.resolve()):
+                raise ValueError(f"its source lies outside of the revision, in {rival.source.resolve()}")
+            rival.fill([0] * (len(rival.operands) + 1))
+        except (OSError, ValueError, TypeError, OverflowError) as error:
+            raise BadRevision(f"--against={revision}: its declaration of {name} cannot be used ({error})") from None
+    return rivals
 
 
-def rival_of(tree: Path, flags: tuple[str, ...], case: Mapping[str, Any]) -> Rival:
+def rival_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> Rival:
     """The side that a declaration (bench/declarations.py) describes."""
-    launch = Launch(tuple(case["grid"]), tuple(case["block"]), case["shared_bytes"])
-    arguments = tuple(tuple(value) for value in case["arguments"])
-    own = (case["library"], tree / case["source"], case["entry"], case["macros"])
-    return Rival(*own, flags, launch, case["operands"], case["result"], arguments, case["constant"])
+    launch = Launch(case.grid, case.block, case.shared_bytes)
+    own = (case.library, tree / case.source, case.entry, case.macros)
+    return Rival(*own, flags, launch, case.operands, case.result, case.arguments, case.constant)
 
 
 def compile_rivals(

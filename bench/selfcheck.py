@@ -25,6 +25,7 @@ from typing import Any
 
 from bench import declarations
 from bench.baseline import BASELINES, BadRun
+from bench.declared import declared_case
 from bench.delayed import write_delayed
 from bench.match import PAIR_SECONDS, Duel, Match, recorded
 from bench.measure import Again, Budget, Measured
@@ -66,6 +67,10 @@ class SelfCheck:
     judgements: dict[str, Judgement] = field(default_factory=dict)  # none: nothing here fails a run
     active = True
     alarm = ""
+
+    @property
+    def compared(self) -> int:
+        return len(self.unchanged)
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """A against A in this process, both proved right. Libraries and the host's own have no machine code of ours."""
@@ -165,7 +170,7 @@ def chosen(medians: Mapping[str, float]) -> dict[str, float]:
 
 def own_side(case: Case) -> Rival:
     """The case itself, as if it were another revision's."""
-    return rival_of(ROOT, NVCC_FLAGS, declarations.declared(case))
+    return rival_of(ROOT, NVCC_FLAGS, declared_case(declarations.declared(case)))
 
 
 def table(document: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from bench.baseline import objections, read_run
-from bench.revision import BadRevision, checkout, find_commit, read_rivals
+from bench.declared import BadRevision
+from bench.revision import checkout, find_commit, read_rivals
 from kernels import FAMILIES
 from kernels.catalogue import find_case
 from kernels.selection import timed_cases
