@@ -37,6 +37,13 @@ class Bench:
             command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=200
         )
 
+    def run_in(self, folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """A command in another folder, with these variables besides."""
+        own = {name: value for name, value in os.environ.items() if name != "PYTEST_XDIST_WORKER"}
+        return subprocess.run(
+            command, cwd=folder, env=own | environment, capture_output=True, text=True, check=False, timeout=200
+        )
+
     def commit(self) -> None:
         self._run("git", "add", "-A")
         who = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org")
