@@ -1,7 +1,9 @@
 """Writes what a revision's kernels are, as JSON: ``python -I declarations.py TREE OUTPUT [FOLDER ...]``.
 
-Run by bench/declared.py. FOLDER: where packages are, such as NumPy, that an isolated Python does not find by itself. It
-imports the package ``kernels`` of that tree, never this one's, and so leans on what revisions have in common:
+Run by bench/declared.py. OUTPUT: a file descriptor, so that what the revision prints does not mix with it. FOLDER:
+where packages are, such as NumPy, that an isolated Python does not find by itself.
+
+It imports the package ``kernels`` of that tree, never this one's, and so leans on what revisions have in common:
 FAMILIES, ``timed_cases``, and of a case its id, launch, source, macros and arguments.
 """
 
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 FIRST, SPACING = 1 << 44, 1 << 40  # addresses that stand for pointers, so far apart that an offset shows as such
-MOST_BYTES = 2**27  # of a file that the revision's code writes
+MOST_BYTES = 2**26  # of a file that the revision's code writes
 
 
 def declared(case: Any) -> dict[str, Any]:
@@ -65,7 +67,8 @@ def main() -> None:
         from kernels.catalogue import timed_cases  # type: ignore[attr-defined,no-redef]  # noqa: PLC0415
     cases = [case for case in timed_cases(kernels.FAMILIES) if not case.variant.on_host]
     document = {"flags": list(compiler.NVCC_FLAGS), "cases": {case.id: declared(case) for case in cases}}
-    Path(output).write_text(json.dumps(document))
+    with open(int(output), "w") as file:
+        json.dump(document, file)
 
 
 if __name__ == "__main__":

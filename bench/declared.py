@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -116,41 +116,45 @@ def declared_case(document: Mapping[str, Any]) -> DeclaredCase:
 
 def read_declared(tree: Path, revision: str) -> Declared:
     """Run a revision's declarations and check what they say. Raises BadRevision."""
-    with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        said, output = folder / "said", folder / "declared.json"
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as output:
         try:
-            status = run_apart([str(ROOT / "bench" / "declarations.py"), str(tree), str(output)], tree, said)
-            if status:
-                why = f"by this code ({last_line(said)})"
-            else:
-                return msgspec.convert(json.loads(output.read_bytes()), Declared)
+            status = run_apart(tree, said, output)
+            if not status:
+                return parse(_content(output))
+            why = f"by this code ({_last_line(said) or f'it ended with status {status}'})"
         except (OSError, ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors
             why = f"({shortened(str(error) or type(error).__name__)})"
     raise BadRevision(f"--against={revision}: its declarations cannot be read {why}")
 
 
-def run_apart(arguments: Sequence[str], tree: Path, said: Path) -> int:
-    """Run a Python file on a tree, in a process group of its own that does not outlive it. Its exit status.
+def parse(text: bytes) -> Declared:
+    """Check what bench/declarations.py wrote. Raises ValueError or RecursionError."""
+    return msgspec.convert(json.loads(text), Declared)
 
-    What it prints goes to the file ``said``. Raises ValueError where it takes too long or prints too much.
+
+def run_apart(tree: Path, said: IO[bytes], output: IO[bytes]) -> int:
+    """Run bench/declarations.py on a tree, in a process group of its own that does not outlive it. Its exit status.
+
+    What is printed goes to ``said``. Raises ValueError where it takes too long or writes too much.
     """
-    with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as home, said.open("wb") as file:
+    program = str(ROOT / "bench" / "declarations.py")
+    packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as home:
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         environment |= {"HOME": home, "TMPDIR": home, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
         # -I: nothing from the environment, the current folder or the user's packages; -B: the tree stays as it is.
         process = subprocess.Popen(
-            [sys.executable, "-I", "-B", *arguments, *packages],
+            [sys.executable, "-I", "-B", program, str(tree), str(output.fileno()), *packages],
             cwd=tree,
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=file,
+            stdout=said,
             stderr=subprocess.STDOUT,
+            pass_fds=[output.fileno()],
             start_new_session=True,
         )
         try:
-            wait(process, said)
+            _wait(process, said, output)
         finally:  # before it is reaped, so that its number still is its group's
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -158,23 +162,34 @@ def run_apart(arguments: Sequence[str], tree: Path, said: Path) -> int:
     return process.returncode
 
 
-def wait(process: subprocess.Popen[bytes], said: Path) -> None:
-    """Wait until a process ends, without reaping it. Raises ValueError where it takes too long or prints too much."""
+def _wait(process: subprocess.Popen[bytes], *files: IO[bytes]) -> None:
+    """Wait until a process ends, without reaping it. Raises ValueError where it takes too long or writes too much."""
     end = time.monotonic() + EXPORT_SECONDS
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         if time.monotonic() > end:
             raise ValueError(f"no answer within {EXPORT_SECONDS:g} s; process killed")
-        if said.stat().st_size > MOST_BYTES:
-            raise ValueError(f"it printed more than {MOST_BYTES >> 20} MiB; process killed")
+        if max(_size(file) for file in files) > MOST_BYTES:
+            raise ValueError(f"it writes more than {MOST_BYTES >> 20} MiB; process killed")
         time.sleep(POLL_SECONDS)
 
 
-def last_line(path: Path) -> str:
-    """The last line of a file, fit to be printed."""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 4096))
-        lines = file.read().decode(errors="replace").strip().splitlines()
-    return shortened(lines[-1]) if lines else "no message"
+def _size(file: IO[bytes]) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"it wrote more than {MOST_BYTES >> 20} MiB")
+    return text
+
+
+def _last_line(file: IO[bytes]) -> str:
+    """The last line of a file, fit to be printed; empty where there is none."""
+    file.seek(max(0, _size(file) - 4096))
+    lines = file.read(4096).decode(errors="replace").strip().splitlines()
+    return shortened(lines[-1]) if lines else ""
 
 
 def shortened(value: object) -> str:

@@ -1,0 +1,308 @@
+"""What another revision may do to a run that compares with it: its git tree, its Python and what that declares."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench import declared
+from bench.declared import BadRevision, read_declared
+from bench.revision import checkout, find_commit, read_rivals
+from kernels.compiler import ROOT
+from tests.checkout import Bench, without_rights
+
+COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder with a package ``kernels`` that holds nothing yet."""
+    (tmp_path / "tree" / "kernels").mkdir(parents=True)
+    return tmp_path / "tree"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
+
+
+def write(tree: Path, code: str) -> None:
+    (tree / "kernels" / "__init__.py").write_text(code)
+
+
+def saved(folder: Path) -> str:
+    """The commit of all that lies in a folder."""
+    for command in (("init", "-q"), ("add", "-A"), COMMIT):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return find_commit("HEAD", folder)
+
+
+@functools.cache
+def good() -> dict[str, Any]:
+    """What this revision declares, of three cases alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(declared, "parse", json.loads)
+        document: Any = read_declared(ROOT, "HEAD")
+    names = [name for name in document["cases"] if "struct" in name or "matmul-tiled-8x8-128x128x128" in name]
+    return {"flags": document["flags"], "cases": {name: document["cases"][name] for name in names[:3]}}
+
+
+# git
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "--against names no revision: give a commit"),
+        (" \t", "--against names no revision: give a commit"),
+        ("--all", "--against=--all: git knows no such revision here: none begins with '-'"),
+        ("a\0b", "no revision holds a zero byte"),
+    ],
+)
+def test_what_cannot_name_a_revision_is_refused(name: str, said: str) -> None:
+    with pytest.raises(BadRevision, match=said):
+        find_commit(name)
+
+
+def test_a_machine_without_git_says_so(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tree))
+    with pytest.raises(BadRevision, match=r"--against=HEAD needs git, which cannot be run \(.*\): apt install git"):
+        find_commit("HEAD")
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../outside", "../README.md/../../outside"])
+def test_a_link_that_leads_outside_is_named(tree: Path, target: str) -> None:
+    (tree / "kernels" / "link.h").symlink_to(target)
+    with pytest.raises(BadRevision, match=rf"HEAD: kernels/link.h is a link to {target}, outside of the revision's"):
+        checkout(saved(tree), "HEAD", tree)
+    assert not list((tree.parent / "cache" / "revisions").iterdir())
+
+
+def test_a_link_within_the_kernels_is_kept(tree: Path) -> None:
+    (tree / "kernels" / "real.h").write_text("int a;\n")
+    (tree / "kernels" / "link.h").symlink_to("real.h")
+    assert (checkout(saved(tree), "HEAD", tree) / "kernels" / "link.h").read_text() == "int a;\n"
+
+
+def test_a_cache_that_cannot_be_written_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tree, "")
+    (tree.parent / "file").write_text("")
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tree.parent / "file"))
+    with pytest.raises(BadRevision, match=r"--against=HEAD: no kernels can be unpacked in .*/file/revisions \("):
+        checkout(saved(tree), "HEAD", tree)
+
+
+def test_a_run_without_git_is_saved_and_one_against_a_revision_says_what_it_lacks(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    (tmp_path / "empty").mkdir()
+    command = (sys.executable, "-m", "pytest", "bench", "-p", "tests.fake_gpu", "-q", "-k", "hello and not host")
+    done = bench.run_in(tmp_path, *command, "--benchmark-max-time=0.001", PATH=str(tmp_path / "empty"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(bench.saved) == 1
+    done = bench.run_in(tmp_path, *command, "--against", "HEAD", PATH=str(tmp_path / "empty"))
+    assert done.returncode == 4
+    assert "ERROR: --against=HEAD needs git, which cannot be run" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_checkout_that_cannot_be_written_is_compared(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "checkout")
+    subprocess.run(["chmod", "-R", "a-w", bench.folder], check=True)
+    command = [sys.executable, "-m", "pytest", "bench", "-p", "tests.fake_gpu", "-q", "-k", "hello and not host"]
+    command += ["--benchmark-max-time=0.001", "--against", "HEAD", f"--benchmark-storage={tmp_path / 'saved'}"]
+    done = bench.run_in(bench.folder, *without_rights(command))
+    subprocess.run(["chmod", "-R", "u+w", bench.folder], check=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 identical" in done.stdout
+
+
+# Its Python
+
+
+def test_it_sees_no_variables_of_the_user_but_those_that_python_needs(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "PYTHONPATH", "SSH_AUTH_SOCK", "LD_PRELOAD_HINT"):
+        monkeypatch.setenv(name, "a secret")
+    code = "import os, sys\nraise SystemExit(' '.join(sorted(os.environ)) + ' ' + os.environ['HOME'])"
+    write(tree, code)
+    with pytest.raises(BadRevision) as error:
+        read_declared(tree, "HEAD")
+    names = str(error.value).partition("(")[2].rstrip(")").split()
+    home = names.pop()
+    assert set(names) <= {*declared.KEPT, "HOME", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}
+    assert "PATH" in names
+    assert home != os.environ["HOME"]
+    assert not Path(home).exists()
+
+
+def test_it_imports_its_own_kernels_and_nothing_of_this_checkout(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(BadRevision, match=r"has no attribute 'FAMILIES'|No module named|cannot import name"):
+        read_declared(tree, "HEAD")  # its folder `kernels` is there, and empty
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ended, at most two seconds from now."""
+    for _ in range(100):
+        stat = Path(f"/proc/{pid}/stat")
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("after", ["time.sleep(600)", "raise SystemExit('over')"])
+def test_it_ends_in_time_and_leaves_no_process_behind(tree: Path, monkeypatch: pytest.MonkeyPatch, after: str) -> None:
+    monkeypatch.setattr(declared, "EXPORT_SECONDS", 3.0)
+    write(
+        tree,
+        "import pathlib, subprocess, time\n"
+        "child = subprocess.Popen(['sh', '-c', 'sleep 600 & sleep 600'])\n"
+        f"pathlib.Path('pid').write_text(str(child.pid))\n{after}\n",
+    )
+    begin = time.monotonic()
+    said = r"over" if "over" in after else r"\(no answer within 3 s; process killed\)"
+    with pytest.raises(BadRevision, match=f"its declarations cannot be read .*{said}"):
+        read_declared(tree, "HEAD")
+    assert time.monotonic() - begin < 30
+    assert gone(int((tree / "pid").read_text()))
+
+
+def test_it_does_not_fill_the_disk(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declared, "MOST_BYTES", 2**20)
+    write(tree, "while True: print('x' * 1000)")
+    with pytest.raises(BadRevision, match=r"\(it writes more than 1 MiB; process killed\)"):
+        read_declared(tree, "HEAD")
+
+
+def test_what_it_prints_does_not_mix_with_what_it_declares(tree: Path) -> None:
+    subprocess.run(["cp", "-r", ROOT / "kernels", tree], check=True)
+    with (tree / "kernels" / "__init__.py").open("a") as file:
+        file.write("print('a greeting')\n")
+    assert read_declared(tree, "HEAD") == read_declared(ROOT, "HEAD")
+
+
+def test_its_last_words_cannot_steer_a_terminal(tree: Path) -> None:
+    write(tree, r"raise SystemExit('\x1b[2J' + 'x' * 500)")
+    with pytest.raises(BadRevision, match=r"\(\?\[2Jx{200,300}\.\.\.\)$"):
+        read_declared(tree, "HEAD")
+
+
+# What it declares
+
+
+def answering(text: bytes) -> Callable[[Path, IO[bytes], IO[bytes]], int]:
+    """Stand in for a revision whose Python writes this."""
+
+    def run_apart(tree: Path, said: IO[bytes], output: IO[bytes]) -> int:
+        output.write(text)
+        return 0
+
+    return run_apart
+
+
+CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = {
+    "flags run programs": (lambda d, c: d.update(flags=["-ccbin=/tmp/x"]), "it compiles with '-ccbin=/tmp/x'"),
+    "flags null": (lambda d, c: d.update(flags=None), r"Expected `array`, got `null` - at `\$.flags`"),
+    "no cases": (lambda d, c: d.pop("cases"), "missing required field `cases`"),
+    "cases a list": (lambda d, c: d.update(cases=[1]), "Expected `object`, got `array`"),
+    "another file": (lambda d, c: c.update(source="../../../etc/passwd"), "is no file of kernels/"),
+    "an absolute file": (lambda d, c: c.update(source="/etc/passwd"), "is no file of kernels/"),
+    "a link outside": (lambda d, c: c.update(source="kernels/link/x.cu"), "its source lies outside of the revision"),
+    "an entry": (lambda d, c: c.update(entry="a b"), "Expected `str` matching regex"),
+    "a macro": (lambda d, c: c.update(macros={"A B": "1"}), "matching regex"),
+    "a macro's type": (lambda d, c: c.update(macros={"A": 1}), "Expected `str`, got `int`"),
+    "a grid of none": (lambda d, c: c.update(grid=[0, 1, 1]), "Expected `int` >= 1"),
+    "a grid of two": (lambda d, c: c.update(grid=[1, 1]), "Expected `array` of length 3"),
+    "a grid of text": (lambda d, c: c.update(grid="111"), "Expected `array`"),
+    "a huge number": (lambda d, c: c.update(shared_bytes=10**400), "shared_bytes"),
+    "true for a number": (lambda d, c: c.update(block=[True, 1, 1]), "Expected `int`, got `bool`"),
+    "a pointer to nothing": (lambda d, c: c.update(arguments=[["pointer", 99, 0]]), "has an argument"),
+    "a negative offset": (lambda d, c: c.update(arguments=[["pointer", 0, -8]]), "has an argument"),
+    "another type": (lambda d, c: c.update(arguments=[["object", 0]]), "has an argument"),
+    "too large a value": (
+        lambda d, c: c.update(arguments=[["int8", 2**40]]),
+        "out of bounds for int8",
+    ),
+    "no argument": (lambda d, c: c.update(arguments=[[]]), "has an argument"),
+    "a struct of itself": (
+        lambda d, c: c.update(arguments=[["struct", 8, [["a", 0, ["float64", 1.0]], ["a", 0, ["int8", 1]]]]]),
+        "cannot be used",
+    ),
+    "a field beyond its struct": (
+        lambda d, c: c.update(arguments=[["struct", 4, [["a", 3, ["float64", 1.0]]]]]),
+        "cannot be used",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_it_declares_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    (tree / "kernels" / "link").symlink_to(tree.parent)
+    document = copy.deepcopy(good())
+    alter, said = CHANGES[change]
+    alter(document, next(iter(document["cases"].values())))
+    monkeypatch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
+    with pytest.raises(BadRevision, match=rf"--against=HEAD: its declaration.*{said}"):
+        read_rivals(tree, "HEAD")
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 200_000, b"null", b'{"flags": [' + b"9" * 5000 + b"]}"])
+def test_what_is_no_declaration_is_one_sentence(tree: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+    monkeypatch.setattr(declared, "run_apart", answering(text))
+    with pytest.raises(BadRevision, match="--against=HEAD: its declarations cannot be read") as error:
+        read_rivals(tree, "HEAD")
+    assert "\n" not in str(error.value)
+
+
+def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declared, "run_apart", answering(json.dumps(good()).encode()))
+    assert read_rivals(tree, "HEAD").keys() == good()["cases"].keys()
+    assert any(value[0] == "struct" for case in good()["cases"].values() for value in case["arguments"])
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a document, as the keys that lead there."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for name, each in inner for found in places(each, (*path, name)))]
+
+
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.sampled_from([10**400, "pointer", "struct", "float64", [], {}, [[]], ["struct", 8, [["a", 0, ["int8", 1]]]]]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_whatever_it_declares_is_read_or_refused(data: st.DataObject) -> None:
+    document = copy.deepcopy(good())
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from([place for place in places(document) if place]))
+        value: Any = document
+        for name in path[:-1]:
+            value = value[name]
+        value[path[-1]] = data.draw(ODD)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
+        try:
+            read_rivals(ROOT, "HEAD")
+        except BadRevision as error:
+            assert "\n" not in str(error)  # noqa: PT017  # what else is raised fails the test
