@@ -20,6 +20,8 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/zizmor --offline --persona=pedantic --quiet --no-progress --strict-collection .github/workflows
+	$(BIN)/python -m tests.workflows
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -18,7 +18,7 @@ from bench.revision import checkout, find_commit, read_rivals
 from kernels import FAMILIES
 from kernels.catalogue import find_case
 from kernels.selection import timed_cases
-from tests.checkout import Bench
+from tests.checkout import FEW, Bench
 
 NAIVE = "matmul-naive-8x8-128x128x128-float32"
 
@@ -76,6 +76,17 @@ def test_what_was_wrong_before_has_no_time_to_compare_with(old: Bench) -> None:
     assert f"1 incomparable: in HEAD: {NAIVE} is wrong\n" in done.stdout
 
 
+def test_where_every_case_is_incomparable_the_run_fails_and_says_so_last(old: Bench) -> None:
+    chosen = ("-k", f"{FEW} and naive-8x8")
+    done = old.bench("--against", "HEAD", *chosen, few=False, changed=["matmul"], rival_wrong=["matmul"])
+    assert done.returncode == 1
+    *_, counts, last = done.stdout.splitlines()
+    assert re.match(r"2 passed, 914 deselected, 2 not compared in", counts)
+    assert re.match(r"NOTHING WAS COMPARED \(--against\): 1 incomparable: in HEAD: .* is wrong; 1 incomparable:", last)
+    done = old.bench("--against", "HEAD", changed=["matmul-naive"], rival_wrong=["matmul-naive-8x8"])
+    assert (done.returncode, "1 not compared" in done.stdout) == (0, True)
+
+
 def test_new_missing_and_other_launches(fresh: Bench) -> None:
     """A variant that only one side has, and one whose block covers more."""
     family = fresh.folder / "kernels" / "hello" / "__init__.py"
@@ -104,6 +115,13 @@ def test_an_interrupted_run_keeps_whole_files_and_says_so(old: Bench) -> None:
     [
         (("--against", "nope"), "ERROR: --against=nope: git knows no such revision here"),
         (("--against=--all",), "git knows no such revision here"),
+        (("--against", ""), "ERROR: --against names no revision: give a commit, a branch or a tag"),
+        (("--against", "  "), "ERROR: --against names no revision: give a commit, a branch or a tag"),
+        (("--against", "HEAD", "--require-baseline"), "ERROR: --require-baseline compares nothing by itself"),
+        (
+            ("--against", "HEAD", "-k", "matmul and host and float32 and 128x128x128"),
+            "ERROR: --against: none of the 1 selected cases is in HEAD, so nothing would be compared",
+        ),
         (
             ("--against", "HEAD", "--benchmark-compare"),
             "ERROR: --benchmark-compare and --against are different things to do: choose one",

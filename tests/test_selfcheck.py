@@ -168,7 +168,7 @@ def test_the_whole_way_on_a_fake_gpu(tmp_path: Path) -> None:
     assert "--against and --self-check are different things to do: choose one" in refused.stderr
 
 
-def test_what_cannot_be_made_to_wait_fails_by_itself_and_nothing_to_check_is_no_error(tmp_path: Path) -> None:
+def test_what_cannot_be_made_to_wait_fails_by_itself_and_nothing_to_check_is_an_error(tmp_path: Path) -> None:
     checkout = Bench(tmp_path)
     done = checkout.bench("--self-check", uncompiled=["matmul_tiled"])
     assert done.returncode == 1
@@ -176,4 +176,5 @@ def test_what_cannot_be_made_to_wait_fails_by_itself_and_nothing_to_check_is_no_
     assert "3 failed, 14 passed" in done.stdout
     assert "slowdowns found" in done.stdout
     done = checkout.bench("--self-check", "-k", "cublas and 128x128x128", few=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "ERROR: --self-check: none of the 2 selected cases has GPU machine code of this suite" in done.stderr
