@@ -1,0 +1,157 @@
+"""What a run says and how it ends where nothing can be compared, or some of a baseline cannot, on a fake GPU."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernels.compiler import ROOT
+from tests.checkout import FEW, Bench
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A checkout with a baseline. Tests that share it change neither."""
+    checkout = Bench(tmp_path_factory.mktemp("judged"))
+    checkout.fill_baseline()
+    return checkout
+
+
+def test_after_a_driver_update_the_run_says_how_to_record_the_next_baseline(checkout: Bench) -> None:
+    checkout.fill_baseline()
+    refused = checkout.bench("--benchmark-compare", "--require-baseline", driver="999.1")
+    assert refused.returncode == 4
+    assert "is void: another driver (580 then, 999 now), so nothing would be compared\n" in refused.stderr
+    advice = refused.stderr[refused.stderr.index("to record the next baseline") :]
+    assert advice in checkout.bench("--benchmark-compare", driver="999.1").stdout + "\n"
+    # What it says is done: five runs, and one command.
+    recorded = re.search(r'make bench COMPARE= ARGS="(.*)"; done\n  \.venv/bin/python -m (.*)\n', advice)
+    assert recorded, advice
+    for seed in range(2):
+        checkout.bench(*recorded[1].split(), seed=seed, driver="999.1")
+    _, _, pattern, *allowed = recorded[2].split()
+    paths = [str(path) for path in sorted(checkout.folder.glob(pattern))]
+    assert len(paths) == 2, pattern
+    assert checkout.promote(*paths, *allowed, "partial").returncode == 0
+    done = checkout.bench("--benchmark-compare", "--require-baseline", driver="999.1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "17 same" in done.stdout
+
+
+def test_odd_runs_among_several_are_left_out_by_name(judged: Bench) -> None:
+    mixed = judged.folder / "mixed"
+    shutil.copytree(judged.baseline, mixed)
+    for path, play in (("0008_driver.json", {"driver": "999.1"}), ("0009_gpu.json", {"slug": "another-gpu"})):
+        document = json.loads(next(iter(sorted(judged.baseline.iterdir()))).read_text())
+        document["machine_info"]["gpu"] |= play
+        (mixed / path).write_text(json.dumps(document))
+    (mixed / "0010_foreign.json").write_text('{"a": "letter"}')
+    done = judged.bench(f"--benchmark-compare={mixed}", "--require-baseline")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "baseline: 3 runs in " in done.stdout
+    assert "17 same" in done.stdout
+    out = "left out of the comparison: "
+    assert f"{out}{mixed}/0008_driver.json: another driver (999 then, 580 now)\n" in done.stdout
+    assert f"{out}{mixed}/0009_gpu.json: another GPU (another-gpu then, fake-gpu-1 now)\n" in done.stdout
+    assert "0010_foreign.json: " in done.stdout
+    shutil.rmtree(mixed)
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "said"),
+    [
+        (("-k", "hello and not host"), 4, "none of the 4 selected cases has usable samples in the runs in"),
+        (("-k", f"{FEW} and naive", "--benchmark-disable"), 1, "no case was measured to its end"),
+        (("--device=none",), 4, ""),
+    ],
+)
+def test_to_require_a_baseline_and_compare_nothing_is_an_error(
+    judged: Bench, args: tuple[str, ...], status: int, said: str
+) -> None:
+    if said:
+        done = judged.bench("--benchmark-compare", "--require-baseline", *args, few=False)
+    else:
+        done = judged._run(sys.executable, "-m", "pytest", "bench", "--benchmark-compare", "--require-baseline", *args)
+        said = "there is no GPU to have a baseline, so nothing would be compared"
+    assert done.returncode == status, done.stdout + done.stderr
+    assert said in done.stdout + done.stderr
+
+
+def test_a_baseline_without_usable_samples_is_no_baseline(checkout: Bench) -> None:
+    assert checkout.bench().returncode == 0
+    document = json.loads(Path(checkout.saved[0]).read_text())
+    for entry in document["benchmarks"]:
+        entry["stats"]["data"] = [0.0]
+    checkout.baseline.mkdir(parents=True)
+    done = checkout.bench("--benchmark-compare", "--require-baseline")  # an empty folder
+    assert done.returncode == 4
+    assert "ERROR: there is no baseline for fake-gpu-1" in done.stderr
+    (checkout.baseline / "0001_zero.json").write_text(json.dumps(document))
+    done = checkout.bench("--benchmark-compare", "--require-baseline")
+    assert done.returncode == 4
+    assert "no GPU case of the runs in " in done.stderr
+    done = checkout.bench("--benchmark-compare")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1].startswith("NOTHING WAS COMPARED (--benchmark-compare): no GPU case of the")
+
+
+@pytest.mark.parametrize("option", [("--require-baseline",), ("--fail-on", "unsure")])
+def test_a_gate_without_a_comparison_is_refused(judged: Bench, option: tuple[str, ...]) -> None:
+    done = judged.bench(*option)
+    assert done.returncode == 4
+    assert f"ERROR: {option[0]} compares nothing by itself: give --benchmark-compare" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "args", [(), ("--benchmark-compare",), ("--benchmark-compare", "--require-baseline"), ("--against", "HEAD")]
+)
+def test_a_selection_that_leaves_no_case_is_not_green(judged: Bench, args: tuple[str, ...]) -> None:
+    done = judged.bench(*args, "-k", "zzz", few=False)
+    assert done.returncode == 5
+    assert done.stdout.splitlines()[-1] == "NOTHING RAN: no test is left of those that -k 'zzz' and bench select"
+
+
+def test_an_empty_name_of_a_run_is_refused(judged: Bench) -> None:
+    done = judged.bench("--benchmark-compare=")
+    assert done.returncode == 4
+    assert "ERROR: --benchmark-compare= names no run: leave the `=` away" in done.stderr
+
+
+def test_runs_are_saved_in_the_root_wherever_pytest_starts(judged: Bench, tmp_path: Path) -> None:
+    before = len(judged.saved)
+    command = (sys.executable, "-m", "pytest", str(judged.folder / "bench"), "-p", "tests.fake_gpu", "-q", "-k", FEW)
+    search = {"PYTHONPATH": str(judged.folder)}
+    done = judged.run_in(tmp_path, *command, "--benchmark-max-time=0.001", "--benchmark-compare", **search)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "17 same" in done.stdout
+    assert (len(judged.saved), list(tmp_path.iterdir())) == (before + 1, [])
+    # What the user names is taken from the current folder, as pytest-benchmark documents.
+    done = judged.run_in(tmp_path, *command, "--benchmark-max-time=0.001", "--benchmark-storage=here", **search)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(judged.saved) == before + 1
+    assert len(list((tmp_path / "here" / "fake-gpu-1").iterdir())) == 1
+
+
+def test_make_says_that_nothing_is_left_of_a_selection(judged: Bench) -> None:
+    """Where tests run in several processes too; the virtual environment is this one."""
+    shutil.copy(ROOT / "Makefile", judged.folder)
+    shutil.copytree(ROOT / "correctness", judged.folder / "correctness", dirs_exist_ok=True)
+    (judged.folder / ".venv" / "bin").mkdir(parents=True)
+    (judged.folder / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (judged.folder / ".venv" / "bin" / "python").chmod(0o755)
+    (judged.folder / ".venv" / ".ready").touch()
+    for target in ("bench", "test"):
+        done = judged._run("make", "-o", ".venv/.ready", target, "ARGS=-k zzz --device=none")
+        assert done.returncode == 2
+        assert "NOTHING RAN: no test is left of those that -k 'zzz' and" in done.stdout.splitlines()[-1]
+        assert "Error 5" in done.stderr
