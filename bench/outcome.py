@@ -42,7 +42,7 @@ class Asked:
         if not self.option or compared:
             return []
         why = self.nothing or why_nothing(judgements)
-        said = f"NOTHING WAS COMPARED ({self.option}): {why}; no kernel was found slower, because none was looked at"
+        said = f"NOTHING WAS COMPARED ({self.option}): {why}; no kernel could be called slower"
         return [said, *self.advice]
 
 

@@ -100,9 +100,14 @@ def test_a_baseline_without_usable_samples_is_no_baseline(checkout: Bench) -> No
     done = checkout.bench("--benchmark-compare", "--require-baseline")
     assert done.returncode == 4
     assert "no GPU case of the runs in " in done.stderr
-    done = checkout.bench("--benchmark-compare")
+    done = checkout.bench("--benchmark-compare", "--color=yes")
     assert done.returncode == 0
-    assert done.stdout.splitlines()[-1].startswith("NOTHING WAS COMPARED (--benchmark-compare): no GPU case of the")
+    *_, counts, last = done.stdout.splitlines()
+    yellow = "\x1b[33m"
+    assert counts.startswith(yellow)
+    assert "17 not compared" in counts
+    assert yellow in last
+    assert "NOTHING WAS COMPARED (--benchmark-compare): no GPU case of the" in last
 
 
 @pytest.mark.parametrize("option", [("--require-baseline",), ("--fail-on", "unsure")])
