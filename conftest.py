@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import os
@@ -9,6 +10,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Generator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from bench.plugin import BenchPlugin
 from kernels import FAMILIES, vendor
 from kernels.catalogue import BadCase, Build, Case, make_case
 from kernels.check import WrongResult
-from kernels.compiler import CompileError, Target, compile_all, compile_build
+from kernels.compiler import CompileError, NoCompiler, Target, architectures, cache_notes
+from kernels.compiling import Compilation, Job
 from kernels.device import DeviceInfo, NoDevice, Settings
 from kernels.machine import DeviceError
 from kernels.worker import Kernel, Worker, describe_device
@@ -29,7 +32,8 @@ pytest_plugins = ("pytester",)
 BENCH = pytest.StashKey[BenchPlugin]()
 WORKER = pytest.StashKey[Worker]()
 DEVICE = pytest.StashKey["DeviceInfo | NoDevice"]()
-BROKEN = pytest.StashKey[dict[str, CompileError]]()
+COMPILATION = pytest.StashKey[Compilation]()
+CACHE_NOTES = pytest.StashKey[dict[str, None]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,12 +77,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cases(list): run once for each of these cases")
     config.addinivalue_line("markers", "builds(list): run once for each of these builds")
+    config.addinivalue_line("markers", "compiles_for(arch): only compiles its build, for that architecture or 'newest'")
     config.addinivalue_line("markers", "alone: times something, so no other test of this run runs meanwhile")
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**6))
     ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     option = config.getoption
     settings = Settings(option("--device"), ordinal, option("--launch-timeout"), option("--schedule-seed"))
+    config.stash[CACHE_NOTES] = {}
     config.stash[WORKER] = worker = Worker(settings)
     config.stash[BENCH] = BenchPlugin(config, worker, functools.partial(open_device, config))
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
@@ -92,6 +98,8 @@ def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
             if wanted == "none":
                 raise NoDevice("--device=none")
             config.stash[DEVICE] = config.stash[WORKER].call(describe_device)
+            notes = config.stash[WORKER].call(cache_notes)
+            config.stash[CACHE_NOTES].update(dict.fromkeys(notes))
         except (NoDevice, DeviceError, CompileError) as missing:
             if wanted in ("gpu", "software"):
                 raise pytest.UsageError(f"--device={wanted}: {missing}") from None
@@ -118,6 +126,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
     for reason, count in reasons.most_common():
         terminalreporter.line(f"{count} skipped: {reason}")
+    for sentence in dict.fromkeys((*terminalreporter.config.stash[CACHE_NOTES], *cache_notes())):
+        terminalreporter.line(f"cache: {sentence}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -148,35 +158,86 @@ def _build(family: str, variant: str, block: str, dtype: str) -> Build:
     return Build(found, found.variant(variant), sizes, dtype)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that only compile come last: whoever edits a kernel learns first whether it is right."""
+    items.sort(key=lambda item: item.get_closest_marker("compiles_for") is not None)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Compile what will run, on all cores, before anything runs."""
+    """Compile what will run, on all cores: before anything is timed, and else while tests run, in their order."""
     config = session.config
-    config.stash[BROKEN] = {}
-    if config.option.collectonly:
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    config.stash[COMPILATION] = compilation = Compilation(threads, functools.partial(_permit, config))
+    if config.option.collectonly or not session.items:
         return
-    device = open_device(config) if session.items else NoDevice("nothing to run")
-    items: list[Any] = [item for item in session.items if "kernel" in getattr(item, "fixturenames", ())]
-    keys = ("family", "variant", "block", "dtype")
-    wanted = {(*(item.callspec.params[key] for key in keys), "gate" in item.fixturenames) for item in items}
-    todo: list[tuple[Build, Target | None]] = []
-    for *names, timed in sorted(wanted):
-        build = _build(*names)
-        if build.variant.library:
-            continue
-        if build.variant.on_host:
-            todo.append((build, None))
-        elif isinstance(device, DeviceInfo):
-            todo.append((build, device.timing_target if timed else device.target))
+    open_device(config)
+    # Workers of xdist share the cache; each begins with the tests that are likely to be its own.
+    items = session.items
+    start = config.stash[WORKER].settings.ordinal * len(items) // (4 * workers)
+    jobs = [job for item in (*items[start:], *items[:start]) if (job := _job(item))]
+    for build, target in jobs:
+        compilation.add(build, target)
+    if jobs:
+        timed = any("gate" in getattr(item, "fixturenames", ()) for item in items)
+        _show_compiling(config, compilation, None if timed else jobs[0])
+
+
+def _job(item: pytest.Item) -> Job | None:
+    """What a test needs compiled, or None."""
+    only = item.get_closest_marker("compiles_for")
+    if not only and "kernel" not in getattr(item, "fixturenames", ()):
+        return None
+    params = item.callspec.params  # type: ignore[attr-defined]
+    build = _build(*(params[key] for key in ("family", "variant", "block", "dtype")))
+    if only:
+        with contextlib.suppress(NoCompiler):  # the test says so
+            return build, Target(architectures()[-1].arch if only.args[0] == "newest" else only.args[0])
+    elif build.variant.on_host:
+        return build, None
+    elif not build.variant.library and isinstance(device := open_device(item.config), DeviceInfo):
+        return build, _target(device, item)
+    return None
+
+
+def _target(device: DeviceInfo, item: pytest.Item) -> Target:
+    """What a test's kernel is compiled for."""
+    return device.timing_target if "gate" in getattr(item, "fixturenames", ()) else device.target
+
+
+def _show_compiling(config: pytest.Config, compilation: Compilation, first: Job | None) -> None:
+    """Wait for all builds, or for the first test's, with a line on terminals that says how far it is."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if not (reporter and reporter.isatty):
+        compilation.wait(lambda done, total: None, first)
+        return
+    compilation.wait(lambda done, total: reporter.rewrite(f"compiling kernels: {done} of {total} "), first)
+    reporter.rewrite("", erase=True)
+    reporter.write("\r")
 
-    def progress(done: int, total: int) -> None:
-        if reporter and reporter.isatty:
-            reporter.rewrite(f"compiling kernels: {done} of {total} ", erase=done == total)
 
-    # Workers of xdist share the cache; each begins elsewhere, so that they share the work too.
-    if todo:
-        start = config.stash[WORKER].settings.ordinal * 7 % len(todo)
-        config.stash[BROKEN] = compile_all(todo[start:] + todo[:start], progress)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Wait for what a test needs compiled before it enters the room, where others may wait for it to leave."""
+    if item.get_closest_marker("alone"):
+        item.config.stash[COMPILATION].finish_all()
+    if job := _job(item):
+        item.config.stash[COMPILATION].finish(*job)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if COMPILATION in session.config.stash:
+        session.config.stash[COMPILATION].stop()
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["cache_notes"] = [*session.config.stash[CACHE_NOTES], *cache_notes()]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    notes = getattr(node, "workeroutput", {}).get("cache_notes", ())
+    node.config.stash[CACHE_NOTES].update(dict.fromkeys(notes))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -191,18 +252,39 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.fixture(autouse=True)
 def _room(request: pytest.FixtureRequest) -> Generator[None]:
     """Under xdist, tests share the machine, but for those that are marked to be alone on it."""
-    run = getattr(request.config, "workerinput", {}).get("testrunuid")
+    run = _shared_run(request.config)
     if not run:
         yield
         return
-    with (
-        open(Path(tempfile.gettempdir(), f"warpwatch-{run}-door"), "w") as door,
-        open(f"{door.name}.room", "w") as room,
-    ):
+    with open(_door(run), "w") as door, open(f"{door.name}.room", "w") as room:
         fcntl.flock(door, fcntl.LOCK_EX)  # whoever waits here for an empty room keeps others from filling it again
         fcntl.flock(room, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH)
         fcntl.flock(door, fcntl.LOCK_UN)
         yield
+
+
+def _shared_run(config: pytest.Config) -> str:
+    """What xdist calls the run that this process is a worker of, or nothing."""
+    return str(getattr(config, "workerinput", {}).get("testrunuid", ""))
+
+
+def _door(run: str) -> Path:
+    return Path(tempfile.gettempdir(), f"warpwatch-{run}-door")
+
+
+def _permit(config: pytest.Config) -> AbstractContextManager[object] | None:
+    """A place in the room for a compiler, as a test has it; None while a test is alone there, or waits to be."""
+    run = _shared_run(config)
+    if not run:
+        return contextlib.nullcontext()
+    with contextlib.ExitStack() as room, open(_door(run), "w") as door:
+        place = room.enter_context(open(f"{door.name}.room", "w"))
+        try:
+            fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(place, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        return room.pop_all()
 
 
 @pytest.fixture(scope="session")
@@ -237,16 +319,24 @@ def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
     target = None
     if not build.variant.on_host:
         found: DeviceInfo = request.getfixturevalue("device")
-        target = found.timing_target if "gate" in request.fixturenames else found.target
+        target = _target(found, request.node)
         if found.capability < build.variant.needs:
             has = f"{found.name} has {found.capability}"
             pytest.skip(f"needs a GPU of compute capability {build.variant.needs} or newer; {has}")
     config = request.config
     if missing := build.variant.library and config.stash[WORKER].call(vendor.missing, build.variant.library):
         pytest.skip(missing)
-    if build.id in config.stash[BROKEN]:
-        pytest.fail(str(config.stash[BROKEN][build.id]), pytrace=False)
-    return Kernel(config.stash[WORKER], build, compile_build(build, target))
+    try:
+        image = config.stash[COMPILATION].image(build, target)
+    except CompileError as error:
+        pytest.fail(str(error), pytrace=False)
+    return Kernel(config.stash[WORKER], build, image)
+
+
+@pytest.fixture(scope="session")
+def compilation(pytestconfig: pytest.Config) -> Compilation:
+    """What compiles the builds of this run."""
+    return pytestconfig.stash[COMPILATION]
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ import numpy as np
 
 from bench.declared import BadRevision, DeclaredCase, read_declared, shortened
 from kernels.catalogue import Case, Launch
-from kernels.compiler import ROOT, CompileError, Image, Target, cache_folder, compile_file
+from kernels.compiler import ROOT, CompileError, Image, Target, compile_file, kernel_cache
+from kernels.compiling import on_all_cores
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def find_commit(revision: str, root: Path = ROOT) -> str:
 
 def checkout(commit: str, revision: str, root: Path = ROOT) -> Path:
     """A folder that holds that commit's kernels/, kept from one run to the next. Raises BadRevision."""
-    folder = cache_folder() / "revisions" / commit
+    folder = kernel_cache().private() / "revisions" / commit
     if folder.exists():
         return folder
     archive = _git(revision, root, "archive", "--format=tar", commit, "kernels")
@@ -172,19 +173,17 @@ def compile_rivals(
     rivals: Iterable[Rival], tree: Path, target: Target, progress: Callable[[int, int], None]
 ) -> dict[tuple[object, ...], Image | CompileError]:
     """Machine code of the rivals by ``key``, made on all cores, or why there is none."""
-    todo = {key(rival): rival for rival in rivals if not rival.library}
+    calls = {
+        key(rival): functools.partial(compile_file, rival.source, rival.macros, target, rival.flags, tree)
+        for rival in rivals
+        if not rival.library
+    }
     made: dict[tuple[object, ...], Image | CompileError] = {}
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        running = {
-            pool.submit(compile_file, rival.source, rival.macros, target, rival.flags, tree): name
-            for name, rival in todo.items()
-        }
-        for done, job in enumerate(as_completed(running), 1):
-            error = job.exception()
-            if error and not isinstance(error, CompileError | OSError):
-                raise error
-            made[running[job]] = CompileError(str(error)) if error else job.result()
-            progress(done, len(running))
+    for name, job in on_all_cores(calls, progress).items():
+        error = job.exception()
+        if error and not isinstance(error, CompileError | OSError):
+            raise error
+        made[name] = CompileError(str(error)) if error else job.result()
     return made
 
 

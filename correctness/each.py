@@ -14,7 +14,8 @@ import sys
 from kernels import FAMILIES, vendor
 from kernels.__main__ import matches
 from kernels.check import compare
-from kernels.compiler import compile_all, compile_build
+from kernels.compiler import compile_build
+from kernels.compiling import compile_all
 from kernels.device import NoDevice, Settings, open_device
 from kernels.machine import DeviceError
 from kernels.runner import exact_operands, expected, run

@@ -1,4 +1,7 @@
-"""Every kernel compiles for every architecture that it is for, from the oldest. Needs nvcc, but no GPU."""
+"""Every kernel compiles for every architecture that it is for, from the oldest. Needs nvcc, but no GPU.
+
+These tests come last (conftest.py): what they need is compiled in the background while kernels are checked.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import pytest
 
 from kernels import FAMILIES
 from kernels.catalogue import Build, Capability
-from kernels.compiler import CompileError, NoCompiler, Target, architectures, compile_build, nvcc
+from kernels.compiler import NoCompiler, Target, architectures, nvcc
+from kernels.compiling import Compilation
 from kernels.selection import builds
 
 
@@ -16,32 +20,34 @@ def for_architecture(*capability: int) -> list[Build]:
     return [b for b in found if not b.variant.has_no_block and b.variant.needs <= Capability(*capability)]
 
 
-def compiles(build: Build, architecture: str) -> None:
+def compiles(compilation: Compilation, build: Build, architecture: str) -> None:
+    """Raise CompileError, which fails the test with the compiler's message, unless the build compiles."""
     try:
         nvcc()
     except NoCompiler as missing:
         pytest.skip(str(missing))
-    try:
-        compile_build(build, Target(architecture))
-    except CompileError as error:
-        pytest.fail(str(error), pytrace=False)
+    compilation.image(build, Target(architecture))
 
 
+@pytest.mark.compiles_for("sm_75")
 @pytest.mark.builds(for_architecture(7, 5))
-def test_compile_for_sm_75(build: Build) -> None:
-    compiles(build, "sm_75")
+def test_compile_for_sm_75(build: Build, compilation: Compilation) -> None:
+    compiles(compilation, build, "sm_75")
 
 
+@pytest.mark.compiles_for("sm_80")
 @pytest.mark.builds(for_architecture(8, 0))
-def test_compile_for_sm_80(build: Build) -> None:
-    compiles(build, "sm_80")
+def test_compile_for_sm_80(build: Build, compilation: Compilation) -> None:
+    compiles(compilation, build, "sm_80")
 
 
+@pytest.mark.compiles_for("sm_90")
 @pytest.mark.builds(for_architecture(9, 0))
-def test_compile_for_sm_90(build: Build) -> None:
-    compiles(build, "sm_90")
+def test_compile_for_sm_90(build: Build, compilation: Compilation) -> None:
+    compiles(compilation, build, "sm_90")
 
 
+@pytest.mark.compiles_for("newest")
 @pytest.mark.builds(for_architecture(99, 9))
-def test_compile_for_the_newest_architecture_that_nvcc_knows(build: Build) -> None:
-    compiles(build, architectures()[-1].arch)
+def test_compile_for_the_newest_architecture_that_nvcc_knows(build: Build, compilation: Compilation) -> None:
+    compiles(compilation, build, architectures()[-1].arch)

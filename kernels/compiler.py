@@ -2,28 +2,32 @@
 
 PyCUDA's SourceModule compiles and loads in one step, one kernel at a time, into a cache that it writes in
 place. Here the same nvcc call stands apart from the loading, so that it needs no GPU, runs on all cores,
-and leaves whole files in a cache that processes can share: written under another name, then renamed.
+and leaves whole files in a cache that processes can share (softcuda/cache.py). compiling.py does it in parallel.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.catalogue import Build, Capability
+from softcuda.cache import Cache, CacheError, notes, read
 
 ROOT = Path(__file__).resolve().parent.parent
 NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
+PLAIN = re.compile(r"[\w./+=:,@%-]*")  # what a shell takes as it is
 GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")
 
 
@@ -125,22 +129,102 @@ def compile_file(
     # By the file's name from the root, so that messages name kernels/matmul/tiled.cu wherever the checkout lies.
     name = source.relative_to(root) if source.is_relative_to(root) else source
     key = _digest(compiler.banner.encode(), " ".join(flags).encode(), str(name).encode(), *_texts(source))
-    path = cache_folder() / f"{source.stem}-{key}.{'cubin' if target else 'so'}"
-    if not path.exists():
-        _compile([compiler.program, *flags, str(name)], root, path)
-    return Image(path, key, _digest(path.read_bytes()))
+    stem, tail, is_code = f"{source.stem}-{key}", ".cubin" if target else ".so", target is None
+    try:
+        entry = kernel_cache().find(stem, tail, is_code=is_code)
+        if entry is None:
+            made = _compile(compiler, flags, name, root)
+            entry = kernel_cache().add(stem, tail, made, is_code=is_code)
+    except CacheError as error:
+        raise CompileError(str(error)) from None
+    return Image(entry.path, key, entry.checksum)
 
 
-def _compile(command: list[str], root: Path, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder, path.name)
-        command = [*command, "-o", str(made)]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-        if done.returncode:
-            source = command[-3]
-            raise CompileError(f"{source} does not compile\n{done.stderr}{done.stdout}\n{' '.join(command)}")
-        made.replace(path)
+def _compile(compiler: Compiler, flags: list[str], source: Path, root: Path) -> bytes:
+    """What the compiler makes of a source, named from ``root``."""
+    # Not in the cache: a process that is killed here leaves nothing there.
+    with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
+        made = Path(folder, "made")
+        program, where = compiler.program, root
+        if "NVIDIA" in compiler.banner:
+            program, where = _beyond_its_shell(Path(program), source, root, Path(folder))
+        # A name that begins like an option, or like a list of options, is made one that does not.
+        named = f"./{source}" if str(source).startswith(("-", "@")) else str(source)
+        command = [program, *flags, named, "-o", str(made)]
+        code, said = _run(command, where, folder)
+        if code:
+            raise CompileError(f"{source} does not compile\n{said}\n{shlex.join(command)}")
+        return made.read_bytes()
+
+
+def _beyond_its_shell(program: Path, source: Path, root: Path, folder: Path) -> tuple[str, Path]:
+    """The nvcc to call and where: NVIDIA's gives its own path, the working folder and the source's to a shell.
+
+    Where one of these is more than plain letters, a link of a plain name in ``folder`` stands for it.
+    """
+    for path in (source, folder):
+        if not PLAIN.fullmatch(str(path)):
+            raise CompileError(f"nvcc would give {str(path)!r} to a shell: use a path of letters, digits and ._-+=:,@%")
+    if not PLAIN.fullmatch(str(program)):
+        top = program.parent.parent if program.parent.name == "bin" else program.parent
+        Path(folder, "toolkit").symlink_to(top.absolute())
+        program = Path(folder, "toolkit", program.absolute().relative_to(top.absolute()))
+    if not PLAIN.fullmatch(str(root)):
+        if not source.is_absolute():
+            Path(folder, source.parts[0]).symlink_to(root / source.parts[0])
+        root = folder
+    return str(program), root
+
+
+_compilers: set[subprocess.Popen[str]] = set()
+
+
+def _run(command: list[str], root: Path, temporary: str) -> tuple[int, str]:
+    """Run a compiler in a process group of its own, so that it can be killed with all that it started.
+
+    Its temporary files go where they are removed even if it cannot remove them itself.
+    """
+    environment = os.environ | {"TMPDIR": temporary}
+    with subprocess.Popen(
+        command,
+        cwd=root,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        process_group=0,
+    ) as process:
+        _compilers.add(process)
+        try:
+            output, errors = process.communicate()
+        except BaseException:
+            _kill(process)
+            raise
+        finally:
+            _compilers.discard(process)
+    return process.returncode, errors + output
+
+
+def kill_compilers() -> None:
+    """Kill every compiler that this process runs now; who waits for one gets a CompileError."""
+    for process in tuple(_compilers):
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def read_image(path: Path) -> bytes:
+    """A compiled kernel's bytes. Raises CompileError where they are damaged, or another user's."""
+    try:
+        return read(path)
+    except CacheError as error:
+        raise CompileError(str(error)) from None
 
 
 def _texts(source: Path, seen: frozenset[Path] = frozenset()) -> list[bytes]:
@@ -164,18 +248,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("WARPWATCH_CACHE") or default)
 
 
-def compile_all(
-    jobs: Iterable[tuple[Build, Target | None]], progress: Callable[[int, int], None]
-) -> dict[str, CompileError]:
-    """Fill the cache on all cores; what did not compile, by build id. ``progress`` gets done and total."""
-    failed: dict[str, CompileError] = {}
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        running = {pool.submit(compile_build, build, target): build for build, target in jobs}
-        for done, job in enumerate(as_completed(running), 1):
-            error = job.exception()
-            if isinstance(error, CompileError):
-                failed[running[job].id] = error
-            elif error:
-                raise error
-            progress(done, len(running))
-    return failed
+def kernel_cache() -> Cache:
+    """The cache of compiled kernels."""
+    return Cache(folder=cache_folder(), program="warpwatch", variable="WARPWATCH_CACHE")
+
+
+def cache_notes() -> list[str]:
+    """What this process refused in its caches, and where it kept things in their place: sentences to print."""
+    return notes()

@@ -21,7 +21,7 @@ import numpy as np
 
 from kernels import vendor
 from kernels.catalogue import Array, Capability, Case, Launch, size_name
-from kernels.compiler import ROOT, Target, compile_file
+from kernels.compiler import ROOT, Target, compile_file, read_image
 from kernels.machine import POISON, DeviceError, Function, Resources
 
 HOLD_SECONDS = 0.25  # a hold lasts some 30 µs; one that lasts this long waits for nothing
@@ -206,7 +206,7 @@ class Device:
 
     def load(self, image: Path, entry: str) -> Function:
         with self._errors(f"loading {entry}"):
-            module = self._driver.module_from_buffer(image.read_bytes())
+            module = self._driver.module_from_buffer(read_image(image))
             function = module.get_function(entry)
         resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
         return Function(entry, (module, function, image), resources)
@@ -297,7 +297,7 @@ class Device:
         module, handle, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
         threads = int(np.prod(launch.block))
         failed = (
-            cuda.cuModuleLoadData(ctypes.byref(module), image.read_bytes())
+            cuda.cuModuleLoadData(ctypes.byref(module), read_image(image))
             or cuda.cuModuleGetFunction(ctypes.byref(handle), module, function.name.encode())
             or cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 ctypes.byref(blocks), handle, threads, ctypes.c_size_t(launch.shared_bytes)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from kernels.catalogue import Array, Case, Launch
+from kernels.compiler import read_image
 from kernels.machine import DeviceError, Function
 
 
@@ -45,6 +46,7 @@ class Host:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def load(self, image: Path, entry: str) -> Function:
+        read_image(image)  # whole, and the user's own
         function = ctypes.CDLL(str(image))[entry]
         function.restype = None
         return Function(entry, function)

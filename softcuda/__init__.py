@@ -13,10 +13,30 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from .cache import Cache, CacheError
+
 HERE = Path(__file__).resolve().parent
+LAUNCHER = """
+#include <stdio.h>
+#include <unistd.h>
+#include <vector>
+
+int main(int, char** arguments)
+{{
+    char python[] = {python}, flag[] = "-S", compiler[] = {compiler};
+    std::vector<char*> command{{python, flag, compiler}};
+    while (*++arguments)
+        command.push_back(*arguments);
+    command.push_back(nullptr);
+    execv(python, command.data());
+    perror(python);
+    return 127;
+}}
+"""
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1")
 
 
@@ -62,13 +82,21 @@ def build(folder: Path) -> Path:
     """The driver library, built if the folder has not that of these sources. Processes can share the folder."""
     sources = sorted(HERE.glob("*.cpp"))
     texts = b"".join(path.read_bytes() for path in (*sources, *sorted(HERE.glob("*.h"))))
-    library = folder / f"libcuda-{hashlib.sha256(texts).hexdigest()[:16]}.so"
-    if library.exists():
-        return library
-    folder.mkdir(parents=True, exist_ok=True)
-    if not shutil.which("g++"):
-        raise BuildError("softcuda is built by g++, and there is none: apt install g++")
-    with tempfile.TemporaryDirectory(dir=folder) as name, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    return _kept(folder, f"libcuda-{_digest(texts)}", ".so", lambda: _build(sources), 0o644)
+
+
+def _kept(folder: Path, stem: str, tail: str, make: Callable[[], bytes], mode: int) -> Path:
+    """The entry of that name in the folder, made where there is none."""
+    cache = Cache(folder=folder, program="softcuda", variable="XDG_CACHE_HOME")
+    try:
+        entry = cache.find(stem, tail, is_code=True) or cache.add(stem, tail, make(), is_code=True, mode=mode)
+    except CacheError as error:
+        raise BuildError(str(error)) from None
+    return entry.path
+
+
+def _build(sources: Sequence[Path]) -> bytes:
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         objects = [Path(name, f"{source.stem}.o") for source in sources]
         for _ in pool.map(
             lambda pair: _gxx("-c", str(pair[0]), "-o", str(pair[1])), zip(sources, objects, strict=True)
@@ -76,24 +104,39 @@ def build(folder: Path) -> Path:
             pass
         made = Path(name, "libcuda.so.1")
         _gxx("-shared", *map(str, objects), "-o", str(made), "-lpthread", "-ldl")
-        made.replace(library)
-    return library
+        return made.read_bytes()
 
 
-def _gxx(*arguments: str) -> None:
-    done = subprocess.run(["g++", *FLAGS, *arguments], capture_output=True, text=True, check=False)
+def _gxx(*arguments: str, text: str = "") -> None:
+    """Call g++, with ``text`` as its standard input."""
+    if not shutil.which("g++"):
+        raise BuildError("softcuda is built by g++, and there is none: apt install g++")
+    done = subprocess.run(["g++", *FLAGS, *arguments], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"softcuda does not build\n{done.stderr}")
 
 
 def stand_in(folder: Path) -> Path:
-    """A script named nvcc that calls the compiler of this folder with this Python."""
-    text = f'#!/bin/sh\nexec "{sys.executable}" -S "{HERE / "nvcc"}" "$@"\n'
-    script = folder / f"bin-{hashlib.sha256(text.encode()).hexdigest()[:16]}" / "nvcc"
-    if not script.exists():
-        script.parent.mkdir(parents=True, exist_ok=True)
-        made = script.with_name(f"nvcc.{os.getpid()}")
-        made.write_text(text)
-        made.chmod(0o755)
-        made.replace(script)
-    return script
+    """A program named nvcc that calls the compiler of this folder with this Python.
+
+    Not a script: a shell would expand the words in the two paths, and a ``#!`` line takes neither blanks nor long
+    paths.
+    """
+    text = LAUNCHER.format(python=_c_string(os.fsencode(sys.executable)), compiler=_c_string(bytes(HERE / "nvcc")))
+    return _kept(folder, f"bin-{_digest(text.encode())}", "/nvcc", lambda: _build_launcher(text), 0o755)
+
+
+def _build_launcher(text: str) -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name, "nvcc")
+        _gxx("-x", "c++", "-", "-o", str(made), text=text)
+        return made.read_bytes()
+
+
+def _c_string(text: bytes) -> str:
+    """A literal of C++ that holds these bytes, whatever they are."""
+    return '"' + "".join(f"\\{byte:03o}" for byte in text) + '"'
+
+
+def _digest(contents: bytes) -> str:
+    return hashlib.sha256(contents).hexdigest()[:16]

@@ -22,7 +22,7 @@ from typing import Any
 from bench import pairs, plugin, sampling, selfcheck
 from bench.clocks import Clock
 from bench.revision import Rival, key
-from kernels import compiler, vendor, worker
+from kernels import compiler, compiling, vendor, worker
 from kernels.catalogue import Build, Capability
 from kernels.check import WrongResult
 from kernels.compiler import CompileError
@@ -103,6 +103,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
 
 ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     worker.describe_device: lambda: INFO,
+    compiler.cache_notes: list,
     vendor.missing: lambda library: "",
     sampling.describe_gpu: describe_gpu,
     sampling.prepare: prepare,
@@ -119,10 +120,7 @@ def call(self: worker.Worker, function: Callable[..., Any], *args: Any, **kwargs
 
 
 def pytest_configure() -> None:
-    import conftest  # noqa: PLC0415  # loaded by now
-
     for module in (plugin, selfcheck):
         vars(module)["compile_rivals"] = compile_rivals
     worker.Worker.call = call  # type: ignore[method-assign]
-    conftest.compile_all = lambda jobs, progress: {}  # type: ignore[attr-defined]
-    conftest.compile_build = compile_build  # type: ignore[attr-defined]
+    vars(compiling)["compile_build"] = compile_build

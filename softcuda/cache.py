@@ -1,0 +1,247 @@
+"""Keeps built files in a folder that processes share, and reads them back only where they are whole and trusted.
+
+An entry's name ends with a checksum of its contents: ``tiled-<key>-<checksum>.cubin``. Name and contents appear
+together, by one rename, so two processes that make the same entry at once leave one whole file. An entry that is
+damaged, or that another user could have written, is never used: it is made anew. What was refused, and why, is kept in
+``notes()``.
+
+Shared objects and programs are loaded by their path, after they were checked. So they are kept in a folder where
+nobody else can replace them in between: in one that others can write to, a private folder takes its place.
+"""
+
+from __future__ import annotations
+
+import errno
+import grp
+import hashlib
+import os
+import pwd
+import re
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+DIGITS = 16  # of SHA-256, in a name
+READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+_notes: dict[str, None] = {}
+
+
+class CacheError(Exception):
+    """A cache that cannot be used, or an entry that must not be; the message names it and says what to do."""
+
+
+class BadEntry(CacheError):
+    """An entry that another user could have written."""
+
+
+class DamagedEntry(BadEntry):
+    """An entry whose contents are not what was kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A file of the cache, checked when it was found or made."""
+
+    path: Path
+    checksum: str  # of its contents
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cache:
+    """A folder of entries, and what to call it in a message.
+
+    ``program``: names the private folder in the folder for temporary files. ``variable``: the environment variable
+    that names another folder.
+    """
+
+    folder: Path
+    program: str
+    variable: str
+
+    def find(self, stem: str, tail: str, *, is_code: bool) -> Entry | None:
+        """The entry of that name, whole and trusted, or None. ``is_code``: the system loads it by its path."""
+        for folder in self._folders(is_code):
+            for path, checksum in _candidates(folder, stem, tail):
+                try:
+                    read(path)
+                except BadEntry as error:
+                    note(f"{error}; it is made anew")
+                except OSError:  # another process has removed it
+                    continue
+                else:
+                    return Entry(path=path, checksum=checksum)
+        return None
+
+    def add(self, stem: str, tail: str, contents: bytes, *, is_code: bool, mode: int = 0o644) -> Entry:
+        """Keep ``contents`` under that name. Raises CacheError where there is no room or no such place."""
+        checksum = checksum_of(contents)
+        name = f"{stem}-{checksum}{tail}"
+        try:
+            return Entry(
+                path=_write(self.private() if is_code else self.folder, name, contents, mode), checksum=checksum
+            )
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                raise self._cannot_write(error) from None
+            place = self._private_temporary()
+            note(f"{self.folder} cannot be written ({error.strerror}): what it lacks is kept in {place}")
+        try:
+            return Entry(path=_write(place, name, contents, mode), checksum=checksum)
+        except OSError as error:
+            raise self._cannot_write(error) from None
+
+    def private(self) -> Path:
+        """The folder itself, or a private one in its place where others can write to it or the user cannot."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                raise self._cannot_write(error) from None
+        else:
+            why = distrust(self.folder.stat(), is_folder=True)
+            if not why and os.access(self.folder, os.W_OK):
+                return self.folder
+            if why:
+                place = self._private_temporary()
+                cure = f"`chmod go-w {self.folder}` as its owner, or set {self.variable} to a folder of your own"
+                note(f"{self.folder} {why}: code that is loaded is kept in {place} in its place; {cure}")
+                return place
+        place = self._private_temporary()
+        note(f"{self.folder} cannot be written: what it lacks is kept in {place}")
+        return place
+
+    def _folders(self, is_code: bool) -> list[Path]:
+        """Where an entry may lie."""
+        folders = []
+        if self.folder.is_dir() and not (is_code and distrust(self.folder.stat(), is_folder=True)):
+            folders.append(self.folder)
+        if self._temporary().is_dir():
+            folders.append(self._private_temporary())
+        return folders
+
+    def _temporary(self) -> Path:
+        return Path(tempfile.gettempdir(), f"{self.program}-{os.geteuid()}")
+
+    def _private_temporary(self) -> Path:
+        """The user's own folder among the temporary files, the same for all processes."""
+        place = self._temporary()
+        try:
+            place.mkdir(mode=0o700, exist_ok=True)
+            status = place.lstat()
+        except OSError as error:
+            raise self._cannot_write(error) from None
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise CacheError(f"{place} is not a folder of the user's alone; remove it, or set {self.variable}")
+        return place
+
+    def _cannot_write(self, error: OSError) -> CacheError:
+        place = error.filename or self.folder
+        return CacheError(
+            f"{place} cannot be written: {error.strerror}; make room there, or set {self.variable} to another folder"
+        )
+
+
+def read(path: Path) -> bytes:
+    """The contents of an entry. Raises BadEntry where another user could have written them, DamagedEntry.
+
+    A file whose name holds no checksum was not made by a cache: the contents are returned as they are.
+    """
+    checksum = re.search(rf"-([0-9a-f]{{{DIGITS}}})(\.\w+)?$", path.name if "." in path.name else path.parent.name)
+    if not checksum:
+        return path.read_bytes()
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise BadEntry(f"{path} is not used: it is a symbolic link; remove it") from None
+        raise
+    with os.fdopen(file, "rb") as stream:
+        why = distrust(os.fstat(file))
+        if why:
+            raise BadEntry(f"{path} is not used: it {why}; remove it, or `chmod go-w` it if it is yours")
+        contents = stream.read()
+    if checksum_of(contents) != checksum[1]:
+        raise DamagedEntry(f"{path} is damaged: its contents do not match the checksum in its name")
+    return contents
+
+
+def checksum_of(contents: bytes) -> str:
+    """The checksum that an entry of these contents has in its name."""
+    return hashlib.sha256(contents).hexdigest()[:DIGITS]
+
+
+def distrust(status: os.stat_result, *, is_folder: bool = False) -> str:
+    """Why a file or folder may hold what another user wrote, or nothing.
+
+    A group may write where it is the user's private group: of the user's own name, without other members. Others may
+    write to a folder in which nobody can replace what is another's (sticky, as /tmp): there each entry is checked.
+    """
+    if not (stat.S_ISDIR if is_folder else stat.S_ISREG)(status.st_mode):
+        return "is no folder" if is_folder else "is no ordinary file"
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"belongs to {_user_name(status.st_uid)}"
+    if is_folder and status.st_mode & stat.S_ISVTX:
+        return ""
+    if status.st_mode & stat.S_IWOTH:
+        return "can be written by everybody"
+    if status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid):
+        return "can be written by its group"
+    return ""
+
+
+def note(sentence: str) -> None:
+    """Keep a sentence for ``notes()``, once."""
+    _notes[sentence] = None
+
+
+def notes() -> list[str]:
+    """What this process has to say of the caches that it used, for whoever runs it to print."""
+    return list(_notes)
+
+
+def _candidates(folder: Path, stem: str, tail: str) -> list[tuple[Path, str]]:
+    """Paths and checksums of the entries that have this name."""
+    suffix, _, inner = tail.partition("/")
+    pattern = re.compile(rf"{re.escape(stem)}-([0-9a-f]{{{DIGITS}}}){re.escape(suffix)}")
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    found = [(name, match[1]) for name in names if (match := pattern.fullmatch(name))]
+    if inner:
+        found = [(name, checksum) for name, checksum in found if not distrust((folder / name).lstat(), is_folder=True)]
+    return [(folder / name / inner, checksum) for name, checksum in found]
+
+
+def _write(folder: Path, name: str, contents: bytes, mode: int) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / name
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if path.parent != folder and (why := distrust(path.parent.lstat(), is_folder=True)):
+        raise CacheError(f"{path.parent} is not used: it {why}; remove it")
+    file, made = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(file, "wb") as stream:
+            stream.write(contents)
+            os.fchmod(file, mode)
+        Path(made).replace(path)
+    except BaseException:
+        Path(made).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _is_private_group(group: int) -> bool:
+    try:
+        user, entry = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(group)
+    except KeyError:
+        return False
+    return entry.gr_name == user and set(entry.gr_mem) <= {user}
+
+
+def _user_name(user: int) -> str:
+    try:
+        return f"the user {pwd.getpwuid(user).pw_name}"
+    except KeyError:
+        return f"user {user}"
