@@ -11,6 +11,7 @@ nobody else can replace them in between: in one that others can write to, a priv
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import grp
 import hashlib
@@ -114,6 +115,8 @@ class Cache:
     def _folders(self, is_code: bool) -> list[Path]:
         """Where an entry may lie."""
         folders = []
+        with contextlib.suppress(OSError):  # add() says what is wrong
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.folder.is_dir() and not (is_code and distrust(self.folder.stat(), is_folder=True)):
             folders.append(self.folder)
         if self._temporary().is_dir():
@@ -136,7 +139,7 @@ class Cache:
         return place
 
     def _cannot_write(self, error: OSError) -> CacheError:
-        place = error.filename or self.folder
+        place = error.filename2 or error.filename or self.folder
         return CacheError(
             f"{place} cannot be written: {error.strerror}; make room there, or set {self.variable} to another folder"
         )
@@ -208,7 +211,7 @@ def _candidates(folder: Path, stem: str, tail: str) -> list[tuple[Path, str]]:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    found = [(name, match[1]) for name in names if (match := pattern.fullmatch(name))]
+    found = [(name, match[1]) for name in names if name.startswith(stem) and (match := pattern.fullmatch(name))]
     if inner:
         found = [(name, checksum) for name, checksum in found if not distrust((folder / name).lstat(), is_folder=True)]
     return [(folder / name / inner, checksum) for name, checksum in found]

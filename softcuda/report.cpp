@@ -1,5 +1,7 @@
 // Names for a kernel's developer: file and line of an address, threads, arrays, variables.
 #include <cxxabi.h>
+#include <fcntl.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,13 +28,34 @@ bool is_header_of_ours(const std::string& path)
 
 std::string file_of(const std::string& place) { return place.substr(0, place.rfind(':')); }
 
+// What a program prints, or null where it cannot be started. Without a shell, and without what it complains about.
+FILE* output_of(const char* const* command, pid_t& process)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return nullptr;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    const int failed = posix_spawnp(&process, command[0], &actions, nullptr, const_cast<char* const*>(command), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (failed)
+        close(ends[0]);
+    return failed ? nullptr : fdopen(ends[0], "r");
+}
+
 // "file:line" of the innermost call that is the kernel's own, by binutils' addr2line; where that is in a header, the
 // line of the kernel's file that led there too.
 std::string ask_addr2line(int file, uintptr_t offset)
 {
-    char command[128];
-    snprintf(command, sizeof command, "addr2line -i -e /proc/%d/fd/%d 0x%lx 2>/dev/null", int(getpid()), file, (unsigned long)offset);
-    FILE* pipe = popen(command, "r");
+    char image[64], address[32];
+    snprintf(image, sizeof image, "/proc/%d/fd/%d", int(getpid()), file);
+    snprintf(address, sizeof address, "0x%lx", (unsigned long)offset);
+    const char* const command[] = {"addr2line", "-i", "-e", image, address, nullptr};
+    pid_t process;
+    FILE* pipe = output_of(command, process);
     if (!pipe)
         return "";
     std::string best, led_there;
@@ -52,7 +75,8 @@ std::string ask_addr2line(int file, uintptr_t offset)
         else if (led_there.empty() && file_of(text) != file_of(best))
             led_there = text;
     }
-    pclose(pipe);
+    fclose(pipe);
+    waitpid(process, nullptr, 0);
     return led_there.empty() ? best : best + " (called at " + led_there + ")";
 }
 

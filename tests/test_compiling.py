@@ -1,0 +1,206 @@
+"""Compiling in the background: order, interruption, and what a failure costs the tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels import FAMILIES, compiling
+from kernels.catalogue import Build, find_case
+from kernels.compiler import ROOT, CompileError, Image, Target
+from kernels.compiling import Compilation
+
+CASES = [f"matmul-tiled-{block}-64x64x64-float32" for block in ("8x8", "16x16", "32x32")]
+BUILDS = [find_case(FAMILIES, name).build for name in CASES]
+TARGET = Target("sm_90")
+
+
+def image_of(build: Build) -> Image:
+    return Image(Path(build.id), "source", "code")
+
+
+class Desk:
+    """Stands for the compiler: who came when, and what it waits for."""
+
+    def __init__(self) -> None:
+        self.came: list[str] = []
+        self.may_go = threading.Event()
+
+    def compile(self, build: Build, target: Target | None) -> Image:
+        self.came.append(build.id)
+        assert self.may_go.wait(10)
+        if build is BUILDS[1]:
+            raise CompileError("tiled.cu:3: no")
+        return image_of(build)
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
+    desk = Desk()
+    monkeypatch.setattr(compiling, "compile_build", desk.compile)
+    return desk
+
+
+def test_builds_are_compiled_once_in_their_order_while_others_work(desk: Desk) -> None:
+    compilation = Compilation(1)
+    for build in (*BUILDS, *BUILDS):
+        compilation.add(build, TARGET)
+    desk.may_go.set()
+    compilation.finish_all()
+    assert desk.came == [build.id for build in BUILDS]
+    assert compilation.image(BUILDS[0], TARGET) == image_of(BUILDS[0])
+    compilation.stop()
+
+
+def test_what_a_test_waits_for_does_not_wait_for_its_turn(desk: Desk) -> None:
+    compilation = Compilation(1)
+    for build in BUILDS:
+        compilation.add(build, TARGET)
+    while not desk.came:
+        time.sleep(0.001)
+    threading.Timer(0.1, desk.may_go.set).start()
+    assert compilation.image(BUILDS[2], TARGET) == image_of(BUILDS[2])
+    assert desk.came[:2] == [BUILDS[0].id, BUILDS[2].id]
+    compilation.stop()
+
+
+def test_an_error_is_that_builds_alone(desk: Desk) -> None:
+    compilation = Compilation()
+    for build in BUILDS:
+        compilation.add(build, TARGET)
+    desk.may_go.set()
+    compilation.image(BUILDS[0], TARGET)
+    with pytest.raises(CompileError, match="tiled.cu:3: no"):
+        compilation.image(BUILDS[1], TARGET)
+    assert compilation.image(BUILDS[2], TARGET) == image_of(BUILDS[2])
+    assert list(compilation.errors()) == [BUILDS[1].id]
+    compilation.stop()
+
+
+def test_progress_is_told_until_the_first_or_until_all_are_there(desk: Desk) -> None:
+    compilation = Compilation(1)
+    for build in BUILDS:
+        compilation.add(build, TARGET)
+    told: list[tuple[int, int]] = []
+    desk.may_go.set()
+    compilation.wait(lambda done, total: told.append((done, total)), (BUILDS[0], TARGET))
+    assert told
+    compilation.wait(lambda done, total: told.append((done, total)))
+    assert told[-1] == (3, 3)
+    compilation.stop()
+
+
+def test_nothing_is_compiled_while_it_is_not_permitted(desk: Desk) -> None:
+    answers: list[Any] = [None, None, nullcontext()]
+    compilation = Compilation(1, lambda: answers.pop(0))
+    desk.may_go.set()
+    compilation.add(BUILDS[0], TARGET)
+    compilation.finish_all()
+    assert not answers
+    never = Compilation(1, lambda: None)
+    never.add(BUILDS[2], TARGET)
+    begin = time.monotonic()
+    never.stop()
+    assert time.monotonic() - begin < 2
+    assert desk.came == [BUILDS[0].id]
+
+
+SLEEPY = """#!{python}
+import pathlib, subprocess, sys
+if "--version" in sys.argv:
+    print("release 13.0")
+else:
+    pathlib.Path({started!r}, str(len(list(pathlib.Path({started!r}).iterdir())))).touch()
+    subprocess.run(["sleep", "4711"])
+"""
+HOW = {
+    "compile_all": "compiling.compile_all([(build, target) for build in builds(FAMILIES)], lambda *_: None)",
+    "compile_rivals": (
+        "compile_rivals([own_side(case) for case in timed_cases(FAMILIES) if not case.variant.on_host],"
+        " ROOT, target, lambda *_: None)"
+    ),
+    "compile_file": "compile_file(ROOT / 'kernels/hold.cu', {}, target)",
+}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("how", HOW)
+def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path: Path, how: str) -> None:
+    """With some 190 builds queued, as Ctrl-C does it: the signal goes to the process alone."""
+    (tmp_path / "started").mkdir()
+    (tmp_path / "tmp").mkdir()
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text(SLEEPY.format(python=sys.executable, started=str(tmp_path / "started")))
+    nvcc.chmod(0o755)
+    code = (
+        "import sys\nfrom kernels import FAMILIES, compiling\nfrom kernels.compiler import *\n"
+        "from kernels.selection import *\nfrom bench.selfcheck import own_side\nfrom bench.revision import compile_rivals\n"
+        f"target = Target('sm_90', {str(nvcc)!r})\n{HOW[how]}"
+    )
+    environment = os.environ | {"WARPWATCH_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "started").iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    _, errors = process.communicate(timeout=20)
+    assert time.monotonic() - begin < 2.0
+    assert b"KeyboardInterrupt" in errors
+    assert len(list((tmp_path / "started").iterdir())) <= 3 * (os.cpu_count() or 1)
+    left = subprocess.run(["pgrep", "-f", str(nvcc)], capture_output=True, text=True, check=False).stdout
+    assert left == "", "compilers run on"
+    assert not list((tmp_path / "tmp").glob("warpwatch-*")), "temporary folders are left"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout of its own, with a cache of its own."""
+    for name in ("kernels", "bench", "softcuda", "correctness"):
+        ignored = shutil.ignore_patterns("__pycache__", "baselines", "recordings")
+        shutil.copytree(ROOT / name, tmp_path / "checkout" / name, ignore=ignored)
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / "checkout")
+    return tmp_path / "checkout"
+
+
+def run_pytest(folder: Path, *arguments: str) -> str:
+    environment = os.environ | {"WARPWATCH_CACHE": str(folder / "cache")}
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+        environment.pop(name, None)
+    command = [sys.executable, "-m", "pytest", "correctness", "--device=software", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
+
+
+def test_tests_that_only_compile_come_last(checkout: Path) -> None:
+    listed = run_pytest(checkout, "--collect-only", "-q", "-k", "copy")
+    tests = [line for line in listed.splitlines() if "::" in line]
+    only = ["test_compile.py" in line for line in tests]
+    assert any(only)
+    assert not all(only)
+    assert only == sorted(only)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_kernel_that_does_not_compile_fails_its_own_tests_with_the_compilers_message(
+    checkout: Path, workers: str
+) -> None:
+    source = checkout / "kernels" / "copy" / "naive.cu"
+    lines = source.read_text().splitlines()
+    source.write_text("\n".join([*lines, "#if BLOCK_X == 256", "no such thing;", "#endif", ""]))
+    said = run_pytest(checkout, "-n", workers, "-rpfE", "-k", "copy-naive and test_exact and float32")
+    ends = [line.split(" - ")[0] for line in said.splitlines() if line.startswith(("PASSED ", "FAILED ", "ERROR "))]
+    assert {"copy-naive-256-" in line for line in ends} == {True, False}, said
+    for line in ends:
+        assert line.startswith("PASSED ") == ("copy-naive-256-" not in line), line
+    assert f"kernels/copy/naive.cu:{len(lines) + 2}:" in said
