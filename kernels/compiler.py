@@ -98,6 +98,7 @@ def _capture(command: list[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@functools.cache
 def architectures() -> list[Capability]:
     """Every architecture that the installed nvcc compiles for, oldest first."""
     numbers = re.findall(r"compute_(\d+)(\d)\b", _capture([nvcc().program, "--list-gpu-arch"]))

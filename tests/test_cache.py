@@ -6,16 +6,13 @@ import ctypes
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import softcuda
-from kernels import compiler
 from kernels.compiler import ROOT, CompileError, Image, cache_notes, compile_file, read_image
 from softcuda import cache
 

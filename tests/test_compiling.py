@@ -80,7 +80,7 @@ def test_an_error_is_that_builds_alone(desk: Desk) -> None:
         compilation.add(build, TARGET)
     desk.may_go.set()
     compilation.image(BUILDS[0], TARGET)
-    with pytest.raises(CompileError, match="tiled.cu:3: no"):
+    with pytest.raises(CompileError, match=r"tiled\.cu:3: no"):
         compilation.image(BUILDS[1], TARGET)
     assert compilation.image(BUILDS[2], TARGET) == image_of(BUILDS[2])
     assert list(compilation.errors()) == [BUILDS[1].id]
@@ -144,7 +144,8 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
     nvcc.chmod(0o755)
     code = (
         "import sys\nfrom kernels import FAMILIES, compiling\nfrom kernels.compiler import *\n"
-        "from kernels.selection import *\nfrom bench.selfcheck import own_side\nfrom bench.revision import compile_rivals\n"
+        "from kernels.selection import *\nfrom bench.selfcheck import own_side\n"
+        "from bench.revision import compile_rivals\n"
         f"target = Target('sm_90', {str(nvcc)!r})\n{HOW[how]}"
     )
     environment = os.environ | {"WARPWATCH_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}

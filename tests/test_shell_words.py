@@ -1,4 +1,4 @@
-"""No shell reads a name: a checkout may lie in a folder whose name is a command, with blanks, quotes and line breaks."""
+"""No shell reads a name: a checkout may lie in a folder that is called like a command, with blanks and quotes."""
 
 from __future__ import annotations
 
@@ -72,9 +72,8 @@ def test_an_nvcc_of_any_folder_is_called_by_a_plain_name(tmp_path: Path, monkeyp
     monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
     (tmp_path / "tool$(touch X)" / "bin").mkdir(parents=True)
     there = tmp_path / "tool$(touch X)" / "bin" / "nvcc"
-    there.write_text(
-        f'#!/bin/sh\ncase "$0$1" in *--version) ;; *touch*) echo "called as $0" >&2; exit 1; esac\nexec "{program}" "$@"\n'
-    )
+    refusal = 'case "$0$1" in *--version) ;; *touch*) echo "called as $0" >&2; exit 1; esac'
+    there.write_text(f'#!/bin/sh\n{refusal}\nexec "{program}" "$@"\n')
     there.chmod(0o755)
     image = compile_file(ROOT / "kernels" / "hold.cu", {}, Target("sm_90", str(there)))
     assert image.path.read_bytes()[:4] == b"\x7fELF"
