@@ -16,10 +16,10 @@ test: $(READY)
 	$(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 $(ARGS)
 
 check: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/python -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/zizmor --offline --persona=pedantic --quiet --no-progress --strict-collection .github/workflows
 	$(BIN)/python -m tests.workflows
 

@@ -14,7 +14,7 @@ import sys
 from kernels import FAMILIES, vendor
 from kernels.__main__ import matches
 from kernels.check import compare
-from kernels.compiler import compile_build
+from kernels.compiler import cache_notes, compile_build
 from kernels.compiling import compile_all
 from kernels.device import NoDevice, Settings, open_device
 from kernels.machine import DeviceError
@@ -54,5 +54,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     status = main()
+    for sentence in cache_notes():
+        print(f"cache: {sentence}", file=sys.stderr)
     sys.stdout.flush()
     os._exit(status)  # PyCUDA aborts at the interpreter's own end when a context is left

@@ -15,7 +15,7 @@ import numpy as np
 from kernels import FAMILIES, vendor
 from kernels.catalogue import Array, BadCase, Case, find_case
 from kernels.check import compare, explain
-from kernels.compiler import CompileError, compile_build
+from kernels.compiler import CompileError, cache_notes, compile_build
 from kernels.device import Device, NoDevice, Settings, open_device
 from kernels.host import Host
 from kernels.machine import DeviceError
@@ -143,6 +143,8 @@ def main() -> int:
 
 if __name__ == "__main__":
     status = main()
+    for sentence in cache_notes():
+        print(f"cache: {sentence}", file=sys.stderr)
     sys.stdout.flush()
     # Not through the interpreter's own end: PyCUDA aborts there when a context is left.
     os._exit(status)

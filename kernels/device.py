@@ -1,4 +1,4 @@
-"""The GPU as a machine, or what stands in for one. The one module that imports PyCUDA, and softcuda.
+"""The GPU as a machine, or what stands in for one. The one module that imports PyCUDA, and that starts softcuda.
 
 Both are imported when a device is opened and not before: PyCUDA binds to whatever libcuda.so.1 is there then.
 """
