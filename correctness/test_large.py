@@ -1,16 +1,19 @@
-"""Arrays of more than 2^31 elements, which no 32-bit index reaches. Needs a GPU with room for them."""
+"""Arrays of more than 2^31 elements, which no 32-bit index reaches: whole on a GPU, their last block without one."""
 
 from __future__ import annotations
 
 import pytest
 
+from correctness.corner_of_large import problem_of_the_last_block
 from correctness.large import problems
+from correctness.verify import command
 from kernels import FAMILIES
-from kernels.catalogue import Case, Shape
+from kernels.catalogue import Build, Case, Shape
 from kernels.compiler import compile_build
+from kernels.corners import beyond_32_bits, least_builds
 from kernels.device import DeviceInfo, Settings
 from kernels.selection import builds
-from kernels.worker import Worker
+from kernels.worker import Kernel, Worker, describe_device
 
 LIMIT = 2**31
 SIDES = (46_349, 46_351)  # primes, whose product is just above it
@@ -44,3 +47,15 @@ def test_past_two_to_the_31(device: DeviceInfo, family: str, shape: Shape, pytes
         worker.stop()
     if found:
         pytest.fail("\n".join(found), pytrace=False)
+
+
+@pytest.mark.builds([build for build in least_builds(FAMILIES) if beyond_32_bits(build)])
+def test_the_last_block_past_two_to_the_32(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
+    """Bit for bit, on arrays of which only the corner that the last block needs is in memory."""
+    if not kernel.worker.call(describe_device).watches:
+        pytest.skip("only the software device runs a single block of a grid; on a GPU, --large tests whole arrays")
+    for large, small in beyond_32_bits(build):
+        again = f"again     {command(request)}"
+        found = kernel.worker.call(problem_of_the_last_block, large.id, small.id, kernel.image.path, again)
+        if found:
+            pytest.fail(found, pytrace=False)

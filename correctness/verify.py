@@ -6,19 +6,22 @@ import pytest
 
 from kernels.catalogue import Case
 from kernels.check import compare, explain
+from kernels.placement import PLAIN, Placement
 from kernels.runner import exact_operands, expected, random_operands
 from kernels.worker import Kernel
 
 
-def assert_right(kernel: Kernel, case: Case, again: str, *, exact: bool, offset: int = 0, seed: int = 0) -> None:
+def assert_right(
+    kernel: Kernel, case: Case, again: str, *, exact: bool, placement: Placement = PLAIN, seed: int = 0
+) -> None:
     """Fail unless the result is right and nothing else was written.
 
     ``exact``: whole numbers whose sums no order of summation rounds, so equality to the bit is due. Otherwise
-    random numbers, and the bound that theory gives. ``offset``: elements that each array starts past the
-    alignment of an allocation. ``again``: the command that runs just this, for the message.
+    random numbers, and the bound that theory gives. ``placement``: how arrays and blocks are laid out. ``again``:
+    the command that runs just this, for the message.
     """
     operands = (exact_operands if exact else random_operands)(case, seed)
-    outcome = kernel.run(case.shape, operands, offset)
+    outcome = kernel.run(case.shape, operands, placement)
     reference, bound = expected(case, operands)
     problems = [f"{case.id} {damage}\n  again     {again}" for damage in outcome.damage]
     mismatch = compare(outcome.result, reference, 0.0 if exact else bound)

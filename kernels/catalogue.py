@@ -107,6 +107,8 @@ class Variant:
     family's; ``macros`` are told the kernel beside its block. ``constant`` names an operand that lies in the kernel's
     constant memory too, as constant_<name>, as much of it as fits. ``fallback`` says what a shape (and bytes an
     element) makes the kernel do in a slower way, or nothing; a saved run and its tables repeat it.
+    ``padded_arguments`` are the arguments for arrays whose rows lie further apart than they are long, by so many
+    elements; None where a kernel has no argument that says so.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Variant:
     only_these_blocks: bool = False
     takes: Callable[[Block, str], bool] = lambda block, dtype: True
     constant: str = ""
+    padded_arguments: Callable[[Sequence[int], Shape, int], tuple[np.generic, ...]] | None = None
     fallback: Callable[[Shape, int], str] = lambda shape, itemsize: ""
 
     @property

@@ -15,6 +15,7 @@ import numpy as np
 
 from kernels.catalogue import ALL_ROWS, Array, BadCase, Case
 from kernels.machine import OPERAND_POISON, DeviceError, Function, GuardedArray, Machine
+from kernels.placement import PLAIN, Placement
 
 _libc = ctypes.CDLL(None)
 DRAWN_AT_ONCE = 2**20  # random numbers of a piece
@@ -56,7 +57,9 @@ def require_memory(machine: Machine, case: Case) -> None:
         raise DeviceError(f"{case.id}: {error}", error.lost) from None
 
 
-def upload(machine: Machine, case: Case, operands: Sequence[Array], offset: int = 0) -> tuple[GuardedArray, ...]:
+def upload(
+    machine: Machine, case: Case, operands: Sequence[Array], placement: Placement = PLAIN
+) -> tuple[GuardedArray, ...]:
     """The operands of a case in guarded arrays; BadCase where they are not of its shapes and type."""
     shapes = case.family.operands(case.shape)
     fit = len(operands) == len(shapes)
@@ -68,8 +71,9 @@ def upload(machine: Machine, case: Case, operands: Sequence[Array], offset: int 
     guarded: list[GuardedArray] = []
     try:
         for (name, shape), array in zip(shapes.items(), operands, strict=True):
-            guarded.append(GuardedArray(machine, name, shape, case.dtype, offset, OPERAND_POISON))
-            guarded[-1].write(array)
+            room, offset = placement.room(shape), placement.offset(len(guarded))
+            guarded.append(GuardedArray(machine, name, room, case.dtype, offset, OPERAND_POISON))
+            guarded[-1].write(placement.spread(array))
     except DeviceError as error:
         for done in guarded:
             done.free()
@@ -77,26 +81,39 @@ def upload(machine: Machine, case: Case, operands: Sequence[Array], offset: int 
     return tuple(guarded)
 
 
-def load(machine: Machine, case: Case, image: Path, operands: tuple[GuardedArray, ...], offset: int = 0) -> Loaded:
+def load(
+    machine: Machine, case: Case, image: Path, operands: tuple[GuardedArray, ...], placement: Placement = PLAIN
+) -> Loaded:
     """The kernel and a poisoned result beside operands that are there already."""
     result = None
     try:
         library = case.variant.library
         function = Function(library, None) if library else machine.load(image, case.entry)
         if case.family.result:
-            result = GuardedArray(machine, *case.family.result(case.shape), case.dtype, offset)
+            name, shape = case.family.result(case.shape)
+            result = GuardedArray(machine, name, placement.room(shape), case.dtype, placement.offset(len(operands)))
         arrays = (*operands, result) if result else operands
         pointers = [array.address for array in arrays]
         if library:
             start = machine.vendor(case, pointers)
         else:
             set_constants(machine, function, case.variant.constant, operands)
-            start = machine.launcher(function, case.launch, case.variant.arguments(pointers, case.shape))
+            launch = placement.launch(case.launch)
+            start = machine.launcher(function, launch, arguments(case, pointers, placement.padding))
     except DeviceError as error:
         if result and not error.lost:
             result.free()
         raise DeviceError(f"{case.id}: {error}", error.lost) from None
     return Loaded(case, machine, function, start, operands, result)
+
+
+def arguments(case: Case, pointers: Sequence[int], padding: int) -> tuple[np.generic, ...]:
+    """Return the kernel's arguments, for arrays whose rows lie ``padding`` elements apart; BadCase if it has none."""
+    if not padding:
+        return case.variant.arguments(pointers, case.shape)
+    if not case.variant.padded_arguments:
+        raise BadCase(f"{case.id}: {case.variant.name} takes no rows that lie apart: it has no padded_arguments")
+    return case.variant.padded_arguments(pointers, case.shape, padding)
 
 
 def set_constants(machine: Machine, function: Function, name: str, operands: Sequence[GuardedArray]) -> None:
@@ -106,19 +123,24 @@ def set_constants(machine: Machine, function: Function, name: str, operands: Seq
             machine.set_constant(function, f"constant_{name}", array.address, array.nbytes)
 
 
-def run(machine: Machine, case: Case, image: Path, operands: Sequence[Array], offset: int = 0) -> Outcome:
+def run(machine: Machine, case: Case, image: Path, operands: Sequence[Array], placement: Placement = PLAIN) -> Outcome:
     """Launch a case once and say what came of it. Raises DeviceError or BadCase, which name the case."""
     with ExitStack() as cleanup:
-        guarded = upload(machine, case, operands, offset)
+        guarded = upload(machine, case, operands, placement)
         for array in guarded:
             cleanup.callback(array.free)
-        loaded = load(machine, case, image, guarded, offset)
+        loaded = load(machine, case, image, guarded, placement)
         if loaded.result:
             cleanup.callback(loaded.result.free)
         result = launch_once(loaded)
         damage = [array.overrun() for array in (*guarded, loaded.result) if array]
-        for array, before in zip(guarded, operands, strict=True):
-            changed = np.count_nonzero(array.read().view(np.uint8) != np.ascontiguousarray(before).view(np.uint8))
+        if case.family.result:
+            name, shape = case.family.result(case.shape)
+            result, between = placement.gather(name, result, shape)
+            damage.append(between)
+        for array, operand in zip(guarded, operands, strict=True):
+            before = np.ascontiguousarray(placement.spread(operand))
+            changed = np.count_nonzero(array.read().view(np.uint8) != before.view(np.uint8))
             damage.append(f"changed its operand {array.name}: {changed:,} bytes differ" if changed else None)
         return Outcome(result, tuple(filter(None, damage)))
 

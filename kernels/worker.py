@@ -30,6 +30,7 @@ from kernels.compiler import ROOT, CompileError, Image
 from kernels.device import Device, DeviceInfo, NoDevice, Settings, open_device
 from kernels.host import Host
 from kernels.machine import DeviceError, Machine
+from kernels.placement import PLAIN, Placement
 from kernels.runner import Outcome, run
 
 _P = ParamSpec("_P")
@@ -118,10 +119,10 @@ def describe_device() -> DeviceInfo:
     return gpu().info
 
 
-def run_case(case_id: str, image: Path, operands: Sequence[Array], offset: int) -> Outcome:
+def run_case(case_id: str, image: Path, operands: Sequence[Array], placement: Placement) -> Outcome:
     """In the child: one launch of a case, by kernels.runner.run."""
     case = find_case(FAMILIES, case_id)
-    return run(machine(case.variant.on_host), case, image, operands, offset)
+    return run(machine(case.variant.on_host), case, image, operands, placement)
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,10 @@ class Kernel:
     build: Build
     image: Image
 
-    def run(self, shape: Shape, operands: Sequence[Array], offset: int = 0) -> Outcome:
-        """Launch once on these operands; every array starts ``offset`` elements past an allocation's alignment."""
+    def run(self, shape: Shape, operands: Sequence[Array], placement: Placement = PLAIN) -> Outcome:
+        """Launch once on these operands; ``placement`` says how arrays and blocks are laid out."""
         case = make_case(self.build.family, self.build.variant, self.build.block, shape, self.build.dtype)
-        return self.worker.call(run_case, case.id, self.image.path, operands, offset)
+        return self.worker.call(run_case, case.id, self.image.path, operands, placement)
 
 
 def serve(connection: Connection) -> None:

@@ -193,7 +193,8 @@ void forget_intervals()
             const bool earlier = checker.active && *cell & wrote && !(*cell & atomic_access)
                 && then >= checker.launch_start && then < checker.block_start;
             const uint32_t keep = checker.active ? *cell & by_earlier_block : 0;
-            *cell = (*cell & all_written) | (earlier ? by_earlier_block : keep);
+            if (*cell) // the shadow of memory that nothing touched stays untouched, however large that is
+                *cell = (*cell & all_written) | (earlier ? by_earlier_block : keep);
         }
     }
     checker.earlier_blocks_marked = checker.active;

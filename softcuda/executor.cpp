@@ -189,6 +189,13 @@ Dim block_at(const Dim& grid, uint64_t number)
     return {x, unsigned(number % grid.y), unsigned(number / grid.y)};
 }
 
+uint64_t first_block(uint64_t blocks) // of those that run: SOFTCUDA_LAST_BLOCKS of them, or all
+{
+    const char* text = getenv("SOFTCUDA_LAST_BLOCKS");
+    const uint64_t last = text && *text ? strtoull(text, nullptr, 10) : 0;
+    return last && last < blocks ? blocks - last : 0;
+}
+
 uint64_t coprime(uint64_t count) // a step that comes by every one of so many, in an order that looks like none
 {
     uint64_t step = next_random() % count;
@@ -228,10 +235,11 @@ Finding run_grid(const Launch& launch)
     checker_begin_launch(launch, dynamic_shared());
     watch_begin(*launch.function);
     const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
-    const uint64_t step = executor.shuffle ? coprime(blocks) : 1;
-    uint64_t block = executor.shuffle ? next_random() % blocks : 0;
-    for (uint64_t i = 0; i < blocks && executor.finding.code == success; ++i, block = (block + step) % blocks) {
-        running.block_index = executor.context->block = block_at(launch.grid, block);
+    const uint64_t skipped = first_block(blocks), left = blocks - skipped;
+    const uint64_t step = executor.shuffle ? coprime(left) : 1;
+    uint64_t block = executor.shuffle ? next_random() % left : 0;
+    for (uint64_t i = 0; i < left && executor.finding.code == success; ++i, block = (block + step) % left) {
+        running.block_index = executor.context->block = block_at(launch.grid, skipped + block);
         checker_begin_block();
         forget_copies();
         run_block();

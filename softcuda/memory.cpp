@@ -43,6 +43,13 @@ uint32_t fresh_pattern()
     return text && *text ? uint32_t(strtoul(text, nullptr, 0)) : 0xa5a5a5a5u;
 }
 
+// Arrays may be larger than the machine: their memory is the host's only where it is touched, and fresh memory is zeros.
+bool is_sparse()
+{
+    const char* text = getenv("SOFTCUDA_SPARSE");
+    return text && *text && *text != '0';
+}
+
 } // namespace
 
 size_t total_memory() { return size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE)) / 2; }
@@ -129,6 +136,11 @@ void release(Allocation& allocation)
     madvise(arena.shadow + ((allocation.base - arena.first) >> 2), size, MADV_DONTNEED);
     allocation.live = false;
     bytes_in_use -= allocation.size;
+    const size_t first = (allocation.base - arena.first) >> page_bits, pages = pages_of(allocation.size);
+    if (is_sparse() && first + pages == next_page) { // addresses would run out: the last ones are used again
+        std::fill_n(arena.pages + first, pages, 0u);
+        next_page = first;
+    }
 }
 
 Result allocate(uintptr_t* address, size_t size)
@@ -136,13 +148,15 @@ Result allocate(uintptr_t* address, size_t size)
     if (!address || !size)
         return invalid_value;
     const size_t pages = pages_of(size);
-    if (size > total_memory() - std::min(total_memory(), bytes_in_use) || next_page + pages > arena.size >> page_bits)
+    const bool too_large = !is_sparse() && size > total_memory() - std::min(total_memory(), bytes_in_use);
+    if (too_large || next_page + pages > arena.size >> page_bits)
         return out_of_memory;
     const uintptr_t base = arena.first + (next_page << page_bits);
     if (mprotect(reinterpret_cast<void*>(base), pages << page_bits, PROT_READ | PROT_WRITE))
         return out_of_memory;
     allocations[allocations_made] = {base, size, true, false, current_context()};
-    std::fill_n(reinterpret_cast<uint32_t*>(base), (size + 3) / 4, fresh_pattern());
+    if (!is_sparse())
+        std::fill_n(reinterpret_cast<uint32_t*>(base), (size + 3) / 4, fresh_pattern());
     std::fill_n(arena.pages + next_page, pages, uint32_t(++allocations_made));
     next_page += pages;
     bytes_in_use += size;
@@ -196,7 +210,11 @@ API cuMemFree_v2(uintptr_t address)
 API cuMemGetInfo_v2(size_t* free, size_t* total)
 {
     ENTER(cuMemGetInfo);
-    *total = total_memory();
+    *total = is_sparse() ? arena.size - (next_page << page_bits) : total_memory();
+    if (is_sparse()) {
+        *free = *total;
+        return success;
+    }
     const size_t available = size_t(sysconf(_SC_AVPHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
     *free = std::min(*total - std::min(*total, bytes_in_use), available);
     return success;

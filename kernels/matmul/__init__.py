@@ -38,11 +38,11 @@ LOADS, LOADS_OF_B = by_elements("loads of A and B", 1, 2), by_elements("loads of
 MATRIX = np.dtype([("width", "i4"), ("height", "i4"), ("stride", "i4"), ("data", "u8")], align=True)
 
 
-def structs(pointers: Sequence[int], shape: Shape) -> tuple[np.generic, ...]:
-    """A, B and C as structs by value: width, height, stride (elements), data."""
+def structs(pointers: Sequence[int], shape: Shape, padding: int = 0) -> tuple[np.generic, ...]:
+    """A, B and C as structs by value: width, height, stride (elements), data. ``padding``: elements between rows."""
     m, n, k = shape
     a, b, c = pointers
-    return tuple(np.array([(n, m, n, a), (k, n, k, b), (k, m, k, c)], MATRIX))
+    return tuple(np.array([(n, m, n + padding, a), (k, n, k + padding, b), (k, m, k + padding, c)], MATRIX))
 
 
 def reference(operands: Sequence[Array], rows: Rows) -> Array:
@@ -90,8 +90,22 @@ MATMUL = Family(
         ),
         Variant("rowstrip", "a strip of one row of C a block, A's row in shared memory", ((64, 1), (256, 1)), FLOATS),
         Variant("tiled", "2-D tiles of A and B in shared memory", SQUARES, (*FLOATS, "int32"), bench_shapes=BOTH),
-        Variant("struct_naive", "naive on Matrix structs passed by value", SQUARES, FLOATS, arguments=structs),
-        Variant("struct_tiled", "tiled on views of Matrix structs", SQUARES, FLOATS, arguments=structs),
+        Variant(
+            "struct_naive",
+            "naive on Matrix structs passed by value",
+            SQUARES,
+            FLOATS,
+            arguments=structs,
+            padded_arguments=structs,
+        ),
+        Variant(
+            "struct_tiled",
+            "tiled on views of Matrix structs",
+            SQUARES,
+            FLOATS,
+            arguments=structs,
+            padded_arguments=structs,
+        ),
         rung("register_column", "eight elements of a column of C a thread", ((64, 64),), FLOATS, lambda block: 8),
         rung("register_tile", "8x8 elements of C a thread", REGTILES, FLOATS, lambda block: 64),
         rung(

@@ -1,0 +1,76 @@
+"""Indices past 2^32 are tested without memory for so much: one of 32 bits is noticed, a right kernel not accused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from correctness.corner_of_large import SETTINGS, problem_of_the_last_block
+from kernels import FAMILIES
+from kernels.catalogue import Build
+from kernels.compiler import ROOT, compile_file
+from kernels.corners import beyond_32_bits, least_builds
+from kernels.device import Settings
+from kernels.machine import DeviceError
+from kernels.worker import Worker, describe_device
+
+
+@pytest.fixture(scope="module")
+def software() -> Iterator[Worker]:
+    """The software device, whatever else this machine has."""
+    worker = Worker(Settings("software"))
+    yield worker
+    worker.stop()
+
+
+def build_of(family: str, variant: str) -> Build:
+    return next(b for b in least_builds(FAMILIES) if (b.family.name, b.variant.name) == (family, variant))
+
+
+def said(worker: Worker, build: Build, source: Path) -> str:
+    """What is said of the last blocks of a build whose source is another file."""
+    image = compile_file(source, build.macros, worker.call(describe_device).target).path
+    try:
+        for large, small in beyond_32_bits(build):
+            if found := worker.call(problem_of_the_last_block, large.id, small.id, image, "again"):
+                return found
+    except DeviceError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("variant", "right", "wrong", "wanted"),
+    [
+        ("matmul naive", "a[size_t(row) * n + i]", "a[row * n + i]", "of a (argument 1)"),
+        ("matmul naive", "a[size_t(row) * n + i]", "a[unsigned(row) * unsigned(n) + i]", "of a (argument 1)"),
+        ("matmul naive", "c[size_t(row) * k + col]", "c[row * k + col]", "of its last block's 64 elements"),
+        ("transpose naive", "b[size_t(col) * m + row]", "b[col * m + row]", "of its last block's 64 elements"),
+        ("conv2d naive", "image[size_t(row + p) * columns", "image[(row + p) * columns", "reads 4 bytes"),
+    ],
+)
+def test_an_index_of_32_bits_is_noticed(
+    software: Worker, tmp_path: Path, variant: str, right: str, wrong: str, wanted: str
+) -> None:
+    build = build_of(*variant.split())
+    text = (ROOT / "kernels" / build.source).read_text()
+    assert right in text
+    source = tmp_path / Path(build.source).name
+    source.write_text(text)
+    assert said(software, build, source) == ""
+    source.write_text(text.replace(right, wrong))
+    assert wanted in said(software, build, source)
+
+
+def settings_now() -> list[str]:
+    """In the worker: which settings of the last block alone are still there."""
+    return [name for name in SETTINGS if name in os.environ]
+
+
+def test_afterwards_the_device_is_as_before(software: Worker) -> None:
+    build = build_of("matvec", "naive")
+    assert said(software, build, ROOT / "kernels" / build.source) == ""
+    assert software.call(settings_now) == []

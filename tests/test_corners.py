@@ -1,0 +1,140 @@
+"""Corner cases: every kernel has its own, one that nobody wrote a case for too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels import FAMILIES
+from kernels.catalogue import LARGEST_GRID_Y, Build, Case, Family, Launch, Variant, Work, find_case
+from kernels.corners import (
+    BEYOND,
+    aligned,
+    beyond_32_bits,
+    ends,
+    least_builds,
+    oblong_builds,
+    ragged,
+    several_blocks,
+    tall_cases,
+    tile,
+    turns,
+)
+from kernels.machine import POISON
+from kernels.placement import Placement
+from kernels.selection import builds
+
+BLOCKS = ((16, 16), (48, 16))
+
+
+def made_up(**more: Any) -> Family:
+    """A family of one new variant, whose result is narrower than its operand, with a limit at a K of 20."""
+    variant = Variant("new", "made up", BLOCKS, ("float64", "float32"), needs=next(iter(FAMILIES)).variants[0].needs)
+    return Family(
+        name="made",
+        sizes=("rows", "columns", "K"),
+        operands=lambda shape: {"A": shape[:2]},
+        result=lambda shape: ("B", (shape[0], shape[1] - shape[2] + 1)),
+        reference=lambda operands, rows: np.empty(0),
+        bound=lambda operands, rows: 0.0,
+        work=lambda shape, itemsize: Work(0, 0),
+        test_shapes=((17, 33, 5), (64, 64, 1)),
+        bench_shapes={},
+        variants=(replace(variant, fallback=lambda shape, itemsize: "slow" if shape[2] > 20 else "", **more),),
+    )
+
+
+@pytest.fixture
+def new() -> Build:
+    """The build of a new variant that corner cases are made for."""
+    (build,) = least_builds([made_up()])
+    return build
+
+
+def results(cases: list[Case]) -> set[tuple[int, ...]]:
+    return {case.family.result(case.shape)[1] for case in cases if case.family.result}
+
+
+def test_every_variant_with_blocks_has_one_build_with_corner_cases() -> None:
+    wanted = {b.variant for b in builds(FAMILIES) if not b.variant.has_no_block and b.family.result}
+    assert {build.variant for build in least_builds(FAMILIES)} == wanted
+
+
+def test_the_build_is_the_smallest_tile_in_the_narrowest_type(new: Build) -> None:
+    assert (new.block, new.dtype) == ((16, 16), "float32")
+
+
+def test_a_new_variant_gets_a_second_block_along_every_axis_and_a_second_group(new: Build) -> None:
+    (case,) = several_blocks(new)
+    assert results([case]) == {(9 * 16 + 1, 2 * 16 + 1)}
+    assert case.launch.grid == (3, 10, 1)
+
+
+def test_a_new_variant_gets_aligned_rows_with_every_ragged_edge(new: Build) -> None:
+    assert results([aligned(new)]) == {(32, 32)}
+    assert results(ragged(new)) == {(32, 32), (36, 32), (33, 32), (32, 36), (32, 33), (36, 36)}
+
+
+def test_a_new_variant_gets_ends_of_every_length_modulo_two_sectors(new: Build) -> None:
+    for axis in (0, 1):
+        lengths = {shape[axis] for shape in results(ends(new))}
+        assert {length % 16 for length in lengths if length > 16} == set(range(16))
+        assert {1, 17, 31, 32} <= lengths | {1}
+    assert all(not case.family.fits(case.shape) and min(case.shape) > 0 for case in ends(new))
+
+
+def test_a_new_variant_gets_both_sides_of_where_it_takes_another_way(new: Build) -> None:
+    assert [case.shape[2] for case in turns(new)] == [20, 21]
+
+
+def test_a_new_variant_gets_blocks_that_are_not_square_unless_it_has_no_others() -> None:
+    assert [build.block for build in oblong_builds([made_up()])] == [(4, 2), (2, 4)]
+    assert oblong_builds([made_up(only_these_blocks=True)]) == []
+    assert oblong_builds([made_up(threads=lambda block: (64, 1))]) == []
+
+
+def test_a_new_family_gets_more_rows_of_blocks_than_a_grid_has() -> None:
+    (case,) = tall_cases([made_up()])
+    assert case.launch == Launch((1, (LARGEST_GRID_Y + 1) // 2, 2), (1, 1, 1))
+
+
+@pytest.mark.parametrize("build", least_builds(FAMILIES), ids=lambda build: build.id)
+def test_the_last_block_of_a_large_case_is_that_of_its_small_one(build: Build) -> None:
+    for large, small in beyond_32_bits(build):
+        assert find_case(FAMILIES, large.id) == large
+        assert large.array_bytes > BEYOND * large.itemsize
+        assert large.family.result
+        assert small.family.result
+        grid = large.launch.grid
+        sizes = {large.variant.x: (grid[0], tile(build)[0])}
+        if large.variant.y is not None:
+            sizes[large.variant.y] = (grid[1] * grid[2], tile(build)[1])
+        for axis, (blocks, elements) in sizes.items():
+            size, least = (case.family.result(case.shape)[1][axis] for case in (large, small))  # type: ignore[misc]
+            assert -(-size // elements) == blocks
+            assert size % elements == least % elements
+
+
+def test_fewer_rows_of_blocks_continue_in_z_and_cover_as_many() -> None:
+    launch = Launch((3, 10, 1), (8, 8, 1), 5)
+    assert Placement(grid_y=4).launch(launch) == Launch((3, 4, 3), (8, 8, 1), 5)
+    assert Placement().launch(launch) == launch
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_rows_are_spread_with_poison_between_and_gathered_again(dtype: str) -> None:
+    plain, placement = np.arange(6, dtype=dtype).reshape(2, 3), Placement(padding=2)
+    spread = placement.spread(plain)
+    assert spread.shape == (2, 5)
+    assert placement.spread(plain[0]) is not None
+    assert placement.spread(plain[0]).shape == (3,)
+    room = np.full((2, 5 * spread.itemsize // 4), POISON, np.uint32).view(dtype)
+    room[:, :3] = plain
+    result, damage = placement.gather("C", room, (2, 3))
+    assert (result == plain).all()
+    assert damage is None
+    room[1, 4] = 7
+    assert placement.gather("C", room, (2, 3))[1] == "wrote 1 element(s) between the rows of C"
