@@ -1,13 +1,14 @@
 # make bench: times every kernel and compares with this GPU's baseline.   make test: is everything right?
 # make check: lint and types.   The first call sets up .venv; ARGS="..." goes to pytest.
 # make bench COMPARE="--against main": side by side with another revision.
+# make mutate: makes mistakes in the kernels and says which of them no test notices; some minutes on all cores.
 PYTHON ?= python3
 COMPARE ?= --benchmark-compare
 VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: bench test check clean
+.PHONY: bench test check mutate clean
 
 bench: $(READY)
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
@@ -22,6 +23,9 @@ check: $(READY)
 	$(BIN)/python -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/zizmor --offline --persona=pedantic --quiet --no-progress --strict-collection .github/workflows
 	$(BIN)/python -m tests.workflows
+
+mutate: $(READY)
+	$(BIN)/python -m tests.mutate $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
