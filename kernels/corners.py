@@ -10,6 +10,7 @@ depends on neither.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import product
@@ -188,6 +189,7 @@ def _usual(build: Build) -> Shape:
     return build.family.test_shapes[0]
 
 
+@functools.cache
 def _growing(family: Family) -> Mapping[int, int]:
     """Axis of the result -> the size that it grows with, one for one."""
     assert family.result
@@ -205,6 +207,7 @@ def _outer(family: Family) -> tuple[int, ...]:
     return tuple(sorted(_growing(family).values()))
 
 
+@functools.cache
 def _free(family: Family) -> tuple[int, ...]:
     """The sizes that the result does not depend on: what is summed over."""
     assert family.result

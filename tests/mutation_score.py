@@ -18,8 +18,8 @@ PLACE = re.compile(r"kernels/([\w/]+\.(?:cu|h)):(\d+)")
 class Verdict:
     """What the tests said of one mistake. ``test`` is that which failed, or nothing.
 
-    ``finding``: the software device said it, not a comparison of results. ``near``: a place that it named lies within
-    NEAR lines of the mistake. ``places``: how many different ones it named.
+    ``finding``: the software device said it, not a comparison of results or a refused launch. ``near``: a place that it named lies within
+    NEAR lines of the mistake. ``places``: how many different ones it named, without the calls that lead there.
     """
 
     mistake: Mistake
@@ -40,7 +40,13 @@ class Verdict:
         what = f"kernels/{self.mistake.file}:{self.change.first}: {self.mistake.what}"
         if not self.noticed:
             return f"{'as it should be' if self.mistake.same else 'SURVIVED':<15} {what}"
-        by = "comparison" if not self.finding else "finding, near" if self.near else f"finding, {self.places} place(s)"
+        by = (
+            "result or launch"
+            if not self.finding
+            else "finding, near"
+            if self.near
+            else f"finding, {self.places} place(s)"
+        )
         return f"{'NOTICED' if self.mistake.same else 'noticed':<15} {what} [{by}: {self.test}]"
 
 
@@ -49,7 +55,8 @@ def judge(mistake: Mistake, change: Change, test: str, said: str) -> Verdict:
     places = {(file, int(line)) for file, line in PLACE.findall(said)}
     near = any(file == mistake.file and change.first - NEAR <= line <= change.last + NEAR for file, line in places)
     finding = "softcuda:" in said
-    return Verdict(mistake, change, test, said, finding, finding and near, len(places))
+    accesses = {match.groups() for match in map(PLACE.search, said.splitlines()) if match}
+    return Verdict(mistake, change, test, said, finding, finding and near, len(accesses))
 
 
 @dataclass(frozen=True)
