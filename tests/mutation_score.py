@@ -18,8 +18,9 @@ PLACE = re.compile(r"kernels/([\w/]+\.(?:cu|h)):(\d+)")
 class Verdict:
     """What the tests said of one mistake. ``test`` is that which failed, or nothing.
 
-    ``finding``: the software device said it, not a comparison of results or a refused launch. ``near``: a place that it named lies within
-    NEAR lines of the mistake. ``places``: how many different ones it named, without the calls that lead there.
+    ``finding``: the software device said it, not a comparison of results or a refused launch. ``near``: a place that it
+    named lies within NEAR lines of the mistake. ``places``: how many different ones it named, without the calls that
+    lead there.
     """
 
     mistake: Mistake
