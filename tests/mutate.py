@@ -52,7 +52,8 @@ class Trial:
 
     def run(self, kernel: Kernel) -> None:
         """Call the test, which raises pytest.fail.Exception, or DeviceError, where something is wrong."""
-        request = SimpleNamespace(node=SimpleNamespace(nodeid=self.name))
+        config = SimpleNamespace(getoption={"--device": "software", "--schedule-seed": None}.get)
+        request = SimpleNamespace(node=SimpleNamespace(nodeid=self.name, config=config))
         given = {"kernel": kernel, "build": self.build, "case": self.case, "request": request}
         self.test(**{name: given[name] for name in inspect.signature(self.test).parameters})
 
