@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import io
-import os
 import subprocess
 import tarfile
 import tempfile
