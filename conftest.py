@@ -6,7 +6,9 @@ import fcntl
 import functools
 import os
 import random
+import signal
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -28,7 +30,7 @@ from kernels.worker import Kernel, Worker, describe_device
 pytest_plugins = ("pytester",)
 BENCH = pytest.StashKey[BenchPlugin]()
 WORKER = pytest.StashKey[Worker]()
-DEVICE = pytest.StashKey["DeviceInfo | NoDevice"]()
+DEVICE = pytest.StashKey["DeviceInfo | NoDevice | pytest.UsageError"]()
 BROKEN = pytest.StashKey[dict[str, CompileError]]()
 
 
@@ -81,30 +83,60 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[WORKER] = worker = Worker(settings)
     config.stash[BENCH] = BenchPlugin(config, worker, functools.partial(open_device, config))
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
+    # Told to end, by a scheduler or a CI service, is interrupted: by way of what cleans up.
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        config.add_cleanup(lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
-    """The device of this run, or what is missing. Opened at the first question."""
+    """The device of this run, or what is missing. Opened at the first question.
+
+    Raises UsageError where the one asked for is missing, and where a set-up is broken: that is no reason to skip.
+    """
     if DEVICE not in config.stash:
-        wanted = config.getoption("--device")
-        try:
-            if wanted == "none":
-                raise NoDevice("--device=none")
-            config.stash[DEVICE] = config.stash[WORKER].call(describe_device)
-        except (NoDevice, DeviceError, CompileError) as missing:
-            if wanted in ("gpu", "software"):
-                raise pytest.UsageError(f"--device={wanted}: {missing}") from None
-            config.stash[DEVICE] = NoDevice(str(missing))
-    return config.stash[DEVICE]
+        config.stash[DEVICE] = _open_device(config.stash[WORKER], config.getoption("--device"))
+    found = config.stash[DEVICE]
+    if isinstance(found, pytest.UsageError):
+        raise found
+    return found
+
+
+def _open_device(worker: Worker, wanted: str) -> DeviceInfo | NoDevice | pytest.UsageError:
+    if wanted == "none":
+        return NoDevice("--device=none")
+    try:
+        return worker.call(describe_device)
+    except NoDevice as missing:
+        return missing if wanted == "auto" else pytest.UsageError(f"--device={wanted}: {missing}")
+    except Exception as error:
+        return pytest.UsageError(f"--device={wanted}: {_cause(error)}")
+
+
+def _cause(error: Exception) -> str:
+    """What an error says, without its traceback."""
+    if isinstance(error, DeviceError | CompileError):
+        return str(error)
+    said = str(error).strip().splitlines() or [""]
+    return f"the device cannot be opened: {type(error).__name__}: {said[-1]}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Open the device before anything else starts: where it cannot be, nothing has to be ended again."""
+    config = session.config
+    if config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    open_device(config)
+    if config.getoption("numprocesses", None):
+        config.stash[WORKER].stop()  # xdist's own processes open it again
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     lines = [f"hypothesis seed: {config.option.hypothesis_seed} (repeat with --hypothesis-seed)"]
-    if config.option.collectonly:
+    if config.option.collectonly or hasattr(config, "workerinput"):  # nobody sees what a process of xdist's prints
         return lines
     device = open_device(config)
-    if config.getoption("numprocesses", None):
-        config.stash[WORKER].stop()  # xdist's own processes open it again
     if isinstance(device, NoDevice):
         return [f"device: none: {device}; tests that need one are skipped", *lines]
     about = f"device: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}"
@@ -153,7 +185,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config.stash[BROKEN] = {}
     if config.option.collectonly:
         return
-    device = open_device(config) if session.items else NoDevice("nothing to run")
+    try:
+        device = open_device(config) if session.items else NoDevice("nothing to run")
+    except pytest.UsageError as broken:
+        if not hasattr(config, "workerinput"):
+            raise
+        # In a process of xdist's an error here would be an internal one. So the next test fails, and ends the run.
+        session.shouldfail = str(broken)
+        return
     items: list[Any] = [item for item in session.items if "kernel" in getattr(item, "fixturenames", ())]
     keys = ("family", "variant", "block", "dtype")
     wanted = {(*(item.callspec.params[key] for key in keys), "gate" in item.fixturenames) for item in items}
@@ -207,7 +246,10 @@ def _room(request: pytest.FixtureRequest) -> Generator[None]:
 @pytest.fixture(scope="session")
 def device(pytestconfig: pytest.Config) -> DeviceInfo:
     """The device; a test that asks for it is skipped where there is none."""
-    found = open_device(pytestconfig)
+    try:
+        found = open_device(pytestconfig)
+    except pytest.UsageError as broken:
+        raise pytest.fail.Exception(str(broken), pytrace=False) from None
     if isinstance(found, NoDevice):
         pytest.skip(f"needs a device: {found}")
     return found

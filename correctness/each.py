@@ -14,7 +14,7 @@ import sys
 from kernels import FAMILIES, vendor
 from kernels.__main__ import matches
 from kernels.check import compare
-from kernels.compiler import compile_all, compile_build
+from kernels.compiler import CompileError, compile_all, compile_build
 from kernels.device import NoDevice, Settings, open_device
 from kernels.machine import DeviceError
 from kernels.runner import exact_operands, expected, run
@@ -28,7 +28,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         machine = open_device(Settings(options.device, launch_timeout=300.0))  # a sanitizer takes its time
-    except NoDevice as missing:
+    except (NoDevice, DeviceError, CompileError) as missing:
         print(f"error: {missing}", file=sys.stderr)
         return 2
     cases = [case for case in tested_cases(FAMILIES) if not case.variant.on_host and matches(options.k, case.id)]
