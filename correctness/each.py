@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 
-from kernels import FAMILIES, vendor
+from kernels import FAMILIES, memory, vendor
 from kernels.__main__ import matches
 from kernels.check import compare
 from kernels.compiler import CompileError, compile_all, compile_build
@@ -37,8 +37,9 @@ def main() -> int:
     compile_all({case.build.id: (case.build, machine.info.target) for case in cases}.values(), lambda done, total: None)
     wrong = 0
     for case in cases:
-        operands = exact_operands(case, seed=0)
         try:
+            memory.require(case, memory.peak_bytes(case, copies=3))
+            operands = exact_operands(case, seed=0)
             outcome = run(machine, case, compile_build(case.build, machine.info.target).path, operands)
         except DeviceError as error:
             print(error)

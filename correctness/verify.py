@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kernels import memory
 from kernels.catalogue import Case
 from kernels.check import compare, explain
 from kernels.runner import exact_operands, expected, random_operands
 from kernels.worker import Kernel
+
+# Of operands and result: as they are sent, as they arrive, and in the memory of a device that is the host's own.
+COPIES = 4
 
 
 def assert_right(kernel: Kernel, case: Case, again: str, *, exact: bool, offset: int = 0, seed: int = 0) -> None:
@@ -17,6 +21,7 @@ def assert_right(kernel: Kernel, case: Case, again: str, *, exact: bool, offset:
     random numbers, and the bound that theory gives. ``offset``: elements that each array starts past the
     alignment of an allocation. ``again``: the command that runs just this, for the message.
     """
+    memory.require(case, memory.peak_bytes(case, copies=COPIES))
     operands = (exact_operands if exact else random_operands)(case, seed)
     outcome = kernel.run(case.shape, operands, offset)
     reference, bound = expected(case, operands)
