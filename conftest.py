@@ -6,13 +6,14 @@ import fcntl
 import functools
 import os
 import random
+import shutil
 import signal
 import tempfile
 import threading
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -31,6 +32,8 @@ pytest_plugins = ("pytester",)
 BENCH = pytest.StashKey[BenchPlugin]()
 WORKER = pytest.StashKey[Worker]()
 DEVICE = pytest.StashKey["DeviceInfo | NoDevice | pytest.UsageError"]()
+LOCKS = pytest.StashKey[str]()
+LOCKS_INPUT = "warpwatch_locks"
 BROKEN = pytest.StashKey[dict[str, CompileError]]()
 
 
@@ -86,7 +89,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # Told to end, by a scheduler or a CI service, is interrupted: by way of what cleans up.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        config.add_cleanup(lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+        config.add_cleanup(_end_on_sigterm)
+
+
+def _end_on_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
@@ -204,7 +211,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         if build.variant.on_host:
             todo.append((build, None))
         elif isinstance(device, DeviceInfo):
-            todo.append((build, device.timing_target if timed else device.target))
+            # What is timed is proved before, by a build that finds more faults where the device has one.
+            targets = [device.target, device.timing_target] if timed else [device.target]
+            todo += [(build, target) for target in dict.fromkeys(targets)]
     reporter = config.pluginmanager.get_plugin("terminalreporter")
 
     def progress(done: int, total: int) -> None:
@@ -226,17 +235,28 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process of xdist's where the locks of this run are: in a folder that nobody else can write to."""
+    config: pytest.Config = node.config
+    if LOCKS not in config.stash:
+        config.stash[LOCKS] = tempfile.mkdtemp(prefix="warpwatch-")
+        config.add_cleanup(functools.partial(shutil.rmtree, config.stash[LOCKS], ignore_errors=True))
+    node.workerinput[LOCKS_INPUT] = config.stash[LOCKS]
+
+
+def _lock_file(path: Path) -> IO[bytes]:
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
+
+
 @pytest.fixture(autouse=True)
 def _room(request: pytest.FixtureRequest) -> Generator[None]:
     """Under xdist, tests share the machine, but for those that are marked to be alone on it."""
-    run = getattr(request.config, "workerinput", {}).get("testrunuid")
-    if not run:
+    folder = getattr(request.config, "workerinput", {}).get(LOCKS_INPUT)
+    if not folder:
         yield
         return
-    with (
-        open(Path(tempfile.gettempdir(), f"warpwatch-{run}-door"), "w") as door,
-        open(f"{door.name}.room", "w") as room,
-    ):
+    with _lock_file(Path(folder, "door")) as door, _lock_file(Path(folder, "room")) as room:
         fcntl.flock(door, fcntl.LOCK_EX)  # whoever waits here for an empty room keeps others from filling it again
         fcntl.flock(room, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH)
         fcntl.flock(door, fcntl.LOCK_UN)
@@ -274,11 +294,11 @@ def case(build: Build, shape: str, request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture
 def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
-    """The compiled kernel of a case or a build, ready to run."""
-    target = None
+    """The compiled kernel of a case or a build, ready to run; what a benchmark times is another build of it."""
+    target = timing = None
     if not build.variant.on_host:
         found: DeviceInfo = request.getfixturevalue("device")
-        target = found.timing_target if "gate" in request.fixturenames else found.target
+        target, timing = found.target, found.timing_target
         if found.capability < build.variant.needs:
             has = f"{found.name} has {found.capability}"
             pytest.skip(f"needs a GPU of compute capability {build.variant.needs} or newer; {has}")
@@ -287,7 +307,9 @@ def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
         pytest.skip(missing)
     if build.id in config.stash[BROKEN]:
         pytest.fail(str(config.stash[BROKEN][build.id]), pytrace=False)
-    return Kernel(config.stash[WORKER], build, compile_build(build, target))
+    checked = compile_build(build, target)
+    timed = compile_build(build, timing) if "gate" in request.fixturenames else checked
+    return Kernel(config.stash[WORKER], build, timed, checked)
 
 
 @pytest.fixture(scope="session")

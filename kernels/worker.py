@@ -187,11 +187,21 @@ def run_case(case_id: str, image: Path, operands: Sequence[Array], offset: int) 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A compiled build that runs in a worker: what the fixture ``kernel`` gives to a test."""
+    """A compiled build that runs in a worker: what the fixture ``kernel`` gives to a test.
+
+    ``proof``: the machine code that a benchmark proves right before it times ``image``, where that is another because
+    the device can watch more closely than it should while it is timed.
+    """
 
     worker: Worker
     build: Build
     image: Image
+    proof: Image | None = None
+
+    @property
+    def checked(self) -> Image:
+        """The machine code that finds the most faults."""
+        return self.proof or self.image
 
     def run(self, shape: Shape, operands: Sequence[Array], offset: int = 0) -> Outcome:
         """Launch once on these operands; every array starts ``offset`` elements past an allocation's alignment."""
@@ -249,7 +259,7 @@ def main() -> None:
 
 
 def _leave(number: int, frame: object) -> None:
-    """End the child: at once where it waits, else by way of what cleans up, such as a compilation's temporary folder."""
+    """End the child: at once where it waits, else by way of what removes temporary folders."""
     if _busy[0]:
         raise SystemExit(128 + number)
     os._exit(128 + number)

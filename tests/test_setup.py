@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import conftest
 import pytest
 
+import conftest
 from kernels import detect
 from kernels import worker as worker_module
 from kernels.compiler import ROOT, CompileError
@@ -101,7 +101,9 @@ def test_no_compiler_is_a_reason_to_skip_and_only_where_the_device_may_be_any(ch
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 skipped: needs a device: no NVIDIA driver" in done.stdout
     assert "no g++ to build the software device with" in done.stdout
-    assert_stopped(pytest_in(checkout, "tests", "--device=software", PATH="/nowhere"), "--device=software: no g++ to build")
+    assert_stopped(
+        pytest_in(checkout, "tests", "--device=software", PATH="/nowhere"), "--device=software: no g++ to build"
+    )
 
 
 @needs_gxx
@@ -130,7 +132,9 @@ def import_path() -> list[str]:
     return sys.path
 
 
-def test_a_child_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_child_that_does_not_start_says_why(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(worker_module, "BOOT", worker_module.BOOT.replace("kernels.worker", "kernels.no_such_module"))
     worker = Worker()
     with pytest.raises(DeviceError, match=r"does not start: ModuleNotFoundError: No module named 'kernels.no_such_mod"):
@@ -212,3 +216,34 @@ def test_a_driver_that_crashes_is_not_a_missing_one(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(detect, "ASK_FOR_GPUS", "import os; os.abort()")
     with pytest.raises(DeviceError, match="the NVIDIA driver cannot be asked for GPUs: exit status -6"):
         why_no_gpu()
+
+
+LOOK = """
+import os, stat, time
+from pathlib import Path
+
+def test_look(request):
+    folder = Path(request.config.workerinput["warpwatch_locks"])
+    about = folder.lstat()
+    assert stat.S_ISDIR(about.st_mode) and stat.S_IMODE(about.st_mode) == 0o700 and about.st_uid == os.getuid()
+    assert sorted(path.name for path in folder.iterdir()) == ["door", "room"]
+    Path(SEEN).write_text(str(folder))
+"""
+
+
+def test_locks_lie_in_a_folder_of_our_own_and_are_removed(checkout: Path, tmp_path: Path) -> None:
+    seen, temporary = tmp_path / "seen", tmp_path / "temporary"
+    temporary.mkdir()
+    (checkout / "tests" / "test_device.py").write_text(LOOK.replace("SEEN", repr(str(seen))))
+    done = pytest_in(checkout, "tests", "-n1", "--device=none", TMPDIR=str(temporary))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert Path(seen.read_text()).parent == temporary
+    assert list(temporary.glob("warpwatch*")) == []
+
+
+def test_a_lock_is_not_opened_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "door").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic link"):
+        conftest._lock_file(tmp_path / "door")
+    assert (tmp_path / "victim").read_text() == "precious"
