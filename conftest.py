@@ -1,39 +1,34 @@
-"""Command-line options and fixtures: here, and nowhere else, the catalogue becomes test cases."""
+"""Command-line options and fixtures."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import functools
 import os
 import random
-import tempfile
+import signal
+import threading
 from collections import Counter
 from collections.abc import Generator
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.judge import Judge
 from bench.measure import Budget
 from bench.plugin import BenchPlugin
-from kernels import FAMILIES, vendor
+from kernels import vendor
 from kernels.catalogue import BadCase, Build, Case, make_case
 from kernels.check import WrongResult
-from kernels.compiler import CompileError, NoCompiler, Target, architectures, cache_notes
-from kernels.compiling import Compilation, Job
-from kernels.device import DeviceInfo, NoDevice, Settings
+from kernels.compiler import CompileError, cache_notes
+from kernels.device import DeviceInfo, Settings
 from kernels.machine import DeviceError
-from kernels.worker import Kernel, Worker, describe_device
+from kernels.worker import Kernel, Worker
+from warpwatch.plugin.cases import named_build
+from warpwatch.plugin.compile_step import COMPILATION
+from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 
-pytest_plugins = ("pytester",)
+PARTS = ("cases", "compile_step", "device", "machine_lock")
+pytest_plugins = ("pytester", *(f"warpwatch.plugin.{part}" for part in PARTS))
 BENCH = pytest.StashKey[BenchPlugin]()
-WORKER = pytest.StashKey[Worker]()
-DEVICE = pytest.StashKey["DeviceInfo | NoDevice"]()
-COMPILATION = pytest.StashKey[Compilation]()
-CACHE_NOTES = pytest.StashKey[dict[str, None]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,36 +83,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[WORKER] = worker = Worker(settings)
     config.stash[BENCH] = BenchPlugin(config, worker, functools.partial(open_device, config))
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
+    # Told to end, by a scheduler or a CI service, is interrupted: by way of what cleans up.
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        config.add_cleanup(_end_on_sigterm)
 
 
-def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
-    """The device of this run, or what is missing. Opened at the first question."""
-    if DEVICE not in config.stash:
-        wanted = config.getoption("--device")
-        try:
-            if wanted == "none":
-                raise NoDevice("--device=none")
-            config.stash[DEVICE] = config.stash[WORKER].call(describe_device)
-            notes = config.stash[WORKER].call(cache_notes)
-            config.stash[CACHE_NOTES].update(dict.fromkeys(notes))
-        except (NoDevice, DeviceError, CompileError) as missing:
-            if wanted in ("gpu", "software"):
-                raise pytest.UsageError(f"--device={wanted}: {missing}") from None
-            config.stash[DEVICE] = NoDevice(str(missing))
-    return config.stash[DEVICE]
-
-
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    lines = [f"hypothesis seed: {config.option.hypothesis_seed} (repeat with --hypothesis-seed)"]
-    if config.option.collectonly:
-        return lines
-    device = open_device(config)
-    if config.getoption("numprocesses", None):
-        config.stash[WORKER].stop()  # xdist's own processes open it again
-    if isinstance(device, NoDevice):
-        return [f"device: none: {device}; tests that need one are skipped", *lines]
-    about = f"device: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}"
-    return [about + (f" ({device.note})" if device.note else ""), *lines]
+def _end_on_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -130,114 +103,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"cache: {sentence}")
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if WORKER in config.stash:
-        config.stash[WORKER].stop()
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for marker in metafunc.definition.iter_markers("cases"):
-        cases: list[Case] = marker.args[0]
-        names = ("family", "variant", "block", "shape", "dtype")
-        values = [(*_names(case.build)[:3], case.shape_name, case.dtype) for case in cases]
-        metafunc.parametrize(names, values, ids=[case.id for case in cases])
-    for marker in metafunc.definition.iter_markers("builds"):
-        chosen: list[Build] = marker.args[0]
-        metafunc.parametrize(
-            ("family", "variant", "block", "dtype"), [_names(b) for b in chosen], ids=[b.id for b in chosen]
-        )
-
-
-def _names(build: Build) -> tuple[str, str, str, str]:
-    return build.family.name, build.variant.name, build.block_name, build.dtype
-
-
-def _build(family: str, variant: str, block: str, dtype: str) -> Build:
-    found = next(f for f in FAMILIES if f.name == family)
-    sizes = () if found.variant(variant).has_no_block else tuple(map(int, block.split("x")))
-    return Build(found, found.variant(variant), sizes, dtype)
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that only compile come last: whoever edits a kernel learns first whether it is right."""
     items.sort(key=lambda item: item.get_closest_marker("compiles_for") is not None)
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Compile what will run, on all cores: before anything is timed, and else while tests run, in their order."""
-    config = session.config
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    config.stash[COMPILATION] = compilation = Compilation(threads, functools.partial(_permit, config))
-    if config.option.collectonly or not session.items:
-        return
-    open_device(config)
-    # Workers of xdist share the cache; each begins with the tests that are likely to be its own.
-    items = session.items
-    start = config.stash[WORKER].settings.ordinal * len(items) // (4 * workers)
-    jobs = [job for item in (*items[start:], *items[:start]) if (job := _job(item))]
-    for build, target in jobs:
-        compilation.add(build, target)
-    if jobs:
-        timed = any("gate" in getattr(item, "fixturenames", ()) for item in items)
-        _show_compiling(config, compilation, None if timed else jobs[0])
-
-
-def _job(item: pytest.Item) -> Job | None:
-    """What a test needs compiled, or None."""
-    only = item.get_closest_marker("compiles_for")
-    if not only and "kernel" not in getattr(item, "fixturenames", ()):
-        return None
-    params = item.callspec.params  # type: ignore[attr-defined]
-    build = _build(*(params[key] for key in ("family", "variant", "block", "dtype")))
-    if only:
-        with contextlib.suppress(NoCompiler):  # the test says so
-            return build, Target(architectures()[-1].arch if only.args[0] == "newest" else only.args[0])
-    elif build.variant.on_host:
-        return build, None
-    elif not build.variant.library and isinstance(device := open_device(item.config), DeviceInfo):
-        return build, _target(device, item)
-    return None
-
-
-def _target(device: DeviceInfo, item: pytest.Item) -> Target:
-    """What a test's kernel is compiled for."""
-    return device.timing_target if "gate" in getattr(item, "fixturenames", ()) else device.target
-
-
-def _show_compiling(config: pytest.Config, compilation: Compilation, first: Job | None) -> None:
-    """Wait for all builds, or for the first test's, with a line on terminals that says how far it is."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if not (reporter and reporter.isatty):
-        compilation.wait(lambda done, total: None, first)
-        return
-    compilation.wait(lambda done, total: reporter.rewrite(f"compiling kernels: {done} of {total} "), first)
-    reporter.rewrite("", erase=True)
-    reporter.write("\r")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Wait for what a test needs compiled before it enters the room, where others may wait for it to leave."""
-    if item.get_closest_marker("alone"):
-        item.config.stash[COMPILATION].finish_all()
-    if job := _job(item):
-        item.config.stash[COMPILATION].finish(*job)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if COMPILATION in session.config.stash:
-        session.config.stash[COMPILATION].stop()
-    if (output := getattr(session.config, "workeroutput", None)) is not None:
-        output["cache_notes"] = [*session.config.stash[CACHE_NOTES], *cache_notes()]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    notes = getattr(node, "workeroutput", {}).get("cache_notes", ())
-    node.config.stash[CACHE_NOTES].update(dict.fromkeys(notes))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -249,57 +118,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
-@pytest.fixture(autouse=True)
-def _room(request: pytest.FixtureRequest) -> Generator[None]:
-    """Under xdist, tests share the machine, but for those that are marked to be alone on it."""
-    run = _shared_run(request.config)
-    if not run:
-        yield
-        return
-    with open(_door(run), "w") as door, open(f"{door.name}.room", "w") as room:
-        fcntl.flock(door, fcntl.LOCK_EX)  # whoever waits here for an empty room keeps others from filling it again
-        fcntl.flock(room, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH)
-        fcntl.flock(door, fcntl.LOCK_UN)
-        yield
-
-
-def _shared_run(config: pytest.Config) -> str:
-    """What xdist calls the run that this process is a worker of, or nothing."""
-    return str(getattr(config, "workerinput", {}).get("testrunuid", ""))
-
-
-def _door(run: str) -> Path:
-    return Path(tempfile.gettempdir(), f"warpwatch-{run}-door")
-
-
-def _permit(config: pytest.Config) -> AbstractContextManager[object] | None:
-    """A place in the room for a compiler, as a test has it; None while a test is alone there, or waits to be."""
-    run = _shared_run(config)
-    if not run:
-        return contextlib.nullcontext()
-    with contextlib.ExitStack() as room, open(_door(run), "w") as door:
-        place = room.enter_context(open(f"{door.name}.room", "w"))
-        try:
-            fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.flock(place, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return None
-        return room.pop_all()
-
-
-@pytest.fixture(scope="session")
-def device(pytestconfig: pytest.Config) -> DeviceInfo:
-    """The device; a test that asks for it is skipped where there is none."""
-    found = open_device(pytestconfig)
-    if isinstance(found, NoDevice):
-        pytest.skip(f"needs a device: {found}")
-    return found
-
-
 @pytest.fixture
 def build(family: str, variant: str, block: str, dtype: str) -> Build:
     """The build that a test's parameters name."""
-    return _build(family, variant, block, dtype)
+    return named_build(family, variant, block, dtype)
 
 
 @pytest.fixture
@@ -315,11 +137,11 @@ def case(build: Build, shape: str, request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture
 def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
-    """The compiled kernel of a case or a build, ready to run."""
-    target = None
+    """The compiled kernel of a case or a build, ready to run; what a benchmark times is another build of it."""
+    target = timing = None
     if not build.variant.on_host:
         found: DeviceInfo = request.getfixturevalue("device")
-        target = _target(found, request.node)
+        target, timing = found.target, found.timing_target
         if found.capability < build.variant.needs:
             has = f"{found.name} has {found.capability}"
             pytest.skip(f"needs a GPU of compute capability {build.variant.needs} or newer; {has}")
@@ -327,16 +149,11 @@ def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
     if missing := build.variant.library and config.stash[WORKER].call(vendor.missing, build.variant.library):
         pytest.skip(missing)
     try:
-        image = config.stash[COMPILATION].image(build, target)
+        checked = config.stash[COMPILATION].image(build, target)
+        timed = config.stash[COMPILATION].image(build, timing) if "gate" in request.fixturenames else checked
     except CompileError as error:
         pytest.fail(str(error), pytrace=False)
-    return Kernel(config.stash[WORKER], build, image)
-
-
-@pytest.fixture(scope="session")
-def compilation(pytestconfig: pytest.Config) -> Compilation:
-    """What compiles the builds of this run."""
-    return pytestconfig.stash[COMPILATION]
+    return Kernel(config.stash[WORKER], build, timed, checked)
 
 
 @pytest.fixture(scope="session")

@@ -72,7 +72,8 @@ class Against:
         image = self.images[key(rival)]
         assert isinstance(image, Image)
         measured = Measured(kernel, case, "cold" if cold else "warm")
-        return Duel(measured, rival, image.path, kernel.image.path, known=self.known.get(case.id, (0.0, 0)))
+        known = self.known.get(case.id, (0.0, 0))
+        return Duel(measured, rival, image.path, kernel.image.path, known=known, checked=kernel.checked.path)
 
     def _settle(self, kernel: Kernel, case: Case) -> Judgement | None:
         """What can be said of a case without measuring it."""

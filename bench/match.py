@@ -26,7 +26,8 @@ class Duel:
     """A case that is measured on both sides, and what the processes said so far.
 
     ``image``: the new side's machine code; ``delay``: what it is made to wait, where that is to be found.
-    ``known``: variance of a process from earlier runs on unchanged code, and its degrees of freedom.
+    ``known``: variance of a process from earlier runs on unchanged code, and its degrees of freedom. ``checked``: a
+    build of the new side that finds more faults, if there is one. ``proved``: what right results of both sides are.
     """
 
     measured: Measured
@@ -35,7 +36,9 @@ class Duel:
     image: Path
     delay: pairs.Delay | None = None
     known: tuple[float, int] = (0.0, 0)
+    checked: Path | None = None
     taken: list[Pairs] = field(default_factory=list)
+    proved: pairs.Fingerprints | None = None
 
     def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> Pairs:
         """Measure it in the process at hand, the ``process``-th of this duel; the first proves both sides right.
@@ -43,9 +46,11 @@ class Duel:
         Raises WrongResult or DeviceError for the new side, RivalFailed for the other.
         """
         warm = seconds * WARM_UP_SHARE if warm_up else 0.0
-        plan = Plan(self.measured.kind, process % 2 == 1, process == 0, seconds, warm, self.delay)
+        how = (self.measured.kind, process % 2 == 1, process == 0, seconds, warm, self.delay)
+        plan = Plan(*how, self.proved, self.checked)
         call, name = self.measured.kernel.worker.call, self.measured.case.id
         self.taken.append(call(pairs.measure_pair, name, self.image, self.rival, self.rival_image, plan))
+        self.proved = self.taken[-1].proved
         return self.taken[-1]
 
     def first(self, seconds: float, warm_up: bool) -> Measured:

@@ -11,6 +11,7 @@ from bench import sampling
 from bench.clocks import Clock
 from bench.timer import note
 from kernels.catalogue import Case
+from kernels.check import WrongResult
 from kernels.machine import DeviceError
 from kernels.worker import Kernel
 
@@ -41,6 +42,7 @@ class Measured:
     clocks: list[Clock] = field(default_factory=list)
     processes: list[list[float]] = field(default_factory=list)  # samples, of each process that measured it
     taken: list[float] | None = None  # samples that were taken beforehand, to be played back
+    fingerprint: int | None = None  # of its right result, for processes that prove it again
 
     def sample(self) -> float:
         """One round: the timer advances by what the GPU took."""
@@ -51,6 +53,11 @@ class Measured:
         self.facts["hold_timeouts"] += thrown_away
         note(seconds)
         return seconds
+
+    def prove_again(self) -> None:
+        """Compare what the last samples left, in the process that took them. Raises WrongResult or DeviceError."""
+        if self.taken is None:  # pairs are proved where they are taken
+            self.fingerprint = self.kernel.worker.call(sampling.finish, self.fingerprint)
 
     def finish(self, median: float) -> None:
         """Record rates and clocks, once the samples are taken. ``median`` in seconds."""
@@ -69,7 +76,7 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     kind = "host" if case.variant.on_host else "cold" if cold else "warm"
     measured = Measured(kernel, case, kind)
     worker, image = kernel.worker, kernel.image
-    measured.facts |= worker.call(sampling.prepare, case.id, image.path, cold)
+    measured.facts |= worker.call(sampling.prepare, case.id, image.path, cold, kernel.checked.path)
     measured.facts |= declared(kernel, case)
     if kind == "host" and case.family.serial_seconds(case.shape) * budget.rounds > budget.seconds:
         measured.rounds = budget.rounds  # a pilot would cost as much as a round
@@ -121,8 +128,10 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
             call(sampling.prepare, name, measured.kernel.image.path, again.cold, proved=True)
             call(sampling.settle)
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
-            samples[name] = [measured.sample() for _ in range(measured.rounds)]
-        except DeviceError as error:
+            taken = [measured.sample() for _ in range(measured.rounds)]
+            measured.prove_again()
+            samples[name] = taken
+        except (DeviceError, WrongResult) as error:
             again.broken[name] = f"measured again in a fresh process: {error}"
         again.progress(done, len(chosen))
     return samples

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 from bench import sampling
 from bench.clocks import Clock
 from bench.delayed import VARIABLES
+from bench.proof import Shared, is_intact, poison, prove, prove_again, prove_fresh, restore, sharing_key
 from bench.revision import Rival
 from kernels import FAMILIES
 from kernels.catalogue import find_case
@@ -55,9 +57,19 @@ class Delay:
 
 
 @dataclass(frozen=True)
+class Fingerprints:
+    """Numbers that a right result of each side has (bench/proof.py)."""
+
+    old: int
+    new: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """How one process measures a pair. ``seconds``: of wall time for its samples, or twice that if they are noisy;
-    ``swap``: load the old side first; ``prove``: compare both sides with NumPy before."""
+    ``swap``: load the old side first; ``prove``: compare both sides with NumPy before; where not, ``proved`` are the
+    fingerprints that their right results had in another process. ``checked``: a build of the new side that finds more
+    faults, proved too where it is another."""
 
     kind: str  # cold or warm
     swap: bool
@@ -65,6 +77,8 @@ class Plan:
     seconds: float
     warm_up: float
     delay: Delay | None = None
+    proved: Fingerprints | None = None
+    checked: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,7 @@ class Pairs:
     cycles: int = 0  # that the new side was made to wait
     thrown_away: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
+    proved: Fingerprints | None = None
 
     @property
     def log(self) -> float:
@@ -102,24 +117,28 @@ def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, pla
     Raises WrongResult or DeviceError for the new side, RivalFailed for the old one.
     """
     case, cold = find_case(FAMILIES, case_id), plan.kind == "cold"
-    sampling.release(keep=sampling.sharing_key(case))
+    sampling.release(keep=sharing_key(case))
     shared, where = sampling.share_operands(case, plan.prove), machine(on_host=False)
+    if plan.prove and plan.checked not in (None, image):
+        sampling.prove_checked(where, case, plan.checked, shared)
     function = _load_rival(where, rival, rival_image) if plan.swap else None
     new = [load(where, case, image, place) for place in shared.places]
     sampling.state.loaded = tuple(new)
     function = function or _load_rival(where, rival, rival_image)
     old = [_rival_of(loaded, rival, function) for loaded in new]
-    if plan.prove:
-        sampling.prove(new[0], shared)
-        _prove_rival(old[0], shared)
+    both = list(zip(old, new, strict=True))
+    proved = _prove(both[0], shared) if plan.prove else plan.proved
+    poison(new)
     facts = sampling.describe(new[0], len(shared.places), cold) if plan.prove else {}
     sampling.settle()
     sampling.warm_up(plan.kind, plan.warm_up)
-    both = list(zip(old, new, strict=True))
     cycles = _delay(both, plan, plan.delay) if plan.delay else 0
     before = sampling.read_clock()
     pairs = _take(both, plan)
-    return replace(pairs, clocks=(before, sampling.read_clock()), cycles=cycles, facts=facts)
+    pairs = replace(pairs, clocks=(before, sampling.read_clock()), cycles=cycles, facts=facts, proved=proved)
+    if proved:
+        _prove_again(both, shared, proved, len(pairs.old) // 2)
+    return pairs
 
 
 def _load_rival(where: Machine, rival: Rival, image: Path) -> Function:
@@ -141,13 +160,69 @@ def _rival_of(loaded: Loaded, rival: Rival, function: Function) -> Loaded:
     return replace(loaded, function=function, start=start)
 
 
-def _prove_rival(loaded: Loaded, shared: sampling.Shared) -> None:
-    if loaded.result:
-        loaded.result.poison()
+def _prove(pair: tuple[Loaded, Loaded], shared: Shared) -> Fingerprints:
+    """Compare both sides with NumPy. Raises WrongResult or DeviceError for the new one, RivalFailed for the old."""
+    old, new = pair
+    right = prove(new, shared)
+    poison([old])
+    with _blaming(is_new=False):
+        return Fingerprints(prove(old, shared), right)
+
+
+@contextmanager
+def _blaming(is_new: bool) -> Iterator[None]:
+    """Turn what is wrong with the old side into RivalFailed."""
     try:
-        sampling.prove(loaded, shared)
+        yield
     except (DeviceError, WrongResult) as error:
+        if is_new:
+            raise
         raise RivalFailed(str(error), getattr(error, "lost", False)) from None
+
+
+def _prove_again(pairs: list[tuple[Loaded, Loaded]], shared: Shared, proved: Fingerprints, turns: int) -> None:
+    """Compare what the last samples left, and one more launch of each side. Raises as ``_prove``.
+
+    Both sides write to the same arrays, and nothing may come between their samples; so a side that no longer writes
+    is found by the launch after them, whose result starts as poison.
+    """
+    case = pairs[0][1].case
+    results = [new.result for _, new in pairs if new.result]
+    spoilt = not is_intact(shared) or any(result.overrun() for result in results)
+    if spoilt:  # one of the two did it: the launches below show which
+        restore(shared, case)
+        for result in results:
+            result.clear()
+    else:
+        _prove_last_samples(pairs, shared, proved, turns)
+    for is_new, right in ((True, proved.new), (False, proved.old)):
+        with _blaming(is_new):
+            prove_fresh(pairs[0][is_new], shared, right)
+    if spoilt:
+        raise WrongResult(
+            f"{case.id}: one of the two sides wrote outside its result while they were timed, and launched once more "
+            "neither does"
+        )
+
+
+def _prove_last_samples(pairs: list[tuple[Loaded, Loaded]], shared: Shared, proved: Fingerprints, turns: int) -> None:
+    last = (turns - 1) % len(pairs)
+    # What is printed is that of the very last sample.
+    for place in range(len(pairs)) if pairs[0][1].result else [last]:
+        is_new = _last_is_new(place, turns, len(pairs))
+        with _blaming(is_new):
+            right = proved.new if is_new else proved.old
+            prove_again(pairs[place][is_new], shared, right, sampling.state.printed)
+
+
+def _last_is_new(place: int, turns: int, places: int) -> bool:
+    """Whether the last sample at a place was the new side's: each turn ends with the side that it began with."""
+    return _begins_new(place, (turns - 1 - place) // places)
+
+
+def _begins_new(place: int, again: int) -> bool:
+    """In turns, and the other way round each time at the same place."""
+    return (place + again) % 2 == 1
 
 
 def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
@@ -187,7 +262,7 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> Pairs:
             if turn == MOST_TURNS or out_of_time or (turn >= TURNS_TO_TELL and error < PRECISE):
                 break
         where, again = turn % len(pairs), turn // len(pairs)
-        first = (where + again) % 2 == 1  # in turns, and the other way round each time at the same place
+        first = _begins_new(where, again)
         for is_new in (first, not first, not first, first):
             seconds, lost = sampling.sample_of(pairs[where][is_new], timer)
             times[is_new].append(seconds)

@@ -5,39 +5,17 @@ from __future__ import annotations
 import platform
 import time
 from dataclasses import asdict, dataclass, field
-from itertools import chain
-from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bench.clocks import Clock, Clocks
+from bench.proof import Shared, is_intact, poison, prove, prove_again, prove_fresh, share, sharing_key
 from bench.timer import GpuTimer, HostTimer, Timer, floor
 from kernels import FAMILIES, vendor
-from kernels.catalogue import ALL_ROWS, Array, Case, find_case
-from kernels.check import WrongResult, compare, explain
-from kernels.machine import GuardedArray
-from kernels.runner import Loaded, captured_stdout, launch_once, load, random_operands, require_memory, upload
+from kernels.catalogue import Case, find_case
+from kernels.machine import Machine
+from kernels.runner import Loaded, captured_stdout, load
 from kernels.worker import gpu, machine
-
-WHOLE_ELEMENTS = 2**23  # a result of up to so many elements is compared whole, a larger one on some rows
-SAMPLED_ROWS = 64
-# Where arrays lie in memory moves the time of a small kernel by per cents, and from process to process: so
-# small arrays are there several times, and samples go round among the copies.
-PLACES, SMALL_BYTES = 4, 2**25
-SEED = 20  # every run times the same numbers
-
-
-@dataclass(frozen=True)
-class Shared:
-    """What the cases of one shape share: operands, on the host and in the machine's memory, and reference."""
-
-    key: tuple[object, ...]
-    places: tuple[tuple[GuardedArray, ...], ...]  # copies of the operands
-    rows: Array | slice
-    reference: Array | None  # None where there is nothing to prove
-    bound: Array | float
 
 
 @dataclass
@@ -46,6 +24,9 @@ class State:
 
     shared: Shared | None = None
     loaded: tuple[Loaded, ...] = ()  # the prepared case, once for each place
+    fingerprint: int | None = None  # of its result, where this process has proved it right
+    launched: set[int] = field(default_factory=set)  # the places that have a sample's result
+    printed: tuple[str, ...] = ()  # the lines of the last sample, where the kernel prints
     turn: int = 0
     timers: dict[str, Timer] = field(default_factory=dict)
     clocks: Clocks | None = None
@@ -54,20 +35,48 @@ class State:
 state = State()
 
 
-def prepare(case_id: str, image: Path, cold: bool, proved: bool = False) -> dict[str, Any]:
+def prepare(case_id: str, image: Path, cold: bool, checked: Path | None = None, proved: bool = False) -> dict[str, Any]:
     """Load a case, launch it once, and compare, unless another process has ``proved`` it right.
 
-    What there is to record of it. Raises WrongResult or DeviceError.
+    ``checked``: a build of the same kernel that finds more faults, proved too, if it is another. What there is to
+    record of the case. Raises WrongResult or DeviceError.
     """
     case = find_case(FAMILIES, case_id)
     release(keep=sharing_key(case))
     shared = share_operands(case, reference=not proved)
     where = machine(case.variant.on_host)
+    if not proved and checked not in (None, image):
+        prove_checked(where, case, checked, shared)
     for place in shared.places:
         state.loaded += (load(where, case, image, place),)
     if not proved:
-        prove(state.loaded[0], shared)
+        state.fingerprint = prove(state.loaded[0], shared)
+        poison(state.loaded[:1])  # the others still are
     return describe(state.loaded[0], len(shared.places), cold)
+
+
+def prove_checked(where: Machine, case: Case, checked: Path, shared: Shared) -> None:
+    """Launch a case's build that finds more faults, and compare. Raises WrongResult or DeviceError."""
+    loaded = load(where, case, checked, shared.places[0])
+    try:
+        prove(loaded, shared)
+    finally:
+        if loaded.result:
+            loaded.result.free()
+
+
+def finish(proved: int | None) -> int:
+    """Prove the prepared case once more, by what the last samples left. Raises WrongResult or DeviceError.
+
+    ``proved``: the fingerprint of its right result, where another process has found it. Returns it.
+    """
+    assert state.shared
+    known = state.fingerprint if state.fingerprint is not None else proved
+    assert known is not None
+    for place in sorted(state.launched):
+        prove_again(state.loaded[place], state.shared, known, state.printed)
+    prove_fresh(state.loaded[0], state.shared, known)
+    return known
 
 
 def describe(loaded: Loaded, places: int, cold: bool) -> dict[str, Any]:
@@ -86,65 +95,30 @@ def describe(loaded: Loaded, places: int, cold: bool) -> dict[str, Any]:
     }
 
 
-def sharing_key(case: Case) -> tuple[object, ...]:
-    return (case.family.name, case.dtype, case.shape, case.variant.on_host)
-
-
 def release(keep: tuple[object, ...] | None = None) -> None:
     """Give back the memory of the last case; the operands too, unless the next case shares them."""
     for loaded in state.loaded:
         if loaded.result:
             loaded.result.free()
-    state.loaded = ()
+    state.loaded, state.fingerprint, state.printed = (), None, ()
+    state.launched.clear()
     if state.shared and state.shared.key != keep:
-        for array in chain.from_iterable(state.shared.places):
-            array.free()
+        state.shared.free()
         state.shared = None
 
 
 def share_operands(case: Case, reference: bool = True) -> Shared:
-    """Operands in the machine's memory and, unless nothing is to be proved, what NumPy makes of them."""
+    """Operands in the machine's memory and, unless nothing is to be proved, what NumPy makes of them.
+
+    Those of the last case, where it shares them and has not changed them.
+    """
     kept = state.shared
-    if kept and kept.key == sharing_key(case) and (kept.reference is not None or not reference):
+    same = kept is not None and kept.key == sharing_key(case) and (kept.reference is not None or not reference)
+    if kept is not None and same and is_intact(kept):
         return kept
     release()
-    require_memory(machine(case.variant.on_host), case)
-    host = random_operands(case, SEED)
-    rows: Array | slice = ALL_ROWS
-    if case.family.result and prod(case.family.result(case.shape)[1]) > WHOLE_ELEMENTS:
-        height = case.family.result(case.shape)[1][0]
-        inside = np.random.default_rng(SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
-        rows = np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
-    wanted = case.family.reference(host, rows) if reference else None
-    bound = case.family.bound(host, rows) if reference else 0.0
-    copies = PLACES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1
-    places = tuple(upload(machine(case.variant.on_host), case, host) for _ in range(copies))
-    state.shared = Shared(sharing_key(case), places, rows, wanted, bound)
+    state.shared = share(machine(case.variant.on_host), case, reference)
     return state.shared
-
-
-def prove(loaded: Loaded, shared: Shared) -> None:
-    """One launch, compared with NumPy: the whole of a small result, the first, last and random rows of a large one."""
-    case, reference = loaded.case, shared.reference
-    assert reference is not None
-    if loaded.result is None:
-        assert case.family.prints
-        wanted = np.sort(np.array(case.family.prints(case.build.block, case.shape)))
-        mismatch = compare(launch_once(loaded), wanted, 0.0)
-    elif isinstance(shared.rows, slice):
-        mismatch = compare(launch_once(loaded), reference, shared.bound)
-    else:
-        loaded.start()
-        loaded.machine.finish()
-        rows = [loaded.result.read_rows(int(row), int(row) + 1) for row in shared.rows]
-        mismatch = compare(np.concatenate(rows), reference, shared.bound, shared.rows)
-    damage = [array.overrun() for array in (*loaded.operands, loaded.result) if array]
-    again = f"python -m kernels run {case.id} --seed {SEED}"
-    problems = [f"{case.id} {sentence}" for sentence in damage if sentence]
-    if mismatch:
-        problems.append(explain(case, mismatch, again))
-    if problems:
-        raise WrongResult("\n".join(problems))
 
 
 def timer_of(kind: str) -> Timer:
@@ -156,17 +130,20 @@ def timer_of(kind: str) -> Timer:
 
 def sample(kind: str) -> tuple[float, int]:
     """One sample of the prepared case: seconds, and how many were thrown away for it. ``kind``: cold, warm, host."""
-    loaded = state.loaded[state.turn % len(state.loaded)]
+    place = state.turn % len(state.loaded)
     state.turn += 1
-    return sample_of(loaded, timer_of(kind))
+    state.launched.add(place)
+    return sample_of(state.loaded[place], timer_of(kind))
 
 
 def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
     """One sample of a loaded case, as ``sample``."""
     before = timer.timeouts
     if loaded.result is None:  # what it prints is not for this terminal
-        with captured_stdout():
+        with captured_stdout() as printed:
             seconds = timer.sample(loaded.start)
+        launches = 1 + timer.timeouts - before
+        state.printed = tuple(printed[len(printed) - len(printed) // launches :])
     else:
         seconds = timer.sample(loaded.start)
     return seconds, timer.timeouts - before

@@ -77,7 +77,8 @@ class SelfCheck:
         if case.variant.on_host or case.variant.library:
             return None
         measured = Measured(kernel, case, "cold" if cold else "warm")
-        duel = Duel(measured, own_side(case), kernel.image.path, kernel.image.path)
+        image = kernel.image.path
+        duel = Duel(measured, own_side(case), image, image, checked=kernel.checked.path)
         duel.first(PAIR_SECONDS, budget.warm_up)
         self.match.duels[case.id] = duel
         return measured

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from kernels.catalogue import Launch
-from kernels.compiler import ROOT, compile_file
+from kernels.compiler import ROOT, CompileError, compile_file
 from kernels.device import Device, NoDevice, Settings, open_device
 from kernels.machine import DeviceError
 
@@ -142,7 +142,7 @@ def main() -> int:
     """Print what this timer reads where nothing can be faster; ``ncu`` on this command gives the other half."""
     try:
         device = open_device(Settings("gpu"))
-    except NoDevice as missing:
+    except (NoDevice, DeviceError, CompileError) as missing:
         print(f"error: {missing}", file=sys.stderr)
         return 2
     print(f"{device.info.name}, medians of {FLOOR_ROUNDS} samples, µs (standard deviation in per cent)")

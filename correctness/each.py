@@ -11,10 +11,10 @@ import argparse
 import os
 import sys
 
-from kernels import FAMILIES, vendor
+from kernels import FAMILIES, memory, vendor
 from kernels.__main__ import matches
 from kernels.check import compare
-from kernels.compiler import cache_notes, compile_build
+from kernels.compiler import CompileError, cache_notes, compile_build
 from kernels.compiling import compile_all
 from kernels.device import NoDevice, Settings, open_device
 from kernels.machine import DeviceError
@@ -29,7 +29,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         machine = open_device(Settings(options.device, launch_timeout=300.0))  # a sanitizer takes its time
-    except NoDevice as missing:
+    except (NoDevice, DeviceError, CompileError) as missing:
         print(f"error: {missing}", file=sys.stderr)
         return 2
     cases = [case for case in tested_cases(FAMILIES) if not case.variant.on_host and matches(options.k, case.id)]
@@ -38,8 +38,9 @@ def main() -> int:
     compile_all({case.build.id: (case.build, machine.info.target) for case in cases}.values(), lambda done, total: None)
     wrong = 0
     for case in cases:
-        operands = exact_operands(case, seed=0)
         try:
+            memory.require(case, memory.peak_bytes(case, copies=3))
+            operands = exact_operands(case, seed=0)
             outcome = run(machine, case, compile_build(case.build, machine.info.target).path, operands)
         except DeviceError as error:
             print(error)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels import FAMILIES
+from kernels import FAMILIES, memory
 from kernels.catalogue import Array, Case, Shape, find_case
 from kernels.check import compare, explain
+from kernels.digest import digest
 from kernels.runner import load, upload
 from kernels.worker import gpu
 
@@ -40,14 +41,16 @@ def problems(case_ids: Sequence[str], images: Sequence[Path], seed: int, limit: 
     """What is wrong with these cases of one shape, in words. Raises DeviceError."""
     cases, machine = [find_case(FAMILIES, case_id) for case_id in case_ids], gpu()
     first, said = cases[0], []
+    rows = sampled_rows(first, limit)
+    memory.require(first, memory.peak_bytes(first, copies=int(machine.watches), rows=len(rows)))
     rng = np.random.default_rng(seed)
     operands = tuple(repeated(rng, shape) for shape in first.family.operands(first.shape).values())
-    rows = sampled_rows(first, limit)
     reference, bound = first.family.reference(operands, rows), first.family.bound(operands, rows)
     with ExitStack() as cleanup:
         guarded = upload(machine, first, operands)
         for array in guarded:
             cleanup.callback(array.free)
+        digests = [digest(array) for array in guarded]
         for case, image in zip(cases, images, strict=True):
             loaded = load(machine, case, image, guarded)
             assert loaded.result
@@ -59,4 +62,8 @@ def problems(case_ids: Sequence[str], images: Sequence[Path], seed: int, limit: 
             said += [f"{case.id} {sentence}" for sentence in damage if sentence]
             said += [explain(case, mismatch, f"python -m kernels run {case.id}")] if mismatch else []
             loaded.result.free()
+            for array, values, before in zip(guarded, operands, digests, strict=True):
+                if digest(array) != before:
+                    said.append(f"{case.id} changed its operand {array.name}")
+                    array.write(values)  # the next case is not to blame
     return said

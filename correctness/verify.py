@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from kernels import memory
 from kernels.catalogue import Case
 from kernels.check import compare, explain
 from kernels.placement import PLAIN, Placement
 from kernels.runner import exact_operands, expected, random_operands
 from kernels.worker import Kernel
+
+# Of operands and result: as they are sent, as they arrive, and in the memory of a device that is the host's own.
+COPIES = 4
 
 
 def assert_right(
@@ -20,6 +24,7 @@ def assert_right(
     random numbers, and the bound that theory gives. ``placement``: how arrays and blocks are laid out. ``again``:
     the command that runs just this, for the message.
     """
+    memory.require(case, memory.peak_bytes(case, copies=COPIES))
     operands = (exact_operands if exact else random_operands)(case, seed)
     outcome = kernel.run(case.shape, operands, placement)
     reference, bound = expected(case, operands)

@@ -12,14 +12,14 @@ import time
 
 import numpy as np
 
-from kernels import FAMILIES, vendor
+from kernels import FAMILIES, memory, vendor
 from kernels.catalogue import Array, BadCase, Case, find_case
 from kernels.check import compare, explain
 from kernels.compiler import CompileError, cache_notes, compile_build
 from kernels.device import Device, NoDevice, Settings, open_device
 from kernels.host import Host
 from kernels.machine import DeviceError
-from kernels.runner import Loaded, expected, launch_once, load, random_operands, require_memory, upload
+from kernels.runner import Loaded, damage, expected, launch_once, load, random_operands, require_memory, upload
 from kernels.selection import omitted_cases, timed_cases
 
 TIMED_LAUNCHES = 11
@@ -77,30 +77,34 @@ def run_case(case: Case, seed: int, print_arrays: bool, settings: Settings) -> b
     if refused:
         raise DeviceError(f"{case.id}: {refused}")
     image = compile_build(case.build, machine.info.target if isinstance(machine, Device) else None)
+    memory.require(case, memory.peak_bytes(case, copies=3 if case.variant.on_host or machine.watches else 2))
     require_memory(machine, case)
     operands = random_operands(case, seed)
     loaded = load(machine, case, image.path, upload(machine, case, operands))
     got = launch_once(loaded)
     reference, bound = expected(case, operands)
-    mismatch = compare(got, reference, bound)
-    damage = [array.overrun() for array in (*loaded.operands, loaded.result) if array]
+    again = f"python -m kernels run {case.id} --seed {seed}"
+    mismatch, late = compare(got, reference, bound), None
 
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
     _print_arrays(case, operands, got, print_arrays)
-    if case.family.result:
+    if loaded.result:
         seconds = measure(loaded)
+        if not mismatch:
+            loaded.result.poison()  # what is compared is what this launch writes, and no earlier one
+            late = compare(launch_once(loaded), reference, bound)
         note = machine.info.note if isinstance(machine, Device) else "the host's time"
         print(
             f"GPU time  {seconds * 1e6:,.2f} µs, {rates(case, seconds)} (median of {TIMED_LAUNCHES}, {note or 'warm'})"
         )
-    right = mismatch is None and not any(damage)
-    print("result    right" if right else "result    WRONG")
-    for sentence in filter(None, damage):
-        print(f"{case.id} {sentence}")
-    if mismatch:
-        print(explain(case, mismatch, f"python -m kernels run {case.id} --seed {seed}"))
-    return right
+    problems = [f"{case.id} {sentence}" for sentence in damage(loaded, operands)]
+    if late:
+        problems.append(f"{case.id} was right at its first launch, and is wrong after those that were timed")
+    if wrong := mismatch or late:
+        problems.append(explain(case, wrong, again))
+    print("result    WRONG" if problems else "result    right", *problems, sep="\n")
+    return not problems
 
 
 def _print_arrays(case: Case, operands: tuple[Array, ...], got: Array, wanted: bool) -> None:

@@ -246,7 +246,7 @@ def _digest(*parts: bytes) -> str:
 def cache_folder() -> Path:
     """Where compiled kernels are kept: $WARPWATCH_CACHE, else warpwatch in the user's cache folder."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpwatch"
-    return Path(os.environ.get("WARPWATCH_CACHE") or default)
+    return Path(os.environ.get("WARPWATCH_CACHE") or default).absolute()  # other processes stand in other folders
 
 
 def kernel_cache() -> Cache:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,8 @@ import numpy as np
 
 from kernels import vendor
 from kernels.catalogue import Array, Capability, Case, Launch, size_name
-from kernels.compiler import ROOT, Target, compile_file, read_image
+from kernels.compiler import ROOT, NoCompiler, Target, compile_file, read_image
+from kernels.detect import why_no_gpu
 from kernels.machine import POISON, DeviceError, Function, Resources
 
 HOLD_SECONDS = 0.25  # a hold lasts some 30 µs; one that lasts this long waits for nothing
@@ -31,7 +32,10 @@ SOFTWARE_NOTE = "a device made of software: its times are the host's and no GPU'
 
 
 class NoDevice(Exception):
-    """There is no GPU to open; the message says what is missing and how to get it."""
+    """There is no driver, no GPU or no compiler; the message says which, and how to get it.
+
+    Whatever else keeps a device from being opened is a broken set-up, and another error.
+    """
 
 
 @dataclass(frozen=True)
@@ -343,45 +347,37 @@ class Settings:
 
 
 def open_device(settings: Settings) -> Device:
-    """Open a device. Raises NoDevice."""
+    """Open a device. Raises NoDevice where there is none, DeviceError or CompileError where its set-up is broken."""
     # A module that loads lazily behind a held stream would wait for ever.
     os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
     missing = "" if settings.kind == "software" else why_no_gpu()
     if missing and settings.kind == "gpu":
         raise NoDevice(missing)
-    compiler = _activate_softcuda(settings) if missing or settings.kind == "software" else None
+    compiler = _activate_softcuda(settings, missing) if missing or settings.kind == "software" else None
     try:
         from pycuda import driver  # noqa: PLC0415
     except ImportError as error:
-        raise NoDevice(f"PyCUDA is not installed ({error}); `make test` installs it") from None
+        raise DeviceError(f"PyCUDA cannot be imported ({error}); `make test` installs it") from None
     try:
         driver.init()
         ordinal = settings.ordinal % driver.Device.count()
         return Device(driver, ordinal, settings.launch_timeout, compiler)
-    except driver.Error as error:
-        raise NoDevice(f"the device cannot be opened ({error})") from None
+    except NoCompiler as lacking:
+        raise NoDevice(str(lacking)) from None
+    except (driver.Error, OSError, subprocess.SubprocessError) as error:
+        raise DeviceError(f"the device cannot be opened: {error}") from None
 
 
-def why_no_gpu() -> str:
-    """What is missing for a GPU, or nothing. Asks in another process: once a libcuda is loaded, it stays."""
-    code = (
-        "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); count = ctypes.c_int()\n"
-        "print(cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) or -count.value)"
-    )
-    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False)
-    if done.returncode:
-        return "no NVIDIA driver (libcuda.so.1 cannot be loaded)"
-    answer = int(done.stdout)
-    return "" if answer < 0 else f"the NVIDIA driver finds no GPU (error {answer})"
-
-
-def _activate_softcuda(settings: Settings) -> Path:
+def _activate_softcuda(settings: Settings, missing: str) -> Path:
     import softcuda  # noqa: PLC0415
 
+    if not shutil.which("g++"):
+        reasons = filter(None, [missing, "no g++ to build the software device with: install it (apt install g++)"])
+        raise NoDevice("; ".join(reasons))
     # Its own limit comes first, also on a busy machine, because it knows where the kernel stands; its fresh memory is
     # poison.
     limit = max(settings.launch_timeout / 2, settings.launch_timeout - 1)
     try:
         return softcuda.activate(launch_seconds=limit, seed=settings.schedule_seed, fill=POISON)
-    except (softcuda.BuildError, OSError) as error:
-        raise NoDevice(f"the software device cannot be built: {error}") from None
+    except (softcuda.BuildError, OSError, ImportError) as error:
+        raise DeviceError(f"the software device cannot be built: {error}") from None

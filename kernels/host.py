@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from kernels import memory
 from kernels.catalogue import Array, Case, Launch
 from kernels.compiler import read_image
 from kernels.machine import DeviceError, Function
@@ -24,7 +24,7 @@ class Host:
         self._memory: dict[int, Array] = {}
 
     def require(self, size: int) -> None:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free = memory.available()
         if size > free:
             raise DeviceError(f"not enough memory: {size / 1e9:,.2f} GB are needed, {free / 1e9:,.2f} GB are free")
 

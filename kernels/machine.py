@@ -98,7 +98,7 @@ class GuardedArray:
         """``offset`` moves the first element by so many elements from the alignment of an allocation."""
         self.name, self.shape, self.dtype = name, shape, np.dtype(dtype)
         self._poison = poison
-        self._machine = machine
+        self.machine = machine
         guard = 0 if machine.watches else GUARD_BYTES
         self._before = guard + offset * self.dtype.itemsize
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
@@ -108,14 +108,18 @@ class GuardedArray:
         if machine.watches:
             self._poison = POISON
         else:
-            machine.fill(self._base, self._size // 4, poison)
+            self.clear()
+
+    def clear(self) -> None:
+        """Make the array and its guard bands as they were when it was made."""
+        self.machine.fill(self._base, self._size // 4, self._poison)
 
     def write(self, array: Array) -> None:
-        self._machine.write(self.address, np.ascontiguousarray(array))
+        self.machine.write(self.address, np.ascontiguousarray(array))
 
     def poison(self) -> None:
         """Make it as it was before anything was written."""
-        self._machine.fill(self.address, self.nbytes // 4, self._poison)
+        self.machine.fill(self.address, self.nbytes // 4, self._poison)
 
     def read(self) -> Array:
         return self.read_rows(0, self.shape[0])
@@ -123,7 +127,7 @@ class GuardedArray:
     def read_rows(self, first: int, end: int) -> Array:
         """Rows [first, end) of the array."""
         rows = np.empty((end - first, *self.shape[1:]), self.dtype)
-        self._machine.read(self.address + first * (self.nbytes // self.shape[0]), rows)
+        self.machine.read(self.address + first * (self.nbytes // self.shape[0]), rows)
         return rows
 
     def overrun(self) -> str | None:
@@ -132,7 +136,7 @@ class GuardedArray:
         for side, start, stop in (("before", 0, self._before), ("after", end, self._size)):
             band = np.empty((stop - start) // 4, np.uint32)
             if band.size:
-                self._machine.read(self._base + start, band)
+                self.machine.read(self._base + start, band)
             wrong = np.flatnonzero(band != self._poison)
             if wrong.size:
                 words = wrong[0] + 1 if side == "after" else band.size - wrong[-1]
@@ -143,4 +147,4 @@ class GuardedArray:
         return None
 
     def free(self) -> None:
-        self._machine.free(self._base)
+        self.machine.free(self._base)

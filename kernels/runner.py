@@ -133,34 +133,43 @@ def run(machine: Machine, case: Case, image: Path, operands: Sequence[Array], pl
         if loaded.result:
             cleanup.callback(loaded.result.free)
         result = launch_once(loaded)
-        damage = [array.overrun() for array in (*guarded, loaded.result) if array]
+        said = damage(loaded, [placement.spread(operand) for operand in operands])
         if case.family.result:
             name, shape = case.family.result(case.shape)
             result, between = placement.gather(name, result, shape)
-            damage.append(between)
-        for array, operand in zip(guarded, operands, strict=True):
-            before = np.ascontiguousarray(placement.spread(operand))
-            changed = np.count_nonzero(array.read().view(np.uint8) != before.view(np.uint8))
-            damage.append(f"changed its operand {array.name}: {changed:,} bytes differ" if changed else None)
-        return Outcome(result, tuple(filter(None, damage)))
+            said = (*said, between) if between else said
+        return Outcome(result, said)
+
+
+def launch_and_wait(loaded: Loaded) -> None:
+    """Launch, and return when the kernel has run. Raises DeviceError, which names the case."""
+    try:
+        loaded.start()
+        loaded.machine.finish()
+    except DeviceError as error:
+        raise DeviceError(f"{loaded.case.id}: {error}", error.lost) from None
 
 
 def launch_once(loaded: Loaded) -> Array:
     """Launch, wait, and read the whole result, or the lines that were printed."""
     case = loaded.case
-    try:
-        if loaded.result:
-            loaded.start()
-            loaded.machine.finish()
-            return loaded.result.read()
-        with captured_stdout() as printed:
-            assert case.family.prints
-            print(case.family.prints(case.build.block, case.shape)[0], flush=True)  # the host's own line
-            loaded.start()
-            loaded.machine.finish()
-        return np.sort(np.array(printed))
-    except DeviceError as error:
-        raise DeviceError(f"{case.id}: {error}", error.lost) from None
+    if loaded.result:
+        launch_and_wait(loaded)
+        return loaded.result.read()
+    with captured_stdout() as printed:
+        assert case.family.prints
+        print(case.family.prints(case.build.block, case.shape)[0], flush=True)  # the host's own line
+        launch_and_wait(loaded)
+    return np.sort(np.array(printed))
+
+
+def damage(loaded: Loaded, operands: Sequence[Array]) -> tuple[str, ...]:
+    """What was written outside the arrays or into the operands, a sentence each. ``operands``: as uploaded."""
+    said = [array.overrun() for array in (*loaded.operands, loaded.result) if array]
+    for array, before in zip(loaded.operands, operands, strict=True):
+        changed = np.count_nonzero(array.read().view(np.uint8) != np.ascontiguousarray(before).view(np.uint8))
+        said.append(f"changed its operand {array.name}: {changed:,} bytes differ" if changed else None)
+    return tuple(filter(None, said))
 
 
 def expected(case: Case, operands: Sequence[Array]) -> tuple[Array, Array | float]:

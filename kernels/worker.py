@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from kernels import FAMILIES
 from kernels.catalogue import Array, BadCase, Build, Shape, find_case, make_case
@@ -38,6 +38,20 @@ _T = TypeVar("_T")
 PATIENCE = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
 
 
+# What the child runs first. A failed import is told to the parent in a sentence; nothing else could tell it.
+BOOT = """
+import sys
+from multiprocessing.connection import Connection
+try:
+    from kernels.worker import main
+except BaseException as error:
+    Connection(int(sys.argv[1])).send((0, None, f"{type(error).__name__}: {error}"))
+    sys.exit(1)
+main()
+"""
+GRACE = 0.7  # seconds that a child has to remove its temporary files, when it is told to end
+
+
 class Worker:
     """Calls functions in a child process, which it starts when needed and replaces when it is lost."""
 
@@ -45,59 +59,106 @@ class Worker:
         self.settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
+        self._asked = 0  # the number of the last question; an answer carries that of its own
         self.started = 0  # how many processes so far
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """``function``, of a module's top level, run in the child. Its exceptions are raised here.
+        """Run ``function``, of a module's top level, in the child. Its exceptions are raised here.
 
         DeviceError, ``lost``, when the child died, did not answer in time, or lost its device: the next
-        call has a new child.
+        call has a new child. So it has after any interruption, because the answer would be taken for that to
+        another question.
         """
-        connection = self._connection or self._start()
-        connection.send((function.__module__, function.__qualname__, args, kwargs))
         try:
-            patience = self.settings.launch_timeout + PATIENCE
-            if not connection.poll(patience):
-                raise DeviceError(f"no answer within {patience:g} s; process killed", lost=True)
-            value, error = connection.recv()
+            connection = self._connection or self._start()
+            self._asked += 1
+            connection.send((self._asked, function.__module__, function.__qualname__, args, kwargs))
+            value, error = self._answer(connection, self.settings.launch_timeout + PATIENCE)
         except (EOFError, ConnectionError):
             error = DeviceError(f"the process in which kernels run died: {self._epitaph()}", lost=True)
-        except DeviceError as silence:
-            error = silence
+        except BaseException:
+            self.stop()
+            raise
         if getattr(error, "lost", False):
             self.stop()
         if error:
             raise error
         return value  # type: ignore[no-any-return]
 
+    def _answer(self, connection: Connection, patience: float) -> tuple[Any, Exception | None]:
+        if not connection.poll(patience):
+            raise DeviceError(f"no answer within {patience:g} s; process killed", lost=True)
+        number, value, error = connection.recv()
+        if number != self._asked:
+            raise DeviceError(
+                f"answer {number} came to question {self._asked} in the process in which kernels run; process killed",
+                lost=True,
+            )
+        return value, error
+
     def _start(self) -> Connection:
+        """Start a child that imports the same, wherever the caller stands, and wait until it is ready."""
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "kernels.worker", str(theirs.fileno()), json.dumps(asdict(self.settings))]
-        path = os.pathsep.join(filter(None, (str(ROOT), *sys.path)))
-        environment = os.environ | {"PYTHONPATH": path}
-        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
-        theirs.close()
+        command = [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), json.dumps(asdict(self.settings))]
+        with theirs:
+            # A process group of its own, so that the compilers that it calls can be ended with it.
+            self._process = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], env=_environment(), cwd=ROOT, process_group=0
+            )
         self._connection = Connection(ours.detach())
         self.started += 1
+        self._asked = 0
+        _, failure = self._answer(self._connection, PATIENCE)
+        if failure:
+            raise DeviceError(f"the process in which kernels run does not start: {failure}", lost=True)
         return self._connection
 
     def _epitaph(self) -> str:
         assert self._process
-        code = self._process.wait(10)
+        try:
+            code = self._process.wait(10)
+        except subprocess.TimeoutExpired:  # it hung up and lives on
+            code = -signal.SIGKILL
+        self.stop()
         return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
     def stop(self) -> None:
-        """End the child, whatever it is doing."""
+        """End the child, whatever it is doing, and what it has started."""
+        process, self._process = self._process, None
         if self._connection:
             self._connection.close()
-        if self._process:
-            self._process.kill()
-            self._process.wait()
-        self._connection = self._process = None
+            self._connection = None
+        if process is None:
+            return
+        try:
+            _signal_group(process, signal.SIGTERM)
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            _signal_group(process, signal.SIGKILL)
+            process.wait()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _environment() -> dict[str, str]:
+    """The caller's environment with nothing in it that depends on the caller's folder."""
+    environment = dict(os.environ)
+    for name in ("WARPWATCH_CACHE", "XDG_CACHE_HOME"):
+        if environment.get(name):
+            environment[name] = str(Path(environment[name]).absolute())
+    given = environment.get("PYTHONPATH", "").split(os.pathsep)
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(os.path.isabs, given)])
+    return environment
 
 
 _machines: dict[bool, Machine] = {}
 _settings = [Settings()]
+_busy = [False]  # whether the child runs a function for its parent
 
 
 def machine(on_host: bool) -> Machine:
@@ -127,11 +188,21 @@ def run_case(case_id: str, image: Path, operands: Sequence[Array], placement: Pl
 
 @dataclass(frozen=True)
 class Kernel:
-    """A compiled build that runs in a worker: what the fixture ``kernel`` gives to a test."""
+    """A compiled build that runs in a worker: what the fixture ``kernel`` gives to a test.
+
+    ``proof``: the machine code that a benchmark proves right before it times ``image``, where that is another because
+    the device can watch more closely than it should while it is timed.
+    """
 
     worker: Worker
     build: Build
     image: Image
+    proof: Image | None = None
+
+    @property
+    def checked(self) -> Image:
+        """The machine code that finds the most faults."""
+        return self.proof or self.image
 
     def run(self, shape: Shape, operands: Sequence[Array], placement: Placement = PLAIN) -> Outcome:
         """Launch once on these operands; ``placement`` says how arrays and blocks are laid out."""
@@ -142,16 +213,16 @@ class Kernel:
 def serve(connection: Connection) -> None:
     """Answer calls until the parent hangs up."""
     while True:
-        try:
-            module, name, args, kwargs = connection.recv()
-        except EOFError:
-            return
+        number, module, name, args, kwargs = connection.recv()
         value, error = None, None
         try:
+            _busy[0] = True
             value = getattr(importlib.import_module(module), name)(*args, **kwargs)
         except Exception as caught:  # whatever it is, the parent must hear of it
             error = _portable(caught)
-        connection.send((value, error))
+        finally:
+            _busy[0] = False
+        connection.send((number, value, error))
 
 
 def _portable(error: Exception) -> Exception:
@@ -166,17 +237,30 @@ def _portable(error: Exception) -> Exception:
 
 
 def main() -> None:
-    """The child: ``python -m kernels.worker FD SETTINGS``."""
+    """The child: BOOT with the file descriptor of its connection and its settings. Does not return."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    _settings[0] = Settings(**json.loads(sys.argv[2]))
-    serve(Connection(int(sys.argv[1])))
+    signal.signal(signal.SIGTERM, _leave)
+    status = 0
+    try:
+        _settings[0] = Settings(**json.loads(sys.argv[2]))
+        connection = Connection(int(sys.argv[1]))
+        connection.send((0, None, None))
+        serve(connection)
+    except (EOFError, ConnectionError):  # the parent hung up, or was killed: nobody is left to tell
+        pass
+    except SystemExit as told:
+        status = told.code if isinstance(told.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+        status = 1
     # Not through the interpreter's own end: PyCUDA aborts there when a context is left.
-    sys.stdout.flush()
-    os._exit(0)
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    os._exit(status)
 
 
-if __name__ == "__main__":
-    # This module again, under the name by which the functions that are called here import it.
-    from kernels.worker import main as serve_parent
-
-    serve_parent()
+def _leave(number: int, frame: object) -> None:
+    """End the child: at once where it waits, else by way of what removes temporary folders."""
+    if _busy[0]:
+        raise SystemExit(128 + number)
+    os._exit(128 + number)

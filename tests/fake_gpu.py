@@ -6,7 +6,7 @@ noise. What it plays is told by the environment variable FAKE_GPU, as JSON:
     {"seed": 1, "slower": {"matmul-naive": 1.1}, "driver": "580.1", "wrong": ["hello"], "throttle": ["..."]}
 
 What is ``slower`` has other machine code too; ``odd`` is that without it, ``drift`` a factor on everything, and
-``changed`` other code alone.
+``changed`` other code alone. What is ``wrong_later`` is right until its samples are taken.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LIMITS = Limits(1024, (1, 1, 1), (1, 1, 1), 0)
 INFO = DeviceInfo("Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**20, 1e9, 1e12, LIMITS, TARGET, TARGET)
 
 
-def prepare(case_id: str, image: Path, cold: bool, proved: bool = False) -> dict[str, Any]:
+def prepare(case_id: str, image: Path, cold: bool, checked: Path | None = None, proved: bool = False) -> dict[str, Any]:
     global _prepared  # noqa: PLW0603  # one case at a time, as in the process that this plays
     _prepared = case_id
     if case_id == PLAY.get("interrupt"):
@@ -47,6 +47,12 @@ def prepare(case_id: str, image: Path, cold: bool, proved: bool = False) -> dict
     if proved and any(name in case_id for name in PLAY.get("breaks_again", ())):
         raise DeviceError(f"{case_id}: the kernel failed")
     return {"hold_timeouts": 0, "cache": "host" if "-host-" in case_id else "cold"}
+
+
+def finish(proved: int | None) -> int:
+    if any(name in _prepared for name in PLAY.get("wrong_later", ())):
+        raise WrongResult(f"{_prepared} is wrong after the launches that were timed")
+    return 1
 
 
 def sample(kind: str) -> tuple[float, int]:
@@ -108,6 +114,7 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     sampling.describe_gpu: describe_gpu,
     sampling.prepare: prepare,
     sampling.sample: sample,
+    sampling.finish: finish,
     pairs.measure_pair: measure_pair,
     sampling.settle: lambda: None,
     sampling.warm_up: lambda kind, seconds: None,

@@ -167,7 +167,7 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout of its own, with a cache of its own."""
-    for name in ("kernels", "bench", "softcuda", "correctness"):
+    for name in ("kernels", "bench", "softcuda", "correctness", "warpwatch"):
         ignored = shutil.ignore_patterns("__pycache__", "baselines", "recordings")
         shutil.copytree(ROOT / name, tmp_path / "checkout" / name, ignore=ignored)
     for name in ("conftest.py", "pyproject.toml"):

@@ -13,7 +13,7 @@ import pytest
 from kernels import FAMILIES
 from kernels.compiler import ROOT
 
-FOLDERS = ("bench", "correctness", "kernels", "softcuda", "tests")
+FOLDERS = ("bench", "correctness", "kernels", "softcuda", "tests", "warpwatch")
 SOURCES = [ROOT / "conftest.py", *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import sampling
+from bench import proof, sampling
 from bench.timer import GpuTimer
 from kernels import FAMILIES, device
 from kernels.catalogue import Case, Launch, find_case
@@ -213,4 +213,4 @@ def addresses(case_id: str, image: Path) -> list[int]:
 def test_the_copies_of_a_small_case_have_memory_of_their_own(child: Worker) -> None:
     case = find_case(FAMILIES, CASE)
     image = compile_build(case.build, child.call(describe_device).target)
-    assert len(set(child.call(addresses, CASE, image.path))) == 3 * sampling.PLACES
+    assert len(set(child.call(addresses, CASE, image.path))) == 3 * proof.PLACES

@@ -112,7 +112,7 @@ def test_the_stand_in_passes_its_arguments_on_as_they_are(tmp_path: Path, monkey
 
 
 def python_sources() -> list[Path]:
-    folders = ("bench", "correctness", "kernels", "softcuda", "tests")
+    folders = ("bench", "correctness", "kernels", "softcuda", "tests", "warpwatch")
     found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     return [ROOT / "conftest.py", ROOT / "softcuda" / "nvcc", *found]
 

@@ -55,7 +55,7 @@ def test_rounds(seconds: float, cost: float, fewest: int, rounds: int) -> None:
 def kernel_that(call: Callable[..., Any]) -> Kernel:
     """A kernel whose worker answers by ``call``."""
     image = SimpleNamespace(path=Path(), source_hash="", image_hash="")
-    return cast("Kernel", SimpleNamespace(worker=SimpleNamespace(call=call), image=image))
+    return cast("Kernel", SimpleNamespace(worker=SimpleNamespace(call=call), image=image, checked=image))
 
 
 @pytest.mark.parametrize(("shape", "pilots"), [("4096x4096", 0), ("3x5", 1)])

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +20,7 @@ import pytest
 from kernels import FAMILIES, worker
 from kernels.catalogue import BadCase, find_case
 from kernels.compiler import ROOT, Image, compile_build, compile_file
-from kernels.device import Settings
+from kernels.device import DeviceInfo, Settings
 from kernels.machine import DeviceError
 from kernels.runner import exact_operands, expected
 from kernels.worker import Kernel, Worker
@@ -115,6 +120,156 @@ def test_silence_ends_at_the_limit(child: Worker, monkeypatch: pytest.MonkeyPatc
 def test_ctrl_c_is_left_to_the_parent(child: Worker) -> None:
     os.kill(child.call(process_id), signal.SIGINT)
     assert child.call(add, 1, 1) == 2
+
+
+class Interruption(BaseException):
+    """What a signal handler raises: as KeyboardInterrupt, or as a plugin that limits a test's time."""
+
+
+def interrupt(number: int, frame: object) -> None:
+    raise Interruption
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """SIGALRM interrupts whatever this process does."""
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(child: Worker) -> None:
+    assert child.call(add, 1, 1) == 2
+    first = child.call(process_id)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    with pytest.raises(Interruption):
+        child.call(echo, "the answer to another question", 0.6)
+    time.sleep(1)  # by now the answer would have come
+    assert child.call(add, 1, 1) == 2
+    assert child.call(process_id) != first
+
+
+def echo(text: str, seconds: float) -> str:
+    time.sleep(seconds)
+    return text
+
+
+def keep(function: object) -> None:
+    """Do nothing with what cannot be sent."""
+
+
+def chatter() -> None:
+    """Send an answer that nobody asked for."""
+    connection = Connection(os.dup(int(sys.argv[1])))
+    connection.send((99, "never mind", None))
+
+
+def test_an_answer_to_another_question_is_an_error(child: Worker) -> None:
+    first = child.call(process_id)
+    with pytest.raises(DeviceError, match="answer 99 came to question 2") as caught:
+        child.call(chatter)
+    assert caught.value.lost
+    assert child.call(process_id) != first
+
+
+def test_a_question_that_cannot_be_sent_does_no_harm(child: Worker) -> None:
+    with pytest.raises(Exception, match=r"(?i)pickle"):
+        child.call(keep, lambda: None)
+    assert child.call(add, 1, 1) == 2
+
+
+def linger(folder: Path) -> None:
+    """As a compilation does: a temporary folder, and a program that works in it."""
+    with tempfile.TemporaryDirectory(dir=folder):
+        subprocess.run(["sh", "-c", f"echo $$ > {folder}/pid; exec sleep 60"], check=False)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_an_interrupted_child_leaves_no_temporary_folder_and_no_compiler(child: Worker, tmp_path: Path) -> None:
+    child.call(process_id)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    with pytest.raises(Interruption):
+        child.call(linger, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["pid"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+ORPHAN = """
+import os, signal, sys, threading, time
+from kernels.device import DeviceInfo, Settings
+from kernels.worker import Worker, describe_device
+from tests.test_worker import process_id, sleep
+worker = Worker(Settings("software"))
+worker.call(describe_device)
+print(worker.call(process_id), flush=True)
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+worker.call(sleep, 1.0)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_a_child_whose_parent_was_killed_ends_quietly(tmp_path: Path) -> None:
+    """PyCUDA would abort, with a core file, were a process with a context to end as others do."""
+    with (tmp_path / "said").open("w") as said:
+        command = [sys.executable, "-P", "-c", ORPHAN]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=said, env=environment, cwd=tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    for _ in range(100):
+        if not Path("/proc", done.stdout.decode().strip()).exists():
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the child is still there")
+    assert (tmp_path / "said").read_text() == ""
+
+
+ENDLESS = """
+from pathlib import Path
+from warpwatch.plugin.device import WORKER
+from kernels import FAMILIES
+from kernels.catalogue import find_case
+from kernels.compiler import compile_file
+from kernels.runner import exact_operands
+from kernels.worker import Kernel
+
+CASE = find_case(FAMILIES, "matmul-naive-16x16-40x33x50-float32")
+
+def test_endless(device, pytestconfig):
+    image = compile_file(Path("endless.cu").resolve(), CASE.build.macros, device.target)
+    kernel = Kernel(pytestconfig.stash[WORKER], CASE.build, image)
+    operands = exact_operands(CASE, 1)
+    Path("running").touch()
+    kernel.run(CASE.shape, operands)
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupted_run_ends_at_once_while_a_kernel_runs(
+    device: DeviceInfo, tmp_path: Path, number: signal.Signals
+) -> None:
+    shutil.copy(ROOT / "tests" / "bad_kernels" / "endless.cu", tmp_path)
+    (tmp_path / "test_endless.py").write_text(ENDLESS)
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    command = [sys.executable, "-m", "pytest", "--launch-timeout=60", "-p", "no:cacheprovider", "test_endless.py"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as run:
+        for _ in range(600):
+            if (tmp_path / "running").exists():
+                break
+            time.sleep(0.1)
+        time.sleep(1.0)  # by now the kernel runs
+        begin = time.monotonic()
+        run.send_signal(number)
+        said, _ = run.communicate(timeout=60)
+        assert time.monotonic() - begin < 2.0, said
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, said
+    assert "KeyboardInterrupt" in said
 
 
 def test_a_kernel_that_crashes_fails_alone(child: Worker, tmp_path: Path) -> None:

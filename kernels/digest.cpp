@@ -1,0 +1,15 @@
+// The same for the host's arrays, by words of 8 bytes, which takes half the time here.
+#include <cstddef>
+#include <cstring>
+
+#include "digest.h"
+
+extern "C" void digest(const unsigned* words, size_t count, unsigned long long* sum)
+{
+    unsigned long long own = 0, word;
+    for (size_t i = 0; i < count / 2; ++i) {
+        memcpy(&word, words + 2 * i, 8); // words of 4 bytes may lie off 8
+        own += mixed(word, i);
+    }
+    *sum = own + (count % 2 ? mixed(words[count - 1], count) : 0);
+}

@@ -1,0 +1,212 @@
+"""What `pytest bench` times is right before its samples and after them, and has changed nothing but its result."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import proof
+from correctness.large import problems
+from kernels import FAMILIES
+from kernels.catalogue import find_case
+from kernels.compiler import ROOT, compile_build, compile_file
+from kernels.device import Settings
+from kernels.digest import digest
+from kernels.machine import GuardedArray
+from kernels.worker import Worker, describe_device, machine
+from tests.checkout import Bench
+
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+STORE = "b[size_t(col) * m + row] = a[size_t(row) * n + col];"
+SPOIL = "const_cast<scalar_t*>(a)[size_t(row) * n + col] = 0;"
+# Mistakes that a kernel may make in a launch and not in the one before. Every thread counts.
+COUNT = "__device__ unsigned started; // threads so far\n"
+LATER = "atomicAdd(&started, 1) >= unsigned(m) * n"  # from the second launch on
+# What each block of transpose's naive.cu does wrong, in place of its store.
+FAULTS = {
+    (8, 8): f"{{ {STORE} {SPOIL} }}",
+    (16, 16): f"{{ {STORE} if ({LATER}) b[size_t(col) * m + row] = 0; }}",
+    (32, 16): f"if (!({LATER})) {STORE}",
+    (32, 32): f"{{ {STORE} if (row == m - 1 && col == n - 1) b[size_t(m) * n] = 0; }}",
+}
+NAMES = {(x, y): f"transpose-naive-{x}x{y}-1000x1000-float32" for x, y in FAULTS}
+ONCE = "was right when it was launched once, and is wrong after the launches that were timed"
+SAID = {
+    (8, 8): "changed its operand A",
+    (16, 16): ONCE,
+    (32, 16): ONCE,
+    (32, 32): "out of bounds",
+}
+TILED = "transpose-tiled-16x16-1000x1000-float32"
+HELLO = "hello-hello-8x4-4-none"
+CHOSEN = "transpose and 1000x1000-float32 and (naive or (tiled and 16x16))"
+
+
+def plant(folder: Path) -> str:
+    """Put a fault into each block's kernel in a checkout. Returns the text that was there."""
+    path = folder / "kernels" / "transpose" / "naive.cu"
+    text = path.read_text()
+    assert STORE in text
+    lines = [f"#if BLOCK_X == {x} && BLOCK_Y == {y}\n{fault}\n#endif" for (x, y), fault in FAULTS.items()]
+    path.write_text(COUNT + text.replace(STORE, "{{\n{}\n}}".format("\n".join(lines))))
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """What a run of the benchmark said, and the cases that it saved."""
+
+    said: str
+    status: int
+    saved: set[str]
+
+
+def bench(checkout: Bench, chosen: str, *args: str) -> Ran:
+    """The real benchmark, on the software device."""
+    command = (sys.executable, "-m", "pytest", "bench", "-q", "--device=software", "--benchmark-max-time=0.01")
+    before = set(checkout.saved)
+    done = checkout._run(*command, "-k", chosen, *args)
+    entries = [
+        entry for path in set(checkout.saved) - before for entry in json.loads(Path(path).read_text())["benchmarks"]
+    ]
+    return Ran(said=done.stdout + done.stderr, status=done.returncode, saved={entry["param"] for entry in entries})
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """A run with every fault, and a neighbour that has none."""
+    checkout = Bench(tmp_path_factory.mktemp("alone"))
+    plant(checkout.folder)
+    return bench(checkout, CHOSEN)
+
+
+@pytest.fixture(scope="module")
+def paired(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Ran]:
+    """The faults as the new side of pairs, then as the old one."""
+    checkout = Bench(tmp_path_factory.mktemp("paired"))
+    right = plant(checkout.folder)
+    new = bench(checkout, CHOSEN, "--against=HEAD")
+    checkout.commit()
+    (checkout.folder / "kernels" / "transpose" / "naive.cu").write_text(right)
+    return new, bench(checkout, f"{CHOSEN} and not 32x32 and not tiled", "--against=HEAD")
+
+
+@pytest.mark.parametrize("block", FAULTS, ids=NAMES.get)
+def test_a_wrong_kernel_fails_and_gets_no_figure(alone: Ran, block: tuple[int, int]) -> None:
+    assert f"{NAMES[block]} {SAID[block]}" in alone.said or f"{NAMES[block]}: " in alone.said
+    assert SAID[block] in alone.said
+    assert f"FAILED bench/bench_kernels.py::bench_kernel[{NAMES[block]}]" in alone.said
+    assert f"\nbench_kernel[{NAMES[block]}] " not in alone.said, "it has a row in the table"
+
+
+def test_the_neighbour_that_shares_their_operands_is_right_and_saved(alone: Ran) -> None:
+    assert "4 failed, 1 passed" in alone.said, alone.said
+    assert alone.saved == {TILED}
+
+
+@pytest.mark.parametrize("block", FAULTS, ids=NAMES.get)
+def test_a_pair_whose_new_side_is_wrong_fails(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
+    new, _ = paired
+    assert f"FAILED bench/bench_kernels.py::bench_kernel[{NAMES[block]}]" in new.said, new.said
+    assert SAID[block] in new.said
+    assert new.saved == set()
+
+
+@pytest.mark.parametrize("block", [block for block in FAULTS if block != (32, 32)], ids=NAMES.get)
+def test_a_pair_whose_old_side_is_wrong_is_incomparable(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
+    """A write past the end is found by a build that is watched; the other revision's side has none."""
+    _, old = paired
+    assert old.status == 0, old.said
+    assert f"incomparable: in HEAD: {NAMES[block]} {SAID[block]}" in old.said, old.said
+    assert old.saved == set()
+
+
+def test_lines_that_are_wrong_later_are_found(fresh: Bench) -> None:
+    path = fresh.folder / "kernels" / "hello" / "hello.cu"
+    late = LATER.replace("unsigned(m) * n", "128")
+    path.write_text(COUNT + path.read_text().replace('printf("', f'if ({late}) return; printf("'))
+    ran = bench(fresh, HELLO)
+    assert f"{HELLO} {ONCE}\n{HELLO} printed 0 lines, not 128" in ran.said, ran.said
+    assert ran.saved == set()
+
+
+def test_a_case_that_is_wrong_after_its_samples_is_not_saved(fresh: Bench) -> None:
+    done = fresh.bench(wrong_later=["matmul-naive-8x8"])
+    assert done.returncode == 1
+    assert "is wrong after the launches that were timed" in done.stdout
+    assert "1 failed, 16 passed" in done.stdout
+    (path,) = fresh.saved
+    assert len(json.loads(Path(path).read_text())["benchmarks"]) == 16
+
+
+def test_one_case_by_hand_is_proved_in_the_same_way(fresh: Bench) -> None:
+    plant(fresh.folder)
+    late = "was right at its first launch, and is wrong after those that were timed"
+    for block, said in (("8x8", "changed its operand A: "), ("16x16", late), ("32x16", late)):
+        name = f"transpose-naive-{block}-40x50-float32"
+        done = fresh._run(sys.executable, "-m", "kernels", "run", name, "--device", "software", "--seed", "1")
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert f"result    WRONG\n{name} {said}" in done.stdout
+
+
+def test_a_large_array_that_is_changed_is_named_and_the_next_case_is_not_blamed(
+    software: Worker, tmp_path: Path
+) -> None:
+    bad, good = (find_case(FAMILIES, f"transpose-{name}-8x8-20x19-float32") for name in ("naive", "tiled"))
+    source = tmp_path / "naive.cu"
+    source.write_text((ROOT / "kernels" / "transpose" / "naive.cu").read_text().replace(STORE, FAULTS[8, 8]))
+    target = software.call(describe_device).target
+    images = [compile_file(source, bad.build.macros, target).path, compile_build(good.build, target).path]
+    said = software.call(problems, [bad.id, good.id], images, 1, 90)
+    assert said == [f"{bad.id} changed its operand A"]
+
+
+@pytest.fixture
+def software() -> Iterator[Worker]:
+    worker = Worker(Settings("software"))
+    yield worker
+    worker.stop()
+
+
+def notice_changes(on_host: bool) -> list[bool]:
+    """In the child: which changes of an array its digest shows, and whether the same array has the same one."""
+    array = GuardedArray(machine(on_host), "A", (1001,), "float32", offset=1)
+    values = np.random.default_rng(1).random(1001, np.float32)
+    array.write(values)
+    first, seen = digest(array), []
+    for index in (0, 1, 500, 1000):
+        changed = values.copy()
+        changed.view(np.uint32)[index] ^= 1
+        array.write(changed)
+        seen.append(digest(array) != first)
+    swapped = values.copy()
+    swapped[[3, 4]] = values[[4, 3]]
+    array.write(swapped)
+    seen.append(digest(array) != first)
+    array.write(values)
+    return [*seen, digest(array) == first]
+
+
+@pytest.mark.parametrize("on_host", [True, False], ids=["host", "device"])
+def test_a_digest_shows_every_change(software: Worker, on_host: bool) -> None:
+    assert all(software.call(notice_changes, on_host))
+
+
+def test_the_rows_of_a_large_result_that_are_compared_hold_its_edges() -> None:
+    case = find_case(FAMILIES, "transpose-naive-32x32-4096x4096-float32")
+    rows = proof._compared_rows(case)
+    assert isinstance(rows, np.ndarray)
+    assert {0, 1, 4094, 4095} <= set(rows.tolist())
+    assert proof._compared_rows(find_case(FAMILIES, TILED)) == slice(None)

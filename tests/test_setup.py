@@ -1,0 +1,250 @@
+"""Only a missing driver, GPU or compiler is a reason to skip; a set-up that is broken stops the run with its cause."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernels import detect
+from kernels import worker as worker_module
+from kernels.compiler import ROOT, CompileError
+from kernels.detect import why_no_gpu
+from kernels.device import NoDevice
+from kernels.machine import DeviceError
+from kernels.worker import Worker
+from warpwatch.plugin.device import try_device
+from warpwatch.plugin.machine_lock import lock_file
+
+NEEDS_A_DEVICE = "def test_one(device): pass\n\n\ndef test_two(device): pass\n"
+BROKEN_IN_WORKERS = """
+import os
+from kernels import worker
+from kernels.machine import DeviceError
+
+def call(self, *args):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        raise DeviceError("GPU 1 fell off the bus")
+    return before(self, *args)
+
+before, worker.Worker.call = worker.Worker.call, call
+"""
+needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+needs_no_gpu = pytest.mark.skipif(
+    shutil.which("nvidia-smi") is not None, reason="asks what happens on a machine without an NVIDIA driver"
+)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of this checkout with two tests that need a device."""
+    for name in ("kernels", "bench", "softcuda", "warpwatch"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "baselines"))
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_device.py").write_text(NEEDS_A_DEVICE)
+    return tmp_path
+
+
+def pytest_in(folder: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A run of pytest as its command starts it: without the caller's folder among what Python imports from."""
+    code = "import sys; import pytest; sys.exit(pytest.main())"
+    command = [sys.executable, "-P", "-c", code, "-p", "no:cacheprovider", *args]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    return subprocess.run(
+        command, cwd=folder, env=inherited | environment, capture_output=True, text=True, check=False, timeout=200
+    )
+
+
+def assert_stopped(done: subprocess.CompletedProcess[str], cause: str) -> None:
+    said = done.stdout + done.stderr
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR, said
+    assert cause in said
+    assert "INTERNALERROR" not in said
+    assert "Traceback" not in said
+    assert "passed" not in said
+    assert "skipped" not in said
+
+
+@needs_gxx
+@pytest.mark.parametrize("args", [(), ("-q",), ("-n2",)], ids=" ".join)
+def test_a_kernel_of_the_suite_that_does_not_compile_stops_the_run(checkout: Path, args: tuple[str, ...]) -> None:
+    (checkout / "kernels" / "hold.cu").write_text("this is not C++\n")
+    assert_stopped(pytest_in(checkout, "tests", *args), "--device=auto: kernels/hold.cu does not compile")
+
+
+@needs_gxx
+def test_what_fails_in_a_process_of_xdist_alone_stops_the_run_too(checkout: Path) -> None:
+    (checkout / "broken_in_workers.py").write_text(BROKEN_IN_WORKERS)
+    done = pytest_in(checkout, "tests", "-n1", "-p", "broken_in_workers", PYTHONPATH=str(checkout))
+    said = done.stdout + done.stderr
+    assert done.returncode not in (0, pytest.ExitCode.INTERNAL_ERROR), said
+    assert "--device=auto: GPU 1 fell off the bus" in said
+    assert "INTERNALERROR" not in said
+    assert "Traceback" not in said
+
+
+def test_a_driver_that_cannot_be_loaded_stops_the_run(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so.1").touch()
+    done = pytest_in(checkout, "tests", LD_LIBRARY_PATH=str(tmp_path))
+    assert_stopped(done, "--device=auto: the NVIDIA driver cannot be loaded: ")
+
+
+@needs_no_gpu
+def test_no_compiler_is_a_reason_to_skip_and_only_where_the_device_may_be_any(checkout: Path) -> None:
+    done = pytest_in(checkout, "tests", PATH="/nowhere")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 skipped: needs a device: no NVIDIA driver" in done.stdout
+    assert "no g++ to build the software device with" in done.stdout
+    assert_stopped(
+        pytest_in(checkout, "tests", "--device=software", PATH="/nowhere"), "--device=software: no g++ to build"
+    )
+
+
+@needs_gxx
+def test_the_folder_that_pytest_starts_in_changes_nothing() -> None:
+    """kernels/copy would be taken for the standard library's copy, were its folder searched first."""
+    done = pytest_in(ROOT / "kernels", "-k", "copy-naive and float32 and test_exact", "../correctness/test_kernels.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
+
+
+@pytest.mark.parametrize("path", ["", ":", ".", "copy:."])
+def test_a_path_that_is_relative_changes_nothing_in_the_child(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.chdir(ROOT / "kernels")
+    monkeypatch.setenv("PYTHONPATH", path)
+    worker = Worker()
+    try:
+        assert worker.call(os.getcwd) == str(ROOT)
+        assert all(os.path.isabs(entry) for entry in worker.call(import_path))
+    finally:
+        worker.stop()
+
+
+def import_path() -> list[str]:
+    """In the child: where it imports from."""
+    return sys.path
+
+
+def test_a_child_that_does_not_start_says_why(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(worker_module, "BOOT", worker_module.BOOT.replace("kernels.worker", "kernels.no_such_module"))
+    worker = Worker()
+    with pytest.raises(DeviceError, match=r"does not start: ModuleNotFoundError: No module named 'kernels.no_such_mod"):
+        worker.call(import_path)
+    monkeypatch.undo()
+    assert worker.call(import_path)
+    worker.stop()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (DeviceError("loading hold: the image is damaged"), "loading hold: the image is damaged"),
+        (CompileError("hold.cu does not compile\nline 3"), "hold.cu does not compile\nline 3"),
+        (OSError(28, "No space left on device"), "OSError: [Errno 28] No space left on device"),
+        (RuntimeError("Traceback ...\n  in f\nLogicError: no luck\n"), "RuntimeError: LogicError: no luck"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("wanted", ["auto", "gpu", "software"])
+def test_every_other_error_stops_the_run_whatever_device_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, cause: str, wanted: str
+) -> None:
+    assert f"--device={wanted}: " in str(opened(monkeypatch, error, wanted))
+    said = opened(monkeypatch, error, wanted)
+    assert isinstance(said, pytest.UsageError)
+    assert str(said).endswith(cause)
+
+
+def test_no_device_is_an_answer_under_auto_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = NoDevice("no NVIDIA driver")
+    assert opened(monkeypatch, missing, "auto") is missing
+    for wanted in ("gpu", "software"):
+        assert str(opened(monkeypatch, missing, wanted)) == f"--device={wanted}: no NVIDIA driver"
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, error: Exception, wanted: str) -> object:
+    def call(self: Worker, function: Callable[..., object]) -> object:
+        raise error
+
+    monkeypatch.setattr(Worker, "call", call)
+    return try_device(Worker(), wanted)
+
+
+DRIVER = """
+extern "C" int cuInit(unsigned) {{ return {status}; }}
+extern "C" int cuDeviceGetCount(int* count) {{ *count = {count}; return 0; }}
+"""
+
+
+@needs_gxx
+@pytest.mark.parametrize(
+    ("status", "count", "said", "broken"),
+    [
+        (0, 2, "", False),
+        (0, 0, "the NVIDIA driver finds no GPU (error 0)", False),
+        (100, 0, "the NVIDIA driver finds no GPU (error 100)", False),
+        (34, 0, "no NVIDIA driver (libcuda.so.1 is the stub of a CUDA toolkit)", False),
+        (999, 0, "the NVIDIA driver does not work: cuInit returns error 999", True),
+        (803, 0, "the NVIDIA driver does not work: cuInit returns error 803", True),
+    ],
+)
+def test_a_driver_that_does_not_work_is_not_a_missing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, count: int, said: str, broken: bool
+) -> None:
+    source = tmp_path / "driver.cpp"
+    source.write_text(DRIVER.format(status=status, count=count))
+    subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", str(tmp_path / "libcuda.so.1")], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    if broken:
+        with pytest.raises(DeviceError, match=said):
+            why_no_gpu()
+    else:
+        assert why_no_gpu() == said
+
+
+def test_a_driver_that_crashes_is_not_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detect, "ASK_FOR_GPUS", "import os; os.abort()")
+    with pytest.raises(DeviceError, match="the NVIDIA driver cannot be asked for GPUs: exit status -6"):
+        why_no_gpu()
+
+
+LOOK = """
+import os, stat, time
+from pathlib import Path
+
+def test_look(request):
+    folder = Path(request.config.workerinput["warpwatch_locks"])
+    about = folder.lstat()
+    assert stat.S_ISDIR(about.st_mode) and stat.S_IMODE(about.st_mode) == 0o700 and about.st_uid == os.getuid()
+    assert sorted(path.name for path in folder.iterdir()) == ["entrance", "machine"]
+    Path(SEEN).write_text(str(folder))
+"""
+
+
+def test_locks_lie_in_a_folder_of_our_own_and_are_removed(checkout: Path, tmp_path: Path) -> None:
+    seen, temporary = tmp_path / "seen", tmp_path / "temporary"
+    temporary.mkdir()
+    (checkout / "tests" / "test_device.py").write_text(LOOK.replace("SEEN", repr(str(seen))))
+    done = pytest_in(checkout, "tests", "-n1", "--device=none", TMPDIR=str(temporary))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert Path(seen.read_text()).parent == temporary
+    assert list(temporary.glob("warpwatch*")) == []
+
+
+def test_a_lock_is_not_opened_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "entrance").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic link"):
+        lock_file(tmp_path / "entrance")
+    assert (tmp_path / "victim").read_text() == "precious"

@@ -1,0 +1,1 @@
+"""The pytest plugin: what conftest.py gathers of it."""

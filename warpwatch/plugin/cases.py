@@ -1,0 +1,37 @@
+"""Makes test cases of the catalogue: a test that is marked with cases or builds runs once for each."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernels import FAMILIES
+from kernels.catalogue import Build, Case
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for marker in metafunc.definition.iter_markers("cases"):
+        cases: list[Case] = marker.args[0]
+        names = ("family", "variant", "block", "shape", "dtype")
+        values = [(*_names(case.build)[:3], case.shape_name, case.dtype) for case in cases]
+        metafunc.parametrize(names, values, ids=[case.id for case in cases])
+    for marker in metafunc.definition.iter_markers("builds"):
+        chosen: list[Build] = marker.args[0]
+        metafunc.parametrize(
+            ("family", "variant", "block", "dtype"), [_names(b) for b in chosen], ids=[b.id for b in chosen]
+        )
+
+
+def _names(build: Build) -> tuple[str, str, str, str]:
+    return build.family.name, build.variant.name, build.block_name, build.dtype
+
+
+def named_build(family: str, variant: str, block: str, dtype: str) -> Build:
+    found = next(f for f in FAMILIES if f.name == family)
+    sizes = () if found.variant(variant).has_no_block else tuple(map(int, block.split("x")))
+    return Build(found, found.variant(variant), sizes, dtype)
+
+
+def build_of(item: pytest.Item) -> Build:
+    """The build that a test's parameters name."""
+    params = item.callspec.params  # type: ignore[attr-defined]
+    return named_build(*(params[key] for key in ("family", "variant", "block", "dtype")))

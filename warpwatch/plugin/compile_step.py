@@ -1,0 +1,104 @@
+"""Compiles what a pytest run needs: before anything is timed, and else in the background while tests run."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from typing import Any
+
+import pytest
+
+from kernels.compiler import NoCompiler, Target, architectures, cache_notes
+from kernels.compiling import Compilation, Job
+from kernels.device import DeviceInfo
+from warpwatch.plugin.cases import build_of
+from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
+from warpwatch.plugin.machine_lock import permit_to_compile
+
+COMPILATION = pytest.StashKey[Compilation]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Compile what will run, on all cores: before anything is timed, and else while tests run, in their order."""
+    config = session.config
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    config.stash[COMPILATION] = compilation = Compilation(threads, functools.partial(permit_to_compile, config))
+    if config.option.collectonly or not session.items:
+        return
+    try:
+        open_device(config)
+    except pytest.UsageError as broken:
+        if not hasattr(config, "workerinput"):
+            raise
+        # In a process of xdist's an error here would be an internal one. So the next test fails, and ends the run.
+        session.shouldfail = str(broken)
+        return
+    # Workers of xdist share the cache; each begins with the tests that are likely to be its own.
+    items = session.items
+    start = config.stash[WORKER].settings.ordinal * len(items) // (4 * workers)
+    jobs = [job for item in (*items[start:], *items[:start]) for job in _jobs(item)]
+    for build, target in jobs:
+        compilation.add(build, target)
+    if jobs:
+        timed = any("gate" in getattr(item, "fixturenames", ()) for item in items)
+        _show_compiling(config, compilation, None if timed else jobs[0])
+
+
+def _jobs(item: pytest.Item) -> list[Job]:
+    """What a test needs compiled. What is timed is proved before, by a build that finds more faults if there is one."""
+    only = item.get_closest_marker("compiles_for")
+    if not only and "kernel" not in getattr(item, "fixturenames", ()):
+        return []
+    build = build_of(item)
+    if only:
+        with contextlib.suppress(NoCompiler):  # the test says so
+            return [(build, Target(architectures()[-1].arch if only.args[0] == "newest" else only.args[0]))]
+    elif build.variant.on_host:
+        return [(build, None)]
+    elif not build.variant.library and isinstance(device := open_device(item.config), DeviceInfo):
+        timed = "gate" in getattr(item, "fixturenames", ())
+        targets = (device.target, device.timing_target) if timed else (device.target,)
+        return [(build, target) for target in dict.fromkeys(targets)]
+    return []
+
+
+def _show_compiling(config: pytest.Config, compilation: Compilation, first: Job | None) -> None:
+    """Wait for all builds, or for the first test's, with a line on terminals that says how far it is."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if not (reporter and reporter.isatty):
+        compilation.wait(lambda done, total: None, first)
+        return
+    compilation.wait(lambda done, total: reporter.rewrite(f"compiling kernels: {done} of {total} "), first)
+    reporter.rewrite("", erase=True)
+    reporter.write("\r")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Wait for what a test needs compiled before it locks the machine, for which others may wait."""
+    if item.get_closest_marker("alone"):
+        item.config.stash[COMPILATION].finish_all()
+    for job in _jobs(item):
+        item.config.stash[COMPILATION].finish(*job)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if COMPILATION in session.config.stash:
+        session.config.stash[COMPILATION].stop()
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["cache_notes"] = [*session.config.stash[CACHE_NOTES], *cache_notes()]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    notes = getattr(node, "workeroutput", {}).get("cache_notes", ())
+    node.config.stash[CACHE_NOTES].update(dict.fromkeys(notes))
+
+
+@pytest.fixture(scope="session")
+def compilation(pytestconfig: pytest.Config) -> Compilation:
+    """What compiles the builds of this run."""
+    return pytestconfig.stash[COMPILATION]

@@ -1,0 +1,90 @@
+"""Opens the device of a pytest run, once, and says in the header which one it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernels.compiler import CompileError, cache_notes
+from kernels.device import DeviceInfo, NoDevice
+from kernels.machine import DeviceError
+from kernels.worker import Worker, describe_device
+
+WORKER = pytest.StashKey[Worker]()
+DEVICE = pytest.StashKey["DeviceInfo | NoDevice | pytest.UsageError"]()
+CACHE_NOTES = pytest.StashKey[dict[str, None]]()  # what the caches refused, a sentence each
+
+
+def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
+    """The device of this run, or what is missing. Opened at the first question.
+
+    Raises UsageError where the one asked for is missing, and where a set-up is broken: that is no reason to skip.
+    """
+    if DEVICE not in config.stash:
+        config.stash[DEVICE] = try_device(config.stash[WORKER], config.getoption("--device"))
+        if isinstance(config.stash[DEVICE], DeviceInfo):
+            config.stash[CACHE_NOTES].update(dict.fromkeys(config.stash[WORKER].call(cache_notes)))
+    found = config.stash[DEVICE]
+    if isinstance(found, pytest.UsageError):
+        raise found
+    return found
+
+
+def try_device(worker: Worker, wanted: str) -> DeviceInfo | NoDevice | pytest.UsageError:
+    """The device that ``--device`` asks for, what is missing, or what is broken."""
+    if wanted == "none":
+        return NoDevice("--device=none")
+    try:
+        return worker.call(describe_device)
+    except NoDevice as missing:
+        return missing if wanted == "auto" else pytest.UsageError(f"--device={wanted}: {missing}")
+    except Exception as error:
+        return pytest.UsageError(f"--device={wanted}: {_cause(error)}")
+
+
+def _cause(error: Exception) -> str:
+    """What an error says, without its traceback."""
+    if isinstance(error, DeviceError | CompileError):
+        return str(error)
+    said = str(error).strip().splitlines() or [""]
+    return f"the device cannot be opened: {type(error).__name__}: {said[-1]}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Open the device before anything else starts: where it cannot be, nothing has to be ended again."""
+    config = session.config
+    if config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    open_device(config)
+    if config.getoption("numprocesses", None):
+        config.stash[WORKER].stop()  # xdist's own processes open it again
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Name the device and the seed of the random tests."""
+    lines = [f"hypothesis seed: {config.option.hypothesis_seed} (repeat with --hypothesis-seed)"]
+    if config.option.collectonly or hasattr(config, "workerinput"):  # nobody sees what a process of xdist's prints
+        return lines
+    device = open_device(config)
+    if isinstance(device, NoDevice):
+        return [f"device: none: {device}; tests that need one are skipped", *lines]
+    about = f"device: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}"
+    return [about + (f" ({device.note})" if device.note else ""), *lines]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the process in which kernels run."""
+    if WORKER in config.stash:
+        config.stash[WORKER].stop()
+
+
+@pytest.fixture(scope="session")
+def device(pytestconfig: pytest.Config) -> DeviceInfo:
+    """The device; a test that asks for it is skipped where there is none."""
+    try:
+        found = open_device(pytestconfig)
+    except pytest.UsageError as broken:
+        raise pytest.fail.Exception(str(broken), pytrace=False) from None
+    if isinstance(found, NoDevice):
+        pytest.skip(f"needs a device: {found}")
+    return found
