@@ -22,12 +22,12 @@ from kernels.compiler import CompileError, cache_notes
 from kernels.device import DeviceInfo, Settings
 from kernels.machine import DeviceError
 from kernels.worker import Kernel, Worker
+from warpwatch.plugin import PARTS
 from warpwatch.plugin.cases import named_build
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 
-PARTS = ("cases", "compile_step", "device", "machine_lock")
-pytest_plugins = ("pytester", *(f"warpwatch.plugin.{part}" for part in PARTS))
+pytest_plugins = ("pytester", *PARTS)
 BENCH = pytest.StashKey[BenchPlugin]()
 
 
