@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from bench.baseline import objections, read_run
+from bench.baseline import objections
 from bench.revision import BadRevision, checkout, find_commit, read_rivals
+from bench.runs import read_run
 from kernels import FAMILIES
 from kernels.catalogue import find_case
 from kernels.selection import timed_cases
