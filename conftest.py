@@ -23,6 +23,7 @@ from kernels.check import WrongResult
 from kernels.compiler import CompileError, Target, compile_all, compile_build
 from kernels.device import DeviceInfo, NoDevice, Settings
 from kernels.machine import DeviceError
+from kernels.options import positive_seconds
 from kernels.worker import Kernel, Worker, describe_device
 
 pytest_plugins = ("pytester",)
@@ -44,7 +45,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--schedule-seed", type=int, metavar="N", help="Order of threads and blocks, on the software device."
     )
     group.addoption(
-        "--launch-timeout", type=float, default=10.0, metavar="SECONDS", help="Stop a kernel after so long (10)."
+        "--launch-timeout",
+        type=positive_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="Stop a kernel after so long (10).",
     )
     group.addoption(
         "--against", metavar="REV", help="Time kernels side by side with those of another git revision, and judge."
@@ -81,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[WORKER] = worker = Worker(settings)
     config.stash[BENCH] = BenchPlugin(config, worker, functools.partial(open_device, config))
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
+    config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
 
 
 def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
