@@ -21,6 +21,7 @@ from kernels.check import WrongResult
 from kernels.compiler import CompileError, cache_notes
 from kernels.device import DeviceInfo, Settings
 from kernels.machine import DeviceError
+from kernels.options import positive_seconds
 from kernels.worker import Kernel, Worker
 from warpwatch.plugin import PARTS
 from warpwatch.plugin.cases import named_build
@@ -43,7 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--schedule-seed", type=int, metavar="N", help="Order of threads and blocks, on the software device."
     )
     group.addoption(
-        "--launch-timeout", type=float, default=10.0, metavar="SECONDS", help="Stop a kernel after so long (10)."
+        "--launch-timeout",
+        type=positive_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="Stop a kernel after so long (10).",
     )
     group.addoption(
         "--against", metavar="REV", help="Time kernels side by side with those of another git revision, and judge."
@@ -83,6 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[WORKER] = worker = Worker(settings)
     config.stash[BENCH] = BenchPlugin(config, worker, functools.partial(open_device, config))
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
+    config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
     # Told to end, by a scheduler or a CI service, is interrupted: by way of what cleans up.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
+
+from bench.runs import Facts
 
 SLOW_CLOCK = 0.985  # lowest over highest clock of a case: more of a change and its times are not of one kind
 SAME_CODE = "its machine code and launch are the baseline's: GPU, driver or memory, not the kernel"
-CODE = ("image_hash", "grid", "dynamic_shared_bytes", "library")  # the same in all of these is the same work
-
-Facts = Mapping[str, Any]
 
 
 def same_code(facts: Facts, past: Sequence[Facts]) -> bool:
     """The machine code and the launch of the newest of the past, as far as that says what they were."""
-    return bool(past) and "image_hash" in past[-1] and all(facts.get(key) == past[-1].get(key) for key in CODE)
+    return bool(past) and past[-1].image_hash is not None and _work(facts) == _work(past[-1])
+
+
+def _work(facts: Facts) -> tuple[object, ...]:
+    """What two launches that do the same work have in common."""
+    return facts.image_hash, facts.grid, facts.dynamic_shared_bytes, facts.library
 
 
 def slow_clock(facts: Facts) -> str:
     """What throttled this case, or how its clock changed while it was measured, or nothing."""
-    throttled = sorted({reason for side in facts.get("throttle", ()) for reason in side})
+    throttled = sorted({reason for side in facts.throttle for reason in side})
     if throttled:
         return f"clock throttled: {', '.join(throttled)}"
-    clocks = [mhz for mhz in facts.get("sm_clock_mhz", ()) if mhz]
+    clocks = [mhz for mhz in facts.sm_clock_mhz if mhz]
     if clocks and min(clocks) < SLOW_CLOCK * max(clocks):
         return f"SM clock between {min(clocks):,} and {max(clocks):,} MHz while it was measured"
     return ""
@@ -31,8 +34,8 @@ def slow_clock(facts: Facts) -> str:
 
 def clock_ratio(facts: Facts, past: Sequence[Facts]) -> float:
     """SM clock now over that of the past, by NVML; 1 where either is unknown."""
-    then = [mhz for other in past for mhz in other.get("sm_clock_mhz", ()) if mhz]
-    now = [mhz for mhz in facts.get("sm_clock_mhz", ()) if mhz]
+    then = [mhz for other in past for mhz in other.sm_clock_mhz if mhz]
+    now = [mhz for mhz in facts.sm_clock_mhz if mhz]
     return median(now) / median(then) if then and now else 1.0
 
 

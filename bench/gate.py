@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
 
-from bench.baseline import BASELINES, SETTINGS, BadRun, Run, read_run
 from bench.doubts import SAME_CODE, clock_ratio, doubt, same_code, slow_clock
 from bench.judge import count_compared
 from bench.measure import Again, Budget, Measured, prepare, remeasure
+from bench.runs import BASELINES, SETTINGS, BadRun, Gpu, Run, read_usable, typed
 from bench.verdict import (
     CONTROLS,
     Common,
@@ -126,7 +128,7 @@ class Gate:
 
     def missing(self, ran: set[str]) -> list[str]:
         """GPU cases of the baseline that a whole run did not have."""
-        known = {name for run in self.runs for name, timed in run.cases.items() if timed.facts.get("cache") != "host"}
+        known = {name for run in self.runs for name, timed in run.cases.items() if timed.facts.cache != "host"}
         return sorted(known - ran)
 
 
@@ -145,7 +147,7 @@ class Trial:
         self.facts = {name: [run.cases[name].facts for run in past if name in run.cases] for name in measured}
         self.reference = mean_of(self.past)
         self.known = [common(self.reference, run) for run in runs]
-        self.unchanged = {name for name, m in measured.items() if same_code(m.facts, self.facts[name])}
+        self.unchanged = {name for name, m in measured.items() if same_code(m.recorded, self.facts[name])}
         self.prior: Prior | None = None
         self.widened = 1.0
         self.commons: list[Common] = []
@@ -177,7 +179,7 @@ class Trial:
         """Whether another process could make more of an unsure case."""
         measured = self.measured[name]
         enough = name in self.unchanged and len(measured.processes) >= ENOUGH_OF_THE_SAME
-        return not (enough or slow_clock(measured.facts))
+        return not (enough or slow_clock(measured.recorded))
 
     def _controls(self) -> list[str]:
         """Quick cases of unchanged code, evenly over their sizes: they show what a process does to all."""
@@ -188,7 +190,7 @@ class Trial:
         effects = {name: self._effect(name) for name in self.measured}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        steady = [effects[name] for name in self.unchanged if not slow_clock(self.measured[name].facts)]
+        steady = [effects[name] for name in self.unchanged if not slow_clock(self.measured[name].recorded)]
         if steady and not (self.own or self._least_floor()):
             self.widened = furthest(steady, self.prior)
         return decide(effects, self.prior, looks=MOST_PROCESSES, widened=self.widened)
@@ -210,7 +212,7 @@ class Trial:
 
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
-        facts = self.measured[name].facts
+        facts = self.measured[name].recorded
         why, clock = self.doubt or doubt(facts, self.facts[name]), clock_ratio(facts, self.facts[name])
         no_gain = self.doubt or SAME_CODE * (name in self.unchanged)
         if self.own:
@@ -232,33 +234,19 @@ def find_runs(chosen: str | bool, storage: Path, slug: str, unit: str) -> tuple[
         runs, problems = read_usable(sorted((storage / slug).glob("*.json")))
         return [r for r in runs if r.unit == unit and not (r.failed or r.slower or r.against)], problems
     path = Path(str(chosen))
-    if path.is_file():
+    if os.path.isfile(path):  # unlike Path.is_file, never an error
         return read_usable([path])
-    folder = path if path.is_dir() else storage / slug
-    found = sorted(folder.glob("*.json" if path.is_dir() else f"{chosen}*.json"))
+    folder = path if os.path.isdir(path) else storage / slug
+    pattern = "*.json" if folder == path else f"{chosen}*.json"
+    found = sorted(run for run in folder.glob("*.json") if fnmatchcase(run.name, pattern))  # glob refuses "/no/such"
     if not found:
         raise BadRun(f"--benchmark-compare={chosen}: no such run in {folder}")
     return read_usable(found)
 
 
-def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """The runs that can be read, and a sentence for each file or case that cannot. BadRun where no file can."""
-    runs: list[Run] = []
-    problems: list[str] = []
-    for path in paths:
-        try:
-            runs.append(read_run(path, tolerant=True))
-            problems += runs[-1].problems.values()
-        except BadRun as error:
-            problems.append(str(error))
-    if problems and not runs:
-        raise BadRun(problems[0])
-    return runs, problems
-
-
 def difference(runs: Sequence[Run], gpu: Mapping[str, object]) -> str:
     """What makes this run and the baseline incomparable, or nothing."""
-    here = Run(Path(), gpu, {}, True, {})
+    here = Run(path=Path(), gpu=typed(gpu, Gpu))
     apart = [
         f"another {word} ({run.setting(name) or 'none'} then, {here.setting(name) or 'none'} now)"
         for name, word in SETTINGS.items()

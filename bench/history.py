@@ -11,18 +11,20 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from bench.baseline import BadRun, Run, Timed, read_run
+from bench.runs import BadRun, Run, Timed, read_usable
 from bench.verdict import MEASURED, RELEVANT, aligned
 
 FALSE_STEPS = 0.01  # whole histories without any change in which any case shows a step
 SHORTEST = 3  # nights that a level lasts
 SIGMAS = 3.0
+LONG_AGO = datetime.min.replace(tzinfo=UTC)  # a run that does not say when it was measured comes first
 
 
 @dataclass(frozen=True)
@@ -35,29 +37,33 @@ class Step:
     after: Run
 
     def __str__(self) -> str:
-        revisions = f"{_commit(self.before)}..{_commit(self.after)}"
-        days = f"{self.before.when[:10]} to {self.after.when[:10]}"
+        revisions = f"{self.before.commit}..{self.after.commit}"
+        days = f"{_day(self.before)} to {_day(self.after)}"
         return f"{self.case}: {100 * (self.ratio - 1):+.1f} % in {revisions} ({days})"
 
 
-def _commit(run: Run) -> str:
-    return str(run.commit.get("id", "unknown"))[:12] + ("+" if run.commit.get("dirty") else "")
+def _minute(run: Run) -> str:
+    return run.when.isoformat(timespec="minutes")[:16] if run.when else "at no known time"
 
 
-def load(folder: Path) -> list[Run]:
-    """The saved runs of one GPU, oldest first. Raises BadRun."""
+def _day(run: Run) -> str:
+    return run.when.date().isoformat() if run.when else "no known day"
+
+
+def load(folder: Path) -> tuple[list[Run], list[str]]:
+    """The saved runs of one GPU, oldest first, and a sentence for each file or case that had to be left out.
+
+    Raises BadRun where the folder holds no runs of one GPU, or none that can be read.
+    """
     folders = sorted({path.parent for path in folder.rglob("[0-9][0-9][0-9][0-9]_*.json")})
     if len(folders) != 1:
         found = ", ".join(map(str, folders)) or "none"
         raise BadRun(f"{folder}: --runs takes the folder of one GPU; with runs are here: {found}")
-    runs = [
-        run
-        for path in sorted(folders[0].glob("[0-9][0-9][0-9][0-9]_*.json"))
-        if not (run := read_run(path, tolerant=True)).against
-    ]
+    usable, problems = read_usable(sorted(folders[0].glob("[0-9][0-9][0-9][0-9]_*.json")))
+    runs = [run for run in usable if not run.against]
     if len({run.setting("cache") for run in runs}) > 1:
         raise BadRun(f"{folder}: holds runs with cold and with warm caches, which have no history in common")
-    return sorted(runs, key=lambda run: run.when)
+    return sorted(runs, key=lambda run: run.when or LONG_AGO), problems
 
 
 def levels(logs: Sequence[float], variance: float, cases: int = 1) -> list[int]:
@@ -109,12 +115,14 @@ def find_steps(runs: Sequence[Run]) -> list[Step]:
 
 
 def _gpu_cases(run: Run) -> list[tuple[str, Timed]]:
-    return [(name, timed) for name, timed in run.cases.items() if timed.facts.get("cache") != "host"]
+    return [(name, timed) for name, timed in run.cases.items() if timed.facts.cache != "host"]
 
 
 def show(folder: Path, case: str) -> int:
     """Print one case night by night, or every step. Exit status."""
-    runs = load(folder)
+    runs, problems = load(folder)
+    for problem in problems:
+        print(f"left out: {problem}", file=sys.stderr)
     steps = find_steps(runs)
     if not case:
         print(f"{len(runs)} runs, {len(steps)} steps, the largest slowdown first")
@@ -131,5 +139,5 @@ def show(folder: Path, case: str) -> int:
         mark = marks.get(run.path)
         told = f"  <- {100 * (mark.ratio - 1):+.1f} % from here on" if mark else ""
         spread = f"{100 * (high - low) / median(samples):.1f} %"
-        print(f"{run.when[:16]}  {_commit(run):<13} {median(samples) * 1e6:12,.2f} µs  IQR {spread:>6}{told}")
+        print(f"{_minute(run)}  {run.commit!s:<13} {median(samples) * 1e6:12,.2f} µs  IQR {spread:>6}{told}")
     return 0

@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.baseline import BadRun, Run
 from bench.report import medians, print_runs
+from bench.runs import BadRun, Facts, Run
 from kernels import FAMILIES
 from kernels.catalogue import Case, Family, find_case
 from kernels.selection import timed_cases
@@ -50,8 +50,13 @@ def share(case: Case, times: Mapping[str, float]) -> float | None:
     return (work / times[case.id]) / (most / times[roof])
 
 
-def table(run: Run, times: Mapping[str, float], family: Family, dtype: str, shape: tuple[int, ...]) -> str:
-    """The family's rungs on one shape, each with its best block; nothing where none of them was timed."""
+def table(
+    facts: Mapping[str, Facts], times: Mapping[str, float], family: Family, dtype: str, shape: tuple[int, ...]
+) -> str:
+    """The family's rungs on one shape, each with its best block; nothing where none of them was timed.
+
+    ``facts`` and ``times`` are of the same cases, by their ids.
+    """
     cases = [c for c in timed_cases([family]) if c.dtype == dtype and c.shape == shape and c.id in times]
     if not cases:
         return ""
@@ -62,13 +67,13 @@ def table(run: Run, times: Mapping[str, float], family: Family, dtype: str, shap
     ]
     before = None
     for case in best(cases, times):
-        seconds, facts = times[case.id], run.cases[case.id].facts
+        seconds, own = times[case.id], facts[case.id]
         reached = share(case, times)
-        shared = facts.get("shared_bytes", 0) + facts.get("dynamic_shared_bytes", 0)
-        resources = f"{facts.get('registers', 0)} | {shared:,}" if not case.variant.library else "|"
+        shared = own.shared_bytes + (own.dynamic_shared_bytes or 0)
+        resources = f"{own.registers} | {shared:,}" if not case.variant.library else "|"
         gain = f"{before / seconds:.2f}×" if before and not case.variant.library else ""
         name = case.variant.name if case.variant.library else f"{case.variant.name}, {case.build.block_name}"
-        name += f" ({facts['fallback']})" if facts.get("fallback") else ""
+        name += f" ({own.fallback})" if own.fallback else ""
         work = case.work.operations or case.work.bytes
         lines.append(
             f"| {name} | {seconds * 1e6:,.1f} | {work / seconds / 1e9:,.0f} | "
@@ -116,7 +121,7 @@ def _range(values: Sequence[float | None]) -> str:
 
 def alike(runs: Sequence[Run]) -> list[Run]:
     """Those whose cases have the machine code that they have in the last of them."""
-    code = [{name: timed.facts.get("image_hash") for name, timed in run.cases.items()} for run in runs]
+    code = [{name: timed.facts.image_hash for name, timed in run.cases.items()} for run in runs]
     return [run for run, own in zip(runs, code, strict=True) if all(code[-1].get(n, own[n]) == own[n] for n in own)]
 
 
@@ -124,8 +129,9 @@ def tables(runs: Sequence[Run]) -> str:
     """All that the README shows, from the runs of the last one's machine code."""
     chosen = alike(runs)
     times = medians(chosen)
+    facts = {name: timed.facts for run in chosen for name, timed in run.cases.items()}  # of several, the last run's
     families = {family.name: family for family in FAMILIES}
-    parts = [table(chosen[-1], times, families[name], dtype, shape) for name, dtype, shape in SHOWN]
+    parts = [table(facts, times, families[name], dtype, shape) for name, dtype, shape in SHOWN]
     if not any(parts := [*parts, reached(chosen)]):
         raise BadRun(f"{chosen[-1].path}: has none of the shapes that ladders are shown for")
     return "\n\n".join(filter(None, parts))

@@ -12,6 +12,7 @@ from bench.doubts import slow_clock
 from bench.measure import WARM_UP_SHARE, Again, Measured, declared
 from bench.pairs import Pairs, Plan
 from bench.revision import Rival
+from bench.runs import Facts
 from bench.verdict import Effect, Judgement, Prior, Verdict, decide, learn, paired
 from kernels.check import WrongResult
 from kernels.machine import DeviceError
@@ -120,8 +121,8 @@ def recorded(duel: Duel) -> Mapping[str, list[list[float]]]:
     return {side: [list(getattr(taken, side)) for taken in duel.taken] for side in ("old", "new")}
 
 
-def _clock_facts(taken: Pairs) -> dict[str, object]:
-    return {
-        "sm_clock_mhz": [clock.mhz for clock in taken.clocks],
-        "throttle": [list(clock.throttle) for clock in taken.clocks],
-    }
+def _clock_facts(taken: Pairs) -> Facts:
+    return Facts(
+        sm_clock_mhz=tuple(clock.mhz for clock in taken.clocks),
+        throttle=tuple(clock.throttle for clock in taken.clocks),
+    )

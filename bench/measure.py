@@ -9,6 +9,7 @@ from typing import Any
 
 from bench import sampling
 from bench.clocks import Clock
+from bench.runs import Facts, typed
 from bench.timer import note
 from kernels.catalogue import Case
 from kernels.check import WrongResult
@@ -43,6 +44,11 @@ class Measured:
     processes: list[list[float]] = field(default_factory=list)  # samples, of each process that measured it
     taken: list[float] | None = None  # samples that were taken beforehand, to be played back
     fingerprint: int | None = None  # of its right result, for processes that prove it again
+
+    @property
+    def recorded(self) -> Facts:
+        """``facts`` as they are read from a saved run."""
+        return typed(self.facts, Facts)
 
     def sample(self) -> float:
         """One round: the timer advances by what the GPU took."""

@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.baseline import BadRun, Run, read_run
 from bench.ladder import SHOWN, alike, best, share
 from bench.report import medians
+from bench.runs import BadRun, Run, read_run
 from kernels import FAMILIES
 from kernels.catalogue import Family
 from kernels.selection import timed_cases
 
 SIZE = (8.0, 4.5)  # inches
 LEAST_GAP = 0.045  # between the names of two rungs, as a share of the picture's height
-STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "warpwatch", "font.size": 9}
+STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "warpwatch", "font.size": 9, "text.parse_math": False}
 
 
 def shares(family: Family, dtype: str, times: Mapping[str, float]) -> dict[str, dict[str, float]]:
@@ -82,7 +82,7 @@ def pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
         reached = shares(family, dtype, times)
         if reached:
             made.append(folder / f"{name}-{dtype}.svg")
-            title = f"{name}, {dtype}: {chosen[-1].gpu.get('name')}, medians of {len(chosen)} runs, L2 cold"
+            title = f"{name}, {dtype}: {chosen[-1].gpu.name or 'no GPU'}, medians of {len(chosen)} runs, L2 cold"
             draw(family, reached, title, made[-1])
     return made
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 
 from bench import sampling
 from bench.against import Against
-from bench.baseline import BASELINES, NO_GPU, BadRun, write_new
 from bench.declared import BadRevision
 from bench.gate import Gate
 from bench.judge import Judge
@@ -24,7 +23,9 @@ from bench.postponed import Postponed, Progress
 from bench.reference import DEFAULT_STORAGE, find_reference, how_to_record
 from bench.report import line, summary
 from bench.revision import check_name, checkout, compile_rivals, find_commit, read_rivals
+from bench.runs import BASELINES, NO_GPU, BadRun
 from bench.selfcheck import SelfCheck, known_spreads, path_of, save
+from bench.storage import Results
 from bench.verdict import Verdict
 from kernels import FAMILIES
 from kernels.catalogue import find_case
@@ -34,17 +35,8 @@ from kernels.selection import omitted_cases, timed_cases
 from kernels.worker import Worker
 
 CHECK, STORAGE = "--self-check", "--benchmark-storage"
+CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
 SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and prove nothing
-
-
-class Storage:
-    """Where pytest-benchmark saves: <root>/<gpu>/, not <root>/<Python version>/, and whole files only."""
-
-    def __init__(self, root: Path, slug: str, say: Callable[[str], None]) -> None:
-        self.root, self.slug, self._say = root, slug, say
-
-    def save(self, document: Mapping[str, Any], name: str) -> None:
-        self._say(f"saved {write_new(self.root / self.slug, name, document)}")
 
 
 class BenchPlugin:
@@ -54,6 +46,7 @@ class BenchPlugin:
         self.config, self.worker, self._device = config, worker, device
         self.cold = not config.getoption("--warm-cache")
         self.gate: Judge = Gate()
+        self.results = Results(config)
         self.gpu: dict[str, Any] = {}
         self.selected: set[str] = set()
         self.failed: dict[str, str] = {}
@@ -101,13 +94,12 @@ class BenchPlugin:
     def _take_over_storage(self) -> None:
         """The one place that touches what pytest-benchmark keeps to itself (tests/test_plugin.py watches it)."""
         benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
-        slug = self.gpu.get("slug", NO_GPU)
-        benchmark.storage = Storage(Path(benchmark.storage.path), slug, self._notes.append)
         benchmark.save_data = True
         if self.gpu and not (benchmark.save or benchmark.disabled):
             from pytest_benchmark.utils import get_tag  # noqa: PLC0415  # asks git
 
             benchmark.autosave = benchmark.autosave or get_tag()
+        self.results.take_over(self.gpu.get("slug", NO_GPU), len(self.selected), self._notes.append)
 
     def _refuse_a_gate_without_comparison(self) -> None:
         """Options that say when a comparison fails the run need one."""
@@ -142,6 +134,7 @@ class BenchPlugin:
         cases = map(functools.partial(find_case, FAMILIES), self.selected)
         if all(case.variant.on_host or case.variant.library for case in cases):
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
+        self.results.require_room(self._check_path(), CHECK_BYTES, "the self-check is saved there; make room")
         progress = functools.partial(self._progress, "compiling kernels that wait")
         return SelfCheck(device.timing_target, Match(self.gpu.get("note", "")), progress)
 
@@ -188,13 +181,17 @@ class BenchPlugin:
         finally:
             self._postponed.release(slower | self.broken)
 
-    def _keep(self, check: SelfCheck) -> None:
-        """Beside the baseline, if it is of all cases on a GPU; else where runs are saved."""
+    def _check_path(self) -> Path:
+        """Of the self-check: beside the baseline, if it is of all cases on a GPU; else where runs are saved."""
         good = self._whole() and not self.gpu.get("note")
         folder = BASELINES if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
-        path = path_of(self.gpu["slug"], folder)
-        save(check.document() | {"gpu": self.gpu}, path)
-        self._notes.append(f"saved {path}")
+        return path_of(self.gpu["slug"], folder)
+
+    def _keep(self, check: SelfCheck) -> None:
+        path = self._check_path()
+        with self.results.saving(f"this self-check, as {path},"):
+            save(check.document() | {"gpu": self.gpu}, path)
+            self._notes.append(f"saved {path}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

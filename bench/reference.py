@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.baseline import BASELINES, Run
 from bench.gate import difference, find_runs
+from bench.runs import BASELINES, Run
 
 NAMED = 3  # files that are named where several were left out for one reason
 DEFAULT_STORAGE = ".benchmarks"  # in the root of the checkout
@@ -42,7 +42,7 @@ class Reference:
                 if self.void
                 else f"the runs in {where} cannot be compared with this one: {self.apart}"
             )
-        timed = {name for run in self.runs for name, case in run.cases.items() if case.facts.get("cache") != "host"}
+        timed = {name for run in self.runs for name, case in run.cases.items() if case.facts.cache != "host"}
         if not timed:
             return f"no GPU case of the runs in {where} has usable samples"
         if timed.isdisjoint(selected):

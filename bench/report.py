@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench.baseline import BadRun, Run, read_run
+from bench.runs import BadRun, Run, read_run
 from bench.selfcheck import path_of, read, table
 from bench.verdict import Judgement, Verdict
 from kernels import FAMILIES
@@ -87,12 +87,12 @@ def tables(runs: Sequence[Run]) -> str:
     """For each family and element type: a row a variant and block, a column a shape, serial on top."""
     times = medians(runs)
     gpu = runs[0].gpu
-    parts = [f"GPU: {gpu.get('name', 'none')}, L2 {gpu.get('cache', '-')}, medians of {len(runs)} runs"]
-    if gpu.get("peak_bytes_per_second"):
-        parts[0] += f"; its memory moves at most {gpu['peak_bytes_per_second'] / 1e9:,.0f} GB/s, by clock and width"
-    if gpu.get("note"):
-        parts[0] += f"; {gpu['note']}"
-    check = path_of(str(gpu.get("slug", "")))
+    parts = [f"GPU: {gpu.name or 'none'}, L2 {gpu.cache or '-'}, medians of {len(runs)} runs"]
+    if gpu.peak_bytes_per_second:
+        parts[0] += f"; its memory moves at most {gpu.peak_bytes_per_second / 1e9:,.0f} GB/s, by clock and width"
+    if gpu.note:
+        parts[0] += f"; {gpu.note}"
+    check = path_of(runs[0].slug)
     if check.exists():
         parts.append("\n".join(["What this gate sees here (`pytest bench --self-check`):", *table(read(check))]))
     for family in FAMILIES:

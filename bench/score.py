@@ -25,13 +25,13 @@ from statistics import median
 
 import numpy as np
 
-from bench.baseline import BadRun, Run, read_run
 from bench.doubts import SAME_CODE
 from bench.gate import FEW_UNITS, MOST_PROCESSES
 from bench.match import MOST_PROCESSES as MOST
 from bench.match import SCREEN
 from bench.pairs import log_ratio
 from bench.rules import RULES, Samples
+from bench.runs import BadRun, Run, read_run
 from bench.selfcheck import CLASSES
 from bench.verdict import (
     FEWEST,
@@ -89,6 +89,8 @@ def record(runs: Sequence[Run]) -> Recording:
     if not runs:
         raise BadRun("no two of these runs are of the same GPU, and of one nobody learns a spread")
     names = [name for name in runs[0].cases if all(_same(name, run, runs[0]) for run in runs)]
+    if not names:
+        raise BadRun("these runs have no case of the same machine code in common")
     deviations: dict[str, list[float]] = defaultdict(list)
     shapes: dict[str, list[Samples]] = defaultdict(list)
     offsets: list[float] = []
@@ -104,9 +106,15 @@ def record(runs: Sequence[Run]) -> Recording:
                 samples = np.array(run.cases[name].samples)
                 shapes[name].append(samples / np.median(samples))
     logs = {name: math.log(median(runs[0].cases[name].samples)) for name in names}
-    starts = sorted(datetime.fromisoformat(run.when) for run in runs if run.unit == runs[0].unit)
+    starts = sorted(_start(run) for run in runs if run.unit == runs[0].unit)
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(starts)]
     return Recording(logs, deviations, shapes, offsets, min(gaps))  # between others something else ran
+
+
+def _start(run: Run) -> datetime:
+    if run.when is None:
+        raise BadRun(f"{run.path}: does not say when it was measured (datetime)")
+    return run.when
 
 
 @dataclass(frozen=True)
@@ -123,8 +131,8 @@ def record_pairs(runs: Sequence[Run]) -> PairRecording:
     medians = {}
     for run in runs:
         for name, timed in run.cases.items():
-            sides = timed.facts.get("pairs", {"old": [], "new": []})
-            logs[name] += [log_ratio(old, new) for old, new in zip(sides["old"], sides["new"], strict=True)]
+            if sides := timed.facts.pairs:
+                logs[name] += [log_ratio(old, new) for old, new in zip(sides.old, sides.new, strict=True)]
             medians[name] = median(timed.samples)
     return PairRecording(medians, {name: each for name, each in logs.items() if each})
 
@@ -199,9 +207,9 @@ def play_strangers(runs: Sequence[Run], seed: int = 1) -> Score:
 
 
 def _same(name: str, run: Run, other: Run) -> bool:
-    if name not in run.cases or run.cases[name].facts.get("cache") == "host":
+    if name not in run.cases or run.cases[name].facts.cache == "host":
         return False
-    return run.cases[name].facts.get("image_hash") == other.cases[name].facts.get("image_hash")
+    return run.cases[name].facts.image_hash == other.cases[name].facts.image_hash
 
 
 @dataclass

@@ -21,16 +21,18 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from bench import declarations
-from bench.baseline import BASELINES, BadRun
 from bench.declared import declared_case
 from bench.delayed import write_delayed
 from bench.match import PAIR_SECONDS, Duel, Match, recorded
 from bench.measure import Again, Budget, Measured
 from bench.pairs import Delay
 from bench.revision import Rival, compile_rivals, key, rival_of
+from bench.runs import BASELINES, BadRun, Gpu, Seconds, Text, read_document, typed
 from bench.verdict import Judgement, Verdict
 from kernels import FAMILIES
 from kernels.catalogue import Case
@@ -53,6 +55,33 @@ class Found:
     seen: float
     found: bool
     reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedCase:
+    """Says what a saved self-check knows of a case; ``slowdown`` and ``seen`` are None where it did not wait."""
+
+    median: Seconds
+    variance: Annotated[float, Meta(ge=0, le=1e6)]  # of the logarithm, between processes
+    freedom: Annotated[int, Meta(ge=0, le=10**6)]
+    floor: Annotated[float, Meta(ge=0, le=1e6)]
+    verdict: Text = ""
+    slowdown: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    seen: Annotated[float, Meta(ge=-1, le=1e24)] | None = None
+    found: bool = False
+    reason: Text = ""
+
+    def __post_init__(self) -> None:
+        if (self.slowdown is None) != (self.seen is None):
+            raise ValueError("a case has both a slowdown and what was seen of it, or neither")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """Holds a saved self-check: its cases by their ids, and the GPU that was checked."""
+
+    cases: dict[Text, CheckedCase]
+    gpu: Gpu = field(default_factory=Gpu)
 
 
 @dataclass
@@ -134,7 +163,7 @@ class SelfCheck:
 
     def describe(self) -> list[str]:
         """The table by size class."""
-        return table(self.document())
+        return table(typed(self.document(), Checked))
 
     def missing(self, ran: set[str]) -> list[str]:
         return []
@@ -174,39 +203,43 @@ def own_side(case: Case) -> Rival:
     return rival_of(ROOT, NVCC_FLAGS, declared_case(declarations.declared(case)))
 
 
-def table(document: Mapping[str, Any]) -> list[str]:
+def table(checked: Checked) -> list[str]:
     """For each size class false alarms, floors, the slowdowns found 80 and 95 % of the time, and the missed."""
     lines = []
     for name, (low, high) in CLASSES.items():
-        of_size = {case_id: case for case_id, case in document["cases"].items() if low <= case["median"] < high}
+        of_size = {case_id: case for case_id, case in checked.cases.items() if low <= case.median < high}
         if not of_size:
             continue
         cases = list(of_size.values())
-        verdicts = Counter(case["verdict"] for case in cases)
-        floors = sorted(100 * case["floor"] for case in cases)
+        verdicts = Counter(case.verdict for case in cases)
+        floors = sorted(100 * case.floor for case in cases)
         found, rates = _power(cases)
         lines += [
             f"{name}: {len(cases)} cases; unchanged: {verdicts['slower']} slower, {verdicts['faster']} faster, "
             f"{verdicts['unsure']} unsure; floor {floors[len(floors) // 2]:.1f} % (median)",
             f"  slowdowns found: {found}; 80 % of the time from {_least(rates, 0.80)}, 95 % from {_least(rates, 0.95)}",
-            *(_missed(case_id, case) for case_id, case in of_size.items() if case.get("reason") and not case["found"]),
+            *(_missed(case_id, case) for case_id, case in of_size.items()),
         ]
-    return lines
+    return list(filter(None, lines))
 
 
-def _power(cases: Sequence[Mapping[str, Any]]) -> tuple[str, dict[float, float]]:
+def _power(cases: Sequence[CheckedCase]) -> tuple[str, dict[float, float]]:
     """How many waits were found, in words and as rates, by what was seen of them: it can be more than was asked for."""
     words, rates = [], {}
     for share in SLOWDOWNS:
-        if those := [case for case in cases if case.get("slowdown") == share]:
-            found, seen = sum(case["found"] for case in those), median(case["seen"] for case in those)
-            rates[seen] = found / len(those)
-            words.append(f"{100 * share:g} % (seen {100 * seen:.1f}): {found} of {len(those)}")
+        waited = [(case.seen, case.found) for case in cases if case.slowdown == share and case.seen is not None]
+        if waited:
+            found, seen = sum(found for _, found in waited), median(seen for seen, _ in waited)
+            rates[seen] = found / len(waited)
+            words.append(f"{100 * share:g} % (seen {100 * seen:.1f}): {found} of {len(waited)}")
     return ", ".join(words), rates
 
 
-def _missed(case_id: str, case: Mapping[str, Any]) -> str:
-    return f"  missed: {case_id} by {100 * case['slowdown']:g} %, seen {100 * case['seen']:+.1f} %: {case['reason']}"
+def _missed(case_id: str, case: CheckedCase) -> str:
+    """A line for a wait that was not found for a reason that is known, else nothing."""
+    if case.found or not case.reason or case.slowdown is None or case.seen is None:
+        return ""
+    return f"  missed: {case_id} by {100 * case.slowdown:g} %, seen {100 * case.seen:+.1f} %: {case.reason}"
 
 
 def _least(rates: Mapping[float, float], wanted: float) -> str:
@@ -236,42 +269,51 @@ def save(document: Mapping[str, Any], path: Path) -> None:
     Path(file.name).replace(path)
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> Checked:
     """A self-check that was saved. Raises BadRun."""
+    return _check(path, read_document(path))
+
+
+def _check(path: Path, document: Any) -> Checked:
+    where = "the file"
     try:
-        document = json.loads(path.read_text())
-        for case in document["cases"].values():
-            float(case["variance"]), int(case["freedom"]), float(case["median"]), float(case["floor"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadRun(f"{path}: is no self-check that can be read ({error!r})") from None
-    return dict(document)
+        if isinstance(document, dict) and isinstance(document.get("cases"), dict):
+            for name, case in document["cases"].items():  # one by one, so that the message names the case
+                where = repr(name)
+                typed(case, CheckedCase)
+            where = "the file"
+        return typed(document, Checked)
+    except ValueError as error:
+        raise BadRun(f"{path}: is no self-check that can be read ({where}: {error})") from None
 
 
 def merge(paths: Sequence[Path], folder: Path = BASELINES) -> Path:
     """Parts of one self-check, each of other cases, as one. Raises BadRun where that is no whole."""
-    parts = {path: read(path) for path in paths}
-    slugs = {str(part.get("gpu", {}).get("slug")) for part in parts.values()}
+    documents = {path: read_document(path) for path in paths}
+    parts = {path: _check(path, document) for path, document in documents.items()}
+    slugs = {part.gpu.slug for part in parts.values()}
     if len(slugs) > 1:
         raise BadRun(f"they are of different GPUs: {', '.join(sorted(slugs))}")
+    if not (slug := slugs.pop()):
+        raise BadRun(f"{paths[0]}: does not say which GPU it is of")
     cases: dict[str, Any] = {}
     for path, part in parts.items():
-        if twice := cases.keys() & part["cases"].keys():
+        if twice := cases.keys() & part.cases.keys():
             raise BadRun(f"{path}: {len(twice)} cases are in another part too, such as {min(twice)}")
-        cases |= part["cases"]
+        cases |= documents[path]["cases"]
     wanted = {c.id for c in timed_cases(FAMILIES) if not (c.variant.on_host or c.variant.library)}
     if lacking := wanted - cases.keys():
         raise BadRun(f"{len(lacking)} cases are in no part, such as {min(lacking)}")
-    first = next(iter(parts.values()))
-    path = path_of(slugs.pop(), folder)
-    save(first | {"cases": dict(sorted(cases.items()))}, path)
+    path = path_of(slug, folder)
+    save(documents[paths[0]] | {"cases": dict(sorted(cases.items()))}, path)
     return path
 
 
 def known_spreads(slug: str) -> dict[str, tuple[float, int]]:
     """Variance of each case between processes and its degrees of freedom, where a self-check is kept for the GPU."""
     path = path_of(slug)
-    cases = read(path)["cases"] if path.exists() else {}
-    return {name: (float(case["variance"]), int(case["freedom"])) for name, case in cases.items()}
+    cases = read(path).cases if path.exists() else {}
+    return {name: (case.variance, case.freedom) for name, case in cases.items()}
 
 
 def main() -> int:
@@ -279,10 +321,10 @@ def main() -> int:
     parser.add_argument("parts", nargs="+", type=Path, metavar="PART", help="what `pytest bench --self-check -k` saved")
     try:
         path = merge(parser.parse_args().parts)
-    except BadRun as error:
+        print("\n".join([*table(read(path)), f"saved {path}"]))
+    except (BadRun, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print("\n".join([*table(read(path)), f"saved {path}"]))
     return 0
 
 

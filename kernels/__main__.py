@@ -19,6 +19,7 @@ from kernels.compiler import CompileError, cache_notes, compile_build
 from kernels.device import Device, NoDevice, Settings, open_device
 from kernels.host import Host
 from kernels.machine import DeviceError
+from kernels.options import positive_seconds
 from kernels.runner import Loaded, damage, expected, launch_once, load, random_operands, require_memory, upload
 from kernels.selection import omitted_cases, timed_cases
 
@@ -130,7 +131,9 @@ def main() -> int:
     running.add_argument("--schedule-seed", type=int, metavar="N", help="of the software device's order of threads")
     running.add_argument("--print", action="store_true", help="print operands and result, as NumPy shortens them")
     running.add_argument("--seed", type=int, default=None, help="of the random operands; printed when drawn")
-    running.add_argument("--launch-timeout", type=float, default=10.0, metavar="SECONDS", help="stop a kernel (10)")
+    running.add_argument(
+        "--launch-timeout", type=positive_seconds, default=10.0, metavar="SECONDS", help="stop a kernel (10)"
+    )
     options = parser.parse_args()
     try:
         if options.command == "list":

@@ -5,6 +5,7 @@ noise. What it plays is told by the environment variable FAKE_GPU, as JSON:
 
     {"seed": 1, "slower": {"matmul-naive": 1.1}, "driver": "580.1", "wrong": ["hello"], "throttle": ["..."]}
 
+``room`` is how many bytes a file may have from when the first case is measured, ``no_room`` the same from the start.
 What is ``slower`` has other machine code too; ``odd`` is that without it, ``drift`` a factor on everything, and
 ``changed`` other code alone. What is ``wrong_later`` is right until its samples are taken.
 """
@@ -15,9 +16,12 @@ import hashlib
 import json
 import os
 import random
+import resource
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from bench import pairs, plugin, sampling, selfcheck
 from bench.clocks import Clock
@@ -126,7 +130,19 @@ def call(self: worker.Worker, function: Callable[..., Any], *args: Any, **kwargs
     return ANSWERS[function](*args, **kwargs)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    leave(PLAY.get("room"))
+
+
+def leave(room: int | None) -> None:
+    """From now on no file may grow beyond this: a disk that is nearly full, also for root."""
+    if room is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+
 def pytest_configure() -> None:
+    leave(PLAY.get("no_room"))
     for module in (plugin, selfcheck):
         vars(module)["compile_rivals"] = compile_rivals
     worker.Worker.call = call  # type: ignore[method-assign]

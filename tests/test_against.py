@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from bench.baseline import objections, read_run
+from bench.baseline import objections
 from bench.declared import BadRevision
 from bench.revision import checkout, find_commit, read_rivals
+from bench.runs import read_run
 from kernels import FAMILIES
 from kernels.catalogue import find_case
 from kernels.selection import timed_cases

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from bench.baseline import BASELINES, BadRun, Run, objections, read_run, read_runs, write_new
+from bench.baseline import main, objections, promote
 from bench.report import changes, summary, tables
+from bench.runs import BASELINES, BadRun, Facts, Run, read_run, read_runs, write_new
 from bench.verdict import Judgement, Verdict
 from kernels import FAMILIES
 from kernels.compiler import ROOT
@@ -33,8 +34,15 @@ def document(**times: float) -> dict[str, Any]:
     }
 
 
+def of_one(**changes: Any) -> dict[str, Any]:
+    """A run of one case, with something else in its entry."""
+    whole = document(x=1.0)
+    return whole | {"benchmarks": [whole["benchmarks"][0] | changes]}
+
+
 def save(path: Path, content: Any) -> Path:
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text.replace('"DEEP"', "[" * 200_000 + "]" * 200_000))
     return path
 
 
@@ -72,6 +80,27 @@ def test_a_run_may_be_compressed_and_may_not_be_cut_off(tmp_path: Path) -> None:
         (document(x=-1.0), "x has samples that are no times"),
         (document(x=float("inf")), "x has samples that are no times"),
         ({"benchmarks": document(x=1.0)["benchmarks"] * 2}, "lists x twice"),
+        (document(x=1e300), "x has samples that are no times"),
+        (document(x=10.0) | {"machine_info": None}, "is not a run of this suite (Expected `object`, got `null`"),
+        (document(x=1.0) | {"machine_info": {"gpu": 3}}, "`object`, got `int` - at `$.machine_info.gpu`)"),
+        (document(x=1.0) | {"machine_info": {"gpu": {"slug": "../.."}}}, "at `$.machine_info.gpu.slug`)"),
+        (document(x=1.0) | {"warpwatch": []}, "`object`, got `array` - at `$.warpwatch`)"),
+        (document(x=1.0) | {"commit_info": {"dirty": "no"}}, "got `str` - at `$.commit_info.dirty`)"),
+        (document(x=1.0) | {"datetime": "yesterday"}, "at `$.datetime`)"),
+        (document(x=1.0) | {"datetime": "0001-01-01T00:00:00+14:00"}, "is not a run of this suite"),
+        (document(x=1.0) | {"surprise": "DEEP"}, "is nested too deeply to be a run"),
+        (document(x=1.0) | {"benchmarks": "x"}, "it has no list of benchmarks"),
+        (of_one(extra_info=None), "x has no samples (Expected `object`, got `null` - at `$.extra_info`)"),
+        (of_one(extra_info={"sm_clock_mhz": ["fast"]}), "x has an extra_info that cannot be used (Expected `int`"),
+        (of_one(extra_info={"sm_clock_mhz": [10**400]}), "x has an extra_info that cannot be used"),
+        (of_one(extra_info={"throttle": [1]}), "x has an extra_info that cannot be used"),
+        (of_one(extra_info={"pairs": {"old": [[1.0, 1.0]], "new": []}}), "both sides need the same processes"),
+        (of_one(stats={"data": "1.0"}), "x has no samples (Expected `array`, got `str` - at `$.stats.data`)"),
+        (of_one(stats={"data": [True]}), "x has samples that are no times"),
+        (of_one(stats={"data": [10**400]}), "x has samples that are no times"),
+        (of_one(stats={"data": []}), "x has samples that are no times"),
+        (of_one(param=None, name=None), "benchmarks[0] has no name"),
+        (of_one(param="a\nb"), "benchmarks[0] has no name"),
     ],
 )
 def test_what_is_no_run_is_refused_by_name(tmp_path: Path, content: Any, said: str) -> None:
@@ -80,6 +109,58 @@ def test_what_is_no_run_is_refused_by_name(tmp_path: Path, content: Any, said: s
         read_run(path)
     assert str(path) in str(caught.value)
     assert said in str(caught.value)
+
+
+def test_a_bad_case_costs_that_case_alone(tmp_path: Path) -> None:
+    bad = [of_one(param=name, **change)["benchmarks"][0] for name, change in BAD_CASES.items()]
+    good = document(a=1.0, b=2.0)
+    path = save(tmp_path / "0001_x.json", good | {"benchmarks": [*bad, *good["benchmarks"], 7, bad[0]]})
+    with pytest.raises(BadRun, match=r"0001_x\.json: "):
+        read_run(path)
+    run = read_run(path, tolerant=True)
+    assert list(run.cases) == ["a", "b"]
+    assert list(run.problems) == [*BAD_CASES, f"benchmarks[{len(bad) + 2}]"]
+    assert all(sentence.startswith(f"{path}: ") for sentence in run.problems.values())
+
+
+BAD_CASES: dict[str, dict[str, Any]] = {
+    "nan": {"stats": {"data": [float("nan")]}},
+    "null": {"stats": None},
+    "clock": {"extra_info": {"sm_clock_mhz": "1980"}},
+    "digits": {"extra_info": {"registers": 10**400}},
+}
+
+
+def test_what_later_versions_add_is_no_error(tmp_path: Path) -> None:
+    later = of_one(extra_info={"cache": "cold", "energy": {"joules": [1, 2]}}, kind="new") | {"schema": [3]}
+    assert read_run(save(tmp_path / "0001_x.json", later)).cases["x"].facts == Facts(cache="cold")
+
+
+def test_a_file_may_not_unpack_to_more_than_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.runs.LARGEST", 2**20)
+    path = tmp_path / "0001_x.json.xz"
+    path.write_bytes(lzma.compress(bytes(2**24)))
+    with pytest.raises(BadRun, match="holds more than 1,048,576 bytes, and no run does"):
+        read_run(path)
+
+
+def test_promoting_takes_packed_runs_and_no_number_that_json_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bench.baseline.BASELINES", tmp_path / "baselines")
+    packed = tmp_path / "0007_night.json.xz"
+    packed.write_bytes(lzma.compress(json.dumps(document(a=1e-6)).encode()))
+    assert promote([packed], (), dry=False) == 0
+    (written,) = (tmp_path / "baselines" / "a-gpu").iterdir()
+    assert written.name == "0001_night.json"
+    assert json.loads(written.read_text()) == document(a=1e-6)
+    odd = save(tmp_path / "0008_night.json", document(a=1e-6) | {"version": float("nan")})
+    with pytest.raises(BadRun, match=r"0008_night\.json: holds a number that JSON does not have"):
+        promote([odd], (), dry=False)
+    monkeypatch.setattr("sys.argv", ["", "promote", str(packed)])
+    monkeypatch.setattr("bench.baseline.BASELINES", packed)  # a file where a folder should be
+    assert main() == 2
+    assert "error: [Errno 20] Not a directory" in capsys.readouterr().err
 
 
 def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
@@ -92,7 +173,7 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
 
 def test_runs_that_are_saved_at_once_are_all_kept(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from bench.baseline import write_new\n"
+        "import sys, pathlib; from bench.runs import write_new\n"
         "for _ in range(20): write_new(pathlib.Path(sys.argv[1]), 'x', {'a': 1})"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

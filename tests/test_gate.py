@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from bench.baseline import read_run
+from bench.gate import find_runs
+from bench.runs import BadRun, read_run
 from tests.checkout import FEW, Bench
 
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
@@ -160,6 +161,14 @@ def test_a_saved_run_can_be_the_reference(judged: Bench) -> None:
     done = judged.bench("--benchmark-compare=9999")
     assert done.returncode == 4
     assert "--benchmark-compare=9999: no such run in" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "chosen", ["/no/such.json", "no/such.json", "../x", "a" * 300, "[", "**", "/dev/null", "/proc"]
+)
+def test_a_reference_that_is_not_there_is_said(tmp_path: Path, chosen: str) -> None:
+    with pytest.raises(BadRun, match=re.escape(f"--benchmark-compare={chosen}: no such run in ")):
+        find_runs(chosen, tmp_path, "a-gpu", "GPU-1")
 
 
 def test_a_broken_baseline_stops_the_run_with_one_sentence(checkout: Bench) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bench.baseline import BadRun
 from bench.history import find_steps, levels, load, show
+from bench.runs import BadRun
 from bench.verdict import MEASURED
+from kernels.compiler import ROOT
 
 NIGHTS, CASES = 40, 60
 MEDIANS = np.exp(np.random.default_rng(2).uniform(np.log(4e-6), np.log(5e-3), CASES))
@@ -49,7 +53,7 @@ def test_a_step_is_found_with_its_revisions_and_a_drift_that_no_night_shows(tmp_
     factors[20:, large[0]] = 1.02
     factors[:, large[1]] = 1.01 ** (np.arange(NIGHTS) / 7)  # 1 % a week, 0.14 % a night
     factors[30:, large[2]] = 0.9
-    steps = find_steps(load(record(tmp_path / "a-gpu", factors)))
+    steps = find_steps(load(record(tmp_path / "a-gpu", factors))[0])
     by_case: dict[str, list[float]] = {}
     for step in steps:
         by_case.setdefault(step.case, []).append(step.ratio)
@@ -67,7 +71,7 @@ def test_a_step_is_found_with_its_revisions_and_a_drift_that_no_night_shows(tmp_
 def test_what_every_case_has_alike_is_no_step_of_any(tmp_path: Path) -> None:
     factors = np.ones((NIGHTS, CASES))
     factors[15:] = 1.05
-    assert find_steps(load(record(tmp_path / "a-gpu", factors))) == []
+    assert find_steps(load(record(tmp_path / "a-gpu", factors))[0]) == []
 
 
 def test_one_case_is_shown_night_by_night(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,3 +95,27 @@ def test_runs_of_two_gpus_have_no_history_in_common(tmp_path: Path) -> None:
         load(tmp_path)
     with pytest.raises(BadRun, match="with runs are here: none"):
         load(tmp_path / "c-gpu")
+
+
+def test_a_damaged_night_is_named_and_left_out(tmp_path: Path) -> None:
+    folder = record(tmp_path / "a-gpu", np.ones((12, CASES)))
+    names = sorted(path.name for path in folder.iterdir())
+    (folder / names[2]).write_text('{"benchmarks": [')
+    (folder / names[4]).write_text('{"benchmarks": [], "machine_info": null}')
+    document = json.loads((folder / names[6]).read_text())
+    document["benchmarks"][0]["stats"]["data"][0] = -1
+    (folder / names[6]).write_text(json.dumps(document))
+    command = [sys.executable, "-m", "bench.baseline", "history", "--runs", str(tmp_path)]
+    done = subprocess.run([*command, "case-1"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 10
+    said = done.stderr.splitlines()
+    assert len(said) == 3
+    assert f"{names[2]}: is not whole JSON" in said[0]
+    assert f"{names[4]}: is not a run of this suite (Expected `object`, got `null` - at `$.machine_info`)" in said[1]
+    assert f"{names[6]}: case-0 has samples that are no times" in said[2]
+    for path in folder.iterdir():
+        path.write_text("")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(r"error: .*0001_night.json: is not whole JSON .*\n", done.stderr)

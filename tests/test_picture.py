@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench.baseline import BASELINES, read_runs
 from bench.ladder import share
 from bench.picture import pictures, shares, spread
 from bench.report import medians
+from bench.runs import BASELINES, read_runs
 from kernels import FAMILIES
 from kernels.catalogue import find_case
 
@@ -29,6 +30,15 @@ def test_a_rung_has_the_share_of_its_best_block() -> None:
 
 def test_names_keep_their_distance() -> None:
     assert spread({"a": 0.5, "b": 0.51, "c": 0.1}, 0.05) == pytest.approx({"c": 0.1, "a": 0.5, "b": 0.55})
+
+
+def test_a_gpu_may_have_any_name(tmp_path: Path) -> None:
+    """matplotlib would read what lies between two dollars as mathematics."""
+    run = read_runs(BASELINES / "nvidia-h200")[-1]
+    run = replace(run, gpu=replace(run.gpu, name="$\\frac $ <&>"))
+    one = {name: timed for name, timed in run.cases.items() if name.startswith(("transpose", "copy"))}
+    (path,) = pictures([replace(run, cases=one)], tmp_path)
+    assert "transpose, float32: $\\frac $" in path.read_text()
 
 
 def test_every_family_of_the_readme_is_drawn(tmp_path: Path) -> None:

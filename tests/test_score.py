@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bench import rules
-from bench.baseline import BASELINES, BadRun, Run, read_run, read_runs
 from bench.gate import MOST_PROCESSES
+from bench.runs import BASELINES, BadRun, Run, read_run, read_runs
 from bench.score import OURS, PairRecording, called_by_us, play_pairs, play_strangers, record, score, table
 
 H200 = BASELINES / "nvidia-h200"

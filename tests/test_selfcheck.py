@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.baseline import BadRun, read_run
 from bench.delayed import KERNEL, delayed, write_delayed
 from bench.pairs import Delay, Plan, measure_pair
+from bench.runs import BadRun, Gpu, read_run, typed
 from bench.score import record_pairs
 from bench.selfcheck import (
     PER_SLOWDOWN,
     SLOWDOWNS,
+    Checked,
     chosen,
     known_spreads,
     merge,
@@ -81,7 +82,7 @@ def test_the_table_says_from_which_slowdown_on_so_many_are_found() -> None:
     few = {f"a{i}": (50e-6, "same", 0.02, i > 0) for i in range(5)}  # 80 %
     many = {f"b{i}": (50e-6, "same", 0.05, True) for i in range(5)}
     none = {f"c{i}": (50e-6, "unsure", 0.01, False) for i in range(2)}
-    assert table(made(**few, **many, **none, d=(5e-6, "slower", 0.1, False))) == [
+    assert table(typed(made(**few, **many, **none, d=(5e-6, "slower", 0.1, False)), Checked)) == [
         "under 10 µs: 1 cases; unchanged: 1 slower, 0 faster, 0 unsure; floor 1.2 % (median)",
         "  slowdowns found: 10 % (seen 10.0): 0 of 1; "
         "80 % of the time from more than 10.0 %, 95 % from more than 10.0 %",
@@ -94,7 +95,7 @@ def test_the_table_says_from_which_slowdown_on_so_many_are_found() -> None:
 def test_a_wait_counts_as_what_was_seen_of_it() -> None:
     document = made(a=(5e-6, "same", 0.01, True), b=(5e-6, "same", 0.05, True))
     document["cases"]["a"]["seen"] = 0.035  # type: ignore[index]
-    assert table(document)[1].endswith(
+    assert table(typed(document, Checked))[1].endswith(
         "1 % (seen 3.5): 1 of 1, 5 % (seen 5.0): 1 of 1; 80 % of the time from 3.5 %, 95 % from 3.5 %"
     )
 
@@ -118,9 +119,7 @@ def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path, monkeypatc
     assert known_spreads("a-gpu") == {"b": (1e-6, 3)}
     assert known_spreads("b-gpu") == {}
     path.write_text('{"cases": {"b": {"variance": 1}}}')
-    with pytest.raises(
-        BadRun, match=r"a-gpu.self-check.json: is no self-check that can be read \(KeyError\('freedom'\)\)"
-    ):
+    with pytest.raises(BadRun, match=r"a-gpu.self-check.json: is no self-check that can be read \('b': .*`median`\)"):
         known_spreads("a-gpu")
 
 
@@ -134,13 +133,13 @@ def test_parts_make_a_whole(tmp_path: Path) -> None:
     shutil.copy(one, again := tmp_path / "again.json")
     save(made(**dict.fromkeys(names[9:], case)) | {"gpu": {"slug": "b-gpu"}}, other)
     merged = read(merge([two, one], tmp_path))
-    assert list(merged["cases"]) == sorted(names)
-    assert merged["gpu"] == {"slug": "a-gpu"}
+    assert list(merged.cases) == sorted(names)
+    assert merged.gpu == Gpu(slug="a-gpu")
     for parts, said in (
         ([one], rf"{len(names) - 9} cases are in no part, such as"),
         ([one, two, again], r"again.json: 9 cases are in another part too"),
         ([one, other], r"they are of different GPUs: a-gpu, b-gpu"),
-        ([tmp_path / "none.json"], r"none.json: is no self-check that can be read"),
+        ([tmp_path / "none.json"], r"none.json: cannot be read"),
     ):
         with pytest.raises(BadRun, match=said):
             merge(parts, tmp_path)

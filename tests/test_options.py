@@ -1,0 +1,38 @@
+"""Values of options that make no sense are refused with a sentence, by pytest and by `python -m kernels`."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+import pytest
+
+from kernels.compiler import ROOT
+from kernels.options import positive_seconds
+
+COMMANDS = {
+    "pytest": (sys.executable, "-m", "pytest", "correctness", "--device=none", "--collect-only", "-q", "-k", "nothing"),
+    "kernels": (sys.executable, "-m", "kernels", "run", "copy-naive-64-1000-float32"),
+}
+
+
+@pytest.mark.parametrize("text", ["nan", "0", "-1", "inf", "-inf", "1e300", "86401", "ten", "", "1" * 400])
+def test_a_time_limit_is_a_number_of_seconds_above_0(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is no number of seconds above 0 and up to 86400"):
+        positive_seconds(text)
+
+
+def test_a_time_limit_may_be_short_or_a_day() -> None:
+    assert [positive_seconds(text) for text in ("0.5", "10", "1e-3", "86400")] == [0.5, 10, 0.001, 86400]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_both_commands_refuse_it_in_one_line(command: str) -> None:
+    done = subprocess.run(
+        [*COMMANDS[command], "--launch-timeout=nan"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (2, 4)
+    last = "argument --launch-timeout: 'nan' is no number of seconds above 0 and up to 86400"
+    assert last in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
