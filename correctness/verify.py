@@ -23,7 +23,7 @@ def assert_right(kernel: Kernel, case: Case, again: str, *, exact: bool, offset:
     problems = [f"{case.id} {damage}\n  again     {again}" for damage in outcome.damage]
     mismatch = compare(outcome.result, reference, 0.0 if exact else bound)
     if mismatch:
-        problems.insert(0, explain(case, mismatch, again))
+        problems.insert(0, explain(case, mismatch, again, offset))
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)
 

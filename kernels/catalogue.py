@@ -77,10 +77,11 @@ class Launch:
 class Owner:
     """The block and the thread, in CUDA's order (x, y), that write one element of the result.
 
-    ``thread`` is None where only the kernel's own file says which of the block's threads it is.
+    ``block`` has a z too where the grid has more than one layer. ``thread`` is None where only the kernel's own file
+    says which of the block's threads it is.
     """
 
-    block: tuple[int, int]
+    block: tuple[int, ...]
     thread: tuple[int, int] | None
 
 
@@ -98,7 +99,10 @@ class Variant:
     """One kernel of a family: the file ``<name>.cu``, or ``<name>.cpp`` for one that runs on the host.
 
     ``x`` and ``y`` say which axis of the result threadIdx.x and threadIdx.y run along; from them come
-    grid and owner of an element. ``owner`` overrides that where a block writes in another order.
+    grid and owner of an element. ``owner`` overrides that where a block writes in another order. ``order`` says which
+    block computes a tile where that is not the block of the same index: tile (x, y), number of tiles (x, y) -> number
+    of the block, counted along x, then y, then z. ``tile_of`` says for whose tile an element is written where that is
+    not the tile in which it lies: case, index, elements from an array's alignment to its start -> tile (x, y).
 
     A block names the elements of the result that a block of threads computes, a thread each; ``threads`` says how
     many threads it has, and ``tile`` how many elements it computes, where that is not so. ``only_these_blocks``: no
@@ -120,6 +124,8 @@ class Variant:
     shared_bytes: Callable[[Shape, Block, int], int] = _no_shared_memory
     arguments: Callable[[Sequence[int], Shape], tuple[np.generic, ...]] = pointers_then_sizes
     owner: Callable[[Block, tuple[int, ...]], Owner] | None = None
+    order: Callable[[tuple[int, int], tuple[int, int]], int] | None = None
+    tile_of: Callable[[Case, tuple[int, ...], int], tuple[int, int]] | None = None
     threads: Callable[[Block], tuple[int, int]] | None = None
     tile: Callable[[Block], tuple[int, int]] | None = None
     library: str = ""
@@ -295,19 +301,37 @@ class Case:
         shared = self.variant.shared_bytes(self.shape, self.build.block, self.itemsize)
         if self.family.result is None:
             return Launch((self.shape[0], 1, 1), (bx, by, 1), shared)
-        _, result = self.family.result(self.shape)
-        blocks_y = 1 if self.variant.y is None else -(-result[self.variant.y] // by)
+        blocks_x, blocks_y = self._tiles
         # Kernels take blockIdx.z * gridDim.y + blockIdx.y, so that y may pass CUDA's 65,535.
         grid_z = -(-blocks_y // LARGEST_GRID_Y)
-        return Launch((-(-result[self.variant.x] // bx), -(-blocks_y // grid_z), grid_z), (tx, ty, 1), shared)
+        return Launch((blocks_x, -(-blocks_y // grid_z), grid_z), (tx, ty, 1), shared)
 
-    def owner(self, index: tuple[int, ...]) -> Owner:
-        """Which block and thread write the element of the result at ``index``."""
-        if self.variant.owner:
-            return self.variant.owner(self.build.block, index)
+    @property
+    def _tiles(self) -> tuple[int, int]:
+        """Tiles of the result along x and y."""
+        assert self.family.result
+        _, result = self.family.result(self.shape)
         bx, by = self.tile
-        x, y = index[self.variant.x], 0 if self.variant.y is None else index[self.variant.y]
-        return Owner((x // bx, y // by), None if self.variant.threads else (x % bx, y % by))
+        return -(-result[self.variant.x] // bx), 1 if self.variant.y is None else -(-result[self.variant.y] // by)
+
+    def owner(self, index: tuple[int, ...], offset: int = 0) -> Owner:
+        """Which block and thread write the element of the result at ``index``.
+
+        ``offset``: elements that each array starts past the alignment of an allocation.
+        """
+        if self.variant.owner:
+            found = self.variant.owner(self.build.block, index)
+        elif self.variant.tile_of:
+            found = Owner(self.variant.tile_of(self, index, offset), None)
+        else:
+            bx, by = self.tile
+            x, y = index[self.variant.x], 0 if self.variant.y is None else index[self.variant.y]
+            found = Owner((x // bx, y // by), None if self.variant.threads else (x % bx, y % by))
+        tile_x, tile_y = found.block
+        grid_x, grid_y, grid_z = self.launch.grid
+        number = self.variant.order((tile_x, tile_y), self._tiles) if self.variant.order else tile_y * grid_x + tile_x
+        block = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
+        return Owner(block[: 2 if grid_z == 1 else 3], found.thread)
 
 
 def size_name(sizes: Sequence[int]) -> str:
