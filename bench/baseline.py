@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.compiler import ROOT
+from kernels.terminal import run_command
 
 BASELINES = ROOT / "bench" / "baselines"
 NO_GPU = "no-gpu"
@@ -218,4 +219,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -6,15 +6,17 @@ listed where there is no GPU, no driver, no compiler and no PyCUDA.
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from kernels.names import BadCase as BadCase  # noqa: PLC0414  # those who use the catalogue find both here
+from kernels.names import pick, read_sizes, split_id
+from kernels.names import size_name as size_name  # noqa: PLC0414
 
 Shape = tuple[int, ...]
 Block = tuple[int, ...]
@@ -34,10 +36,6 @@ VENDOR_BLOCK = "vendor"  # and of one that is a library's
 LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
 LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
 ALL_ROWS = slice(None)
-
-
-class BadCase(ValueError):
-    """A case that cannot exist: an unknown name, a bad size, or a type that the variant does not have."""
 
 
 @dataclass(frozen=True, order=True)
@@ -175,7 +173,7 @@ class Family:
 
     def variant(self, name: str) -> Variant:
         """The variant of that name; BadCase names the near ones otherwise."""
-        return _pick(name, {v.name: v for v in self.variants}, f"variant of {self.name}")
+        return pick(name, {v.name: v for v in self.variants}, f"variant of {self.name}")
 
 
 @dataclass(frozen=True)
@@ -334,29 +332,6 @@ class Case:
         return Owner(block[: 2 if grid_z == 1 else 3], found.thread)
 
 
-def size_name(sizes: Sequence[int]) -> str:
-    """(16, 16) -> '16x16'."""
-    return "x".join(map(str, sizes))
-
-
-_T = TypeVar("_T")
-
-
-def _pick(name: str, known: Mapping[str, _T], what: str) -> _T:
-    if name in known:
-        return known[name]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-    raise BadCase(f"no {what} is named {name!r}; {hint}")
-
-
-def _sizes(text: str, what: str, case_id: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split("x"))
-    except ValueError:
-        raise BadCase(f"{case_id}: {what} {text!r} is not of the form 16x16") from None
-
-
 def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtype: str) -> Case:
     """A case that makes sense; BadCase says what does not. Device limits are checked at the launch."""
     case = Case(Build(family, variant, block, dtype), shape)
@@ -373,6 +348,10 @@ def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtyp
         problem = f"{variant.name} has no block {case.build.block_name} in {dtype}"
     elif min(block, default=1) < 1:
         problem = f"block {case.build.block_name} has a size below 1"
+    elif max(block, default=1) > LARGEST_SIZE:
+        problem = f"block {case.build.block_name} has a size above {LARGEST_SIZE:,}"
+    elif variant.threads and min(variant.threads(block)) < 1:
+        problem = f"block {case.build.block_name} is too small for {variant.name}: it would have no threads"
     elif min(shape) < 1 or max(shape) > LARGEST_SIZE:
         named = zip(family.sizes, shape, strict=True)
         bad = ", ".join(f"{name} = {size}" for name, size in named if not 1 <= size <= LARGEST_SIZE)
@@ -385,16 +364,16 @@ def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtyp
 
 
 def find_case(families: Iterable[Family], case_id: str) -> Case:
-    """The case of that id, listed or not: any shape and any block that make sense will do."""
-    parts = re.fullmatch(r"(\w+)-(\w+)-(\w+)-([-\w]+)-(\w+)", case_id)
-    if not parts:
-        raise BadCase(f"{case_id!r} is not a case id: <family>-<variant>-<block>-<shape>-<dtype>")
-    family_name, variant_name, block, shape, dtype = parts.groups()
-    family = _pick(family_name, {f.name: f for f in families}, "family")
+    """The case of that id, listed or not: any shape and any block that make sense will do. Raises BadCase."""
+    family_name, variant_name, block, shape, dtype = split_id(case_id)
+    family = pick(family_name, {f.name: f for f in families}, "family")
     variant = family.variant(variant_name)
-    blocks = () if variant.has_no_block else _sizes(block, "block", case_id)
+    blocks = () if variant.has_no_block else read_sizes(block, "block", case_id)
     if variant.on_host and block != HOST_BLOCK:
         raise BadCase(f"{case_id}: {variant_name} runs on the host; its block is written {HOST_BLOCK!r}")
     if variant.library and block != VENDOR_BLOCK:
         raise BadCase(f"{case_id}: {variant_name} is a library's; its block is written {VENDOR_BLOCK!r}")
-    return make_case(family, variant, blocks, _sizes(shape, "shape", case_id), dtype)
+    case = make_case(family, variant, blocks, read_sizes(shape, "shape", case_id), dtype)
+    if case.id != case_id:  # a size with zeros before it: results are kept under one name alone
+        raise BadCase(f"{case_id}: is written {case.id}")
+    return case
