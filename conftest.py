@@ -21,6 +21,7 @@ from kernels import FAMILIES, vendor
 from kernels.catalogue import BadCase, Build, Case, make_case
 from kernels.check import WrongResult
 from kernels.compiler import CompileError, Target, compile_all, compile_build
+from kernels.declared import Problem, problems
 from kernels.device import DeviceInfo, NoDevice, Settings
 from kernels.machine import DeviceError
 from kernels.worker import Kernel, Worker, describe_device
@@ -29,6 +30,7 @@ pytest_plugins = ("pytester",)
 BENCH = pytest.StashKey[BenchPlugin]()
 WORKER = pytest.StashKey[Worker]()
 DEVICE = pytest.StashKey["DeviceInfo | NoDevice"]()
+NO_BLOCK = "wrong"  # stands for the block where what is wrong with a declaration takes a case's place
 BROKEN = pytest.StashKey[dict[str, CompileError]]()
 
 
@@ -71,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "cases(list): run once for each of these cases")
+    config.addinivalue_line("markers", "cases(list, problems): run once for each case, and fail for each problem")
     config.addinivalue_line("markers", "builds(list): run once for each of these builds")
     config.addinivalue_line("markers", "alone: times something, so no other test of this run runs meanwhile")
     if config.getoption("hypothesis_seed", None) is None:
@@ -113,11 +115,16 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Skips by their reason, a line each; pytest's own -rs has a line for every test function."""
+    """Skips by their reason, a line each; pytest's own -rs has a line for every test function.
+
+    Also what has no cases because its declaration is wrong: a selection by shape would not miss it.
+    """
     reports = terminalreporter.stats.get("skipped", ())
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
     for reason, count in reasons.most_common():
         terminalreporter.line(f"{count} skipped: {reason}")
+    for problem in problems(FAMILIES):
+        terminalreporter.line(f"left out, because declared wrong: {problem}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -128,9 +135,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for marker in metafunc.definition.iter_markers("cases"):
         cases: list[Case] = marker.args[0]
+        wrong: tuple[Problem, ...] = marker.args[1] if len(marker.args) > 1 else ()
         names = ("family", "variant", "block", "shape", "dtype")
         values = [(*_names(case.build)[:3], case.shape_name, case.dtype) for case in cases]
-        metafunc.parametrize(names, values, ids=[case.id for case in cases])
+        values += [(problem.family, problem.variant, NO_BLOCK, problem.field, "none") for problem in wrong]
+        metafunc.parametrize(names, values, ids=[*(case.id for case in cases), *(problem.id for problem in wrong)])
     for marker in metafunc.definition.iter_markers("builds"):
         chosen: list[Build] = marker.args[0]
         metafunc.parametrize(
@@ -156,6 +165,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     device = open_device(config) if session.items else NoDevice("nothing to run")
     items: list[Any] = [item for item in session.items if "kernel" in getattr(item, "fixturenames", ())]
+    items = [item for item in items if item.callspec.params["block"] != NO_BLOCK]
     keys = ("family", "variant", "block", "dtype")
     wanted = {(*(item.callspec.params[key] for key in keys), "gate" in item.fixturenames) for item in items}
     todo: list[tuple[Build, Target | None]] = []
@@ -216,7 +226,12 @@ def device(pytestconfig: pytest.Config) -> DeviceInfo:
 
 @pytest.fixture
 def build(family: str, variant: str, block: str, dtype: str) -> Build:
-    """The build that a test's parameters name."""
+    """The build that a test's parameters name. A declaration with a mistake fails here."""
+    if block == NO_BLOCK:
+        said = [
+            str(problem) for problem in problems(FAMILIES) if (problem.family, problem.variant) == (family, variant)
+        ]
+        pytest.fail("\n".join(said), pytrace=False)
     return _build(family, variant, block, dtype)
 
 

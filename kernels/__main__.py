@@ -15,6 +15,7 @@ from kernels import FAMILIES, vendor
 from kernels.catalogue import Array, BadCase, Case, find_case
 from kernels.check import compare, explain
 from kernels.compiler import CompileError, compile_build
+from kernels.declared import problems, require
 from kernels.device import Device, NoDevice, Settings, open_device
 from kernels.host import Host
 from kernels.keywords import selector
@@ -26,8 +27,8 @@ from kernels.terminal import run_command
 TIMED_LAUNCHES = 11
 
 
-def list_cases(expression: str) -> None:
-    """Every case that the benchmark times, then those that it leaves out, and why."""
+def list_cases(expression: str) -> int:
+    """Every case that the benchmark times, then those that it leaves out, and why. Exit status."""
     matches = selector(expression)
     shown = [case for case in timed_cases(FAMILIES) if matches(case.id)]
     omitted = [case for case in omitted_cases(FAMILIES) if matches(case.id)]
@@ -37,6 +38,10 @@ def list_cases(expression: str) -> None:
     for case in omitted:
         print(f"{case.id:<{width}}  left out: {case.omitted}")
     print(f"{len(shown)} cases, {len(omitted)} left out", file=sys.stderr)
+    wrong = [problem for problem in problems(FAMILIES) if matches(problem.id)]
+    for problem in wrong:
+        print(f"error: {problem}", file=sys.stderr)
+    return 2 if wrong else 0
 
 
 def rates(case: Case, seconds: float) -> str:
@@ -142,9 +147,9 @@ def main() -> int:
     options = parser.parse_args()
     try:
         if options.command == "list":
-            list_cases(options.k)
-            return 0
+            return list_cases(options.k)
         seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+        require(FAMILIES, options.case)
         case = find_case(FAMILIES, options.case)
         settings = Settings(options.device, launch_timeout=options.launch_timeout, schedule_seed=options.schedule_seed)
         return 0 if run_case(case, seed, options.print, settings) else 1

@@ -329,7 +329,7 @@ class Case:
         grid_x, grid_y, grid_z = self.launch.grid
         number = self.variant.order((tile_x, tile_y), self._tiles) if self.variant.order else tile_y * grid_x + tile_x
         block = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
-        return Owner(block[: 2 if grid_z == 1 else 3], found.thread)
+        return Owner(block if block[2] or grid_z > 1 else block[:2], found.thread)
 
 
 def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtype: str) -> Case:

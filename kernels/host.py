@@ -12,6 +12,7 @@ import numpy as np
 
 from kernels.catalogue import Array, Case, Launch
 from kernels.machine import DeviceError, Function
+from kernels.symbols import missing_entry
 
 
 class Host:
@@ -45,7 +46,10 @@ class Host:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def load(self, image: Path, entry: str) -> Function:
-        function = ctypes.CDLL(str(image))[entry]
+        try:
+            function = ctypes.CDLL(str(image))[entry]
+        except AttributeError:
+            raise DeviceError(missing_entry(entry, image.read_bytes())) from None
         function.restype = None
         return Function(entry, function)
 
