@@ -15,16 +15,17 @@ import pytest
 from bench.judge import Judge
 from bench.measure import Budget
 from bench.plugin import BenchPlugin
-from kernels import vendor
+from kernels import FAMILIES, vendor
 from kernels.catalogue import BadCase, Build, Case, make_case
 from kernels.check import WrongResult
 from kernels.compiler import CompileError, cache_notes
+from kernels.declared import problems
 from kernels.device import DeviceInfo, Settings
 from kernels.machine import DeviceError
 from kernels.options import positive_seconds
 from kernels.worker import Kernel, Worker
 from warpwatch.plugin import PARTS
-from warpwatch.plugin.cases import named_build
+from warpwatch.plugin.cases import NO_BLOCK, named_build
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 
@@ -75,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "cases(list): run once for each of these cases")
+    config.addinivalue_line("markers", "cases(list, problems): run once for each case, and fail for each problem")
     config.addinivalue_line("markers", "builds(list): run once for each of these builds")
     config.addinivalue_line("markers", "compiles_for(arch): only compiles its build, for that architecture or 'newest'")
     config.addinivalue_line("markers", "alone: times something, so no other test of this run runs meanwhile")
@@ -100,11 +101,16 @@ def _end_on_sigterm() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Skips by their reason, a line each; pytest's own -rs has a line for every test function."""
+    """Skips by their reason, a line each; pytest's own -rs has a line for every test function.
+
+    Also what has no cases because its declaration is wrong: a selection by shape would not miss it.
+    """
     reports = terminalreporter.stats.get("skipped", ())
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
     for reason, count in reasons.most_common():
         terminalreporter.line(f"{count} skipped: {reason}")
+    for problem in problems(FAMILIES):
+        terminalreporter.line(f"left out, because declared wrong: {problem}")
     for sentence in dict.fromkeys((*terminalreporter.config.stash[CACHE_NOTES], *cache_notes())):
         terminalreporter.line(f"cache: {sentence}")
 
@@ -126,7 +132,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture
 def build(family: str, variant: str, block: str, dtype: str) -> Build:
-    """The build that a test's parameters name."""
+    """The build that a test's parameters name. A declaration with a mistake fails here."""
+    if block == NO_BLOCK:
+        said = [
+            str(problem) for problem in problems(FAMILIES) if (problem.family, problem.variant) == (family, variant)
+        ]
+        pytest.fail("\n".join(said), pytrace=False)
     return named_build(family, variant, block, dtype)
 
 

@@ -18,6 +18,7 @@ from bench.history import show
 from bench.report import changes
 from bench.runs import BASELINES, SETTINGS, BadRun, Run, read_document, read_run, write_new
 from kernels.compiler import ROOT
+from kernels.terminal import run_command
 
 
 def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[str]]:
@@ -96,4 +97,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

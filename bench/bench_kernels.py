@@ -10,12 +10,13 @@ from bench.measure import Budget
 from bench.timer import read
 from kernels import FAMILIES
 from kernels.catalogue import Case
+from kernels.declared import problems
 from kernels.selection import timed_cases
 from kernels.worker import Kernel
 
 
 @pytest.mark.benchmark(timer=read)
-@pytest.mark.cases(timed_cases(FAMILIES))
+@pytest.mark.cases(timed_cases(FAMILIES), problems(FAMILIES))
 def bench_kernel(
     benchmark: BenchmarkFixture, kernel: Kernel, case: Case, cold: bool, budget: Budget, gate: Judge
 ) -> None:

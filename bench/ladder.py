@@ -9,7 +9,6 @@ there is arithmetic to do, else the bandwidth of the driver's copy of about as m
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from bench.report import medians, print_runs
@@ -17,6 +16,7 @@ from bench.runs import BadRun, Facts, Run
 from kernels import FAMILIES
 from kernels.catalogue import Case, Family, find_case
 from kernels.selection import timed_cases
+from kernels.terminal import run_command
 
 # What the README shows: a family, an element type, a shape.
 SHOWN = (
@@ -138,4 +138,4 @@ def tables(runs: Sequence[Run]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(print_runs("python -m bench.ladder", "The rungs of each family, in Markdown.", tables))
+    run_command(lambda: print_runs("python -m bench.ladder", "The rungs of each family, in Markdown.", tables))

@@ -19,6 +19,7 @@ from bench.runs import BadRun, Run, read_run
 from kernels import FAMILIES
 from kernels.catalogue import Family
 from kernels.selection import timed_cases
+from kernels.terminal import run_command
 
 SIZE = (8.0, 4.5)  # inches
 LEAST_GAP = 0.045  # between the names of two rungs, as a share of the picture's height
@@ -104,4 +105,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

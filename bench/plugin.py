@@ -12,6 +12,7 @@ import pytest
 
 from bench import sampling
 from bench.against import Against
+from bench.beside import objection
 from bench.declared import BadRevision
 from bench.gate import Gate
 from bench.judge import Judge
@@ -71,6 +72,8 @@ class BenchPlugin:
         items = [item for item in session.items if "gate" in getattr(item, "fixturenames", ())]
         if not items or self.config.option.collectonly:
             return
+        if wrong := objection(self.config):
+            raise pytest.UsageError(wrong)
         self.selected = {item.callspec.id for item in items}  # type: ignore[attr-defined]
         self._progress = Progress(self.config.pluginmanager.get_plugin("terminalreporter"))
         device = self._device()

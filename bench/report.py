@@ -18,6 +18,7 @@ from bench.verdict import Judgement, Verdict
 from kernels import FAMILIES
 from kernels.catalogue import Case, Family
 from kernels.selection import timed_cases
+from kernels.terminal import run_command
 
 
 def line(judgement: Judgement) -> str:
@@ -147,4 +148,4 @@ def print_runs(prog: str, description: str, text: Callable[[Sequence[Run]], str]
 
 
 if __name__ == "__main__":
-    sys.exit(print_runs("python -m bench.report", "Tables of saved runs, in Markdown.", tables))
+    run_command(lambda: print_runs("python -m bench.report", "Tables of saved runs, in Markdown.", tables))

@@ -49,6 +49,7 @@ from bench.verdict import (
     paired,
 )
 from kernels.catalogue import VENDOR_BLOCK
+from kernels.terminal import run_command
 
 BASELINE = 5
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
@@ -334,4 +335,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

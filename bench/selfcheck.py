@@ -40,6 +40,7 @@ from kernels.check import WrongResult
 from kernels.compiler import NVCC_FLAGS, ROOT, CompileError, Target
 from kernels.machine import DeviceError
 from kernels.selection import timed_cases
+from kernels.terminal import run_command
 from kernels.worker import Kernel
 
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
@@ -329,4 +330,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -7,7 +7,6 @@ happens in the process in which kernels run, where a ``GpuTimer`` or a ``HostTim
 from __future__ import annotations
 
 import math
-import os
 import statistics
 import sys
 import time
@@ -21,6 +20,7 @@ from kernels.catalogue import Launch
 from kernels.compiler import ROOT, CompileError, compile_file
 from kernels.device import Device, NoDevice, Settings, open_device
 from kernels.machine import DeviceError
+from kernels.terminal import run_command
 
 FLOOR_ROUNDS = 200
 _samples: list[float] = []
@@ -156,7 +156,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    # Not through the interpreter's own end: PyCUDA aborts there when a context is left.
-    os._exit(status)
+    run_command(main, abruptly=True)

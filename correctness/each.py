@@ -8,18 +8,20 @@ chooses among the case ids.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from kernels import FAMILIES, memory, vendor
-from kernels.__main__ import matches
+from kernels.catalogue import BadCase
 from kernels.check import compare
-from kernels.compiler import CompileError, cache_notes, compile_build
+from kernels.compiler import CompileError, compile_build
 from kernels.compiling import compile_all
+from kernels.declared import problems
 from kernels.device import NoDevice, Settings, open_device
+from kernels.keywords import selector
 from kernels.machine import DeviceError
 from kernels.runner import exact_operands, expected, run
 from kernels.selection import tested_cases
+from kernels.terminal import run_command
 
 
 def main() -> int:
@@ -28,15 +30,20 @@ def main() -> int:
     parser.add_argument("--device", choices=("gpu", "software"), default="gpu", help="where to run them (gpu)")
     options = parser.parse_args()
     try:
+        matches = selector(options.k)
         machine = open_device(Settings(options.device, launch_timeout=300.0))  # a sanitizer takes its time
-    except (NoDevice, DeviceError, CompileError) as missing:
-        print(f"error: {missing}", file=sys.stderr)
+    except (BadCase, NoDevice, DeviceError, CompileError) as error:
+        print(f"error: {error}", file=sys.stderr)
         return 2
-    cases = [case for case in tested_cases(FAMILIES) if not case.variant.on_host and matches(options.k, case.id)]
+    cases = [case for case in tested_cases(FAMILIES) if not case.variant.on_host and matches(case.id)]
     cases = [case for case in cases if case.variant.needs <= machine.info.capability]
     cases = [case for case in cases if not case.variant.library or not vendor.missing(case.variant.library)]
     compile_all({case.build.id: (case.build, machine.info.target) for case in cases}.values(), lambda done, total: None)
     wrong = 0
+    for problem in problems(FAMILIES):
+        if matches(problem.id):
+            wrong += 1
+            print(f"not run: {problem}")
     for case in cases:
         try:
             memory.require(case, memory.peak_bytes(case, copies=3))
@@ -54,8 +61,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    status = main()
-    for sentence in cache_notes():
-        print(f"cache: {sentence}", file=sys.stderr)
-    sys.stdout.flush()
-    os._exit(status)  # PyCUDA aborts at the interpreter's own end when a context is left
+    run_command(main, abruptly=True)

@@ -7,11 +7,12 @@ import pytest
 from correctness.verify import assert_right, command
 from kernels import FAMILIES
 from kernels.catalogue import Case
+from kernels.declared import problems
 from kernels.selection import tested_cases
 from kernels.worker import Kernel
 
 
-@pytest.mark.cases(tested_cases(FAMILIES))
+@pytest.mark.cases(tested_cases(FAMILIES), problems(FAMILIES))
 def test_exact(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
     """Bit for bit NumPy's, on whole numbers that every order of summation adds exactly."""
     assert_right(kernel, case, command(request), exact=True)

@@ -31,7 +31,7 @@ def assert_right(
     problems = [f"{case.id} {damage}\n  again     {again}" for damage in outcome.damage]
     mismatch = compare(outcome.result, reference, 0.0 if exact else bound)
     if mismatch:
-        problems.insert(0, explain(case, mismatch, again))
+        problems.insert(0, explain(case, mismatch, again, placement.offset(len(operands))))
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)
 

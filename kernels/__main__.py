@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import re
 import statistics
 import sys
 import time
@@ -15,38 +13,35 @@ import numpy as np
 from kernels import FAMILIES, memory, vendor
 from kernels.catalogue import Array, BadCase, Case, find_case
 from kernels.check import compare, explain
-from kernels.compiler import CompileError, cache_notes, compile_build
+from kernels.compiler import CompileError, compile_build
+from kernels.declared import problems, require
 from kernels.device import Device, NoDevice, Settings, open_device
 from kernels.host import Host
+from kernels.keywords import selector
 from kernels.machine import DeviceError
 from kernels.options import positive_seconds
 from kernels.runner import Loaded, damage, expected, launch_once, load, random_operands, require_memory, upload
 from kernels.selection import omitted_cases, timed_cases
+from kernels.terminal import run_command
 
 TIMED_LAUNCHES = 11
 
 
-def matches(expression: str, name: str) -> bool:
-    """pytest's -k: words that must occur in the name, with and, or, not and brackets."""
-    tokens = re.findall(r"[()]|[^\s()]+", expression)
-    words = {"and", "or", "not", "(", ")"}
-    logic = " ".join(token if token in words else str(token.lower() in name.lower()) for token in tokens)
-    try:
-        return not tokens or bool(eval(logic, {"__builtins__": {}}))  # True, False and the words above
-    except SyntaxError:
-        raise BadCase(f"-k {expression!r} is not an expression of words, and, or, not and brackets") from None
-
-
-def list_cases(expression: str) -> None:
-    """Every case that the benchmark times, then those that it leaves out, and why."""
-    shown = [case for case in timed_cases(FAMILIES) if matches(expression, case.id)]
-    omitted = [case for case in omitted_cases(FAMILIES) if matches(expression, case.id)]
+def list_cases(expression: str) -> int:
+    """Every case that the benchmark times, then those that it leaves out, and why. Exit status."""
+    matches = selector(expression)
+    shown = [case for case in timed_cases(FAMILIES) if matches(case.id)]
+    omitted = [case for case in omitted_cases(FAMILIES) if matches(case.id)]
     width = max((len(case.id) for case in (*shown, *omitted)), default=0)
     for case in shown:
         print(f"{case.id:<{width}}  {case.variant.note}")
     for case in omitted:
         print(f"{case.id:<{width}}  left out: {case.omitted}")
     print(f"{len(shown)} cases, {len(omitted)} left out", file=sys.stderr)
+    wrong = [problem for problem in problems(FAMILIES) if matches(problem.id)]
+    for problem in wrong:
+        print(f"error: {problem}", file=sys.stderr)
+    return 2 if wrong else 0
 
 
 def rates(case: Case, seconds: float) -> str:
@@ -118,6 +113,17 @@ def _print_arrays(case: Case, operands: tuple[Array, ...], got: Array, wanted: b
             print(f"{name} {array.shape} {array.dtype}\n{np.array2string(array, precision=4)}")
 
 
+def seed_of(text: str) -> int:
+    """A seed of NumPy's generators from the command line; ValueError where it cannot be one."""
+    seed = int(text)
+    if seed < 0:
+        raise ValueError
+    return seed
+
+
+seed_of.__name__ = "seed (0 or more)"  # as argparse calls it
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m kernels", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -130,16 +136,16 @@ def main() -> int:
     )
     running.add_argument("--schedule-seed", type=int, metavar="N", help="of the software device's order of threads")
     running.add_argument("--print", action="store_true", help="print operands and result, as NumPy shortens them")
-    running.add_argument("--seed", type=int, default=None, help="of the random operands; printed when drawn")
+    running.add_argument("--seed", type=seed_of, default=None, help="of the random operands; printed when drawn")
     running.add_argument(
         "--launch-timeout", type=positive_seconds, default=10.0, metavar="SECONDS", help="stop a kernel (10)"
     )
     options = parser.parse_args()
     try:
         if options.command == "list":
-            list_cases(options.k)
-            return 0
+            return list_cases(options.k)
         seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+        require(FAMILIES, options.case)
         case = find_case(FAMILIES, options.case)
         settings = Settings(options.device, launch_timeout=options.launch_timeout, schedule_seed=options.schedule_seed)
         return 0 if run_case(case, seed, options.print, settings) else 1
@@ -149,9 +155,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    status = main()
-    for sentence in cache_notes():
-        print(f"cache: {sentence}", file=sys.stderr)
-    sys.stdout.flush()
-    # Not through the interpreter's own end: PyCUDA aborts there when a context is left.
-    os._exit(status)
+    run_command(main, abruptly=True)

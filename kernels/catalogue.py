@@ -6,15 +6,17 @@ listed where there is no GPU, no driver, no compiler and no PyCUDA.
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from kernels.names import BadCase as BadCase  # noqa: PLC0414  # those who use the catalogue find both here
+from kernels.names import pick, read_sizes, split_id
+from kernels.names import size_name as size_name  # noqa: PLC0414
 
 Shape = tuple[int, ...]
 Block = tuple[int, ...]
@@ -34,10 +36,6 @@ VENDOR_BLOCK = "vendor"  # and of one that is a library's
 LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
 LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
 ALL_ROWS = slice(None)
-
-
-class BadCase(ValueError):
-    """A case that cannot exist: an unknown name, a bad size, or a type that the variant does not have."""
 
 
 @dataclass(frozen=True, order=True)
@@ -77,10 +75,11 @@ class Launch:
 class Owner:
     """The block and the thread, in CUDA's order (x, y), that write one element of the result.
 
-    ``thread`` is None where only the kernel's own file says which of the block's threads it is.
+    ``block`` has a z too where the grid has more than one layer. ``thread`` is None where only the kernel's own file
+    says which of the block's threads it is.
     """
 
-    block: tuple[int, int]
+    block: tuple[int, ...]
     thread: tuple[int, int] | None
 
 
@@ -98,7 +97,10 @@ class Variant:
     """One kernel of a family: the file ``<name>.cu``, or ``<name>.cpp`` for one that runs on the host.
 
     ``x`` and ``y`` say which axis of the result threadIdx.x and threadIdx.y run along; from them come
-    grid and owner of an element. ``owner`` overrides that where a block writes in another order.
+    grid and owner of an element. ``owner`` overrides that where a block writes in another order. ``order`` says which
+    block computes a tile where that is not the block of the same index: tile (x, y), number of tiles (x, y) -> number
+    of the block, counted along x, then y, then z. ``tile_of`` says for whose tile an element is written where that is
+    not the tile in which it lies: case, index, elements from an array's alignment to its start -> tile (x, y).
 
     A block names the elements of the result that a block of threads computes, a thread each; ``threads`` says how
     many threads it has, and ``tile`` how many elements it computes, where that is not so. ``only_these_blocks``: no
@@ -122,6 +124,8 @@ class Variant:
     shared_bytes: Callable[[Shape, Block, int], int] = _no_shared_memory
     arguments: Callable[[Sequence[int], Shape], tuple[np.generic, ...]] = pointers_then_sizes
     owner: Callable[[Block, tuple[int, ...]], Owner] | None = None
+    order: Callable[[tuple[int, int], tuple[int, int]], int] | None = None
+    tile_of: Callable[[Case, tuple[int, ...], int], tuple[int, int]] | None = None
     threads: Callable[[Block], tuple[int, int]] | None = None
     tile: Callable[[Block], tuple[int, int]] | None = None
     library: str = ""
@@ -172,7 +176,7 @@ class Family:
 
     def variant(self, name: str) -> Variant:
         """The variant of that name; BadCase names the near ones otherwise."""
-        return _pick(name, {v.name: v for v in self.variants}, f"variant of {self.name}")
+        return pick(name, {v.name: v for v in self.variants}, f"variant of {self.name}")
 
 
 @dataclass(frozen=True)
@@ -298,42 +302,37 @@ class Case:
         shared = self.variant.shared_bytes(self.shape, self.build.block, self.itemsize)
         if self.family.result is None:
             return Launch((self.shape[0], 1, 1), (bx, by, 1), shared)
-        _, result = self.family.result(self.shape)
-        blocks_y = 1 if self.variant.y is None else -(-result[self.variant.y] // by)
+        blocks_x, blocks_y = self._tiles
         # Kernels take blockIdx.z * gridDim.y + blockIdx.y, so that y may pass CUDA's 65,535.
         grid_z = -(-blocks_y // LARGEST_GRID_Y)
-        return Launch((-(-result[self.variant.x] // bx), -(-blocks_y // grid_z), grid_z), (tx, ty, 1), shared)
+        return Launch((blocks_x, -(-blocks_y // grid_z), grid_z), (tx, ty, 1), shared)
 
-    def owner(self, index: tuple[int, ...]) -> Owner:
-        """Which block and thread write the element of the result at ``index``."""
-        if self.variant.owner:
-            return self.variant.owner(self.build.block, index)
+    @property
+    def _tiles(self) -> tuple[int, int]:
+        """Tiles of the result along x and y."""
+        assert self.family.result
+        _, result = self.family.result(self.shape)
         bx, by = self.tile
-        x, y = index[self.variant.x], 0 if self.variant.y is None else index[self.variant.y]
-        return Owner((x // bx, y // by), None if self.variant.threads else (x % bx, y % by))
+        return -(-result[self.variant.x] // bx), 1 if self.variant.y is None else -(-result[self.variant.y] // by)
 
+    def owner(self, index: tuple[int, ...], offset: int = 0) -> Owner:
+        """Which block and thread write the element of the result at ``index``.
 
-def size_name(sizes: Sequence[int]) -> str:
-    """(16, 16) -> '16x16'."""
-    return "x".join(map(str, sizes))
-
-
-_T = TypeVar("_T")
-
-
-def _pick(name: str, known: Mapping[str, _T], what: str) -> _T:
-    if name in known:
-        return known[name]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-    raise BadCase(f"no {what} is named {name!r}; {hint}")
-
-
-def _sizes(text: str, what: str, case_id: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split("x"))
-    except ValueError:
-        raise BadCase(f"{case_id}: {what} {text!r} is not of the form 16x16") from None
+        ``offset``: elements that each array starts past the alignment of an allocation.
+        """
+        if self.variant.owner:
+            found = self.variant.owner(self.build.block, index)
+        elif self.variant.tile_of:
+            found = Owner(self.variant.tile_of(self, index, offset), None)
+        else:
+            bx, by = self.tile
+            x, y = index[self.variant.x], 0 if self.variant.y is None else index[self.variant.y]
+            found = Owner((x // bx, y // by), None if self.variant.threads else (x % bx, y % by))
+        tile_x, tile_y = found.block
+        grid_x, grid_y, grid_z = self.launch.grid
+        number = self.variant.order((tile_x, tile_y), self._tiles) if self.variant.order else tile_y * grid_x + tile_x
+        block = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
+        return Owner(block if block[2] or grid_z > 1 else block[:2], found.thread)
 
 
 def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtype: str) -> Case:
@@ -352,6 +351,10 @@ def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtyp
         problem = f"{variant.name} has no block {case.build.block_name} in {dtype}"
     elif min(block, default=1) < 1:
         problem = f"block {case.build.block_name} has a size below 1"
+    elif max(block, default=1) > LARGEST_SIZE:
+        problem = f"block {case.build.block_name} has a size above {LARGEST_SIZE:,}"
+    elif variant.threads and min(variant.threads(block)) < 1:
+        problem = f"block {case.build.block_name} is too small for {variant.name}: it would have no threads"
     elif min(shape) < 1 or max(shape) > LARGEST_SIZE:
         named = zip(family.sizes, shape, strict=True)
         bad = ", ".join(f"{name} = {size}" for name, size in named if not 1 <= size <= LARGEST_SIZE)
@@ -364,16 +367,16 @@ def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtyp
 
 
 def find_case(families: Iterable[Family], case_id: str) -> Case:
-    """The case of that id, listed or not: any shape and any block that make sense will do."""
-    parts = re.fullmatch(r"(\w+)-(\w+)-(\w+)-([-\w]+)-(\w+)", case_id)
-    if not parts:
-        raise BadCase(f"{case_id!r} is not a case id: <family>-<variant>-<block>-<shape>-<dtype>")
-    family_name, variant_name, block, shape, dtype = parts.groups()
-    family = _pick(family_name, {f.name: f for f in families}, "family")
+    """The case of that id, listed or not: any shape and any block that make sense will do. Raises BadCase."""
+    family_name, variant_name, block, shape, dtype = split_id(case_id)
+    family = pick(family_name, {f.name: f for f in families}, "family")
     variant = family.variant(variant_name)
-    blocks = () if variant.has_no_block else _sizes(block, "block", case_id)
+    blocks = () if variant.has_no_block else read_sizes(block, "block", case_id)
     if variant.on_host and block != HOST_BLOCK:
         raise BadCase(f"{case_id}: {variant_name} runs on the host; its block is written {HOST_BLOCK!r}")
     if variant.library and block != VENDOR_BLOCK:
         raise BadCase(f"{case_id}: {variant_name} is a library's; its block is written {VENDOR_BLOCK!r}")
-    return make_case(family, variant, blocks, _sizes(shape, "shape", case_id), dtype)
+    case = make_case(family, variant, blocks, read_sizes(shape, "shape", case_id), dtype)
+    if case.id != case_id:  # a size with zeros before it: results are kept under one name alone
+        raise BadCase(f"{case_id}: is written {case.id}")
+    return case

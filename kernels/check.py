@@ -100,8 +100,11 @@ def _index(values: object) -> tuple[int, ...]:
     return tuple(int(value) for value in values)  # type: ignore[attr-defined]
 
 
-def explain(case: Case, mismatch: Mismatch, command: str) -> str:
-    """The mismatch in words: the worst element, how many, where they lie, whose they are, how to run it again."""
+def explain(case: Case, mismatch: Mismatch, command: str, offset: int = 0) -> str:
+    """The mismatch in words: the worst element, how many, where they lie, whose they are, how to run it again.
+
+    ``offset``: elements that each array started past the alignment of an allocation.
+    """
     name = case.family.result(case.shape)[0] if case.family.result else "line"
     worst = ", ".join(map(str, mismatch.worst))
     lines = [
@@ -114,7 +117,7 @@ def explain(case: Case, mismatch: Mismatch, command: str) -> str:
     for axis, (places, span) in enumerate(zip(mismatch.places, mismatch.spans, strict=True)):
         lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(places, *span)}")
     if case.family.result and not case.variant.has_no_block:
-        lines += _owners(case, mismatch)
+        lines += _owners(case, mismatch, offset)
     lines.append(f"  again     {command}")
     return "\n".join(lines)
 
@@ -131,9 +134,10 @@ def _list(places: tuple[int, ...], count: int, low: int, high: int) -> str:
     return f"{count:,} between {low} and {high}: {', '.join(map(str, places))}, ..."
 
 
-def _owners(case: Case, mismatch: Mismatch) -> list[str]:
-    owner = case.owner(mismatch.first)
+def _owners(case: Case, mismatch: Mismatch, offset: int) -> list[str]:
+    owner = case.owner(mismatch.first, offset)
     first = ", ".join(map(str, mismatch.first))
     bx, by = case.build.block_xy
     who = f"thread {owner.thread} of block {owner.block}" if owner.thread else f"block {owner.block}"
-    return [f"  first     [{first}], written by {who} (x, y; blocks of {bx}x{by}, grid {case.launch.grid})"]
+    axes = "x, y" if len(owner.block) == 2 else "x, y, z"
+    return [f"  first     [{first}], written by {who} ({axes}; blocks of {bx}x{by}, grid {case.launch.grid})"]

@@ -24,6 +24,7 @@ from kernels.catalogue import Array, Capability, Case, Launch, size_name
 from kernels.compiler import ROOT, NoCompiler, Target, compile_file, read_image
 from kernels.detect import why_no_gpu
 from kernels.machine import POISON, DeviceError, Function, Resources
+from kernels.symbols import missing_entry
 
 HOLD_SECONDS = 0.25  # a hold lasts some 30 µs; one that lasts this long waits for nothing
 ONE = Launch((1, 1, 1), (1, 1, 1))
@@ -210,8 +211,14 @@ class Device:
 
     def load(self, image: Path, entry: str) -> Function:
         with self._errors(f"loading {entry}"):
-            module = self._driver.module_from_buffer(read_image(image))
-            function = module.get_function(entry)
+            code = read_image(image)
+            module = self._driver.module_from_buffer(code)
+            try:
+                function = module.get_function(entry)
+            except self._driver.LogicError as error:
+                if "not found" not in str(error):
+                    raise
+                raise DeviceError(missing_entry(entry, code)) from None
         resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
         return Function(entry, (module, function, image), resources)
 

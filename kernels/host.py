@@ -13,6 +13,7 @@ from kernels import memory
 from kernels.catalogue import Array, Case, Launch
 from kernels.compiler import read_image
 from kernels.machine import DeviceError, Function
+from kernels.symbols import missing_entry
 
 
 class Host:
@@ -46,8 +47,11 @@ class Host:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def load(self, image: Path, entry: str) -> Function:
-        read_image(image)  # whole, and the user's own
-        function = ctypes.CDLL(str(image))[entry]
+        code = read_image(image)  # whole, and the user's own
+        try:
+            function = ctypes.CDLL(str(image))[entry]
+        except AttributeError:
+            raise DeviceError(missing_entry(entry, code)) from None
         function.restype = None
         return Function(entry, function)
 

@@ -33,6 +33,8 @@ def main() -> None:
     (pycuda,) = (name for name in project["dependencies"] if name.startswith("pycuda"))
     say("installing Python packages")
     run([*PIP, "install", *ordinary, *extras["dev"]])
+    beside = Path(sys.prefix, "plugins")  # not in the environment, where pytest would load them
+    run([*PIP, "install", "--upgrade", "--no-deps", "--target", str(beside), *extras["plugins"]])
     if not find_nvcc():
         say("no nvcc on this machine: installing it from PyPI")
         run([*PIP, "install", *extras["nvcc"]])

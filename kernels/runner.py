@@ -16,6 +16,7 @@ import numpy as np
 from kernels.catalogue import ALL_ROWS, Array, BadCase, Case
 from kernels.machine import OPERAND_POISON, DeviceError, Function, GuardedArray, Machine
 from kernels.placement import PLAIN, Placement
+from kernels.work_rules import unlike_bound, unlike_result
 
 _libc = ctypes.CDLL(None)
 DRAWN_AT_ONCE = 2**20  # random numbers of a piece
@@ -173,10 +174,21 @@ def damage(loaded: Loaded, operands: Sequence[Array]) -> tuple[str, ...]:
 
 
 def expected(case: Case, operands: Sequence[Array]) -> tuple[Array, Array | float]:
-    """What a right kernel gives, from NumPy, and how far off an element may be."""
-    if case.family.prints:
-        return np.sort(np.array(case.family.prints(case.build.block, case.shape))), 0.0
-    return case.family.reference(operands, ALL_ROWS), case.family.bound(operands, ALL_ROWS)
+    """What a right kernel gives, from NumPy, and how far off an element may be. Raises BadCase.
+
+    That is where the family's reference or bound is not of the result's shape and type.
+    """
+    family = case.family
+    if family.prints:
+        return np.sort(np.array(family.prints(case.build.block, case.shape))), 0.0
+    reference, bound = family.reference(operands, ALL_ROWS), family.bound(operands, ALL_ROWS)
+    for field, fault in (
+        ("reference", unlike_result(family, case.shape, case.dtype, reference)),
+        ("bound", unlike_bound(family, case.shape, case.dtype, bound)),
+    ):
+        if fault:
+            raise BadCase(f"{case.id}: family {family.name}: {field} {fault}")
+    return reference, bound
 
 
 def random_operands(case: Case, seed: int) -> tuple[Array, ...]:

@@ -19,6 +19,7 @@ from kernels.machine import DeviceError
 
 MAJORS = {"cublas": (13, 12), "cudnn": (9,)}  # whose calls used here are the same
 NAMES = {"cublas": "cuBLAS", "cudnn": "cuDNN"}
+LIBRARIES = ("memcpy", *NAMES)  # what Variant.library may name
 PACKAGES = {"cublas": "nvidia-cublas", "cudnn": "nvidia-cudnn-cu13"}
 DEFAULT, PEDANTIC = 0, 2  # CUBLAS_DEFAULT_MATH, CUBLAS_PEDANTIC_MATH; the latter makes float64 slower
 TRANSPOSED, PLAIN = 1, 0

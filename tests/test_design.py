@@ -60,13 +60,13 @@ def test_no_kernel_asks_whether_it_runs_on_the_software_device() -> None:
 
 def test_catalogue_and_families_need_the_standard_library_and_numpy_alone() -> None:
     allowed = {*sys.stdlib_module_names, "numpy", "kernels"}
-    for path in [ROOT / "kernels" / name for name in ("__init__.py", "catalogue.py", "alignment.py", "numerics.py")] + [
-        ROOT / "kernels" / family.name / "__init__.py" for family in FAMILIES
-    ]:
+    names = ("__init__", "catalogue", "names", "alignment", "numerics", *(f"{f.name}/__init__" for f in FAMILIES))
+    for path in [ROOT / "kernels" / f"{name}.py" for name in names]:
         assert packages(path) <= allowed, path
         ours = {name for name in imports(path) if name.startswith("kernels.")}
         known = (
             "kernels.catalogue",
+            "kernels.names",
             "kernels.alignment",
             "kernels.numerics",
             *(f"kernels.{family.name}" for family in FAMILIES),

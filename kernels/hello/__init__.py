@@ -6,7 +6,13 @@ import numpy as np
 
 from kernels.catalogue import Block, Family, Shape, Variant, Work
 
+MOST_BLOCKS = 10_000  # a GPU keeps what kernels print in a megabyte, which is some 25,000 of these lines
 HOST_LINE = "Hello from the host"
+
+
+def fits(shape: Shape) -> str | None:
+    (blocks,) = shape
+    return f"blocks = {blocks} is more than the {MOST_BLOCKS:,} that may print" if blocks > MOST_BLOCKS else None
 
 
 def lines(block: Block, shape: Shape) -> list[str]:
@@ -26,6 +32,7 @@ HELLO = Family(
     bound=lambda operands, rows: 0.0,
     work=lambda shape, itemsize: Work(0, 0),
     prints=lines,
+    fits=fits,
     test_shapes=((1,), (15,), (4,)),
     bench_shapes={"none": ((15,), (4,))},
     variants=(

@@ -33,6 +33,7 @@ WARP_TILES: Mapping[Block, Block] = {
 }
 MOST_DOUBLES = 32 * 64  # sums of a warp that its registers hold
 DEPTH, STAGES, WARP_STAGES, TENSOR_DEPTH = 8, 3, 4, 16
+WARP_GROUP, TENSOR_GROUP = 8, 4  # rows of tiles that blocks finish before they go on: `group` of the kernels' files
 TENSOR_STAGES: Mapping[Block, int] = {(128, 128): 4, (64, 64): 3}
 LOADS, LOADS_OF_B = by_elements("loads of A and B", 1, 2), by_elements("loads of B", 2)
 MATRIX = np.dtype([("width", "i4"), ("height", "i4"), ("stride", "i4"), ("data", "u8")], align=True)
@@ -59,6 +60,17 @@ def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
 def work(shape: Shape, itemsize: int) -> Work:
     m, n, k = shape
     return Work(2 * m * n * k, (m * n + n * k + m * k) * itemsize)
+
+
+def rasterised(group: int) -> Callable[[tuple[int, int], tuple[int, int]], int]:
+    """For ``Variant.order``: blocks go down a column of ``group`` tiles, then on to the next column."""
+
+    def number(tile: tuple[int, int], tiles: tuple[int, int]) -> int:
+        (x, y), (across, down) = tile, tiles
+        first = y // group * group
+        return first * across + x * min(down - first, group) + y - first
+
+    return number
 
 
 def rung(
@@ -138,6 +150,7 @@ MATMUL = Family(
             lambda block: prod(WARP_TILES[block]) // 32,
             needs=Capability(8, 0),
             only_these_blocks=True,
+            order=rasterised(WARP_GROUP),
             takes=lambda block, dtype: dtype == "float32" or prod(WARP_TILES[block]) <= MOST_DOUBLES,
             shared_bytes=lambda shape, block, itemsize: WARP_STAGES * DEPTH * (sum(block) + 8) * itemsize,
             macros=lambda block: {
@@ -155,6 +168,7 @@ MATMUL = Family(
             lambda block: 32,
             needs=Capability(9, 0),
             only_these_blocks=True,
+            order=rasterised(TENSOR_GROUP),
             shared_bytes=lambda shape, block, itemsize: (
                 TENSOR_STAGES[block] * (block[1] * (TENSOR_DEPTH + 4) + TENSOR_DEPTH * (block[0] + 4)) * itemsize
             ),

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from math import prod
 
 from kernels.alignment import by_elements
-from kernels.catalogue import Array, Block, Family, Owner, Rows, Shape, Variant, Work
+from kernels.catalogue import Array, Block, Case, Family, Owner, Rows, Shape, Variant, Work
 from kernels.copy import roof
 
 BLOCKS = ((8, 8), (16, 16), (32, 32), (32, 16))
 FLOATS = ("float32", "float64")
 SHAPES = ((1000, 1000), (10000, 10000), (1024, 1024), (2048, 2048), (4096, 4096), (4096, 1000))
 LADDER = dict.fromkeys(FLOATS, ((2048, 2048), (4096, 4096), (8192, 8192), (8191, 8193)))
+SECTOR = 32  # bytes of memory that a GPU writes at once
 TILES = ((32, 32), (64, 64), (32, 128))
 
 
@@ -30,6 +31,19 @@ def tile_owner(block: Block, index: tuple[int, ...]) -> Owner:
     (bx, by), (row, col) = block, index
     thread = (row % bx) * by + col % by
     return Owner((row // bx, col // by), (thread % bx, thread // bx))
+
+
+def sector_tile(case: Case, index: tuple[int, ...], offset: int) -> tuple[int, int]:
+    """The tile of vectorised.cu whose block writes an element: off 16 bytes, blocks write whole sectors of memory.
+
+    What such a block writes of a row of B begins as many elements before its tile as the row is past a sector, and
+    ends as many before its end.
+    """
+    (m, n), (row, col), (bx, by) = case.shape, index, case.tile
+    pack, sector = 16 // case.itemsize, SECTOR // case.itemsize
+    aligned = m % pack == n % pack == offset % pack == 0
+    back = 0 if aligned else (row * m + offset) % sector
+    return row // bx, min((col + back) // by, (m - 1) // by)
 
 
 def fixed(block: Block) -> tuple[int, int]:
@@ -65,6 +79,7 @@ TRANSPOSE = Family(
             x=0,
             y=1,
             threads=lambda block: (128, 1),
+            tile_of=sector_tile,
             bench_shapes=LADDER,
             fallback=by_elements("A and B", 0, 1),
         ),

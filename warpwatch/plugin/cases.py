@@ -6,14 +6,19 @@ import pytest
 
 from kernels import FAMILIES
 from kernels.catalogue import Build, Case
+from kernels.declared import Problem
+
+NO_BLOCK = "wrong"  # stands for the block where what is wrong with a declaration takes a case's place
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for marker in metafunc.definition.iter_markers("cases"):
         cases: list[Case] = marker.args[0]
         names = ("family", "variant", "block", "shape", "dtype")
+        wrong: tuple[Problem, ...] = marker.args[1] if len(marker.args) > 1 else ()
         values = [(*_names(case.build)[:3], case.shape_name, case.dtype) for case in cases]
-        metafunc.parametrize(names, values, ids=[case.id for case in cases])
+        values += [(problem.family, problem.variant, NO_BLOCK, problem.field, "none") for problem in wrong]
+        metafunc.parametrize(names, values, ids=[*(case.id for case in cases), *(problem.id for problem in wrong)])
     for marker in metafunc.definition.iter_markers("builds"):
         chosen: list[Build] = marker.args[0]
         metafunc.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from kernels.compiler import NoCompiler, Target, architectures, cache_notes
 from kernels.compiling import Compilation, Job
 from kernels.device import DeviceInfo
-from warpwatch.plugin.cases import build_of
+from warpwatch.plugin.cases import NO_BLOCK, build_of
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 from warpwatch.plugin.machine_lock import permit_to_compile
 
@@ -50,6 +50,8 @@ def _jobs(item: pytest.Item) -> list[Job]:
     """What a test needs compiled. What is timed is proved before, by a build that finds more faults if there is one."""
     only = item.get_closest_marker("compiles_for")
     if not only and "kernel" not in getattr(item, "fixturenames", ()):
+        return []
+    if item.callspec.params["block"] == NO_BLOCK:  # type: ignore[attr-defined]
         return []
     build = build_of(item)
     if only:

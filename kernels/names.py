@@ -1,0 +1,47 @@
+"""Names and sizes as text: how a case id is read, and what is said of one that cannot be read."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+LONGEST_ID = 200  # characters of a case id; Python reads no number of more than 4,300 digits
+_T = TypeVar("_T")
+
+
+class BadCase(ValueError):
+    """A case that cannot exist: an unknown name, a bad size, or a type that the variant does not have."""
+
+
+def size_name(sizes: Sequence[int]) -> str:
+    """(16, 16) -> '16x16'."""
+    return "x".join(map(str, sizes))
+
+
+def read_sizes(text: str, what: str, case_id: str) -> tuple[int, ...]:
+    """'16x16' -> (16, 16). Raises BadCase, which calls the text ``what``."""
+    if not re.fullmatch(r"-?[0-9]+(x-?[0-9]+)*", text):  # int() takes other alphabets' digits and 1_000 too
+        raise BadCase(f"{case_id}: {what} {text!r} is not of the form 16x16")
+    return tuple(int(part) for part in text.split("x"))
+
+
+def split_id(case_id: str) -> tuple[str, str, str, str, str]:
+    """Family, variant, block, shape and element type, as a case id holds them. Raises BadCase."""
+    if len(case_id) > LONGEST_ID:
+        raise BadCase(f"{case_id[:60]!r}... is not a case id: it has {len(case_id):,} characters")
+    parts = re.fullmatch(r"(\w+)-(\w+)-(\w+)-([-\w]+)-(\w+)", case_id, re.ASCII)
+    if not parts:
+        raise BadCase(f"{case_id!r} is not a case id: <family>-<variant>-<block>-<shape>-<dtype>")
+    family, variant, block, shape, dtype = parts.groups()
+    return family, variant, block, shape, dtype
+
+
+def pick(name: str, known: Mapping[str, _T], what: str) -> _T:
+    """What has that name; BadCase names the nearest otherwise."""
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+    raise BadCase(f"no {what} is named {name!r}; {hint}")

@@ -1,0 +1,112 @@
+"""Other plugins of pytest, installed beside this suite: none ends a run with an INTERNALERROR or changes a verdict."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernels.compiler import ROOT
+from tests.checkout import Bench
+
+BESIDE = Path(sys.prefix, "plugins")
+NAMES = ("asyncio", "cov", "randomly", "repeat", "rerunfailures", "sugar", "timeout")
+NAIVE = "matmul-naive-8x8-128x128x128-float32"
+ALL = ("--force-sugar", "--timeout=100", "--cov=bench", "-v")  # what must be asked for; the others act by themselves
+
+pytestmark = pytest.mark.skipif(
+    not all(any(BESIDE.glob(f"pytest_{name}*")) for name in NAMES),
+    reason=f"needs other plugins in {BESIDE}: `python kernels/install.py` puts them there, as `make test` does",
+)
+
+
+@pytest.fixture(autouse=True)
+def _beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this test's subprocesses alone: pytest finds plugins in every folder that Python imports from."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(BESIDE), os.environ.get("PYTHONPATH")))))
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A checkout with correctness/ too. Its tests change nothing of it, but for the runs that they save."""
+    made = Bench(tmp_path_factory.mktemp("beside"))
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "correctness", made.folder / "correctness", ignore=ignored)
+    made.commit()
+    return made
+
+
+def clean(done: subprocess.CompletedProcess[str], status: int) -> str:
+    """What a run said, which ended with that status and in no error of pytest's or a plugin's own."""
+    said = done.stdout + done.stderr
+    assert done.returncode == status, said
+    assert "INTERNALERROR" not in said
+    assert "Traceback" not in said
+    return done.stdout
+
+
+def test_they_are_all_loaded(checkout: Bench) -> None:
+    said = clean(checkout.bench("--collect-only", "-v"), 0)
+    loaded = re.search(r"^plugins: (.*)$", said, re.MULTILINE)
+    assert loaded
+    assert {name.rpartition("-")[0] for name in loaded[1].split(", ")} >= set(NAMES)
+
+
+def test_a_run_is_saved_and_compared_with_itself(checkout: Bench) -> None:
+    """Plain, and then against what was saved, in whatever order pytest-randomly chooses."""
+    for seed in range(3):
+        clean(checkout.bench("--benchmark-storage=runs", seed=seed), 0)
+    runs = str(checkout.folder / "runs" / "fake-gpu-1")
+    said = clean(checkout.bench(f"--benchmark-compare={runs}", *ALL, seed=7), 0)
+    assert "17 same" in said
+    said = clean(checkout.bench(f"--benchmark-compare={runs}", *ALL, seed=7, slower={"matmul-naive-8x8": 1.1}), 1)
+    assert "1 slower, 16 same" in said
+    assert f"{NAIVE}: slower: median " in said
+
+
+def test_revisions_are_compared_side_by_side(checkout: Bench) -> None:
+    assert "17 identical" in clean(checkout.bench("--against", "HEAD", *ALL), 0)
+    said = clean(checkout.bench("--against", "HEAD", *ALL, slower={"matmul-naive-8x8": 1.1}), 1)
+    assert "1 slower, 16 identical" in said
+    said = clean(checkout.bench("--against", "HEAD", changed=["matmul-naive"], wrong=["matmul-naive-8x8"]), 1)
+    assert f"{NAIVE} is wrong" in said
+    assert "2 same, 14 identical" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--count", "2"), "ERROR: --count: a case is timed once in a run, and found again by its id"),
+        (("--count", "2", "--against", "HEAD"), "ERROR: --count: a case is timed once"),
+        (("--reruns", "2"), "ERROR: --reruns: a kernel that is wrong or slower the first time is not to be asked"),
+        (("--reruns", "2", "--against", "HEAD"), "ERROR: --reruns: "),
+    ],
+    ids=" ".join,
+)
+def test_what_makes_no_sense_of_a_time_is_refused(checkout: Bench, options: tuple[str, ...], message: str) -> None:
+    done = checkout.bench(*options, wrong=["matmul-naive-8x8"])
+    clean(done, 4)
+    assert message in done.stderr
+    assert "bench_kernel" not in done.stdout
+
+
+def test_kernels_are_right_in_parallel_repeated_and_run_again(checkout: Bench) -> None:
+    """On the software device, in two processes: four cases, each of them twice."""
+    chosen = "test_exact and copy-naive and 4096"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    command = [sys.executable, "-m", "pytest", "correctness", "-n", "2", "--device=software", "-k", chosen, "--count=2"]
+    done = subprocess.run(
+        [*command, "--reruns=1", "--timeout=200", "--force-sugar"],
+        cwd=checkout.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=400,
+    )
+    assert re.search(r"\b8 passed", clean(done, 0)), done.stdout
