@@ -41,6 +41,7 @@ struct Executor {
     std::vector<char> dynamic_shared;
     uint64_t random = 0;
     bool shuffle = false;
+    uint64_t blocks = 1, first_block = 0, block_step = 1; // of the present launch, and their order
 };
 Executor executor;
 std::mutex one_at_a_time;
@@ -220,6 +221,13 @@ void fault(Result code, std::string text)
     leave();
 }
 
+Dim block_that_ran(uint64_t ordinal)
+{
+    using Wide = unsigned __int128;
+    const auto number = uint64_t((executor.first_block + Wide(ordinal) * executor.block_step) % executor.blocks);
+    return block_at(running.launch->grid, number);
+}
+
 Finding run_grid(const Launch& launch)
 {
     std::lock_guard<std::mutex> lock(one_at_a_time);
@@ -227,11 +235,11 @@ Finding run_grid(const Launch& launch)
         return {out_of_memory, "no memory for the stacks of a block's threads"};
     checker_begin_launch(launch, dynamic_shared());
     watch_begin(*launch.function);
-    const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
-    const uint64_t step = executor.shuffle ? coprime(blocks) : 1;
-    uint64_t block = executor.shuffle ? next_random() % blocks : 0;
-    for (uint64_t i = 0; i < blocks && executor.finding.code == success; ++i, block = (block + step) % blocks) {
-        running.block_index = executor.context->block = block_at(launch.grid, block);
+    executor.blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
+    executor.block_step = executor.shuffle ? coprime(executor.blocks) : 1;
+    executor.first_block = executor.shuffle ? next_random() % executor.blocks : 0;
+    for (uint64_t i = 0; i < executor.blocks && executor.finding.code == success; ++i) {
+        running.block_index = executor.context->block = block_that_ran(i);
         checker_begin_block();
         forget_copies();
         run_block();

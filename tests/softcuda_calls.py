@@ -6,6 +6,7 @@ Each returns what came of it in words, so that a test can hold the driver's own 
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 import time
 from collections.abc import Callable
@@ -138,6 +139,20 @@ def run_or_say(*arguments: Any) -> bytes | str:
         return run_on_bytes(*arguments)
     except _driver().Error as error:
         return str(error)
+
+
+def run_in_orders(seeds: tuple[int | None, ...], *arguments: Any) -> list[bytes | str]:
+    """As ``run_or_say``, once for each order of threads and blocks, each in a context that nothing has failed in."""
+    answers = []
+    for seed in seeds:
+        os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)
+        context = _driver().Device(0).make_context()
+        try:
+            answers.append(run_or_say(*arguments))
+        finally:
+            context.pop()
+    os.environ["SOFTCUDA_SEED"] = ""
+    return answers
 
 
 def set_constant(image: Path, entry: str, name: str, values: bytes, size: int) -> bytes:
