@@ -193,6 +193,14 @@ def product_seconds(image: Path, entry: str, m: int, block: int, enough: float =
     return min(times)
 
 
+def peak_of_run(*arguments: Any) -> tuple[int, int, bytes | str]:
+    """As ``run_or_say``, with the most memory that this process has had before and after."""
+    _driver()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    left = run_or_say(*arguments)
+    return before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, left[:1000]
+
+
 def peak_bytes(size: int) -> tuple[int, int]:
     """The most memory that this process has had: before it opened a device, and after it filled such an array."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

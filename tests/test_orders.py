@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,3 +108,38 @@ def test_its_broken_twin_is_found_in_every_order_with_both_places(software: Work
         assert isinstance(said, str), f"order {order}: nothing"
         early = name in READ_BEFORE_WRITTEN and re.search(rf"softcuda: uninitialised memory .*\n.*{place} reads", said)
         assert early or re.search(rf"softcuda: race.*\n.*{place} .*\n.*{place} ", said), f"order {order}: {said}"
+
+
+FAR = """
+extern "C" __global__ void far(int* out)
+{
+    const int page = 16384, mine = 256 + int(blockIdx.x * blockDim.x + threadIdx.x);
+    int sum = 0;
+    for (int i = int(threadIdx.x); i < 256; i += int(blockDim.x))
+        sum += out[i * page];
+    __syncthreads();
+    out[mine * page] = sum + mine;
+#ifdef BROKEN
+    out[mine * page + 1] = out[(mine ^ 32) * page];
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_beyond_what_has_large_cells_races_are_found_and_memory_is_not_more(tmp_path: Path, broken: bool) -> None:
+    """A page of 64 KiB for each of 512 threads; the first 256 pages have cells that remember everything."""
+    source = tmp_path / "far.cu"
+    source.write_text(FAR)
+    worker, size = Worker(Settings("software")), 512 * 65536
+    image = compile_file(source, {"BROKEN": "1"} if broken else {}, worker.call(describe_device).target)
+    before, after, left = worker.call(calls.peak_of_run, image.path, "far", (32, 1, 1), (8, 1), size, 0)
+    worker.stop()
+    assert isinstance(left, str) == broken, left
+    if broken:
+        assert re.search(r"race between blocks in far\n\s+\S+far\.cu:12: thread .* reads 4 bytes of out", str(left)), (
+            left
+        )
+        assert "another block wrote them in the same launch" in str(left), left
+    else:
+        assert after - before <= 3 * size + 200e6  # the result's copy on the host is the third
