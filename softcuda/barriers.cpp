@@ -24,6 +24,7 @@ void Turns::begin_block()
     order.resize(count);
     std::iota(order.begin(), order.end(), 0u);
     next_order.clear();
+    asking.clear();
     position = 0;
     for (auto& meeting : meetings)
         meeting.clear();
@@ -98,13 +99,35 @@ void threads_wait_elsewhere(const std::vector<unsigned>& waiting)
     }
 }
 
+// Lanes in the same call of __activemask are active together, as on a GPU once the others went another way. All of
+// them are there only when nobody can run any more.
+void answer_activemask()
+{
+    for (const unsigned thread : turns.asking) {
+        turns.threads[thread].active = 0;
+        for (const unsigned other : turns.asking)
+            if (other / warp_size == thread / warp_size && turns.threads[other].site == turns.threads[thread].site)
+                turns.threads[thread].active |= 1u << other % warp_size;
+        turns.threads[thread].state = State::ready;
+    }
+    turns.order.swap(turns.asking);
+    turns.asking.clear();
+    turns.position = 0;
+}
+
 } // namespace
 
 bool Turns::advance()
 {
-    if (alive == 0)
+    if (alive == 0) {
+        checker_end_block();
         return false;
+    }
     stop_if_time_is_over(next_order.empty() ? 0 : threads[next_order.front()].site);
+    if (!asking.empty()) {
+        answer_activemask();
+        return true;
+    }
     if (next_order.size() != count) { // some have ended, or wait for lanes of their warp
         lanes_do_not_come();
         threads_do_not_come(those_in(State::at_barrier));
@@ -225,7 +248,7 @@ extern "C" EXPORT unsigned long softcuda_warp(int kind, unsigned mask, unsigned 
                 turns.threads[warp * warp_size + other].state = State::ready;
                 turns.order.push_back(warp * warp_size + other);
             }
-        ++running.warp_epochs[warp];
+        checker_lanes_met(warp, mask);
     } else {
         turns.threads[running.thread].state = State::in_warp;
         turns.threads[running.thread].site = site;
@@ -243,11 +266,12 @@ extern "C" EXPORT unsigned long softcuda_warp(int kind, unsigned mask, unsigned 
 
 extern "C" EXPORT unsigned softcuda_activemask()
 {
-    unsigned mask = 0;
-    const unsigned first = running.thread - running.thread % warp_size;
-    for (unsigned lane = 0; lane < warp_size && first + lane < turns.count; ++lane)
-        mask |= unsigned(turns.threads[first + lane].state != State::ended) << lane;
-    return mask;
+    Thread& thread = turns.threads[running.thread];
+    thread.state = State::in_activemask;
+    thread.site = CALLED_FROM;
+    turns.asking.push_back(running.thread);
+    wait_for_turn();
+    return thread.active;
 }
 
 extern "C" EXPORT char* softcuda_dynamic_shared() { return dynamic_shared(); }

@@ -1,10 +1,12 @@
 // Watches every access of a kernel that was compiled with checks: g++ -fsanitize=thread calls a function at
 // each one, and those functions are here. What they find ends the launch.
 //
-// checker.h has the cells that they keep; findings.cpp puts what they find into words.
-#include "checker.h"
+// cells.h has what they remember, ordering.cpp which accesses are ordered; findings.cpp puts what they find into words.
+#include <sys/mman.h>
 
 #include <algorithm>
+
+#include "cells.h"
 
 namespace softcuda {
 
@@ -12,116 +14,118 @@ Checker checker;
 
 namespace {
 
-bool same_warp_met(unsigned other) // since that thread's access, for all that is known
+// Cells of 64 KiB pages of global memory, given out as a launch touches them.
+struct Detailed {
+    Cell* cells = nullptr;
+    uint16_t* number = nullptr; // for each page of the arena: 1 + which of them, 0 not asked, `coarse_page`
+    std::vector<uintptr_t> asked;
+    size_t given = 0;
+};
+Detailed detailed;
+constexpr uint16_t coarse_page = 0xffff;
+
+void* reserve(size_t size)
 {
-    return other / warp_size == running.thread / warp_size && running.warp_epochs[other / warp_size] > 0;
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// One cell of global memory. `bytes`: which of its 4 are touched. Parts of a word are not searched for races.
-inline void touch_global(uintptr_t address, uint32_t& cell, uint32_t bytes, unsigned size, bool write, bool atomic,
-    uintptr_t pc, const Allocation& array)
+void give_cells_back() // what they remember is of intervals before the launch, and so needs no clearing
 {
-    const uint32_t c = cell, tag = checker.interval << 10 | running.thread;
-    if ((!write || atomic) && (c & bytes) != bytes && !array.trusted)
-        uninitialised_global(address, size, atomic, pc);
-    if (bytes != all_written) {
-        cell = c | (write ? bytes : 0);
-        return;
+    constexpr size_t bytes = detailed_pages * cells_of_page * sizeof(Cell);
+    if (!detailed.number) {
+        detailed.number = static_cast<uint16_t*>(reserve((arena.size >> page_bits) * sizeof(uint16_t)));
+        detailed.cells = static_cast<Cell*>(reserve(bytes));
     }
-    if (c >> 8 == tag && !(c & (several | atomic_access)) && (!write || c & wrote) && !atomic) { // what it did before
-        cell = c | (write ? all_written : 0);
-        return;
+    for (const uintptr_t page : detailed.asked)
+        detailed.number[page] = 0;
+    detailed.asked.clear();
+    detailed.given = 0;
+    if (ordering.interval >> 31) { // before there are no numbers left
+        madvise(detailed.cells, bytes, MADV_DONTNEED);
+        ordering.interval = 1;
     }
-    if (c >> 8 == tag && c & atomic_access && !write) {
-        cell = c | several;
-        return;
-    }
-    const uint32_t then = c >> 18;
-    uint32_t keep = c & by_earlier_block;
-    if (then == checker.interval) {
-        const bool others = c >> 8 != tag || (c & several && !(c & wrote));
-        const bool both_atomic = atomic && c & atomic_access && !(c & several);
-        if (others && (write || c & wrote) && !both_atomic && !same_warp_met(c >> 8 & 1023))
-            global_race(address, size, write, atomic, pc, c);
-        if (others && !write && !(c & wrote)) {
-            cell = c | several;
-            return;
-        }
-    } else if (then >= checker.launch_start && then < checker.block_start && c & wrote) {
-        if (write && !(atomic && c & atomic_access))
-            block_race(address, size, atomic, pc);
-        if (!(c & atomic_access)) {
-            keep = by_earlier_block;
-            checker.earlier_blocks_marked = true;
-        }
-    }
-    if (write && keep)
-        block_race(address, size, atomic, pc);
-    cell = tag << 8 | (write ? wrote | all_written : c & all_written) | (atomic ? atomic_access : 0) | keep;
 }
 
-inline void global_access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc)
+uint16_t ask_for_cells(uintptr_t page)
 {
-    const uintptr_t offset = address - arena.first;
-    const uint32_t number = arena.pages[offset >> page_bits];
-    Allocation* array = number ? &allocation_number(number - 1) : nullptr;
+    const bool none = !detailed.cells || detailed.given == detailed_pages;
+    detailed.asked.push_back(page);
+    return detailed.number[page] = none ? coarse_page : uint16_t(++detailed.given);
+}
+
+ALWAYS_INLINE Cell* detailed_cells(uintptr_t page)
+{
+    uint16_t number = detailed.number[page];
+    if (__builtin_expect(number == 0, 0))
+        number = ask_for_cells(page);
+    return number == coarse_page ? nullptr : detailed.cells + (number - 1) * cells_of_page;
+}
+
+ALWAYS_INLINE Access part_of(const Access& access, unsigned first)
+{
+    return {access.address + first, access.size, access.write, access.kind, access.pc};
+}
+
+ALWAYS_INLINE void touch_global(uint32_t* marks, Cell* cell, uint32_t bytes, const Access& access, const Allocation& array)
+{
+    if ((!access.write || access.is_atomic()) && (*marks & bytes) != bytes && !array.trusted)
+        uninitialised_global(access.address, access.size, access.is_atomic(), access.pc);
+    if (!cell) {
+        touch_coarse(*marks, bytes, access);
+        return;
+    }
+    if (access.write && (*marks & bytes) != bytes)
+        *marks |= bytes;
+    touch(*cell, uint8_t(bytes), access, nullptr);
+}
+
+ALWAYS_INLINE void global_access(const Access& access)
+{
+    const uintptr_t address = access.address, offset = address - arena.first, page = offset >> page_bits;
+    const unsigned size = access.size;
+    const uint32_t number = arena.pages[page];
+    const Allocation* array = number ? allocations + number - 1 : nullptr;
     if (!array || !array->live || address < array->base || address + size > array->base + array->size)
-        bad_global(address, size, write, pc);
+        bad_global(address, size, access.write, access.pc);
     if (address & (size - 1))
-        misaligned(address, size, write, pc);
-    uint32_t* cell = arena.shadow + (offset >> 2);
-    if (size >= 4)
-        for (unsigned i = 0; i < size; i += 4)
-            touch_global(address + i, *cell++, all_written, size, write, atomic, pc, *array);
-    else
-        touch_global(address, *cell, ((1u << size) - 1) << (address & 3), size, write, atomic, pc, *array);
-}
-
-inline void touch_shared(const SharedRegion& region, uintptr_t address, SharedCell& cell, uint8_t bytes, unsigned size,
-    bool write, bool atomic, uintptr_t pc)
-{
-    if ((!write || atomic) && (cell.written & bytes) != bytes)
-        uninitialised_shared(region, address, size, atomic, pc);
-    const uint16_t me = uint16_t(running.thread);
-    if (cell.interval == checker.interval) {
-        const bool others = cell.thread != me || cell.flags & several;
-        if (!others && (cell.flags & wrote || !write) && !atomic && !(cell.flags & atomic_access)
-            && (cell.written >> 4 & bytes) == bytes)
-            return; // what it did before
-        if (others && (write || cell.flags & wrote) && cell.written >> 4 & bytes) {
-            const bool met = cell.thread / warp_size == me / warp_size && !(cell.flags & several)
-                && cell.warp_epoch != running.warp_epochs[me / warp_size];
-            if (!met && !(atomic && cell.flags & atomic_access))
-                shared_race(region, address, size, write, atomic, pc, cell);
-        } else if (others && !write) {
-            cell.flags |= several;
-            return;
-        }
+        misaligned(address, size, access.write, access.pc);
+    uint32_t* marks = arena.shadow + (offset >> 2);
+    Cell* cell = detailed_cells(page);
+    if (cell)
+        cell += (offset >> 2) % cells_of_page;
+    if (size <= 4) {
+        touch_global(marks, cell, ((1u << size) - 1) << (address & 3), access, *array);
+        return;
     }
-    const bool again = cell.interval == checker.interval && cell.thread == me;
-    const bool plain = !atomic || (again && !(cell.flags & atomic_access)); // or it was, at an access before
-    const uint8_t old = again ? cell.flags & wrote : 0;
-    cell.interval = checker.interval;
-    cell.thread = me;
-    cell.flags = uint8_t((write ? wrote : old) | (plain ? 0 : atomic_access));
-    cell.written = uint8_t((cell.written & 0xf) | (write ? bytes : 0) | bytes << 4);
-    cell.warp_epoch = running.warp_epochs[me / warp_size];
-    cell.site = uint32_t(pc - checker.text);
+    for (unsigned i = 0; i < size; i += 4) // aligned, and so in one page
+        touch_global(marks++, cell ? cell++ : nullptr, all_written, part_of(access, i), *array);
 }
 
-inline void shared_access(SharedRegion& region, uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc)
+ALWAYS_INLINE void touch_shared(SharedRegion& region, size_t number, uint8_t bytes, const Access& access)
 {
-    const uintptr_t offset = address - region.first;
+    uint8_t& written = region.written[number];
+    if ((!access.write || access.is_atomic()) && (written & bytes) != bytes)
+        uninitialised_shared(region, access.address, access.size, access.is_atomic(), access.pc);
+    if (access.write)
+        written |= bytes;
+    touch(region.cells[number], bytes, access, &region);
+}
+
+ALWAYS_INLINE void shared_access(SharedRegion& region, const Access& access)
+{
+    const uintptr_t address = access.address, offset = address - region.first;
+    const unsigned size = access.size;
     if (!region.inside[offset] || offset + size > region.size || !region.inside[offset + size - 1])
-        bad_shared(region, address, size, write, pc);
+        bad_shared(region, address, size, access.write, access.pc);
     if (address & (size - 1))
-        misaligned(address, size, write, pc);
-    SharedCell* cell = &region.cells[offset >> 2];
-    if (size >= 4)
-        for (unsigned i = 0; i < size; i += 4)
-            touch_shared(region, address + i, *cell++, all_written, size, write, atomic, pc);
-    else
-        touch_shared(region, address, *cell, uint8_t(((1u << size) - 1) << (address & 3)), size, write, atomic, pc);
+        misaligned(address, size, access.write, access.pc);
+    if (size <= 4) {
+        touch_shared(region, offset >> 2, uint8_t(((1u << size) - 1) << (address & 3)), access);
+        return;
+    }
+    for (unsigned i = 0; i < size; i += 4)
+        touch_shared(region, (offset + i) >> 2, all_written, part_of(access, i));
 }
 
 // Neither global nor shared memory: a variable of the module, memory of the host, the thread's own stack, or wild.
@@ -152,16 +156,45 @@ void other_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
     out_of_bounds(address, size, write, pc, "where there is no array");
 }
 
-inline __attribute__((always_inline)) void access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc)
+bool is_shared(uintptr_t address)
+{
+    return address - checker.fixed.first < checker.fixed.size || address - checker.dynamic.first < checker.dynamic.size;
+}
+
+ALWAYS_INLINE void access(uintptr_t address, unsigned size, bool write, Kind kind, uintptr_t pc)
 {
     if (address - arena.first < arena.size)
-        global_access(address, size, write, atomic, pc);
+        global_access({address, size, write, kind, pc});
     else if (address - checker.fixed.first < checker.fixed.size)
-        shared_access(checker.fixed, address, size, write, atomic, pc);
+        shared_access(checker.fixed, {address, size, write, kind, pc});
     else if (address - checker.dynamic.first < checker.dynamic.size)
-        shared_access(checker.dynamic, address, size, write, atomic, pc);
+        shared_access(checker.dynamic, {address, size, write, kind, pc});
     else if (checker.active)
         other_access(address, size, write, pc);
+}
+
+void volatile_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
+{
+    access(address, size, write, Kind::is_volatile, pc);
+    if (checker.active)
+        release_and_acquire(address, is_shared(address), write, !write);
+}
+
+void atomic_access(uintptr_t address, unsigned size, Kind kind, uintptr_t pc)
+{
+    if (!checker.active)
+        return;
+    access(address, size, true, kind, pc);
+    if (kind == Kind::compare) {
+        const unsigned me = running.thread;
+        auto& guesses = checker.guesses;
+        guesses.erase(std::remove_if(guesses.begin(), guesses.end(),
+                          [&](const Guess& guess) {
+                              return guess.thread == me && guess.access.address - address < size;
+                          }),
+            guesses.end());
+    }
+    release_and_acquire(address, is_shared(address), true, true);
 }
 
 void describe_shared(const Image& image, char* dynamic, size_t dynamic_bytes)
@@ -180,35 +213,13 @@ void describe_shared(const Image& image, char* dynamic, size_t dynamic_bytes)
     std::fill_n(extra.inside.begin(), dynamic_bytes, uint8_t(1));
 }
 
-// Intervals have 14 bits: before they begin again, what the cells remember of them is cleared.
-void forget_intervals()
+void no_more_guesses() // a plain read that no compare-and-swap followed
 {
-    for (size_t i = 0; i < allocation_count(); ++i) {
-        const Allocation& array = allocation_number(i);
-        if (!array.live)
-            continue;
-        uint32_t* cell = arena.shadow + ((array.base - arena.first) >> 2);
-        for (uint32_t* end = cell + (array.size + 3) / 4; cell != end; ++cell) {
-            const uint32_t then = *cell >> 18;
-            const bool earlier = checker.active && *cell & wrote && !(*cell & atomic_access)
-                && then >= checker.launch_start && then < checker.block_start;
-            const uint32_t keep = checker.active ? *cell & by_earlier_block : 0;
-            if (*cell) // the shadow of memory that nothing touched stays untouched, however large that is
-                *cell = (*cell & all_written) | (earlier ? by_earlier_block : keep);
-        }
-    }
-    checker.earlier_blocks_marked = checker.active;
-    checker.interval = checker.block_start = checker.launch_start = 1;
-    for (SharedRegion* region : {&checker.fixed, &checker.dynamic})
-        for (SharedCell& cell : region->cells)
-            cell.interval = 0;
-}
-
-void next_interval()
-{
-    if (++checker.interval > last_interval)
-        forget_intervals();
-    std::fill_n(running.warp_epochs, max_threads / warp_size, 0u);
+    if (checker.guesses.empty())
+        return;
+    const Guess guess = checker.guesses.front();
+    running.thread = guess.thread;
+    data_race(guess.earlier, true, guess.access, guess.region);
 }
 
 } // namespace
@@ -222,13 +233,13 @@ void checker_begin_launch(const Launch& launch, char* dynamic_shared)
         checker.fixed.size = checker.dynamic.size = 0;
         return;
     }
-    if (checker.earlier_blocks_marked)
-        forget_intervals();
     checker.image = &image;
     checker.text = launch.function->module->image_first;
+    checker.guesses.clear();
     describe_shared(image, dynamic_shared, launch.dynamic_shared);
-    next_interval();
-    checker.launch_start = checker.interval;
+    give_cells_back();
+    coarse_begin_launch();
+    ordering_begin_launch();
     checker.active = true;
 }
 
@@ -236,22 +247,44 @@ void checker_begin_block()
 {
     if (!checker.active)
         return;
-    next_interval();
-    checker.block_start = checker.interval;
-    for (SharedRegion* region : {&checker.fixed, &checker.dynamic})
-        region->cells.assign(region->size / 4 + 1, SharedCell {});
+    coarse_next_interval();
+    coarse_begin_block();
+    ordering_begin_block();
+    for (SharedRegion* region : {&checker.fixed, &checker.dynamic}) {
+        region->cells.assign(region->size / 4 + 1, Cell {});
+        region->written.assign(region->size / 4 + 1, 0);
+    }
 }
+
+void checker_end_block() { no_more_guesses(); }
 
 void checker_barrier()
 {
-    if (checker.active)
-        next_interval();
+    if (!checker.active)
+        return;
+    no_more_guesses();
+    coarse_next_interval();
+    ordering_next_interval();
+}
+
+bool checker_is_active() { return checker.active; }
+
+void found_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
+{
+    const bool is_guess = wrote && earlier.flags & is_atomic && !access.write && access.kind == Kind::plain;
+    if (!is_guess || checker.guesses.size() == 1024)
+        data_race(earlier, wrote, access, region);
+    const Place place = unordered_one(earlier); // which the next barrier forgets
+    Epoch kept = earlier;
+    kept.thread = uint16_t(place.thread), kept.site = place.site;
+    kept.flags &= uint8_t(~(by_lanes | by_warps));
+    checker.guesses.push_back({kept, access, running.thread, region});
 }
 
 void check_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
     if (checker.active)
-        access(address, size, write, false, pc);
+        access(address, size, write, Kind::plain, pc);
 }
 
 void mark_written(uintptr_t address, size_t size, bool written)
@@ -262,7 +295,7 @@ void mark_written(uintptr_t address, size_t size, bool written)
         uint32_t& cell = arena.shadow[(address - arena.first) >> 2];
         cell = (cell & all_written & ~(1u << (address & 3))) | (written ? 1u << (address & 3) : 0);
     }
-    std::fill_n(arena.shadow + ((address - arena.first) >> 2), size / 4, written ? all_written : 0);
+    std::fill_n(arena.shadow + ((address - arena.first) >> 2), size / 4, written ? all_written : 0u);
     for (address += size / 4 * 4, size &= 3; size; ++address, --size) {
         uint32_t& cell = arena.shadow[(address - arena.first) >> 2];
         cell = (cell & all_written & ~(1u << (address & 3))) | (written ? 1u << (address & 3) : 0);
@@ -283,12 +316,12 @@ void copy_marks(uintptr_t to, uintptr_t from, size_t size)
 using namespace softcuda;
 #define HERE reinterpret_cast<uintptr_t>(__builtin_return_address(0))
 #define WATCH(size) \
-    EXPORT void __tsan_read##size(void* p) { access(uintptr_t(p), size, false, false, HERE); } \
-    EXPORT void __tsan_write##size(void* p) { access(uintptr_t(p), size, true, false, HERE); } \
-    EXPORT void __tsan_volatile_read##size(void* p) { access(uintptr_t(p), size, false, false, HERE); } \
-    EXPORT void __tsan_volatile_write##size(void* p) { access(uintptr_t(p), size, true, false, HERE); } \
-    EXPORT void __tsan_unaligned_read##size(void* p) { access(uintptr_t(p), size, false, false, HERE); } \
-    EXPORT void __tsan_unaligned_write##size(void* p) { access(uintptr_t(p), size, true, false, HERE); }
+    EXPORT void __tsan_read##size(void* p) { access(uintptr_t(p), size, false, Kind::plain, HERE); } \
+    EXPORT void __tsan_write##size(void* p) { access(uintptr_t(p), size, true, Kind::plain, HERE); } \
+    EXPORT void __tsan_volatile_read##size(void* p) { volatile_access(uintptr_t(p), size, false, HERE); } \
+    EXPORT void __tsan_volatile_write##size(void* p) { volatile_access(uintptr_t(p), size, true, HERE); } \
+    EXPORT void __tsan_unaligned_read##size(void* p) { access(uintptr_t(p), size, false, Kind::plain, HERE); } \
+    EXPORT void __tsan_unaligned_write##size(void* p) { access(uintptr_t(p), size, true, Kind::plain, HERE); }
 
 extern "C" {
 WATCH(1)
@@ -302,17 +335,20 @@ EXPORT void __tsan_func_exit(void*) { }
 EXPORT void __tsan_read_range(void* p, size_t size)
 {
     for (size_t i = 0; i < size; ++i)
-        access(uintptr_t(p) + i, 1, false, false, HERE);
+        access(uintptr_t(p) + i, 1, false, Kind::plain, HERE);
 }
 EXPORT void __tsan_write_range(void* p, size_t size)
 {
     for (size_t i = 0; i < size; ++i)
-        access(uintptr_t(p) + i, 1, true, false, HERE);
+        access(uintptr_t(p) + i, 1, true, Kind::plain, HERE);
 }
 EXPORT void softcuda_atomic(const void* p, unsigned size)
 {
-    if (checker.active)
-        access(uintptr_t(p), size, true, true, HERE);
+    atomic_access(uintptr_t(p), size, Kind::atomic, HERE);
+}
+EXPORT void softcuda_compare_and_swap(const void* p, unsigned size)
+{
+    atomic_access(uintptr_t(p), size, Kind::compare, HERE);
 }
 EXPORT void __ubsan_handle_type_mismatch_v1(void* data, uintptr_t address)
 {

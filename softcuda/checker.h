@@ -1,47 +1,64 @@
 // What checker.cpp remembers of each access, and the findings that findings.cpp puts into words.
 //
-// Global memory has a cell of 4 bytes for each 4 bytes, so that memory and cells together take twice the arrays:
-//   bits 31..18  interval of the last access: a number that grows at each barrier and each block
-//   bits 17..8   thread of that access
-//   bit 7        it wrote        bit 6  several threads read in that interval
-//   bit 5        it was atomic   bit 4  an earlier block of this launch wrote here
-//   bits 7, 6, 5 together: it changed the word atomically, and read it as an ordinary variable too
-//   bits 3..0    which of the 4 bytes have been written at all
-// Shared memory is small and has cells of 16 bytes, which also say where the last access was made.
+// A cell of 32 bytes stands for 4 bytes of memory: the last write, and the last read or all reads of one interval.
+// Shared memory has such cells, and of global memory the first 16 MiB that a launch touches. What it touches beyond
+// them has 4 bytes for each 4 bytes alone, so that memory and cells together take twice the arrays (coarse.cpp).
 #pragma once
 
-#include "executor.h"
+#include "ordering.h"
 
 namespace softcuda {
 
-constexpr uint32_t wrote = 1u << 7, several = 1u << 6, atomic_access = 1u << 5, by_earlier_block = 1u << 4;
-constexpr uint32_t all_written = 0xf, last_interval = (1u << 14) - 1;
+constexpr uint32_t all_written = 0xf; // which of 4 bytes have been written at all, in the cells of coarse.cpp
 
-struct SharedCell {
-    uint32_t interval;
-    uint16_t thread;
-    uint8_t flags;   // wrote, several, atomic_access
-    uint8_t written; // low half: which of the 4 bytes have been written; high half: which the last access touched
-    uint32_t warp_epoch;
-    uint32_t site; // of the last access, from the start of the image's text
+enum class Kind : uint8_t { plain, is_volatile, atomic, compare }; // `compare`: atomicCAS
+
+struct Access {
+    uintptr_t address;
+    unsigned size;
+    bool write;
+    Kind kind;
+    uintptr_t pc; // of the instruction behind the one that did it
+
+    bool is_atomic() const { return kind >= Kind::atomic; }
+};
+
+struct Cell {
+    Epoch write, read;
 };
 
 struct SharedRegion {
     uintptr_t first = 0;
     size_t size = 0;
-    std::vector<SharedCell> cells;
-    std::vector<uint8_t> inside; // for each byte: whether it belongs to a variable
+    std::vector<Cell> cells;
+    std::vector<uint8_t> written; // for each cell: which of the 4 bytes have been
+    std::vector<uint8_t> inside;  // for each byte: whether it belongs to a variable
+};
+
+// A plain read of what others change atomically: a race, unless the thread goes on with a compare-and-swap there.
+struct Guess {
+    Epoch earlier;
+    Access access;
+    unsigned thread;
+    const SharedRegion* region;
 };
 
 struct Checker {
     bool active = false;
-    uint32_t interval = 1, block_start = 1, launch_start = 1;
-    bool earlier_blocks_marked = false; // some cell has by_earlier_block set
     uintptr_t text = 0;
     SharedRegion fixed, dynamic;
     const Image* image = nullptr;
+    std::vector<Guess> guesses; // of this block, since the last barrier
 };
 extern Checker checker;
+
+constexpr size_t detailed_pages = 256, cells_of_page = (size_t(1) << page_bits) / 4; // of 64 KiB each
+
+// coarse.cpp: a page's accesses after the first `detailed_pages` that a launch touches.
+void coarse_begin_launch();
+void coarse_begin_block();
+void coarse_next_interval();
+void touch_coarse(uint32_t& cell, uint32_t bytes, const Access& access);
 
 // Each ends the launch. `pc` is the instruction that did it.
 [[noreturn]] void out_of_bounds(uintptr_t address, unsigned size, bool write, uintptr_t pc, const std::string& target);
@@ -50,12 +67,14 @@ extern Checker checker;
 [[noreturn]] void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool write, uintptr_t pc);
 [[noreturn]] void bad_variable(const Symbol& nearest, uintptr_t address, unsigned size, bool write, uintptr_t pc);
 [[noreturn]] void write_to_constant(const Symbol& symbol, unsigned size, uintptr_t pc);
-[[noreturn]] void global_race(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc, uint32_t cell);
-[[noreturn]] void block_race(uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
-[[noreturn]] void shared_race(const SharedRegion& region, uintptr_t address, unsigned size, bool write, bool atomic,
-    uintptr_t pc, const SharedCell& cell);
+// `earlier`: what it is a race with, of which `wrote` says whether that wrote. `region`: of shared memory, or null.
+// An earlier site of 0 is one that nobody remembers; so is an interval of 0, of another block then.
+[[noreturn]] void data_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);
 [[noreturn]] void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
 [[noreturn]] void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic,
     uintptr_t pc);
+
+// Ends the launch as data_race does, or keeps the guess until the thread shows what it was.
+void found_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);
 
 } // namespace softcuda

@@ -60,6 +60,8 @@ unsigned long softcuda_warp(int kind, unsigned mask, unsigned long value, int so
 unsigned softcuda_activemask();
 char* softcuda_dynamic_shared();
 void softcuda_atomic(const void* address, unsigned size); // tells the checker
+void softcuda_compare_and_swap(const void* address, unsigned size);
+void softcuda_fence(int whole_device);
 long long softcuda_clock();
 void softcuda_copy_async(void* to, const void* from, size_t size, size_t zeros);
 void softcuda_commit_copies();
@@ -74,9 +76,9 @@ void softcuda_wait_copies(size_t later);
 #define __syncthreads_count(p) softcuda_syncthreads_reduce(0, (p))
 #define __syncthreads_and(p) softcuda_syncthreads_reduce(1, (p))
 #define __syncthreads_or(p) softcuda_syncthreads_reduce(2, (p))
-static inline void __threadfence() { __asm__ volatile("" ::: "memory"); }
-static inline void __threadfence_block() { __threadfence(); }
-static inline void __threadfence_system() { __threadfence(); }
+static inline void __threadfence() { softcuda_fence(1); }
+static inline void __threadfence_block() { softcuda_fence(0); }
+static inline void __threadfence_system() { softcuda_fence(1); }
 static inline void __nanosleep(unsigned) { }
 static inline long long clock64() { return softcuda_clock(); }
 static inline int softcuda_clock32() { return int(softcuda_clock()); }

@@ -41,6 +41,7 @@ struct Executor {
     std::vector<char> dynamic_shared;
     uint64_t random = 0;
     bool shuffle = false;
+    uint64_t blocks = 1, skipped = 0, first_block = 0, block_step = 1; // of the present launch, and their order
 };
 Executor executor;
 std::mutex one_at_a_time;
@@ -189,7 +190,7 @@ Dim block_at(const Dim& grid, uint64_t number)
     return {x, unsigned(number % grid.y), unsigned(number / grid.y)};
 }
 
-uint64_t first_block(uint64_t blocks) // of those that run: SOFTCUDA_LAST_BLOCKS of them, or all
+uint64_t skipped_blocks(uint64_t blocks) // all but the last SOFTCUDA_LAST_BLOCKS; none where that is not set
 {
     const char* text = getenv("SOFTCUDA_LAST_BLOCKS");
     const uint64_t last = text && *text ? strtoull(text, nullptr, 10) : 0;
@@ -227,6 +228,13 @@ void fault(Result code, std::string text)
     leave();
 }
 
+Dim block_that_ran(uint64_t ordinal)
+{
+    using Wide = unsigned __int128;
+    const auto number = uint64_t((executor.first_block + Wide(ordinal) * executor.block_step) % executor.blocks);
+    return block_at(running.launch->grid, executor.skipped + number);
+}
+
 Finding run_grid(const Launch& launch)
 {
     std::lock_guard<std::mutex> lock(one_at_a_time);
@@ -235,11 +243,12 @@ Finding run_grid(const Launch& launch)
     checker_begin_launch(launch, dynamic_shared());
     watch_begin(*launch.function);
     const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
-    const uint64_t skipped = first_block(blocks), left = blocks - skipped;
-    const uint64_t step = executor.shuffle ? coprime(left) : 1;
-    uint64_t block = executor.shuffle ? next_random() % left : 0;
-    for (uint64_t i = 0; i < left && executor.finding.code == success; ++i, block = (block + step) % left) {
-        running.block_index = executor.context->block = block_at(launch.grid, skipped + block);
+    executor.skipped = skipped_blocks(blocks);
+    executor.blocks = blocks - executor.skipped;
+    executor.block_step = executor.shuffle ? coprime(executor.blocks) : 1;
+    executor.first_block = executor.shuffle ? next_random() % executor.blocks : 0;
+    for (uint64_t i = 0; i < executor.blocks && executor.finding.code == success; ++i) {
+        running.block_index = executor.context->block = block_that_ran(i);
         checker_begin_block();
         forget_copies();
         run_block();

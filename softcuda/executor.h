@@ -5,7 +5,7 @@
 
 namespace softcuda {
 
-enum class State : unsigned char { ready, at_barrier, in_warp, ended };
+enum class State : unsigned char { ready, at_barrier, in_warp, in_activemask, ended };
 
 struct Thread {
     void* fiber;
@@ -13,6 +13,7 @@ struct Thread {
     State state;
     uintptr_t site;  // where it waits
     int predicate;   // what it brought to __syncthreads_count and its like
+    unsigned active; // what __activemask answers
 };
 
 // Lanes of a warp that meet: those of `mask`, for one function.
@@ -27,13 +28,14 @@ struct Turns {
     Thread threads[max_threads];
     unsigned count = 0, alive = 0;
     std::vector<unsigned> order, next_order; // whose turn it is until the next barrier, and after it
+    std::vector<unsigned> asking; // threads in __activemask
     size_t position = 0;
     int reduced[3] {}; // of the barrier that opened last: count, and, or
     std::vector<Meeting> meetings[max_threads / warp_size];
 
     void begin_launch(const Dim& block);
     void begin_block();
-    bool advance(); // nobody can run: open the barrier. False where the block has ended; a fault where neither
+    bool advance(); // nobody can run: answer __activemask, or open the barrier. False where the block has ended; a fault where neither
 };
 extern Turns turns;
 

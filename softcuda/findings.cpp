@@ -105,28 +105,21 @@ void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bo
             + ", " + count_bytes(nearest->size));
 }
 
-void global_race(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc, uint32_t cell)
+void data_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
 {
-    const unsigned other = cell >> 8 & 1023;
-    fault(launch_failed,
-        "race " + access_text(pc, size, write, atomic) + " of " + element(address) + "\n  "
-            + who(other) + (cell & wrote ? " wrote" : " read") + " them, with no barrier between");
-}
-
-void block_race(uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
-{
-    fault(launch_failed,
-        "race between blocks " + access_text(pc, size, true, atomic) + " of " + element(address)
-            + "\n  another block wrote them in the same launch, and not atomically");
-}
-
-void shared_race(const SharedRegion& region, uintptr_t address, unsigned size, bool write, bool atomic,
-    uintptr_t pc, const SharedCell& cell)
-{
-    fault(launch_failed,
-        "race " + access_text(pc, size, write, atomic) + " of shared " + shared_name(region, address, true) + "\n  "
-            + where(checker.text + cell.site) + ": " + who(cell.thread) + (cell.flags & wrote ? " wrote" : " read")
-            + " them, with no barrier between");
+    const std::string text = access_text(access.pc, access.size, access.write, access.is_atomic()) + " of "
+        + (region ? "shared " + shared_name(*region, access.address, true) : element(access.address));
+    const std::string did = earlier.flags & is_atomic ? " changed them atomically" : wrote ? " wrote them" : " read them";
+    if (earlier.interval >= ordering.block_start) {
+        const Place other = unordered_one(earlier);
+        fault(launch_failed, "race " + text + "\n  " + (other.site ? where(checker.text + other.site) + ": " : "")
+                + who(other.thread) + did + ", with no barrier between");
+    }
+    uint64_t ordinal = 0;
+    const bool forgotten = earlier.interval == 0 || !ordinal_of(earlier.interval, ordinal);
+    fault(launch_failed, "race between blocks " + text + "\n  "
+            + (forgotten ? "another block" : where(checker.text + earlier.site) + ": " + who(earlier.thread, block_that_ran(ordinal)))
+            + did + " in the same launch, and nothing orders the blocks");
 }
 
 void bad_variable(const Symbol& nearest, uintptr_t address, unsigned size, bool write, uintptr_t pc)

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,6 +69,7 @@ bool is_device_range(uintptr_t address, size_t size);
 bool is_host_range(uintptr_t address, size_t size); // memory that cuMemHostAlloc or cuMemHostRegister gave
 void free_all_of(const void* context);
 void trust_all();
+extern Allocation* allocations; // reserved for as many as there are pages: a kernel may read while one is added
 size_t allocation_count();
 Allocation& allocation_number(size_t index);
 
@@ -79,6 +81,7 @@ struct Module {
     uintptr_t image_first = 0, image_last = 0, text_first = 0, text_last = 0; // where it is loaded
     const void* context = nullptr;
     std::vector<std::unique_ptr<struct Function>> functions;
+    mutable std::map<uintptr_t, std::string> lines; // that addr2line was asked for
 };
 struct Function {
     const Module* module = nullptr;
@@ -106,6 +109,7 @@ struct Finding {
     std::string text;
 };
 Finding run_grid(const Launch& launch);
+Dim block_that_ran(uint64_t ordinal); // as which one of the present launch
 void stop_running_kernel(); // a context that goes away does not wait for a kernel that never ends
 
 // The launch that is being run, for checker and report.
@@ -113,7 +117,6 @@ struct Running {
     const Launch* launch = nullptr;
     Dim block_index {};
     unsigned thread = 0;      // its number in the block
-    unsigned warp_epochs[max_threads / warp_size] {}; // how often the lanes of a warp have met
 };
 extern Running running;
 Dim thread_index(unsigned number);
@@ -127,7 +130,10 @@ StackRange thread_stacks();
 // checker.cpp
 void checker_begin_launch(const Launch& launch, char* dynamic_shared);
 void checker_begin_block();
+void checker_end_block(); // on the stack of one of its threads
 void checker_barrier();
+void checker_lanes_met(unsigned warp, unsigned mask);
+bool checker_is_active();
 void check_access(uintptr_t address, unsigned size, bool write, uintptr_t pc); // by the present thread
 void mark_written(uintptr_t address, size_t size, bool written); // by the host
 void copy_marks(uintptr_t to, uintptr_t from, size_t size);
@@ -138,6 +144,7 @@ void forget_copies(); // those of a block that nobody waited for
 // report.cpp
 std::string where(uintptr_t pc);              // "kernels/matmul/tiled.cu:22"
 std::string who(unsigned thread);             // "thread (3, 0) of block (2, 1)"
+std::string who(unsigned thread, const Dim& block);
 std::string in_kernel();                      // "in matmul_tiled"
 std::string name_allocation(const Allocation& allocation); // "a (argument 1), 4,096 bytes"
 std::string name_symbol(const char* assembler_name);

@@ -154,6 +154,6 @@ SOFTCUDA_ATOMIC(atomicDec, old == 0 || old > T(operand) ? T(operand) : old - 1)
 #undef SOFTCUDA_ATOMIC
 template <class T, class U, class V> __forceinline__ T atomicCAS(T* address, U expected, V desired)
 {
-    softcuda_atomic(address, sizeof(T));
+    softcuda_compare_and_swap(address, sizeof(T));
     return softcuda::modify(address, [=](T old) { return old == T(expected) ? T(desired) : old; });
 }

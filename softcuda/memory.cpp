@@ -15,10 +15,10 @@
 namespace softcuda {
 
 Arena arena;
+Allocation* allocations = nullptr;
 
 namespace {
 
-Allocation* allocations = nullptr; // reserved for as many as there are pages: a kernel may read while one is added
 std::atomic<size_t> allocations_made {0};
 size_t next_page = 1, bytes_in_use = 0;
 struct HostMemory {

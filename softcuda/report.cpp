@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 
 #include "internal.h"
 
@@ -115,21 +114,22 @@ std::vector<std::string> split_names(const char* names)
 
 std::string where(uintptr_t pc)
 {
-    static std::map<std::pair<const Module*, uintptr_t>, std::string> known;
     const Module* module = running.launch->function->module;
     if (pc < module->image_first || pc >= module->image_last)
         return "outside the kernel";
-    std::string& text = known[{module, pc}];
+    std::string& text = module->lines[pc];
     if (text.empty()) // an address to return to lies behind the call that is meant
         text = ask_addr2line(module->file, pc - 1 - module->image_first);
     return text.empty() ? "an unknown line" : text;
 }
 
-std::string who(unsigned thread)
+std::string who(unsigned thread, const Dim& block)
 {
     const bool three = running.launch->block.z > 1 || running.launch->grid.z > 1;
-    return "thread " + index_text(thread_index(thread), three) + " of block " + index_text(running.block_index, three);
+    return "thread " + index_text(thread_index(thread), three) + " of block " + index_text(block, three);
 }
+
+std::string who(unsigned thread) { return who(thread, running.block_index); }
 
 std::string in_kernel() { return "in " + running.launch->function->name; }
 

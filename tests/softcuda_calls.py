@@ -6,6 +6,7 @@ Each returns what came of it in words, so that a test can hold the driver's own 
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 import time
 from collections.abc import Callable
@@ -140,6 +141,20 @@ def run_or_say(*arguments: Any) -> bytes | str:
         return str(error)
 
 
+def run_in_orders(seeds: tuple[int | None, ...], *arguments: Any) -> list[bytes | str]:
+    """As ``run_or_say``, once for each order of threads and blocks, each in a context that nothing has failed in."""
+    answers = []
+    for seed in seeds:
+        os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)
+        context = _driver().Device(0).make_context()
+        try:
+            answers.append(run_or_say(*arguments))
+        finally:
+            context.pop()
+    os.environ["SOFTCUDA_SEED"] = ""
+    return answers
+
+
 def set_constant(image: Path, entry: str, name: str, values: bytes, size: int) -> bytes:
     """A constant variable filled from the host, then a kernel that has a thread for each 4 bytes of its result."""
     driver = _driver()
@@ -176,6 +191,14 @@ def product_seconds(image: Path, entry: str, m: int, block: int, enough: float =
         if times[-1] <= enough:
             break
     return min(times)
+
+
+def peak_of_run(*arguments: Any) -> tuple[int, int, bytes | str]:
+    """As ``run_or_say``, with the most memory that this process has had before and after."""
+    _driver()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    left = run_or_say(*arguments)
+    return before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, left[:1000]
 
 
 def peak_bytes(size: int) -> tuple[int, int]:

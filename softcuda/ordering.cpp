@@ -1,0 +1,362 @@
+// The clocks of lanes, fences, and what atomic operations hand on. ordering.h says what orders what.
+//
+// Between blocks it is kept coarser than it is, and always so that more counts as ordered: a block that acquired
+// anything of another acquired all that this one had released.
+#include "ordering.h"
+
+#include <algorithm>
+#include <bitset>
+#include <unordered_map>
+
+namespace softcuda {
+
+Ordering ordering;
+
+namespace {
+
+// Blocks, by when they ran: runs of numbers, ascending. Nearly always one.
+struct Runs {
+    std::vector<std::pair<uint64_t, uint64_t>> runs; // first, last
+
+    bool has(uint64_t number) const
+    {
+        for (const auto& run : runs)
+            if (number <= run.second)
+                return number >= run.first;
+        return false;
+    }
+
+    void add(uint64_t first, uint64_t last)
+    {
+        auto at = std::find_if(runs.begin(), runs.end(), [&](const auto& run) { return run.second + 1 >= first; });
+        if (at == runs.end() || at->first > last + 1) {
+            runs.insert(at, {first, last});
+        } else {
+            at->first = std::min(at->first, first);
+            at->second = std::max(at->second, last);
+            auto after = at + 1;
+            for (; after != runs.end() && after->first <= at->second + 1; ++after)
+                at->second = std::max(at->second, after->second);
+            runs.erase(at + 1, after);
+        }
+        if (runs.size() > 64) { // then what lies between the last two counts too
+            runs[62].second = runs[63].second;
+            runs.resize(63);
+        }
+    }
+
+    void add(const Runs& other)
+    {
+        for (const auto& run : other.runs)
+            add(run.first, run.second);
+    }
+};
+
+// A thread's last fence: it covers all of the block's earlier intervals, and in its own what that thread had seen.
+struct Fence {
+    uint32_t interval, clock, lanes;
+    uint16_t thread;
+};
+
+using Threads = std::bitset<max_threads>;
+struct Word { // what was released by changing it
+    Runs blocks;
+    uint32_t interval = 0; // of `threads`
+    Threads threads;
+};
+struct Knowledge { // what a thread has acquired since the last barrier
+    Runs blocks;
+    Threads threads;
+};
+
+constexpr size_t max_words = 1u << 18, max_fences = 1u << 20, max_starts = 1u << 24;
+
+struct Releases {
+    std::unordered_map<uintptr_t, Word> words, shared_words;
+    std::unordered_map<unsigned, Fence> fences, device_fences; // the last ones of this block's threads
+    std::unordered_map<unsigned, Knowledge> knowledge;
+    std::unordered_map<uint64_t, std::vector<Fence>> released; // of each block, in the last interval that had one
+    size_t fences_kept = 0;
+    Runs block_knows; // since the last barrier
+    std::vector<uint32_t> block_starts;
+    bool too_many = false; // to remember: then nothing between blocks is accused
+    bool any = false;
+};
+Releases releases;
+
+uint64_t present_block() { return releases.block_starts.size() - 1; }
+
+uint32_t lanes_seen(unsigned thread)
+{
+    uint32_t seen = 0;
+    for (unsigned lane = 0; lane < warp_size; ++lane)
+        seen |= uint32_t(ordering.lanes[thread][lane] > 0) << lane;
+    return seen;
+}
+
+void reset_warp(unsigned warp)
+{
+    for (unsigned lane = 0; lane < warp_size; ++lane) {
+        uint32_t* row = ordering.lanes[warp * warp_size + lane];
+        std::fill_n(row, warp_size, 0u);
+        row[lane] = 1;
+    }
+    ordering.met[warp] = false;
+}
+
+void keep_fence(const Fence& fence)
+{
+    std::vector<Fence>& kept = releases.released[present_block()];
+    if (!kept.empty() && kept.front().interval > fence.interval)
+        return;
+    if (!kept.empty() && kept.front().interval < fence.interval) {
+        releases.fences_kept -= kept.size();
+        kept.clear();
+    }
+    for (Fence& before : kept)
+        if (before.thread == fence.thread) {
+            before = fence;
+            return;
+        }
+    kept.push_back(fence);
+    releases.too_many |= ++releases.fences_kept > max_fences;
+}
+
+void add_threads(Word& word, const Fence& fence)
+{
+    if (word.interval != ordering.interval) {
+        word.interval = ordering.interval;
+        word.threads.reset();
+    }
+    if (fence.interval != ordering.interval)
+        return; // what it covers lies before a barrier
+    const unsigned first = fence.thread / warp_size * warp_size;
+    for (unsigned lane = 0; lane < warp_size; ++lane)
+        if (fence.lanes >> lane & 1u)
+            word.threads.set(first + lane);
+    const auto known = releases.knowledge.find(fence.thread);
+    if (known != releases.knowledge.end())
+        word.threads |= known->second.threads;
+}
+
+void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, bool shared)
+{
+    const auto own = releases.fences.find(running.thread);
+    if (own == releases.fences.end())
+        return;
+    Word& word = words[address];
+    add_threads(word, own->second);
+    const auto found = releases.device_fences.find(running.thread);
+    if (shared || found == releases.device_fences.end())
+        return;
+    releases.any = true;
+    releases.too_many |= words.size() > max_words;
+    keep_fence(found->second);
+    word.blocks.add(present_block(), present_block());
+    word.blocks.add(releases.block_knows);
+    const auto known = releases.knowledge.find(running.thread);
+    if (known != releases.knowledge.end())
+        word.blocks.add(known->second.blocks);
+}
+
+void acquire(const std::unordered_map<uintptr_t, Word>& words, uintptr_t address)
+{
+    const auto found = words.find(address);
+    if (found == words.end())
+        return;
+    Knowledge& mine = releases.knowledge[running.thread];
+    mine.blocks.add(found->second.blocks);
+    if (found->second.interval == ordering.interval)
+        mine.threads |= found->second.threads;
+    ordering.acquired = true;
+}
+
+// Lanes that meet tell each other what they have acquired.
+void share_knowledge(unsigned warp, unsigned mask)
+{
+    Knowledge all;
+    for (unsigned lane = 0; lane < warp_size; ++lane) {
+        const auto known = releases.knowledge.find(warp * warp_size + lane);
+        if (mask >> lane & 1u && known != releases.knowledge.end()) {
+            all.blocks.add(known->second.blocks);
+            all.threads |= known->second.threads;
+        }
+    }
+    for (unsigned lane = 0; lane < warp_size; ++lane)
+        if (mask >> lane & 1u)
+            releases.knowledge[warp * warp_size + lane] = all;
+}
+
+} // namespace
+
+void checker_lanes_met(unsigned warp, unsigned mask)
+{
+    uint32_t(*rows)[warp_size] = ordering.lanes + warp * warp_size;
+    uint32_t all[warp_size] {};
+    for (unsigned other = 0; other < warp_size; ++other) {
+        if (mask >> other & 1u) { // nobody knows more of a lane than it itself
+            all[other] = rows[other][other];
+            continue;
+        }
+        for (unsigned lane = 0; lane < warp_size; ++lane)
+            if (mask >> lane & 1u)
+                all[other] = std::max(all[other], rows[lane][other]);
+    }
+    for (unsigned lane = 0; lane < warp_size; ++lane)
+        if (mask >> lane & 1u) {
+            std::copy_n(all, warp_size, rows[lane]);
+            ++rows[lane][lane];
+        }
+    ordering.met[warp] = true;
+    if (!releases.knowledge.empty())
+        share_knowledge(warp, mask);
+}
+
+bool ordered_in_interval(const Epoch& earlier)
+{
+    const unsigned me = running.thread;
+    if (!releases.knowledge.empty()) {
+        const auto known = releases.knowledge.find(me);
+        if (known != releases.knowledge.end()
+            && (earlier.flags & (by_lanes | by_warps) || known->second.threads[earlier.thread]))
+            return true;
+    }
+    if (earlier.flags & by_warps || earlier.thread / warp_size != me / warp_size)
+        return false;
+    const uint32_t* known = ordering.lanes[me];
+    if (!(earlier.flags & by_lanes))
+        return known[earlier.thread % warp_size] >= earlier.clock;
+    const Several& all = ordering.several[earlier.clock];
+    for (unsigned lane = 0; lane < warp_size; ++lane)
+        if (all.lanes >> lane & 1u && lane != me % warp_size && known[lane] < clock_of(all, lane))
+            return false;
+    return true;
+}
+
+Place unordered_one(const Epoch& earlier)
+{
+    const bool now = earlier.interval == ordering.interval;
+    if (!now || !(earlier.flags & (by_lanes | by_warps)))
+        return {earlier.thread, earlier.site};
+    const unsigned me = running.thread;
+    const Several& all = ordering.several[earlier.clock];
+    for (unsigned lane = 0; lane < warp_size; ++lane) {
+        const unsigned thread = earlier.thread / warp_size * warp_size + lane;
+        const bool of_my_warp = thread / warp_size == me / warp_size;
+        if (all.lanes >> lane & 1u && thread != me && !(of_my_warp && ordering.lanes[me][lane] >= clock_of(all, lane)))
+            return {thread, all.apart ? ordering.apart[all.apart - 1].site[lane] : earlier.site};
+    }
+    return {all.other, all.other_site};
+}
+
+bool ordinal_of(uint32_t interval, uint64_t& ordinal)
+{
+    const auto& starts = releases.block_starts;
+    const auto after = std::upper_bound(starts.begin(), starts.end(), interval);
+    if (after == starts.begin() || starts.size() > max_starts)
+        return false;
+    ordinal = uint64_t(after - starts.begin()) - 1;
+    return true;
+}
+
+bool ordered_between_blocks(const Epoch& earlier)
+{
+    if (releases.too_many)
+        return true;
+    if (!releases.any)
+        return false;
+    uint64_t block = 0;
+    if (!ordinal_of(earlier.interval, block))
+        return true;
+    const auto known = releases.knowledge.find(running.thread);
+    if (!releases.block_knows.has(block) && (known == releases.knowledge.end() || !known->second.blocks.has(block)))
+        return false;
+    const auto found = releases.released.find(block);
+    if (found == releases.released.end())
+        return false;
+    for (const Fence& fence : found->second) {
+        if (earlier.interval < fence.interval)
+            return true;
+        if (earlier.interval > fence.interval)
+            return false;
+        const unsigned lane = earlier.thread % warp_size;
+        const bool of_its_warp = earlier.thread / warp_size == fence.thread / warp_size;
+        if (earlier.flags & (by_lanes | by_warps)) // which ones is forgotten
+            return true;
+        if (earlier.thread == fence.thread ? earlier.clock <= fence.clock : of_its_warp && fence.lanes >> lane & 1u)
+            return true;
+    }
+    return false;
+}
+
+void ordering_begin_launch()
+{
+    if (!ordering.several) {
+        ordering.several = new Several[max_several];
+        ordering.apart = new Apart[max_apart];
+    }
+    releases = {};
+    for (unsigned warp = 0; warp < max_threads / warp_size; ++warp)
+        reset_warp(warp);
+    ordering_next_interval();
+    ordering.launch_start = ordering.interval;
+}
+
+void ordering_begin_block()
+{
+    ordering_next_interval();
+    ordering.block_start = ordering.interval;
+    ordering.acquired = false;
+    if (releases.block_starts.size() <= max_starts)
+        releases.block_starts.push_back(ordering.interval);
+    if (!releases.fences.empty()) {
+        releases.fences.clear();
+        releases.device_fences.clear();
+    }
+    if (!releases.shared_words.empty())
+        releases.shared_words.clear();
+    releases.block_knows.runs.clear();
+}
+
+void ordering_next_interval()
+{
+    ++ordering.interval;
+    ordering.several_used = ordering.apart_used = 0;
+    for (unsigned warp = 0; warp < max_threads / warp_size; ++warp)
+        if (ordering.met[warp])
+            reset_warp(warp);
+    if (releases.knowledge.empty())
+        return;
+    for (const auto& [thread, known] : releases.knowledge)
+        releases.block_knows.add(known.blocks);
+    releases.knowledge.clear();
+}
+
+void release_and_acquire(uintptr_t word, bool shared, bool releases_too, bool acquires)
+{
+    auto& words = shared ? releases.shared_words : releases.words;
+    if (acquires && !words.empty())
+        acquire(words, word);
+    if (releases_too && !releases.fences.empty())
+        release(words, word, shared);
+}
+
+bool released_anything() { return releases.any; }
+
+} // namespace softcuda
+
+using namespace softcuda;
+
+extern "C" EXPORT void softcuda_fence(int whole_device)
+{
+    if (!checker_is_active())
+        return;
+    const unsigned me = running.thread;
+    uint32_t& clock = ordering.lanes[me][me % warp_size];
+    const Fence fence {ordering.interval, clock, lanes_seen(me), uint16_t(me)};
+    releases.fences[me] = fence;
+    if (whole_device)
+        releases.device_fences[me] = fence;
+    ++clock; // what comes after the fence is not covered by it
+    ordering.met[me / warp_size] = true;
+}
