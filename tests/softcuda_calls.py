@@ -185,3 +185,8 @@ def peak_bytes(size: int) -> tuple[int, int]:
     memory = driver.mem_alloc(size)
     driver.memset_d32(memory, 5, size // 4)
     return before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def most_threads(image: Path, entry: str) -> int:
+    """CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK of a kernel."""
+    return int(_function(image, entry).get_attribute(_driver().function_attribute.MAX_THREADS_PER_BLOCK))
