@@ -154,6 +154,8 @@ void other_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 
 inline __attribute__((always_inline)) void access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc)
 {
+    if (__builtin_expect(watching, 0))
+        watched_access(address, size, write, pc);
     if (address - arena.first < arena.size)
         global_access(address, size, write, atomic, pc);
     else if (address - checker.fixed.first < checker.fixed.size)

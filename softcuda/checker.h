@@ -54,8 +54,9 @@ extern Checker checker;
 [[noreturn]] void block_race(uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
 [[noreturn]] void shared_race(const SharedRegion& region, uintptr_t address, unsigned size, bool write, bool atomic,
     uintptr_t pc, const SharedCell& cell);
-[[noreturn]] void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
-[[noreturn]] void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic,
-    uintptr_t pc);
+// These two return: the launch goes on until it is known who writes there later (watched.cpp).
+void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
+void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
+std::string access_of_shared(uintptr_t address, unsigned size, bool write, uintptr_t pc);
 
 } // namespace softcuda

@@ -64,8 +64,14 @@ long long softcuda_clock();
 void softcuda_copy_async(void* to, const void* from, size_t size, size_t zeros);
 void softcuda_commit_copies();
 void softcuda_wait_copies(size_t later);
+void softcuda_returns(int line); // a kernel's thread, from where it is called; the line keeps calls apart
 [[noreturn]] void softcuda_trap(const char* why);
 }
+#ifdef SOFTCUDA_CHECKED // what nvcc writes for a return statement of a kernel
+#define SOFTCUDA_RETURN { softcuda_returns(__LINE__); return; }
+#else
+#define SOFTCUDA_RETURN return;
+#endif
 
 // Functions that must not be seen by the checker as the kernel's own accesses.
 #define SOFTCUDA_RAW static inline __attribute__((no_sanitize("thread"), no_sanitize("alignment")))

@@ -75,6 +75,34 @@ def declaration(text: str, match: re.Match[str]) -> Declaration | None:
     )
 
 
+TOKEN = re.compile(
+    r"""//[^\n]* | /\*.*?\*/ | ^[\ \t]*\#(?:[^\n\\]|\\.)* | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'
+    | \b__global__\b | (?P<back>\breturn\s*;) | [{};]""",
+    re.MULTILINE | re.VERBOSE | re.DOTALL,
+)
+LAMBDA = re.compile(r"\]\s*(?:\([^(){}]*\))?\s*(?:mutable\b)?\s*(?:->[\w\s:*&<>]*)?$")
+
+
+def with_marked_returns(text: str) -> str:
+    """The source with SOFTCUDA_RETURN for each return statement of a kernel itself, on the same lines."""
+    out, position, expected = [], 0, False  # `expected`: the next bracket opens a kernel
+    brackets: list[bool] = []  # of a kernel, those that are open: whether a lambda begins there
+    for match in TOKEN.finditer(text):
+        out.append(text[position : match.start()])
+        position, token = match.end(), match[0]
+        if match["back"] and brackets and not any(brackets):
+            token = "SOFTCUDA_RETURN" + "\n" * token.count("\n")
+        elif token == "{" and (expected or brackets):
+            brackets.append(bool(brackets and LAMBDA.search(text[max(0, match.start() - 200) : match.start()])))
+            expected = False
+        elif token == "}" and brackets:
+            brackets.pop()
+        elif token == "__global__" or token == ";":
+            expected = token == "__global__"
+        out.append(token)
+    return "".join([*out, text[position:]])
+
+
 def split_top(text: str) -> list[str]:
     """Split at commas that are in no brackets."""
     parts, depth, part = [], 0, ""

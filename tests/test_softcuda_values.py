@@ -1,4 +1,4 @@
-"""What the software device does with unset variables and with launch bounds; which other device is here is no matter."""
+"""What the software device does with unset variables, launch bounds and sizes of asynchronous copies."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def test_a_variable_inside_a_loop_is_unset_in_every_turn(software: Worker, tmp_p
 
 def test_an_unset_integer_leads_out_of_every_array(tmp_path: Path) -> None:
     worker = Worker(Settings("software"))
-    image = compile_text(worker, tmp_path, f"{ENTRY} unset(int* out)\n{{\n    int i; if (out[0]) i = 3; out[i] = 1;\n}}\n")
+    image = compile_text(
+        worker, tmp_path, f"{ENTRY} unset(int* out)\n{{\n    int i; if (out[0]) i = 3; out[i] = 1;\n}}\n"
+    )
     said = worker.call(calls.run_or_say, image.path, "unset", (1, 1, 1), (1, 1), 128, 0)
     worker.stop()
     assert "out of bounds in unset" in str(said)
