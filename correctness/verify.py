@@ -6,6 +6,7 @@ import pytest
 
 from kernels.catalogue import Case
 from kernels.check import compare, explain
+from kernels.machine import DeviceError
 from kernels.runner import exact_operands, expected, random_operands
 from kernels.worker import Kernel
 
@@ -18,7 +19,10 @@ def assert_right(kernel: Kernel, case: Case, again: str, *, exact: bool, offset:
     alignment of an allocation. ``again``: the command that runs just this, for the message.
     """
     operands = (exact_operands if exact else random_operands)(case, seed)
-    outcome = kernel.run(case.shape, operands, offset)
+    try:
+        outcome = kernel.run(case.shape, operands, offset)
+    except DeviceError as error:
+        raise DeviceError(with_command(str(error), again), error.lost) from None
     reference, bound = expected(case, operands)
     problems = [f"{case.id} {damage}\n  again     {again}" for damage in outcome.damage]
     mismatch = compare(outcome.result, reference, 0.0 if exact else bound)
@@ -28,6 +32,22 @@ def assert_right(kernel: Kernel, case: Case, again: str, *, exact: bool, offset:
         pytest.fail("\n".join(problems), pytrace=False)
 
 
+def with_command(message: str, again: str) -> str:
+    """The message with the command that runs just this at its end, if it has none yet."""
+    return message if "\n  again     " in message else f"{message}\n  again     {again}"
+
+
 def command(request: pytest.FixtureRequest) -> str:
-    """The command that runs the present test alone."""
-    return f'pytest "{request.node.nodeid}"'
+    """The command that runs the present test alone, with the options of this run that change what a kernel does."""
+    return command_of(request.node)
+
+
+def command_of(item: pytest.Item) -> str:
+    """The same for a test: ``pytest "correctness/test_kernels.py::test_exact[...]" --schedule-seed 3``."""
+    return f'pytest "{item.nodeid}"{chosen_options(item.config)}'
+
+
+def chosen_options(config: pytest.Config) -> str:
+    """The options of this run that change what a kernel does: `` --device software --schedule-seed 3``."""
+    device, seed = config.getoption("--device"), config.getoption("--schedule-seed")
+    return ("" if device == "auto" else f" --device {device}") + ("" if seed is None else f" --schedule-seed {seed}")

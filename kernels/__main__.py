@@ -68,6 +68,13 @@ def measure(loaded: Loaded) -> float:
     return statistics.median(times)
 
 
+def command(case: Case, seed: int, settings: Settings) -> str:
+    """The command that runs this once more, with the options that change what the kernel does."""
+    device = "" if settings.kind == "auto" else f" --device {settings.kind}"
+    order = "" if settings.schedule_seed is None else f" --schedule-seed {settings.schedule_seed}"
+    return f"python -m kernels run {case.id} --seed {seed}{device}{order}"
+
+
 def run_case(case: Case, seed: int, print_arrays: bool, settings: Settings) -> bool:
     """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right."""
     machine = Host() if case.variant.on_host else open_device(settings)
@@ -99,7 +106,7 @@ def run_case(case: Case, seed: int, print_arrays: bool, settings: Settings) -> b
     for sentence in filter(None, damage):
         print(f"{case.id} {sentence}")
     if mismatch:
-        print(explain(case, mismatch, f"python -m kernels run {case.id} --seed {seed}"))
+        print(explain(case, mismatch, command(case, seed, settings)))
     return right
 
 
@@ -135,7 +142,10 @@ def main() -> int:
         seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
         case = find_case(FAMILIES, options.case)
         settings = Settings(options.device, launch_timeout=options.launch_timeout, schedule_seed=options.schedule_seed)
-        return 0 if run_case(case, seed, options.print, settings) else 1
+        try:
+            return 0 if run_case(case, seed, options.print, settings) else 1
+        except DeviceError as error:
+            raise DeviceError(f"{error}\n  again     {command(case, seed, settings)}", error.lost) from None
     except (BadCase, CompileError, DeviceError, NoDevice) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -97,7 +97,7 @@ def with_marked_returns(text: str) -> str:
             expected = False
         elif token == "}" and brackets:
             brackets.pop()
-        elif token == "__global__" or token == ";":
+        elif token in ("__global__", ";"):
             expected = token == "__global__"
         out.append(token)
     return "".join([*out, text[position:]])
