@@ -73,6 +73,8 @@ void softcuda_returns(int line); // a kernel's thread, from where it is called; 
 #define SOFTCUDA_RETURN return;
 #endif
 
+// Functions of which CUDA says that their result wraps.
+#define SOFTCUDA_WRAPS __attribute__((no_sanitize("signed-integer-overflow")))
 // Functions that must not be seen by the checker as the kernel's own accesses.
 #define SOFTCUDA_RAW static inline __attribute__((no_sanitize("thread"), no_sanitize("alignment")))
 

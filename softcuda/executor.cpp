@@ -189,6 +189,14 @@ Dim block_at(const Dim& grid, uint64_t number)
     return {x, unsigned(number % grid.y), unsigned(number / grid.y)};
 }
 
+// How many blocks at the beginning of a grid are left out, where only the last ones are wanted.
+uint64_t blocks_left_out(uint64_t blocks)
+{
+    const char* text = getenv("SOFTCUDA_LAST_BLOCKS");
+    const uint64_t wanted = text && *text ? strtoull(text, nullptr, 10) : blocks;
+    return blocks - std::min(wanted, blocks);
+}
+
 uint64_t coprime(uint64_t count) // a step that comes by every one of so many, in an order that looks like none
 {
     uint64_t step = next_random() % count;
@@ -232,7 +240,10 @@ Finding run_grid(const Launch& launch)
     const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
     const uint64_t step = executor.shuffle ? coprime(blocks) : 1;
     uint64_t block = executor.shuffle ? next_random() % blocks : 0;
-    for (uint64_t i = 0; i < blocks && executor.finding.code == success; ++i, block = (block + step) % blocks) {
+    const uint64_t left_out = blocks_left_out(blocks);
+    if (left_out)
+        block = left_out;
+    for (uint64_t i = left_out; i < blocks && executor.finding.code == success; ++i, block = (block + (left_out ? 1 : step)) % blocks) {
         running.block_index = executor.context->block = block_at(launch.grid, block);
         checker_begin_block();
         forget_copies();

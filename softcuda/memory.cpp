@@ -37,6 +37,13 @@ void* reserve(size_t size, int protection)
 
 size_t pages_of(size_t size) { return (size + (size_t(1) << page_bits)) >> page_bits; } // at least a byte to spare
 
+// Arrays may be larger than the memory: they are zeros, take memory where they are touched, and count as written.
+bool is_sparse()
+{
+    const char* text = getenv("SOFTCUDA_SPARSE");
+    return text && *text && *text != '0';
+}
+
 uint32_t fresh_pattern()
 {
     const char* text = getenv("SOFTCUDA_FILL");
@@ -136,13 +143,16 @@ Result allocate(uintptr_t* address, size_t size)
     if (!address || !size)
         return invalid_value;
     const size_t pages = pages_of(size);
-    if (size > total_memory() - std::min(total_memory(), bytes_in_use) || next_page + pages > arena.size >> page_bits)
+    const bool sparse = is_sparse();
+    const bool too_large = !sparse && size > total_memory() - std::min(total_memory(), bytes_in_use);
+    if (too_large || next_page + pages > arena.size >> page_bits)
         return out_of_memory;
     const uintptr_t base = arena.first + (next_page << page_bits);
     if (mprotect(reinterpret_cast<void*>(base), pages << page_bits, PROT_READ | PROT_WRITE))
         return out_of_memory;
-    allocations[allocations_made] = {base, size, true, false, current_context()};
-    std::fill_n(reinterpret_cast<uint32_t*>(base), (size + 3) / 4, fresh_pattern());
+    allocations[allocations_made] = {base, size, true, sparse, current_context()};
+    if (!sparse)
+        std::fill_n(reinterpret_cast<uint32_t*>(base), (size + 3) / 4, fresh_pattern());
     std::fill_n(arena.pages + next_page, pages, uint32_t(++allocations_made));
     next_page += pages;
     bytes_in_use += size;
@@ -198,6 +208,10 @@ API cuMemGetInfo_v2(size_t* free, size_t* total)
     ENTER(cuMemGetInfo);
     *total = total_memory();
     const size_t available = size_t(sysconf(_SC_AVPHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+    if (is_sparse()) {
+        *free = *total = ((arena.size >> page_bits) - next_page) << page_bits;
+        return success;
+    }
     *free = std::min(*total - std::min(*total, bytes_in_use), available);
     return success;
 }
