@@ -15,6 +15,7 @@ import pytest
 from bench.judge import Judge
 from bench.measure import Budget
 from bench.plugin import BenchPlugin
+from correctness.verify import command_of, with_command
 from kernels import FAMILIES, vendor
 from kernels.catalogue import BadCase, Build, Case, make_case
 from kernels.check import WrongResult
@@ -126,7 +127,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """What these errors say is for the kernel's developer, who has no use for this suite's traceback."""
     try:
         return (yield)
-    except (BadCase, CompileError, DeviceError, WrongResult) as error:
+    except DeviceError as error:
+        raise pytest.fail.Exception(with_command(str(error), command_of(item)), pytrace=False) from None
+    except (BadCase, CompileError, WrongResult) as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 

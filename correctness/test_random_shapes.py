@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from correctness.verify import assert_right
+from correctness.verify import assert_right, chosen_options
 from kernels import FAMILIES
 from kernels.catalogue import Build, Case
 from kernels.device import DeviceInfo
@@ -30,9 +30,12 @@ PRODUCTS = [build for build in builds(FAMILIES) if build.family.name == "matmul"
 )
 @given(m=SIZES, n=SIZES, k=SIZES, seed=st.integers(0, 2**32 - 1))
 @pytest.mark.builds(PRODUCTS)
-def test_random_shape(kernel: Kernel, build: Build, device: DeviceInfo, m: int, n: int, k: int, seed: int) -> None:
+def test_random_shape(
+    kernel: Kernel, build: Build, device: DeviceInfo, pytestconfig: pytest.Config, m: int, n: int, k: int, seed: int
+) -> None:
     """Within the bound on random numbers, at any m, n and k from 128 to 2048; smaller where the device is slow."""
     case = Case(build, (m, n, k))
     while case.weight > device.largest_work:
         case = Case(build, tuple(1 + 3 * size // 4 for size in case.shape))
-    assert_right(kernel, case, f"python -m kernels run {case.id} --seed {seed}", exact=False, seed=seed)
+    again = f"python -m kernels run {case.id} --seed {seed}{chosen_options(pytestconfig)}"
+    assert_right(kernel, case, again, exact=False, seed=seed)

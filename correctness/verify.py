@@ -7,6 +7,7 @@ import pytest
 from kernels import memory
 from kernels.catalogue import Case
 from kernels.check import compare, explain
+from kernels.machine import DeviceError
 from kernels.placement import PLAIN, Placement
 from kernels.runner import exact_operands, expected, random_operands
 from kernels.worker import Kernel
@@ -26,7 +27,10 @@ def assert_right(
     """
     memory.require(case, memory.peak_bytes(case, copies=COPIES))
     operands = (exact_operands if exact else random_operands)(case, seed)
-    outcome = kernel.run(case.shape, operands, placement)
+    try:
+        outcome = kernel.run(case.shape, operands, placement)
+    except DeviceError as error:
+        raise DeviceError(with_command(str(error), again), error.lost) from None
     reference, bound = expected(case, operands)
     problems = [f"{case.id} {damage}\n  again     {again}" for damage in outcome.damage]
     mismatch = compare(outcome.result, reference, 0.0 if exact else bound)
@@ -36,6 +40,22 @@ def assert_right(
         pytest.fail("\n".join(problems), pytrace=False)
 
 
+def with_command(message: str, again: str) -> str:
+    """The message with the command that runs just this at its end, if it has none yet."""
+    return message if "\n  again     " in message else f"{message}\n  again     {again}"
+
+
 def command(request: pytest.FixtureRequest) -> str:
-    """The command that runs the present test alone."""
-    return f'pytest "{request.node.nodeid}"'
+    """The command that runs the present test alone, with the options of this run that change what a kernel does."""
+    return command_of(request.node)
+
+
+def command_of(item: pytest.Item) -> str:
+    """The same for a test: ``pytest "correctness/test_kernels.py::test_exact[...]" --schedule-seed 3``."""
+    return f'pytest "{item.nodeid}"{chosen_options(item.config)}'
+
+
+def chosen_options(config: pytest.Config) -> str:
+    """The options of this run that change what a kernel does: `` --device software --schedule-seed 3``."""
+    device, seed = config.getoption("--device"), config.getoption("--schedule-seed")
+    return ("" if device == "auto" else f" --device {device}") + ("" if seed is None else f" --schedule-seed {seed}")

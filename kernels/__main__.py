@@ -64,6 +64,13 @@ def measure(loaded: Loaded) -> float:
     return statistics.median(times)
 
 
+def command(case: Case, seed: int, settings: Settings) -> str:
+    """The command that runs this once more, with the options that change what the kernel does."""
+    device = "" if settings.kind == "auto" else f" --device {settings.kind}"
+    order = "" if settings.schedule_seed is None else f" --schedule-seed {settings.schedule_seed}"
+    return f"python -m kernels run {case.id} --seed {seed}{device}{order}"
+
+
 def run_case(case: Case, seed: int, print_arrays: bool, settings: Settings) -> bool:
     """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right."""
     machine = Host() if case.variant.on_host else open_device(settings)
@@ -79,7 +86,7 @@ def run_case(case: Case, seed: int, print_arrays: bool, settings: Settings) -> b
     loaded = load(machine, case, image.path, upload(machine, case, operands))
     got = launch_once(loaded)
     reference, bound = expected(case, operands)
-    again = f"python -m kernels run {case.id} --seed {seed}"
+    again = command(case, seed, settings)
     mismatch, late = compare(got, reference, bound), None
 
     print(f"{case.id}: {case.variant.note}")
@@ -148,7 +155,10 @@ def main() -> int:
         require(FAMILIES, options.case)
         case = find_case(FAMILIES, options.case)
         settings = Settings(options.device, launch_timeout=options.launch_timeout, schedule_seed=options.schedule_seed)
-        return 0 if run_case(case, seed, options.print, settings) else 1
+        try:
+            return 0 if run_case(case, seed, options.print, settings) else 1
+        except DeviceError as error:
+            raise DeviceError(f"{error}\n  again     {command(case, seed, settings)}", error.lost) from None
     except (BadCase, CompileError, DeviceError, NoDevice) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -1,12 +1,14 @@
 // Asynchronous copies to shared memory (cp.async), as late as a kernel may count on: the destination is undefined from
-// the call on, and has what was copied once the thread has waited for it. So a wait that is missing leaves a NaN, and
-// a copy into what others still read is a race.
+// the call on, and has what was copied once the thread has waited for it. So a copy into what others still read is a
+// race, and in a checked kernel a touch of what has not come yet is a finding; in an unchecked one it gives a NaN.
 #include <cstring>
 #include <deque>
 
 #include "executor.h"
 
 namespace softcuda {
+
+CopyNow copy_now;
 
 namespace {
 
@@ -17,32 +19,125 @@ struct Copy {
     uintptr_t site;
 };
 
+struct Group {
+    std::vector<Copy> copies;
+    unsigned number; // of this thread's groups in the block, from 1
+};
+
 struct Copies {
-    std::vector<Copy> open;               // since the last commit
-    std::deque<std::vector<Copy>> groups; // that nobody has waited for
+    std::vector<Copy> open;   // since the last commit
+    std::deque<Group> groups; // that nobody has waited for
+    unsigned committed = 0;   // groups so far
+    // The last wait: how many groups it left, where it is, and how many there had been then.
+    size_t left = 0;
+    uintptr_t wait_site = 0;
+    unsigned committed_then = 0;
 };
 Copies copies[max_threads];
 bool any = false;
 
+// Who copies to a word of shared memory and has not waited: 1 + its thread, 0 for nobody. First come the variables
+// of the kernel, then what the launch adds.
+std::vector<uint16_t> under_way;
+size_t under_way_count = 0;
+
+bool is_checked() { return running.launch->function->module->image->checked; }
+
+uint16_t* entry_of(uintptr_t address)
+{
+    const Image& image = *running.launch->function->module->image;
+    const size_t fixed = size_t(image.last_shared - image.first_shared), extra = running.launch->dynamic_shared;
+    size_t offset = address - uintptr_t(image.first_shared);
+    if (offset >= fixed) {
+        offset = address - uintptr_t(dynamic_shared());
+        if (offset >= extra)
+            return nullptr;
+        offset += fixed;
+    }
+    under_way.resize((fixed + extra) / 4 + 2);
+    return &under_way[offset / 4];
+}
+
+void mark(const Copy& copy, uint16_t value)
+{
+    for (unsigned i = 0; i < copy.size; i += 4)
+        if (uint16_t* entry = entry_of(uintptr_t(copy.to) + i)) {
+            under_way_count += size_t(value != 0) - size_t(*entry != 0);
+            *entry = value;
+        }
+    watch_more(Watched::copies, under_way_count > 0);
+}
+
 void arrive(const Copy& copy)
 {
+    if (is_checked())
+        mark(copy, 0);
+    copy_now = {uintptr_t(copy.from), copy.bytes};
     for (unsigned i = 0; i < copy.bytes; i += 4)
         check_access(uintptr_t(copy.from) + i, 4, false, copy.site);
+    copy_now = {uintptr_t(copy.to), copy.size};
     check_access(uintptr_t(copy.to), copy.size, true, copy.site);
+    copy_now = {};
     std::memcpy(copy.to, copy.from, copy.bytes);
     std::memset(copy.to + copy.bytes, 0, copy.size - copy.bytes);
 }
 
+const Copy* covering(const std::vector<Copy>& among, uintptr_t address)
+{
+    for (const Copy& copy : among)
+        if (address - uintptr_t(copy.to) < copy.size)
+            return &copy;
+    return nullptr;
+}
+
+std::string why_not_waited_for(const Copies& own, const Group* group)
+{
+    if (!group)
+        return ", which is not committed to a group";
+    if (group->number > own.committed_then)
+        return ", and has not waited since it committed them";
+    const unsigned newer = own.committed_then - group->number;
+    return ", and has not waited for them:\n  " + where(own.wait_site) + ": this wait leaves the newest "
+        + (own.left == 1 ? "group" : std::to_string(own.left) + " groups") + " open, and "
+        + (newer ? std::to_string(newer) + (newer == 1 ? " group was" : " groups were") + " committed after that copy's: "
+                 : "that copy's is the newest: ")
+        + "it has to leave " + (newer ? "at most " + std::to_string(newer) : "none");
+}
+
 } // namespace
+
+void touched_while_copied(uintptr_t address, const std::string& access)
+{
+    const unsigned thread = *entry_of(address) - 1u;
+    const Copies& own = copies[thread];
+    const Copy* copy = covering(own.open, address);
+    const Group* group = nullptr;
+    for (auto one = own.groups.begin(); !copy && one != own.groups.end(); ++one)
+        if ((copy = covering(one->copies, address)))
+            group = &*one;
+    fault(launch_failed,
+        "asynchronous copy not waited for " + access + "\n  " + where(copy->site) + ": " + who(thread) + " copies "
+            + count_bytes(copy->size) + " there" + why_not_waited_for(own, group));
+}
+
+bool is_copied_to(uintptr_t address, unsigned size)
+{
+    for (uintptr_t word = address & ~uintptr_t(3); word < address + size; word += 4)
+        if (const uint16_t* entry = entry_of(word); entry && *entry)
+            return true;
+    return false;
+}
 
 void forget_copies() // of the block before
 {
     if (any)
-        for (Copies& own : copies) { // all of them: the launch before may have had larger blocks
-            own.open.clear();
-            own.groups.clear();
-        }
+        for (Copies& own : copies) // all of them: the launch before may have had larger blocks
+            own = Copies {};
     any = false;
+    if (under_way_count)
+        under_way.assign(under_way.size(), 0);
+    under_way_count = 0;
+    watch_more(Watched::copies, false);
 }
 
 } // namespace softcuda
@@ -61,17 +156,21 @@ EXPORT void softcuda_copy_async(void* to, const void* from, size_t size, size_t 
         fault(misaligned_address, "misaligned access " + in_kernel() + "\n  " + where(HERE) + ": "
                 + who(running.thread) + " copies " + std::to_string(size) + " bytes from or to an address that is no "
                 + "multiple of that");
+    copy_now = {uintptr_t(to), unsigned(size)};
     check_access(uintptr_t(to), unsigned(size), true, HERE);
+    copy_now = {};
     std::memset(to, 0xff, size);
-    copies[running.thread].open.push_back(
-        {static_cast<char*>(to), static_cast<const char*>(from), unsigned(size), unsigned(size - zeros), HERE});
+    const Copy copy {static_cast<char*>(to), static_cast<const char*>(from), unsigned(size), unsigned(size - zeros), HERE};
+    copies[running.thread].open.push_back(copy);
+    if (is_checked())
+        mark(copy, uint16_t(running.thread + 1));
     any = true;
 }
 
 EXPORT void softcuda_commit_copies()
 {
     Copies& own = copies[running.thread];
-    own.groups.push_back(std::move(own.open));
+    own.groups.push_back({std::move(own.open), ++own.committed});
     own.open.clear();
     any = true;
 }
@@ -80,7 +179,8 @@ EXPORT void softcuda_wait_copies(size_t later)
 {
     Copies& own = copies[running.thread];
     for (; own.groups.size() > later; own.groups.pop_front())
-        for (const Copy& copy : own.groups.front())
+        for (const Copy& copy : own.groups.front().copies)
             arrive(copy);
+    own.left = later, own.wait_site = HERE, own.committed_then = own.committed;
 }
 }

@@ -66,11 +66,13 @@ void lanes_do_not_come()
             if (meeting.arrived != meeting.mask) {
                 const unsigned warp_number = unsigned(&warp - turns.meetings);
                 const unsigned missing = meeting.mask & ~meeting.arrived;
+                const unsigned first = warp_number * warp_size + unsigned(__builtin_ctz(missing));
+                const Thread& absent = turns.threads[first];
                 fault(launch_failed,
                     "barrier error " + in_kernel() + "\n  " + where(meeting.site) + ": a warp function waits for lane(s) "
                         + lane_list(missing) + " of warp " + std::to_string(warp_number) + " in "
-                        + who(warp_number * warp_size + unsigned(__builtin_ctz(missing)))
-                        + ", which its mask names and which never come");
+                        + who(first) + ", which its mask names and which never come: that thread "
+                        + (absent.state == State::ended ? how_it_ended(first) : "waits at " + where(absent.site)));
             }
 }
 
@@ -83,7 +85,8 @@ void threads_do_not_come(const std::vector<unsigned>& waiting)
         "barrier error " + in_kernel() + "\n  " + where(turns.threads[waiting.front()].site)
             + ": __syncthreads is reached by " + list(waiting) + " of block ("
             + std::to_string(running.block_index.x) + ", " + std::to_string(running.block_index.y) + ", "
-            + std::to_string(running.block_index.z) + "), and not by " + list(ended) + ", which ended before");
+            + std::to_string(running.block_index.z) + "), and not by " + list(ended) + ", the first of which "
+            + how_it_ended(ended.front()));
 }
 
 void threads_wait_elsewhere(const std::vector<unsigned>& waiting)
@@ -178,7 +181,7 @@ void check_mask(unsigned mask, uintptr_t site)
             if (mask != 0xffffffffu)
                 problem = "whose mask names lane " + std::to_string(other) + ", which the block does not have";
         } else if (turns.threads[first + other].state == State::ended) {
-            problem = "whose mask names lane " + std::to_string(other) + ", which has ended";
+            problem = "whose mask names lane " + std::to_string(other) + ", which " + how_it_ended(first + other);
         }
     }
     if (!problem.empty())

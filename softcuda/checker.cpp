@@ -163,6 +163,8 @@ bool is_shared(uintptr_t address)
 
 ALWAYS_INLINE void access(uintptr_t address, unsigned size, bool write, Kind kind, uintptr_t pc)
 {
+    if (__builtin_expect(watching, 0))
+        watched_access(address, size, write, pc);
     if (address - arena.first < arena.size)
         global_access({address, size, write, kind, pc});
     else if (address - checker.fixed.first < checker.fixed.size)

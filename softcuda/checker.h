@@ -70,9 +70,10 @@ void touch_coarse(uint32_t& cell, uint32_t bytes, const Access& access);
 // `earlier`: what it is a race with, of which `wrote` says whether that wrote. `region`: of shared memory, or null.
 // An earlier site of 0 is one that nobody remembers; so is an interval of 0, of another block then.
 [[noreturn]] void data_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);
-[[noreturn]] void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
-[[noreturn]] void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic,
-    uintptr_t pc);
+// These two return: the launch goes on until it is known who writes there later (watched.cpp).
+void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
+void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
+std::string access_of_shared(uintptr_t address, unsigned size, bool write, uintptr_t pc);
 
 // Ends the launch as data_race does, or keeps the guess until the thread shows what it was.
 void found_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);

@@ -21,6 +21,7 @@
 
 #ifndef SOFTCUDA_LIST_KERNELS
 #define __global__ __attribute__((noinline, used))
+#define __launch_bounds__(...) // nvcc reads what is in the brackets
 #endif
 #define __device__
 #define __host__
@@ -28,7 +29,6 @@
 #define __shared__ static __attribute__((section("softcuda_shared")))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
-#define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
@@ -66,9 +66,17 @@ long long softcuda_clock();
 void softcuda_copy_async(void* to, const void* from, size_t size, size_t zeros);
 void softcuda_commit_copies();
 void softcuda_wait_copies(size_t later);
+void softcuda_returns(int line); // a kernel's thread, from where it is called; the line keeps calls apart
 [[noreturn]] void softcuda_trap(const char* why);
 }
+#ifdef SOFTCUDA_CHECKED // what nvcc writes for a return statement of a kernel
+#define SOFTCUDA_RETURN { softcuda_returns(__LINE__); return; }
+#else
+#define SOFTCUDA_RETURN return;
+#endif
 
+// Functions of which CUDA says that their result wraps.
+#define SOFTCUDA_WRAPS __attribute__((no_sanitize("signed-integer-overflow")))
 // Functions that must not be seen by the checker as the kernel's own accesses.
 #define SOFTCUDA_RAW static inline __attribute__((no_sanitize("thread"), no_sanitize("alignment")))
 
@@ -139,6 +147,9 @@ __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) void invoke(con
     using Kernel = void (*)(Parameters...);
     call(Kernel(const_cast<void*>(function)), arguments, typename Range<sizeof...(Parameters)>::Type());
 }
+
+// What a kernel's launch bounds allow, 0 where it has none; at most what the device does.
+constexpr unsigned threads_of_a_block(long long bound) { return bound > 1024 || bound < 0 ? 1024 : unsigned(bound); }
 
 template <class... Parameters> constexpr auto layout_of(void (*)(Parameters...)) { return layout<Parameters...>(); }
 template <class... Parameters> constexpr auto invoker(void (*)(Parameters...)) { return &invoke<Parameters...>; }

@@ -223,8 +223,10 @@ bool is_below_a_stack(uintptr_t address)
 
 void fault(Result code, std::string text)
 {
+    Finding finding {code, std::move(text)};
+    prefer_early_read(finding);
     if (executor.finding.code == success)
-        executor.finding = {code, std::move(text)};
+        executor.finding = std::move(finding);
     leave();
 }
 
@@ -251,9 +253,13 @@ Finding run_grid(const Launch& launch)
         running.block_index = executor.context->block = block_that_ran(i);
         checker_begin_block();
         forget_copies();
+        forget_returns();
         run_block();
+        if (executor.finding.code == success)
+            executor.finding = early_read_at_the_end_of_a_block(i + 1 == executor.blocks);
     }
     watch_end();
+    forget_early_read();
     if (executor.finding.code != success)
         reset_fibers();
     running.launch = nullptr;

@@ -46,6 +46,7 @@ bool is_below_a_stack(uintptr_t address); // in what ends a thread's 256 KiB
 // watch.cpp: time limit and signals.
 void watch_begin(const Function& function);
 void watch_end();
+void stop_within(double seconds); // if the launch has not ended by then
 void stop_if_time_is_over(uintptr_t site); // of the call that the kernel waits in
 
 } // namespace softcuda

@@ -8,8 +8,8 @@ std::string verb(bool write, bool atomic) { return atomic ? "changes (atomically
 
 std::string access_text(uintptr_t pc, unsigned size, bool write, bool atomic = false)
 {
-    return in_kernel() + "\n  " + where(pc) + ": " + who(running.thread) + " " + verb(write, atomic) + " "
-        + count_bytes(size);
+    const std::string doing = in_kernel() + "\n  " + where(pc) + ": " + who(running.thread) + " " + verb(write, atomic) + " ";
+    return doing + (copy_now.size ? count_bytes(copy_now.size) + " (asynchronous copy)" : count_bytes(size));
 }
 
 std::string hex(uintptr_t address)
@@ -52,12 +52,6 @@ std::string shared_name(const SharedRegion& region, uintptr_t address, bool with
     return name_symbol(best->name) + (with_offset ? " at byte " + std::to_string(distance) : "");
 }
 
-[[noreturn]] void uninitialised(uintptr_t pc, unsigned size, bool atomic, const std::string& target)
-{
-    fault(launch_failed,
-        "uninitialised memory " + access_text(pc, size, false, atomic) + " of " + target + ", which nothing wrote");
-}
-
 } // namespace
 
 void out_of_bounds(uintptr_t address, unsigned size, bool write, uintptr_t pc, const std::string& target)
@@ -74,6 +68,8 @@ void misaligned(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 
 void bad_global(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
+    if (copy_now.size) // a copy is checked by words, and is one access
+        address = copy_now.address, size = copy_now.size;
     const Allocation* near = allocation_near(address);
     if (!near)
         out_of_bounds(address, size, write, pc, "where there is no array");
@@ -137,12 +133,21 @@ void write_to_constant(const Symbol& symbol, unsigned size, uintptr_t pc)
 
 void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
 {
-    uninitialised(pc, size, atomic, element(address));
+    read_too_early(
+        address, size, false, "uninitialised memory " + access_text(pc, size, false, atomic) + " of " + element(address));
 }
 
 void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
 {
-    uninitialised(pc, size, atomic, "shared " + shared_name(region, address, true));
+    read_too_early(address, size, true,
+        "uninitialised memory " + access_text(pc, size, false, atomic) + " of shared " + shared_name(region, address, true));
+}
+
+std::string access_of_shared(uintptr_t address, unsigned size, bool write, uintptr_t pc)
+{
+    const bool is_dynamic = address - checker.dynamic.first < checker.dynamic.size;
+    return access_text(pc, size, write) + " of shared "
+        + shared_name(is_dynamic ? checker.dynamic : checker.fixed, address, true);
 }
 
 } // namespace softcuda

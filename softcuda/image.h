@@ -21,6 +21,7 @@ struct KernelEntry {
     const unsigned* sizes;
     unsigned argument_count;
     unsigned argument_bytes;
+    unsigned launch_bound; // threads that a block may have at most; 0 where the kernel says nothing
 };
 
 enum class SymbolKind : unsigned long { shared = 0, constant = 1, device = 2 };
@@ -41,7 +42,7 @@ struct Image {
     char *first_shared, *last_shared; // all static shared variables, with gaps between them
 };
 
-constexpr unsigned image_version = 1;
+constexpr unsigned image_version = 2;
 
 // In front of the shared object, in what `nvcc` writes and cuModuleLoadData reads.
 struct ImageHeader {

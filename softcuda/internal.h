@@ -140,8 +140,27 @@ void copy_marks(uintptr_t to, uintptr_t from, size_t size);
 
 // asynchronous.cpp
 void forget_copies(); // those of a block that nobody waited for
+bool is_copied_to(uintptr_t address, unsigned size); // by a copy that has not come yet
+[[noreturn]] void touched_while_copied(uintptr_t address, const std::string& access);
+struct CopyNow { // the copy whose accesses are being checked: of `size` bytes, 0 where there is none
+    uintptr_t address = 0;
+    unsigned size = 0;
+};
+extern CopyNow copy_now;
+
+// watched.cpp
+enum class Watched { copies, early_read };
+extern bool watching; // something is watched: every access is to be told
+void watch_more(Watched what, bool on);
+void watched_access(uintptr_t address, unsigned size, bool write, uintptr_t pc);
+void read_too_early(uintptr_t address, unsigned size, bool of_shared, const std::string& text); // returns: the launch goes on
+void prefer_early_read(Finding& finding); // a finding that comes after one is what came of it
+Finding early_read_at_the_end_of_a_block(bool last); // success where there was none, or it is not settled yet
+void forget_early_read();
 
 // report.cpp
+void forget_returns();                        // of the block before
+std::string how_it_ended(unsigned thread);    // "has returned (kernels/matmul/naive.cu:11)"
 std::string where(uintptr_t pc);              // "kernels/matmul/tiled.cu:22"
 std::string who(unsigned thread);             // "thread (3, 0) of block (2, 1)"
 std::string who(unsigned thread, const Dim& block);

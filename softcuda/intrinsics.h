@@ -64,7 +64,7 @@ static inline unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned s)
 {
     return unsigned(((unsigned long long)hi << 32 | lo) >> (s & 31));
 }
-static inline int __dp4a(int a, int b, int c)
+SOFTCUDA_WRAPS static inline int __dp4a(int a, int b, int c)
 {
     for (int i = 0; i < 32; i += 8)
         c += int((signed char)(a >> i)) * int((signed char)(b >> i));
@@ -128,7 +128,7 @@ static inline float cospif(float x) { return cosf(float(M_PI) * x); }
     template <class T, class U> __forceinline__ T name(T* address, U operand) \
     { \
         softcuda_atomic(address, sizeof(T)); \
-        return softcuda::modify(address, [=](T old) { return T(result); }); \
+        return softcuda::modify(address, [=](T old) SOFTCUDA_WRAPS { return T(result); }); \
     } \
     template <class T, class U> __forceinline__ T name##_block(T* address, U operand) { return name(address, operand); } \
     template <class T, class U> __forceinline__ T name##_system(T* address, U operand) { return name(address, operand); }

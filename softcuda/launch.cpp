@@ -7,6 +7,12 @@
 namespace softcuda {
 namespace {
 
+// What a block may have at most: the device's limit, or the kernel's own (__launch_bounds__).
+unsigned most_threads(const Function& function)
+{
+    return function.entry->launch_bound ? function.entry->launch_bound : max_threads;
+}
+
 int check_launch(const Launch& launch)
 {
     const Dim &grid = launch.grid, &block = launch.block;
@@ -16,6 +22,8 @@ int check_launch(const Launch& launch)
         || block.y > max_threads || block.z > max_block_z || uint64_t(block.x) * block.y * block.z > max_threads)
         return invalid_value;
     const Function& function = *launch.function;
+    if (block.x * block.y * block.z > most_threads(function)) // the driver's own code, seen with 13.0 on an H100
+        return invalid_value;
     if (function.static_shared + launch.dynamic_shared > std::max(function.dynamic_limit, max_shared_bytes))
         return invalid_value;
     return success;
@@ -48,7 +56,7 @@ API cuFuncGetAttribute(int* value, int number, Function* function)
     ENTER(cuFuncGetAttribute);
     if (!function || !value)
         return function ? invalid_value : invalid_handle;
-    const int values[] = {int(max_threads), int(function->static_shared), 0, 0, 0, 75, 75, 0, int(function->dynamic_limit)};
+    const int values[] = {int(most_threads(*function)), int(function->static_shared), 0, 0, 0, 75, 75, 0, int(function->dynamic_limit)};
     if (number < 0 || number > 8)
         return invalid_value;
     *value = values[number];

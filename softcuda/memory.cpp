@@ -43,7 +43,8 @@ uint32_t fresh_pattern()
     return text && *text ? uint32_t(strtoul(text, nullptr, 0)) : 0xa5a5a5a5u;
 }
 
-// Arrays may be larger than the machine: their memory is the host's only where it is touched, and fresh memory is zeros.
+// Arrays may be larger than the machine: their memory is the host's only where it is touched, and fresh memory is zeros and
+// counts as written.
 bool is_sparse()
 {
     const char* text = getenv("SOFTCUDA_SPARSE");
@@ -148,14 +149,15 @@ Result allocate(uintptr_t* address, size_t size)
     if (!address || !size)
         return invalid_value;
     const size_t pages = pages_of(size);
-    const bool too_large = !is_sparse() && size > total_memory() - std::min(total_memory(), bytes_in_use);
+    const bool sparse = is_sparse();
+    const bool too_large = !sparse && size > total_memory() - std::min(total_memory(), bytes_in_use);
     if (too_large || next_page + pages > arena.size >> page_bits)
         return out_of_memory;
     const uintptr_t base = arena.first + (next_page << page_bits);
     if (mprotect(reinterpret_cast<void*>(base), pages << page_bits, PROT_READ | PROT_WRITE))
         return out_of_memory;
-    allocations[allocations_made] = {base, size, true, false, current_context()};
-    if (!is_sparse())
+    allocations[allocations_made] = {base, size, true, sparse, current_context()};
+    if (!sparse)
         std::fill_n(reinterpret_cast<uint32_t*>(base), (size + 3) / 4, fresh_pattern());
     std::fill_n(arena.pages + next_page, pages, uint32_t(++allocations_made));
     next_page += pages;

@@ -184,8 +184,8 @@ API cuModuleLoadData(Module** module, const void* image)
 
 API cuModuleLoadDataEx(Module** module, const void* image, unsigned count, const int* options, void** values)
 {
+    clear_logs(count, options, values); // also where a finding of before is the answer: PyCUDA shows them
     ENTER(cuModuleLoadDataEx);
-    clear_logs(count, options, values);
     return load(module, static_cast<const char*>(image));
 }
 

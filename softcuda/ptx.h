@@ -25,15 +25,31 @@ SOFTCUDA_RAW char* at(unsigned shared)
                                            : softcuda_dynamic_shared() + (shared - softcuda_dynamic_first);
 }
 
+// Calls that are left in the program are compile errors: ptxas refuses these sizes.
+__attribute__((error("cp.async.ca copies 4, 8 or 16 bytes, and no other number"))) void no_such_ca();
+__attribute__((error("cp.async.cg copies 16 bytes, and no other number; cp.async.ca copies 4, 8 or 16"))) void no_such_cg();
+
 // Of `size` bytes, of which those after the first `bytes` are zeros.
-#define SOFTCUDA_COPY(name)                                                                                            \
-    static __forceinline__ void name(unsigned to, const void* from, size_t size, size_t bytes)                                \
-    {                                                                                                                  \
-        softcuda_copy_async(at(to), from, size, size - bytes);                                                         \
-    }                                                                                                                  \
-    static __forceinline__ void name(unsigned to, const void* from, size_t size) { name(to, from, size, size); }
-SOFTCUDA_COPY(cp_async_ca_shared_global)
-SOFTCUDA_COPY(cp_async_cg_shared_global)
+static __forceinline__ void cp_async_ca_shared_global(unsigned to, const void* from, size_t size, size_t bytes)
+{
+    if (size != 4 && size != 8 && size != 16)
+        no_such_ca();
+    softcuda_copy_async(at(to), from, size, size - bytes);
+}
+static __forceinline__ void cp_async_cg_shared_global(unsigned to, const void* from, size_t size, size_t bytes)
+{
+    if (size != 16)
+        no_such_cg();
+    softcuda_copy_async(at(to), from, size, size - bytes);
+}
+static __forceinline__ void cp_async_ca_shared_global(unsigned to, const void* from, size_t size)
+{
+    cp_async_ca_shared_global(to, from, size, size);
+}
+static __forceinline__ void cp_async_cg_shared_global(unsigned to, const void* from, size_t size)
+{
+    cp_async_cg_shared_global(to, from, size, size);
+}
 static __forceinline__ void cp_async_commit_group() { softcuda_commit_copies(); }
 static __forceinline__ void cp_async_wait_group(size_t later) { softcuda_wait_copies(later); }
 static __forceinline__ void cp_async_wait_all() { softcuda_commit_copies(), softcuda_wait_copies(0); }

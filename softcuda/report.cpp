@@ -15,15 +15,15 @@
 namespace softcuda {
 namespace {
 
-bool is_header_of_ours(const std::string& path)
-{
-    for (const char* name : {"cuda_dialect.h", "intrinsics.h", "warp_functions.h", "vector_types.h"}) {
-        const size_t length = strlen(name);
-        if (path.size() >= length && path.compare(path.size() - length, length, name) == 0)
-            return true;
-    }
-    return false;
-}
+// nvcc has the debug information call its own folder so.
+bool is_header_of_ours(const std::string& path) { return path.compare(0, 10, "/softcuda/") == 0; }
+
+bool is_kernels_file(const std::string& path) { return path.size() > 3 && path.compare(path.size() - 3, 3, ".cu") == 0; }
+
+struct Returned {
+    bool any = false;
+    uintptr_t at[max_threads] {}; // of each thread of the block: its return statement, 0 where it had none
+} returned;
 
 std::string file_of(const std::string& place) { return place.substr(0, place.rfind(':')); }
 
@@ -71,7 +71,7 @@ std::string ask_addr2line(int file, uintptr_t offset)
             continue;
         if (best.empty())
             best = text;
-        else if (led_there.empty() && file_of(text) != file_of(best))
+        else if (file_of(text) != file_of(best) && (led_there.empty() || (is_kernels_file(file_of(text)) && !is_kernels_file(file_of(led_there)))))
             led_there = text;
     }
     fclose(pipe);
@@ -130,6 +130,16 @@ std::string who(unsigned thread, const Dim& block)
 }
 
 std::string who(unsigned thread) { return who(thread, running.block_index); }
+void forget_returns()
+{
+    if (returned.any)
+        returned = {};
+}
+
+std::string how_it_ended(unsigned thread)
+{
+    return returned.at[thread] ? "has returned (" + where(returned.at[thread]) + ")" : "has ended";
+}
 
 std::string in_kernel() { return "in " + running.launch->function->name; }
 
@@ -165,3 +175,11 @@ std::string name_symbol(const char* assembler_name)
 }
 
 } // namespace softcuda
+
+// Called in front of a return statement of a kernel.
+extern "C" EXPORT void softcuda_returns(int)
+{
+    using namespace softcuda;
+    returned.any = true;
+    returned.at[running.thread] = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+}

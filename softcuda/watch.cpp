@@ -173,6 +173,15 @@ void watch_end()
     w.changed.notify_all();
 }
 
+void stop_within(double seconds)
+{
+    Watch& w = watch();
+    std::lock_guard<std::mutex> lock(w.mutex);
+    const auto duration = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    w.deadline = std::min(w.deadline, Clock::now() + duration);
+    w.changed.notify_all();
+}
+
 void stop_if_time_is_over(uintptr_t site)
 {
     if (time_is_over)

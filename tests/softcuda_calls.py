@@ -208,3 +208,18 @@ def peak_bytes(size: int) -> tuple[int, int]:
     memory = driver.mem_alloc(size)
     driver.memset_d32(memory, 5, size // 4)
     return before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def most_threads(image: Path, entry: str) -> int:
+    """CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK of a kernel."""
+    return int(_function(image, entry).get_attribute(_driver().function_attribute.MAX_THREADS_PER_BLOCK))
+
+
+def run_on_fresh_memory(image: Path, entry: str, blocks: int) -> str:
+    """What comes of a kernel that takes two arrays of 4 KiB that nothing has written."""
+    driver = _driver()
+    function = _function(image, entry)
+    function.prepare("PP")
+    arrays = [driver.mem_alloc(4096) for _ in range(2)]
+    function.prepared_call((blocks, 1), (1, 1, 1), *arrays)
+    return _said(gpu().context.synchronize)

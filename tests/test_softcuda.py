@@ -89,7 +89,8 @@ INVALID = "LogicError: cuLaunchKernel failed: invalid argument"
         ((1, 1, 1), (1, 1), 32, 0, INVALID),
         ((1, 1, 1), (1, 1), 56, 0, INVALID),
         ((1, 1, 1), (1, 1), 36, 48 * 1024 + 1, INVALID),
-        ((32, 32, 1), (1, 1), 36, 48 * 1024, "no error"),
+        ((17, 16, 1), (1, 1), 36, 0, INVALID),  # launch bounds of 16x16
+        ((16, 16, 1), (1, 1), 36, 48 * 1024, "no error"),
     ],
 )
 def test_a_launch_beyond_the_limits_has_the_drivers_error(
@@ -133,12 +134,13 @@ COPY = "__pipeline_memcpy_async(&tile[threadIdx.x], out + threadIdx.x, 4);"
 DONE = "__pipeline_commit(); __pipeline_wait_prior(0); __syncthreads();"
 
 
-def run_on_a_tile(folder: Path, body: str) -> list[int] | str:
+def run_on_a_tile(folder: Path, body: str, checked: bool = True) -> list[int] | str:
     """What a kernel of 32 threads with a shared tile of 64 integers makes of 32 zeros, or what is found in it."""
     software, source = Worker(Settings("software")), folder / "copies.cu"
     tile = "__shared__ __align__(16) int tile[64];"
     source.write_text(f'extern "C" __global__ void copies(int* __restrict__ out)\n{{\n    {tile} {body}\n}}\n')
-    image = compile_file(source, {}, software.call(describe_device).target)
+    info = software.call(describe_device)
+    image = compile_file(source, {}, info.target if checked else info.timing_target)
     try:
         left = software.call(calls.run_or_say, image.path, "copies", (32, 1, 1), (1, 1), 4 * 32, 0)
     finally:
@@ -150,17 +152,22 @@ def run_on_a_tile(folder: Path, body: str) -> list[int] | str:
     )
 
 
+NOT_WAITED_FOR = f"{COPY} __pipeline_commit(); __pipeline_wait_prior(1); out[threadIdx.x] = tile[threadIdx.x];"
+NOT_COMMITTED = f"{COPY} __pipeline_wait_prior(0); out[threadIdx.x] = tile[threadIdx.x];"
+
+
 @pytest.mark.parametrize(
-    ("body", "left"),
+    ("body", "checked", "left"),
     [
-        (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1] + 1;", 1),
-        # Not waited for, and not committed: what is there is no zero yet.
-        (f"{COPY} __pipeline_commit(); __pipeline_wait_prior(1); out[threadIdx.x] = tile[threadIdx.x];", -1),
-        (f"{COPY} __pipeline_wait_prior(0); out[threadIdx.x] = tile[threadIdx.x];", -1),
+        (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1] + 1;", True, 1),
+        (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1] + 1;", False, 1),
+        # What is there is no zero yet; with checks it is a finding.
+        (NOT_WAITED_FOR, False, -1),
+        (NOT_COMMITTED, False, -1),
     ],
 )
-def test_asynchronous_copies_come_as_late_as_they_may(tmp_path: Path, body: str, left: int) -> None:
-    assert run_on_a_tile(tmp_path, body) == [left] * 32
+def test_asynchronous_copies_come_as_late_as_they_may(tmp_path: Path, body: str, checked: bool, left: int) -> None:
+    assert run_on_a_tile(tmp_path, body, checked) == [left] * 32
 
 
 def test_copies_that_nobody_waited_for_end_with_their_block(software: Worker, tmp_path: Path) -> None:
@@ -183,6 +190,8 @@ def test_copies_that_nobody_waited_for_end_with_their_block(software: Worker, tm
         (f"{COPY} __pipeline_commit(); __pipeline_wait_prior(0); out[threadIdx.x] = tile[threadIdx.x / 2];", "race"),
         (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1]; {COPY} {DONE}", "race"),
         (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x + 32];", "uninitialised memory"),
+        (NOT_WAITED_FOR, "asynchronous copy not waited for"),
+        (NOT_COMMITTED, "asynchronous copy not waited for"),
         ("__pipeline_memcpy_async(tile + threadIdx.x, out + 1, 8);", "misaligned access"),
         ("__pipeline_memcpy_async(tile, out + 4, 12);", "of 12 bytes, 0 of them zero; it takes 4, 8 or 16"),
         (f"__pipeline_memcpy_async(tile + threadIdx.x, out + 1 + threadIdx.x, 4); {DONE}", "out of bounds"),

@@ -1,5 +1,5 @@
 // A vote of the full warp after some of its lanes have returned.
-// Must be found: barrier error.*which has ended|barrier error.*never come
+// Must be found: barrier error.*has returned \(|barrier error.*never come
 // Case: matvec-naive-64-100x70-float32
 
 extern "C" __global__ void matvec_naive(const scalar_t* a, const scalar_t* x, scalar_t* y, int m, int n)
