@@ -43,19 +43,16 @@ size_t under_way_count = 0;
 
 bool is_checked() { return running.launch->function->module->image->checked; }
 
+struct Range {
+    uintptr_t first;
+    size_t size;
+} fixed {}, extra {}; // of the present block
+
 uint16_t* entry_of(uintptr_t address)
 {
-    const Image& image = *running.launch->function->module->image;
-    const size_t fixed = size_t(image.last_shared - image.first_shared), extra = running.launch->dynamic_shared;
-    size_t offset = address - uintptr_t(image.first_shared);
-    if (offset >= fixed) {
-        offset = address - uintptr_t(dynamic_shared());
-        if (offset >= extra)
-            return nullptr;
-        offset += fixed;
-    }
-    under_way.resize((fixed + extra) / 4 + 2);
-    return &under_way[offset / 4];
+    if (address - fixed.first < fixed.size)
+        return &under_way[(address - fixed.first) / 4];
+    return address - extra.first < extra.size ? &under_way[(fixed.size + address - extra.first) / 4] : nullptr;
 }
 
 void mark(const Copy& copy, uint16_t value)
@@ -137,6 +134,10 @@ void forget_copies() // of the block before
     if (under_way_count)
         under_way.assign(under_way.size(), 0);
     under_way_count = 0;
+    const Image& image = *running.launch->function->module->image;
+    fixed = {uintptr_t(image.first_shared), size_t(image.last_shared - image.first_shared)};
+    extra = {uintptr_t(dynamic_shared()), running.launch->dynamic_shared};
+    under_way.resize((fixed.size + extra.size) / 4 + 2);
     watch_more(Watched::copies, false);
 }
 
