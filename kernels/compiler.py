@@ -18,12 +18,16 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernels.catalogue import Build, Capability
-from softcuda.cache import Cache, CacheError, notes, read
+
+# softcuda is imported when a cache is used, and not before: of another revision there is kernels/ alone to be read.
+if TYPE_CHECKING:
+    from softcuda.cache import Cache, Entry
 
 ROOT = Path(__file__).resolve().parent.parent
 NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
@@ -130,15 +134,19 @@ def compile_file(
     # By the file's name from the root, so that messages name kernels/matmul/tiled.cu wherever the checkout lies.
     name = source.relative_to(root) if source.is_relative_to(root) else source
     key = _digest(compiler.banner.encode(), " ".join(flags).encode(), str(name).encode(), *_texts(source))
-    stem, tail, is_code = f"{source.stem}-{key}", ".cubin" if target else ".so", target is None
+    entry = _kept(f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: _compile(compiler, flags, name, root))
+    return Image(entry.path, key, entry.checksum)
+
+
+def _kept(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
+    """The cache's entry of that name, made where there is none."""
+    from softcuda.cache import CacheError  # noqa: PLC0415
+
+    cache, is_code = kernel_cache(), tail == ".so"
     try:
-        entry = kernel_cache().find(stem, tail, is_code=is_code)
-        if entry is None:
-            made = _compile(compiler, flags, name, root)
-            entry = kernel_cache().add(stem, tail, made, is_code=is_code)
+        return cache.find(stem, tail, is_code=is_code) or cache.add(stem, tail, make(), is_code=is_code)
     except CacheError as error:
         raise CompileError(str(error)) from None
-    return Image(entry.path, key, entry.checksum)
 
 
 def _compile(compiler: Compiler, flags: list[str], source: Path, root: Path) -> bytes:
@@ -222,6 +230,8 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 def read_image(path: Path) -> bytes:
     """A compiled kernel's bytes. Raises CompileError where they are damaged, or another user's."""
+    from softcuda.cache import CacheError, read  # noqa: PLC0415
+
     try:
         return read(path)
     except CacheError as error:
@@ -251,9 +261,13 @@ def cache_folder() -> Path:
 
 def kernel_cache() -> Cache:
     """The cache of compiled kernels."""
+    from softcuda.cache import Cache  # noqa: PLC0415
+
     return Cache(folder=cache_folder(), program="warpwatch", variable="WARPWATCH_CACHE")
 
 
 def cache_notes() -> list[str]:
     """What this process refused in its caches, and where it kept things in their place: sentences to print."""
+    from softcuda.cache import notes  # noqa: PLC0415
+
     return notes()
