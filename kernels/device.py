@@ -193,6 +193,10 @@ class Device:
             with self._errors("freeing memory"):
                 self._memory.pop(address).free()
 
+    def abandon(self) -> None:
+        """Wait for no kernel any more: this process ends."""
+        self._lost = True
+
     def fill(self, address: int, words: int, value: int) -> None:
         with self._errors("filling memory"):
             self._driver.memset_d32_async(address, value, words, self._stream)

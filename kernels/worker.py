@@ -249,7 +249,8 @@ def main() -> None:
     except (EOFError, ConnectionError):  # the parent hung up, or was killed: nobody is left to tell
         pass
     except SystemExit as told:
-        status = told.code if isinstance(told.code, int) else 1
+        # Here, as long as the error holds what was in use: to unload a module is to wait for its kernels.
+        os._exit(told.code if isinstance(told.code, int) else 1)
     except BaseException:
         traceback.print_exc()
         status = 1
@@ -262,5 +263,8 @@ def main() -> None:
 def _leave(number: int, frame: object) -> None:
     """End the child: at once where it waits, else by way of what removes temporary folders."""
     if _busy[0]:
+        device = _machines.get(False)
+        if isinstance(device, Device):
+            device.abandon()  # a kernel that never ends would keep its memory from being freed
         raise SystemExit(128 + number)
     os._exit(128 + number)
