@@ -28,7 +28,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         ignored = shutil.ignore_patterns("__pycache__", "baselines")
-        for name in ("kernels", "bench", "softcuda", "warpwatch"):
+        for name in ("kernels", "bench", "correctness", "softcuda", "warpwatch"):
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         (folder / "tests").mkdir()
         for name in ("conftest.py", "pyproject.toml", ".gitignore", "tests/__init__.py", "tests/fake_gpu.py"):

@@ -43,7 +43,7 @@ needs_no_gpu = pytest.mark.skipif(
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of this checkout with two tests that need a device."""
-    for name in ("kernels", "bench", "softcuda", "warpwatch"):
+    for name in ("kernels", "bench", "correctness", "softcuda", "warpwatch"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "baselines"))
     for name in ("conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path / name)
