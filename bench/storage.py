@@ -58,8 +58,9 @@ class Results:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.lost: list[str] = []
-        if not (storage := config.option.benchmark_storage).startswith("file://"):
-            raise pytest.UsageError(f"--benchmark-storage={storage}: give a folder, as file://FOLDER")
+        storage: str = config.option.benchmark_storage  # FOLDER or file://FOLDER; pytest-benchmark has others
+        if "://" in storage and not storage.startswith("file://"):
+            raise pytest.UsageError(f"--benchmark-storage={storage}: give a folder, as FOLDER or file://FOLDER")
 
     @contextlib.contextmanager
     def saving(self, what: str) -> Generator[None]:

@@ -26,13 +26,14 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     ("option", "name"),
     [
         ("--benchmark-storage=file://a file", "a file/fake-gpu-1/run.json cannot be written (Not a directory)"),
+        ("--benchmark-storage=a file", "a file/fake-gpu-1/run.json cannot be written (Not a directory)"),
         ("--benchmark-storage=file:///proc/none", "/proc/none/fake-gpu-1/run.json cannot be written (No such file"),
         ("--benchmark-json=a file/out.json", "a file/out.json cannot be written (File exists)"),
         ("--benchmark-json=tests", "tests cannot be written (tests is a folder)"),
         ("--junitxml=a file/results.xml", "a file/results.xml cannot be written (File exists)"),
         (
             "--benchmark-storage=http://somewhere",
-            "--benchmark-storage=http://somewhere: give a folder, as file://FOLDER",
+            "--benchmark-storage=http://somewhere: give a folder, as FOLDER or file://FOLDER",
         ),
     ],
 )
