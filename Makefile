@@ -22,6 +22,7 @@ check: $(READY)
 	$(BIN)/python -m mypy
 	$(BIN)/python -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/zizmor --offline --persona=pedantic --quiet --no-progress --strict-collection .github/workflows
+	$(BIN)/actionlint .github/workflows/*.yml
 	$(BIN)/python -m tests.workflows
 
 mutate: $(READY)
