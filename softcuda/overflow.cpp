@@ -46,6 +46,7 @@ using namespace softcuda;
 ON_OVERFLOW(add, "+")
 ON_OVERFLOW(sub, "-")
 ON_OVERFLOW(mul, "*")
+ON_OVERFLOW(divrem, "/") // the smallest number by -1
 extern "C" EXPORT void __ubsan_handle_negate_overflow(const void* data, uintptr_t value)
 {
     overflow(data, "-(" + number(*static_cast<const Data*>(data)->type, value) + ")",

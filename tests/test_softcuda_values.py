@@ -119,6 +119,15 @@ def test_an_unset_sum_of_a_register_tile_makes_a_wrong_result(
     assert np.isnan(outcome.result).any()
 
 
+OVERFLOWS = {  # every operation that g++ watches; the array is full of zeros
+    "(out[0] + 46341) * (out[1] + 46342)": "46341 * 46342",
+    "(out[0] + 2147483647) + (out[1] + 1)": "2147483647 + 1",
+    "(out[0] - 2147483647) - (out[1] + 2)": "-2147483647 - 2",
+    "(out[0] - 2147483647 - 1) / (out[1] - 1)": "-2147483648 / -1",
+    "-(out[0] - 2147483647 - 1)": "-(-2147483648)",
+}
+
+
 def test_signed_overflow_is_found_and_what_cuda_wraps_is_not(tmp_path: Path) -> None:
     """Atomics and intrinsics wrap, and so do unsigned numbers; a product of int does not."""
     worker = Worker(Settings("software"))
@@ -128,12 +137,12 @@ def test_signed_overflow_is_found_and_what_cuda_wraps_is_not(tmp_path: Path) -> 
     wraps += " out[9] = int(unsigned(out[1]) * 65537u) + out[1] * 0;"
     image = compile_text(worker, tmp_path, f"{ENTRY} wraps(int* out)\n{{\n    {wraps}\n}}\n")
     assert isinstance(worker.call(calls.run_or_say, image.path, "wraps", (1, 1, 1), (1, 1), 128, 0), bytes)
-    overflows = "out[9] = (out[0] + 46341) * (out[1] + 46342);"
-    image = compile_text(worker, tmp_path, f"{ENTRY} product(int* out)\n{{\n    {overflows}\n}}\n")
-    said = str(worker.call(calls.run_or_say, image.path, "product", (1, 1, 1), (1, 1), 128, 0))
-    worker.stop()
-    assert "softcuda: signed overflow in product\n" in said
-    assert "sample.cu:3: thread (0, 0) of block (0, 0) computes 46341 * 46342, which does not fit in 'int'" in said
+    for expression, computed in OVERFLOWS.items():
+        image = compile_text(worker, tmp_path, f"{ENTRY} one(int* out)\n{{\n    out[9] = {expression};\n}}\n")
+        said = str(worker.call(calls.run_or_say, image.path, "one", (1, 1, 1), (1, 1), 128, 0))
+        worker.stop()  # a finding takes the context with it
+        assert "softcuda: signed overflow in one\n" in said
+        assert f"sample.cu:3: thread (0, 0) of block (0, 0) computes {computed}, which does not fit in 'int'" in said
 
 
 BOUNDED = """
