@@ -1,4 +1,7 @@
 // Ends kernels that never end, and turns the signals of one that goes wrong into an error of its launch.
+//
+// The limit is of processor time, so that a busy machine ends no kernel that would have ended by itself. A kernel that
+// waits for something else, such as a full pipe behind printf, is ended after ten times the limit by the clock.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -25,7 +28,8 @@ struct Watch {
     std::mutex mutex;
     std::condition_variable changed;
     bool watching = false, started = false;
-    Clock::time_point deadline;
+    Clock::time_point deadline; // by the clock, whatever the kernel has used
+    double used_before = 0;     // processor seconds of the thread when the launch began
     pthread_t thread {};
     const Module* module = nullptr;
     char* emergency_stack = nullptr;
@@ -102,6 +106,27 @@ void handle(int signal, siginfo_t* info, void* raw)
     *stack_pointer = reinterpret_cast<uintptr_t>(w.emergency_stack) + emergency_bytes - 256 - 8;
 }
 
+Clock::duration of(double seconds)
+{
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 1e8)));
+}
+
+double processor_seconds(pthread_t thread)
+{
+    clockid_t clock;
+    timespec used {};
+    if (pthread_getcpuclockid(thread, &clock) == 0)
+        clock_gettime(clock, &used);
+    return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
+}
+
+// When the present launch may be over at the earliest: it cannot use processor time faster than the clock runs.
+Clock::time_point next_look(const Watch& w)
+{
+    const double left = w.seconds - (processor_seconds(w.thread) - w.used_before);
+    return left <= 0 ? Clock::now() : std::min(w.deadline, Clock::now() + of(left));
+}
+
 void run_watcher()
 {
     Watch& w = watch();
@@ -109,8 +134,8 @@ void run_watcher()
     for (;;) {
         if (!w.watching) {
             w.changed.wait(lock);
-        } else if (Clock::now() < w.deadline) {
-            w.changed.wait_until(lock, w.deadline);
+        } else if (const auto next = next_look(w); Clock::now() < next) {
+            w.changed.wait_until(lock, next);
         } else {
             time_is_over = true;
             pthread_kill(w.thread, watch_signal);
@@ -157,8 +182,9 @@ void watch_begin(const Function& function)
     give_signal_stack();
     const char* limit = getenv("SOFTCUDA_LAUNCH_SECONDS");
     w.seconds = limit && *limit ? atof(limit) : 1e9;
-    w.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(w.seconds, 1e8)));
+    w.deadline = Clock::now() + of(10 * w.seconds);
     w.thread = pthread_self();
+    w.used_before = processor_seconds(w.thread);
     w.module = function.module;
     time_is_over = false;
     w.watching = true;
@@ -177,8 +203,7 @@ void stop_within(double seconds)
 {
     Watch& w = watch();
     std::lock_guard<std::mutex> lock(w.mutex);
-    const auto duration = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-    w.deadline = std::min(w.deadline, Clock::now() + duration);
+    w.deadline = std::min(w.deadline, Clock::now() + of(seconds));
     w.changed.notify_all();
 }
 
