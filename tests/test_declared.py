@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ import pytest
 
 from kernels import FAMILIES
 from kernels.catalogue import BadCase, Build, Case, Family, Owner, Work, find_case
-from kernels.compiler import ROOT, Target, compile_build, compile_file
+from kernels.compiler import Target, compile_build, compile_file
 from kernels.declared import problems, require, sound
 from kernels.device import Settings
 from kernels.host import Host
@@ -283,12 +282,7 @@ def test_the_entries_of_a_cubin_are_its_kernels_alone(tmp_path: Path) -> None:
 
 
 class Checkout(Bench):
-    """A checkout with correctness/ too, whose kernels run on the software device."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "correctness", folder / "correctness", ignore=ignored)
+    """A checkout whose kernels run on the software device."""
 
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.folder / name

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kernels.compiler import ROOT
 from tests.checkout import Bench
 
 BESIDE = Path(sys.prefix, "plugins")
@@ -33,12 +31,8 @@ def _beside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A checkout with correctness/ too. Its tests change nothing of it, but for the runs that they save."""
-    made = Bench(tmp_path_factory.mktemp("beside"))
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "correctness", made.folder / "correctness", ignore=ignored)
-    made.commit()
-    return made
+    """A checkout. Its tests change nothing of it, but for the runs that they save."""
+    return Bench(tmp_path_factory.mktemp("beside"))
 
 
 def clean(done: subprocess.CompletedProcess[str], status: int) -> str:

@@ -150,7 +150,6 @@ def test_runs_are_saved_in_the_root_wherever_pytest_starts(judged: Bench, tmp_pa
 def test_make_says_that_nothing_is_left_of_a_selection(judged: Bench) -> None:
     """Where tests run in several processes too; the virtual environment is this one."""
     shutil.copy(ROOT / "Makefile", judged.folder)
-    shutil.copytree(ROOT / "correctness", judged.folder / "correctness", dirs_exist_ok=True)
     (judged.folder / ".venv" / "bin").mkdir(parents=True)
     (judged.folder / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     (judged.folder / ".venv" / "bin" / "python").chmod(0o755)
