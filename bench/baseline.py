@@ -91,6 +91,8 @@ def main() -> int:
         if options.command == "promote":
             return promote(options.runs, options.allow, options.dry_run)
         return show(options.runs, options.case)
+    except BrokenPipeError:  # run_command ends the command as others end then
+        raise
     except (BadRun, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -13,7 +13,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from kernels.compiler import kernel_cache
+from kernels.compiler import private_folder
 
 VARIABLES = ("warpwatch_cycles", "warpwatch_blocks")
 PREAMBLE = """
@@ -49,7 +49,7 @@ def write_delayed(source: Path) -> Path:
     beside = HEADER.sub(lambda match: f'{match[1]}"{(source.parent / match[2]).resolve()}"', source.read_text())
     text = delayed(beside)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    target = kernel_cache().private() / "delayed" / digest / source.name
+    target = private_folder("delayed") / digest / source.name
     if not target.exists() or target.read_text() != text:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as made:

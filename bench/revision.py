@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.declared import BadRevision, DeclaredCase, read_declared, shortened
 from kernels.catalogue import Case, Launch
-from kernels.compiler import ROOT, CompileError, Image, Target, compile_file, kernel_cache
+from kernels.compiler import ROOT, CompileError, Image, Target, compile_file, private_folder
 from kernels.compiling import on_all_cores
 
 
@@ -98,7 +98,10 @@ def find_commit(revision: str, root: Path = ROOT) -> str:
 
 def checkout(commit: str, revision: str, root: Path = ROOT) -> Path:
     """A folder that holds that commit's kernels/, kept from one run to the next. Raises BadRevision."""
-    folder = kernel_cache().private() / "revisions" / commit
+    try:
+        folder = private_folder("revisions") / commit
+    except CompileError as error:
+        raise BadRevision(f"--against={revision}: there is no place to unpack its kernels in: {error}") from None
     if folder.exists():
         return folder
     archive = _git(revision, root, "archive", "--format=tar", commit, "kernels")

@@ -323,6 +323,8 @@ def main() -> int:
     try:
         path = merge(parser.parse_args().parts)
         print("\n".join([*table(read(path)), f"saved {path}"]))
+    except BrokenPipeError:  # run_command ends the command as others end then
+        raise
     except (BadRun, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -266,6 +266,16 @@ def kernel_cache() -> Cache:
     return Cache(folder=cache_folder(), program="warpwatch", variable="WARPWATCH_CACHE")
 
 
+def private_folder(name: str) -> Path:
+    """A folder of that name in the cache, or in a private one where others can write to it. Raises CompileError."""
+    from softcuda.cache import CacheError  # noqa: PLC0415
+
+    try:
+        return kernel_cache().private() / name
+    except CacheError as error:
+        raise CompileError(str(error)) from None
+
+
 def cache_notes() -> list[str]:
     """What this process refused in its caches, and where it kept things in their place: sentences to print."""
     from softcuda.cache import notes  # noqa: PLC0415

@@ -57,7 +57,7 @@ def test_it_names_the_options_of_the_run(pytester: pytest.Pytester, options: lis
 def test_the_command_that_runs_one_case_names_itself() -> None:
     case = "copy-naive-256-100-float32"
     command = [sys.executable, "-m", "kernels", "run", case, "--seed", "3", "--device", "software"]
-    command += ["--schedule-seed", "5", "--launch-timeout", "-1"]  # a limit that is over at once
+    command += ["--schedule-seed", "5", "--launch-timeout", "1e-9"]  # a limit that is over at once
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
     assert f"\n  again     python -m kernels run {case} --seed 3 --device software --schedule-seed 5\n" in done.stderr

@@ -238,8 +238,8 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "driver.cpp").write_text("int driver;\n")
     shutil.copy(ROOT / "softcuda" / "nvcc", tmp_path / "sources")
-    for name in ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "ptx.h", "ptx.py"):
-        shutil.copy(ROOT / "softcuda" / name, tmp_path / "sources")
+    for path in (*(ROOT / "softcuda").glob("*.h"), *(ROOT / "softcuda").glob("*.py")):
+        shutil.copy(path, tmp_path / "sources")
     monkeypatch.setattr(softcuda, "HERE", tmp_path / "sources")
     softcuda.build(tmp_path / "built")
     softcuda.stand_in(tmp_path / "built")

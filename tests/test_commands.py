@@ -178,7 +178,6 @@ def test_a_case_by_hand_fits_an_ascii_terminal() -> None:
 
 
 def test_a_command_without_any_output_runs() -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m kernels list >&-", shell=True, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    code = "import os, sys; os.close(1); os.execv(sys.executable, [sys.executable, '-m', 'kernels', 'list'])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr

@@ -45,11 +45,22 @@ def said(worker: Worker, build: Build, source: Path) -> str:
 @pytest.mark.parametrize(
     ("variant", "right", "wrong", "wanted"),
     [
-        ("matmul naive", "a[size_t(row) * n + i]", "a[row * n + i]", "of a (argument 1)"),
-        ("matmul naive", "a[size_t(row) * n + i]", "a[unsigned(row) * unsigned(n) + i]", "of a (argument 1)"),
-        ("matmul naive", "c[size_t(row) * k + col]", "c[row * k + col]", "of its last block's 64 elements"),
-        ("transpose naive", "b[size_t(col) * m + row]", "b[col * m + row]", "of its last block's 64 elements"),
-        ("conv2d naive", "image[size_t(row + p) * columns", "image[(row + p) * columns", "reads 4 bytes"),
+        ("matmul naive", "a[size_t(row) * n + i]", "a[row * n + i]", "does not fit in 'int'"),
+        (
+            "matmul naive",
+            "a[size_t(row) * n + i]",
+            "a[unsigned(row) * unsigned(n) + i]",
+            "of its last block's 64 elements",
+        ),
+        ("matmul naive", "c[size_t(row) * k + col]", "c[row * k + col]", "does not fit in 'int'"),
+        (
+            "matmul naive",
+            "c[size_t(row) * k + col]",
+            "c[unsigned(row) * unsigned(k) + col]",
+            "of its last block's 64 elements",
+        ),
+        ("transpose naive", "b[size_t(col) * m + row]", "b[col * m + row]", "does not fit in 'int'"),
+        ("conv2d naive", "image[size_t(row + p) * columns", "image[(row + p) * columns", "does not fit in 'int'"),
     ],
 )
 def test_an_index_of_32_bits_is_noticed(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernels import FAMILIES
+from kernels import FAMILIES, variant_rules
 from kernels.catalogue import LARGEST_GRID_Y, Build, Case, Family, Launch, Variant, Work, find_case
 from kernels.corners import (
     BEYOND,
@@ -36,15 +37,25 @@ def made_up(**more: Any) -> Family:
     return Family(
         name="made",
         sizes=("rows", "columns", "K"),
-        operands=lambda shape: {"A": shape[:2]},
+        operands=lambda shape: {"A": shape[:2], "w": shape[2:]},
         result=lambda shape: ("B", (shape[0], shape[1] - shape[2] + 1)),
-        reference=lambda operands, rows: np.empty(0),
+        reference=lambda operands, rows: operands[0][rows, operands[1].size - 1 :],
         bound=lambda operands, rows: 0.0,
-        work=lambda shape, itemsize: Work(0, 0),
+        work=lambda shape, itemsize: Work(0, 2 * (shape[0] * shape[1] + shape[2]) * itemsize),
         test_shapes=((17, 33, 5), (64, 64, 1)),
         bench_shapes={},
         variants=(replace(variant, fallback=lambda shape, itemsize: "slow" if shape[2] > 20 else "", **more),),
     )
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a file for the new variant beside those of the suite's own kernels, where declarations are checked."""
+    for path in variant_rules.HERE.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "new.cu").touch()
+    monkeypatch.setattr(variant_rules, "HERE", tmp_path)
 
 
 @pytest.fixture
