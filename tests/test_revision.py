@@ -100,10 +100,8 @@ def test_a_cache_that_cannot_be_written_is_named(tree: Path, monkeypatch: pytest
     write(tree, "")
     (tree.parent / "file").write_text("")
     monkeypatch.setenv("WARPWATCH_CACHE", str(tree.parent / "file"))
-    with pytest.raises(
-        BadRevision,
-        match=r"--against=HEAD: there is no place to unpack its kernels in: .*/file cannot be written: .*WARPWATCH_CACHE",
-    ):
+    wanted = r"--against=HEAD: there is no place to unpack its kernels in: .*/file cannot be written: .*WARPWATCH_CACHE"
+    with pytest.raises(BadRevision, match=wanted):
         checkout(saved(tree), "HEAD", tree)
 
 
