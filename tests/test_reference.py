@@ -155,7 +155,7 @@ def test_make_says_that_nothing_is_left_of_a_selection(judged: Bench) -> None:
     (judged.folder / ".venv" / "bin" / "python").chmod(0o755)
     (judged.folder / ".venv" / ".ready").touch()
     for target in ("bench", "test"):
-        done = judged._run("make", "-o", ".venv/.ready", target, "ARGS=-k zzz --device=none")
+        done = judged._run("make", "--no-print-directory", "-o", ".venv/.ready", target, "ARGS=-k zzz --device=none")
         assert done.returncode == 2
         assert "NOTHING RAN: no test is left of those that -k 'zzz' and" in done.stdout.splitlines()[-1]
         assert "Error 5" in done.stderr
