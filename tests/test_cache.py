@@ -140,11 +140,11 @@ def test_what_another_user_could_have_written_is_not_loaded(source: Path, folder
     image.path.unlink()
     if rights == "another user's":
         if not AS_ROOT:
-            pytest.skip("only root can give a file away")
+            pytest.skip("only root can give a file away: run as root to test it")
         os.chown(planted, NOBODY, NOBODY)
     elif rights == "the group writes":
         if not AS_ROOT:
-            pytest.skip("only root can give a file to any group")
+            pytest.skip("only root can give a file to any group: run as root to test it")
         os.chown(planted, -1, NOBODY)
         planted.chmod(0o664)
     else:

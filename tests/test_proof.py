@@ -23,7 +23,7 @@ from kernels.machine import GuardedArray
 from kernels.worker import Worker, describe_device, machine
 from tests.checkout import Bench
 
-pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 STORE = "b[size_t(col) * m + row] = a[size_t(row) * n + col];"
 SPOIL = "const_cast<scalar_t*>(a)[size_t(row) * n + col] = 0;"
 # Mistakes that a kernel may make in a launch and not in the one before. Every thread counts.

@@ -34,7 +34,7 @@ def call(self, *args):
 
 before, worker.Worker.call = worker.Worker.call, call
 """
-needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 needs_no_gpu = pytest.mark.skipif(
     shutil.which("nvidia-smi") is not None, reason="asks what happens on a machine without an NVIDIA driver"
 )

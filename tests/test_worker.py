@@ -210,7 +210,7 @@ worker.call(sleep, 1.0)
 """
 
 
-@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 def test_a_child_whose_parent_was_killed_ends_quietly(tmp_path: Path) -> None:
     """PyCUDA would abort, with a core file, were a process with a context to end as others do."""
     with (tmp_path / "said").open("w") as said:
