@@ -31,8 +31,8 @@ mutate: $(READY)
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
 
-$(READY): pyproject.toml kernels/install.py
+$(READY): pyproject.toml tools/install.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	@$(PYTHON) -m venv $(VENV) || { echo "no virtual environments here: apt install python3-venv" >&2; exit 1; }
-	@$(BIN)/python kernels/install.py
+	@$(BIN)/python tools/install.py
 	@touch $@

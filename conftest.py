@@ -12,23 +12,24 @@ from collections.abc import Generator
 
 import pytest
 
-from bench.judge import Judge
-from bench.measure import Budget
-from bench.plugin import BenchPlugin
-from correctness.verify import command_of, with_command
-from kernels import FAMILIES, vendor
-from kernels.catalogue import BadCase, Build, Case, make_case
-from kernels.check import WrongResult
-from kernels.compiler import CompileError, cache_notes
-from kernels.declared import problems
-from kernels.device import DeviceInfo, Settings
-from kernels.machine import DeviceError
-from kernels.options import positive_seconds
-from kernels.worker import Kernel, Worker
+from kernels import FAMILIES
+from warpwatch.catalogue.declaration import BadCase, Build, Case, make_case
+from warpwatch.catalogue.validation import problems
+from warpwatch.compare.comparison import Judge
+from warpwatch.devices import vendor
+from warpwatch.devices.check import WrongResult
+from warpwatch.devices.compiler import CompileError, cache_notes
+from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.plugin import PARTS
+from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import NO_BLOCK, named_build
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
+from warpwatch.plugin.options import positive_seconds
+from warpwatch.plugin.verify import command_of, with_command
+from warpwatch.timing.parent_samples import Budget
 
 pytest_plugins = ("pytester", *PARTS)
 BENCH = pytest.StashKey[BenchPlugin]()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench.judge import Judge
-from bench.measure import Budget
-from bench.timer import read
 from kernels import FAMILIES
-from kernels.catalogue import Case
-from kernels.declared import problems
-from kernels.selection import timed_cases
-from kernels.worker import Kernel
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.selection import timed_cases
+from warpwatch.catalogue.validation import problems
+from warpwatch.compare.comparison import Judge
+from warpwatch.devices.worker import Kernel
+from warpwatch.timing.parent_samples import Budget
+from warpwatch.timing.timer import read
 
 
 @pytest.mark.benchmark(timer=read)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import Build, Capability
-from kernels.compiler import NoCompiler, Target, architectures, nvcc
-from kernels.compiling import Compilation
-from kernels.selection import builds
+from warpwatch.catalogue.declaration import Build, Capability
+from warpwatch.catalogue.selection import builds
+from warpwatch.devices.compiler import NoCompiler, Target, architectures, nvcc
+from warpwatch.devices.compiling import Compilation
 
 
 def for_architecture(*capability: int) -> list[Build]:

@@ -1,15 +1,24 @@
-"""Every kernel on its corner cases, which kernels/corners.py makes from its declaration."""
+"""Every kernel on its corner cases, which warpwatch/catalogue/corners.py makes from its declaration."""
 
 from __future__ import annotations
 
 import pytest
 
-from correctness.verify import assert_right, command
 from kernels import FAMILIES
-from kernels.catalogue import Build, Case
-from kernels.corners import aligned, ends, least_builds, oblong_builds, ragged, several_blocks, tall_cases, turns
-from kernels.placement import Placement
-from kernels.worker import Kernel
+from warpwatch.catalogue.corners import (
+    aligned,
+    ends,
+    least_builds,
+    oblong_builds,
+    ragged,
+    several_blocks,
+    tall_cases,
+    turns,
+)
+from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.devices.placement import Placement
+from warpwatch.devices.worker import Kernel
+from warpwatch.plugin.verify import assert_right, command
 
 LEAST = least_builds(FAMILIES)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from correctness.verify import assert_right, command
 from kernels import FAMILIES
-from kernels.catalogue import Case
-from kernels.placement import Placement
-from kernels.selection import builds, edge_cases, unaligned_cases
-from kernels.worker import Kernel
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.selection import builds, edge_cases, unaligned_cases
+from warpwatch.devices.placement import Placement
+from warpwatch.devices.worker import Kernel
+from warpwatch.plugin.verify import assert_right, command
 
 
 @pytest.mark.cases(edge_cases(FAMILIES))

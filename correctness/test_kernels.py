@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from correctness.verify import assert_right, command
 from kernels import FAMILIES
-from kernels.catalogue import Case
-from kernels.declared import problems
-from kernels.selection import tested_cases
-from kernels.worker import Kernel
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.selection import tested_cases
+from warpwatch.catalogue.validation import problems
+from warpwatch.devices.worker import Kernel
+from warpwatch.plugin.verify import assert_right, command
 
 
 @pytest.mark.cases(tested_cases(FAMILIES), problems(FAMILIES))

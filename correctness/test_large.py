@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from correctness.corner_of_large import problem_of_the_last_block
-from correctness.large import problems
-from correctness.verify import command
 from kernels import FAMILIES
-from kernels.catalogue import Build, Case, Shape
-from kernels.compiler import compile_build
-from kernels.corners import beyond_32_bits, least_builds
-from kernels.device import DeviceInfo, Settings
-from kernels.selection import builds
-from kernels.worker import Kernel, Worker, describe_device
+from warpwatch.catalogue.corners import beyond_32_bits, least_builds
+from warpwatch.catalogue.declaration import Build, Case, Shape
+from warpwatch.catalogue.selection import builds
+from warpwatch.devices.compiler import compile_build
+from warpwatch.devices.corner_of_large import problem_of_the_last_block
+from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.large import problems
+from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.plugin.verify import command
 
 LIMIT = 2**31
 SIDES = (46_349, 46_351)  # primes, whose product is just above it

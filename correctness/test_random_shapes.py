@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from correctness.verify import assert_right, chosen_options
 from kernels import FAMILIES
-from kernels.catalogue import Build, Case
-from kernels.device import DeviceInfo
-from kernels.selection import builds
-from kernels.worker import Kernel
+from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.selection import builds
+from warpwatch.devices.gpu import DeviceInfo
+from warpwatch.devices.worker import Kernel
+from warpwatch.plugin.verify import assert_right, chosen_options
 
 SIZES = st.integers(128, 2048)
 
@@ -37,5 +37,5 @@ def test_random_shape(
     case = Case(build, (m, n, k))
     while case.weight > device.largest_work:
         case = Case(build, tuple(1 + 3 * size // 4 for size in case.shape))
-    again = f"python -m kernels run {case.id} --seed {seed}{chosen_options(pytestconfig)}"
+    again = f"python -m warpwatch run {case.id} --seed {seed}{chosen_options(pytestconfig)}"
     assert_right(kernel, case, again, exact=False, seed=seed)

@@ -1,6 +1,5 @@
 """What Warpwatch measures. FAMILIES is the whole list; nothing else lists kernels."""
 
-from kernels.catalogue import Family
 from kernels.conv2d import CONV2D
 from kernels.copy import COPY
 from kernels.hello import HELLO
@@ -8,5 +7,6 @@ from kernels.matmul import MATMUL
 from kernels.matvec import MATVEC
 from kernels.separable import SEPARABLE
 from kernels.transpose import TRANSPOSE
+from warpwatch.catalogue.declaration import Family
 
 FAMILIES: tuple[Family, ...] = (HELLO, COPY, MATMUL, MATVEC, TRANSPOSE, CONV2D, SEPARABLE)

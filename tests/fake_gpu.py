@@ -23,15 +23,18 @@ from typing import Any
 
 import pytest
 
-from bench import pairs, plugin, sampling, selfcheck
-from bench.clocks import Clock
-from bench.revision import Rival, key
-from kernels import compiler, compiling, vendor, worker
-from kernels.catalogue import Build, Capability
-from kernels.check import WrongResult
-from kernels.compiler import CompileError
-from kernels.device import DeviceInfo, Limits
-from kernels.machine import DeviceError
+from warpwatch.catalogue.declaration import Build, Capability
+from warpwatch.compare import self_check as selfcheck
+from warpwatch.compare.revision import Rival, key
+from warpwatch.devices import compiler, compiling, vendor, worker
+from warpwatch.devices.check import WrongResult
+from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.gpu import DeviceInfo, Limits
+from warpwatch.devices.machine import DeviceError
+from warpwatch.plugin import benchmark as plugin
+from warpwatch.timing import worker_pairs as pairs
+from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.clocks import Clock
 
 PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
 _noise = random.Random(PLAY.get("seed", 0))

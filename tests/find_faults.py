@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from correctness.verify import assert_right
 from kernels import FAMILIES
-from kernels.catalogue import Case, find_case
-from kernels.compiler import ROOT, Image, compile_file
-from kernels.device import Settings, open_device
-from kernels.machine import DeviceError
-from kernels.runner import exact_operands, run
-from kernels.worker import Kernel, Worker, describe_device
+from warpwatch.catalogue.declaration import Case, find_case
+from warpwatch.devices.compiler import ROOT, Image, compile_file
+from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import exact_operands, run
+from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.plugin.verify import assert_right
 
 FOLDER = ROOT / "tests" / "bad_kernels"
 RECORD = FOLDER / "found.json"

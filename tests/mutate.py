@@ -26,15 +26,15 @@ from types import SimpleNamespace
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import Build, Case, Variant
-from kernels.compiler import ROOT, CompileError, Image, cache_folder, compile_file
-from kernels.corners import tile
-from kernels.device import Settings
-from kernels.machine import DeviceError
-from kernels.selection import builds
-from kernels.worker import Kernel, Worker, describe_device
 from tests.mistakes import FOLDER, BadList, Change, Mistake, change, read_mistakes
 from tests.mutation_score import Verdict, judge, report
+from warpwatch.catalogue.corners import tile
+from warpwatch.catalogue.declaration import Build, Case, Variant
+from warpwatch.catalogue.selection import builds
+from warpwatch.devices.compiler import ROOT, CompileError, Image, cache_folder, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 MODULES = ("test_kernels", "test_edges", "test_corners", "test_large")  # of correctness/, in the order of asking
 FIXTURES = {"kernel", "build", "case", "request"}  # what a test may ask for, to be called from here

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.worker import gpu
+from warpwatch.devices.worker import gpu
 
 
 def _driver() -> Any:

@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from correctness.verify import assert_right
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.compiler import ROOT, compile_file
-from kernels.device import Settings
-from kernels.machine import DeviceError
-from kernels.worker import Kernel, Worker, describe_device
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.devices.compiler import ROOT, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.plugin.verify import assert_right
 
 CASE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")
 BAD = ROOT / "tests" / "bad_kernels" / "null_pointer.cu"
@@ -35,7 +35,7 @@ def test_a_finding_ends_with_the_command_of_its_test() -> None:
 
 TEST = """
 import pytest
-from kernels.machine import DeviceError
+from warpwatch.devices.machine import DeviceError
 
 def test_that_finds_something():
     raise DeviceError("race in a kernel")
@@ -56,8 +56,8 @@ def test_it_names_the_options_of_the_run(pytester: pytest.Pytester, options: lis
 
 def test_the_command_that_runs_one_case_names_itself() -> None:
     case = "copy-naive-256-100-float32"
-    command = [sys.executable, "-m", "kernels", "run", case, "--seed", "3", "--device", "software"]
+    command = [sys.executable, "-m", "warpwatch", "run", case, "--seed", "3", "--device", "software"]
     command += ["--schedule-seed", "5", "--launch-timeout", "1e-9"]  # a limit that is over at once
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert f"\n  again     python -m kernels run {case} --seed 3 --device software --schedule-seed 5\n" in done.stderr
+    assert f"\n  again     python -m warpwatch run {case} --seed 3 --device software --schedule-seed 5\n" in done.stderr

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from bench.baseline import objections
-from bench.declared import BadRevision
-from bench.revision import checkout, find_commit, read_rivals
-from bench.runs import read_run
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.selection import timed_cases
 from tests.checkout import FEW, Bench
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.catalogue.selection import timed_cases
+from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.revision import checkout, find_commit, read_rivals
+from warpwatch.runs.baseline import objections
+from warpwatch.runs.saved import read_run
 
 NAIVE = "matmul-naive-8x8-128x128x128-float32"
 

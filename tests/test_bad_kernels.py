@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import Build, Case
-from kernels.check import compare
-from kernels.compiler import ROOT, compile_build
-from kernels.device import Settings
-from kernels.runner import exact_operands, expected
-from kernels.selection import builds
-from kernels.worker import Kernel, Worker, describe_device
 from tests.find_faults import BAD_KERNELS, RECORD, BadKernel, found, table
+from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.selection import builds
+from warpwatch.devices.check import compare
+from warpwatch.devices.compiler import ROOT, compile_build
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.runner import exact_operands, expected
+from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 SEEDS = (1, 2, 3)
 GOOD = [b for b in builds(FAMILIES) if not b.variant.has_no_block]

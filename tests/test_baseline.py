@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from bench.baseline import main, objections, promote
-from bench.report import changes, summary, tables
-from bench.runs import BASELINES, BadRun, Facts, Run, read_run, read_runs, write_new
-from bench.verdict import Judgement, Verdict
 from kernels import FAMILIES
-from kernels.compiler import ROOT
-from kernels.selection import timed_cases
+from warpwatch.catalogue.selection import timed_cases
+from warpwatch.devices.compiler import ROOT
+from warpwatch.report.tables import changes, summary, tables
+from warpwatch.runs.baseline import main, objections, promote
+from warpwatch.runs.saved import BASELINES, BadRun, Facts, Run, read_run, read_runs, write_new
+from warpwatch.verdict.rule import Judgement, Verdict
 
 
 def document(**times: float) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def test_what_later_versions_add_is_no_error(tmp_path: Path) -> None:
 
 
 def test_a_file_may_not_unpack_to_more_than_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.runs.LARGEST", 2**20)
+    monkeypatch.setattr("warpwatch.runs.saved.LARGEST", 2**20)
     path = tmp_path / "0001_x.json.xz"
     path.write_bytes(lzma.compress(bytes(2**24)))
     with pytest.raises(BadRun, match="holds more than 1,048,576 bytes, and no run does"):
@@ -147,7 +147,7 @@ def test_a_file_may_not_unpack_to_more_than_memory_holds(tmp_path: Path, monkeyp
 def test_promoting_takes_packed_runs_and_no_number_that_json_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bench.baseline.BASELINES", tmp_path / "baselines")
+    monkeypatch.setattr("warpwatch.runs.baseline.BASELINES", tmp_path / "baselines")
     packed = tmp_path / "0007_night.json.xz"
     packed.write_bytes(lzma.compress(json.dumps(document(a=1e-6)).encode()))
     assert promote([packed], (), dry=False) == 0
@@ -158,7 +158,7 @@ def test_promoting_takes_packed_runs_and_no_number_that_json_lacks(
     with pytest.raises(BadRun, match=r"0008_night\.json: holds a number that JSON does not have"):
         promote([odd], (), dry=False)
     monkeypatch.setattr("sys.argv", ["", "promote", str(packed)])
-    monkeypatch.setattr("bench.baseline.BASELINES", packed)  # a file where a folder should be
+    monkeypatch.setattr("warpwatch.runs.baseline.BASELINES", packed)  # a file where a folder should be
     assert main() == 2
     assert "error: [Errno 20] Not a directory" in capsys.readouterr().err
 
@@ -173,7 +173,7 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
 
 def test_runs_that_are_saved_at_once_are_all_kept(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from bench.runs import write_new\n"
+        "import sys, pathlib; from warpwatch.runs.saved import write_new\n"
         "for _ in range(20): write_new(pathlib.Path(sys.argv[1]), 'x', {'a': 1})"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import softcuda
-from kernels.compiler import ROOT, CompileError, Image, cache_notes, compile_file, read_image
 from softcuda import cache
+from warpwatch.devices.compiler import ROOT, CompileError, Image, cache_notes, compile_file, read_image
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = 65534

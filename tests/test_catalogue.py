@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import BadCase, Case, find_case, make_case
-from kernels.compiler import ROOT
-from kernels.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
+from warpwatch.catalogue.declaration import BadCase, Case, find_case, make_case
+from warpwatch.catalogue.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
+from warpwatch.devices.compiler import ROOT
 
 EVERY_CASE = [*tested_cases(FAMILIES), *edge_cases(FAMILIES), *timed_cases(FAMILIES)]
 

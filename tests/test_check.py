@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.check import PIECE, compare, explain
-from kernels.machine import POISON
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.devices.check import PIECE, compare, explain
+from warpwatch.devices.machine import POISON
 
 CASE = find_case(FAMILIES, "matmul-tiled-16x16-40x33x50-float32")
 
@@ -71,13 +71,13 @@ def test_a_message_names_place_owner_and_command() -> None:
     got.view(np.uint32)[16, 48] = POISON
     mismatch = compare(got, right().astype(np.float64), 0.0)
     assert mismatch
-    text = explain(CASE, mismatch, "python -m kernels run ...")
+    text = explain(CASE, mismatch, "python -m warpwatch run ...")
     assert "is wrong in 32 of 2,000 elements" in text
     assert "1 of them still hold the poison" in text
     assert "rows      16 to 31, all of them" in text
     assert "columns   48, 49" in text
     assert "[16, 48], written by thread (0, 0) of block (3, 1) (x, y; blocks of 16x16, grid (4, 3, 1))" in text
-    assert "again     python -m kernels run ..." in text
+    assert "again     python -m warpwatch run ..." in text
 
 
 def test_rows_that_were_sampled_keep_their_own_numbers() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench import clocks
-from bench.clocks import Clock, Clocks
-from bench.pairs import log_ratio
+from warpwatch.timing import clocks
+from warpwatch.timing.clocks import Clock, Clocks
+from warpwatch.timing.worker_pairs import log_ratio
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def sleep(seconds: float) -> None:
         time[0] += seconds
 
-    monkeypatch.setattr("bench.clocks.time.sleep", sleep)
-    monkeypatch.setattr("bench.clocks.time.monotonic", lambda: time[0])
+    monkeypatch.setattr("warpwatch.timing.clocks.time.sleep", sleep)
+    monkeypatch.setattr("warpwatch.timing.clocks.time.monotonic", lambda: time[0])
     return time
 
 

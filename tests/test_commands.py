@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import BadCase, find_case
-from kernels.compiler import ROOT
-from kernels.keywords import selector
-from kernels.selection import timed_cases
+from warpwatch.catalogue.declaration import BadCase, find_case
+from warpwatch.catalogue.keywords import selector
+from warpwatch.catalogue.selection import timed_cases
+from warpwatch.devices.compiler import ROOT
 
 BASELINE = ROOT / "bench" / "baselines" / "nvidia-h200"
 RUNS = sorted(BASELINE.glob("*.json"))[:1]
@@ -140,11 +140,11 @@ def test_what_is_no_expression_is_one_sentence(expression: str, message: str) ->
 # Output
 
 PRINTING = [
-    ("kernels", "list"),
-    ("kernels", "list", "-k", "nothing-has-this-name or copy"),
-    ("bench.report", *RUNS),
-    ("bench.ladder", *RUNS),
-    ("bench.baseline", "history", "--runs", BASELINE, "matmul-tiled-16x16-128x128x128-float32"),
+    ("warpwatch", "list"),
+    ("warpwatch", "list", "-k", "nothing-has-this-name or copy"),
+    ("warpwatch.report.tables", *RUNS),
+    ("warpwatch.report.ladder", *RUNS),
+    ("warpwatch.runs.baseline", "history", "--runs", BASELINE, "matmul-tiled-16x16-128x128x128-float32"),
 ]
 
 

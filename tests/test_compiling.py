@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from kernels import FAMILIES, compiling
-from kernels.catalogue import Build, find_case
-from kernels.compiler import ROOT, CompileError, Image, Target
-from kernels.compiling import Compilation
+from kernels import FAMILIES
+from warpwatch.catalogue.declaration import Build, find_case
+from warpwatch.devices import compiling
+from warpwatch.devices.compiler import ROOT, CompileError, Image, Target
+from warpwatch.devices.compiling import Compilation
 
 CASES = [f"matmul-tiled-{block}-64x64x64-float32" for block in ("8x8", "16x16", "32x32")]
 BUILDS = [find_case(FAMILIES, name).build for name in CASES]
@@ -129,7 +130,7 @@ HOW = {
         "compile_rivals([own_side(case) for case in timed_cases(FAMILIES) if not case.variant.on_host],"
         " ROOT, target, lambda *_: None)"
     ),
-    "compile_file": "compile_file(ROOT / 'kernels/hold.cu', {}, target)",
+    "compile_file": "compile_file(ROOT / 'warpwatch/devices/hold.cu', {}, target)",
 }
 
 
@@ -143,9 +144,9 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
     nvcc.write_text(SLEEPY.format(python=sys.executable, started=str(tmp_path / "started")))
     nvcc.chmod(0o755)
     code = (
-        "import sys\nfrom kernels import FAMILIES, compiling\nfrom kernels.compiler import *\n"
-        "from kernels.selection import *\nfrom bench.selfcheck import own_side\n"
-        "from bench.revision import compile_rivals\n"
+        "import sys\nfrom kernels import FAMILIES, compiling\nfrom warpwatch.devices.compiler import *\n"
+        "from warpwatch.catalogue.selection import *\nfrom warpwatch.compare.self_check import own_side\n"
+        "from warpwatch.compare.revision import compile_rivals\n"
         f"target = Target('sm_90', {str(nvcc)!r})\n{HOW[how]}"
     )
     environment = os.environ | {"WARPWATCH_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}

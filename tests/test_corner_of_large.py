@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from correctness.corner_of_large import SETTINGS, problem_of_the_last_block
 from kernels import FAMILIES
-from kernels.catalogue import Build
-from kernels.compiler import ROOT, compile_file
-from kernels.corners import beyond_32_bits, least_builds
-from kernels.device import Settings
-from kernels.machine import DeviceError
-from kernels.worker import Worker, describe_device
+from warpwatch.catalogue.corners import beyond_32_bits, least_builds
+from warpwatch.catalogue.declaration import Build
+from warpwatch.devices.compiler import ROOT, compile_file
+from warpwatch.devices.corner_of_large import SETTINGS, problem_of_the_last_block
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import Worker, describe_device
 
 
 @pytest.fixture(scope="module")

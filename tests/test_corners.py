@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels import FAMILIES, variant_rules
-from kernels.catalogue import LARGEST_GRID_Y, Build, Case, Family, Launch, Variant, Work, find_case
-from kernels.corners import (
+from kernels import FAMILIES
+from warpwatch.catalogue import variant_rules
+from warpwatch.catalogue.corners import (
     BEYOND,
     aligned,
     beyond_32_bits,
@@ -24,9 +24,10 @@ from kernels.corners import (
     tile,
     turns,
 )
-from kernels.machine import POISON
-from kernels.placement import Placement
-from kernels.selection import builds
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Build, Case, Family, Launch, Variant, Work, find_case
+from warpwatch.catalogue.selection import builds
+from warpwatch.devices.machine import POISON
+from warpwatch.devices.placement import Placement
 
 BLOCKS = ((16, 16), (48, 16))
 

@@ -24,13 +24,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench import baseline, history, ladder, picture, report, sampling, score, selfcheck
-from bench.gate import FEW_UNITS, Gate, difference, find_runs
-from bench.measure import Again, Measured
-from bench.runs import BASELINES, BadRun, Commit, Facts, Gpu, Run, Sides, read_run, read_usable
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.worker import Kernel
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.compare import history, score
+from warpwatch.compare import self_check as selfcheck
+from warpwatch.compare.with_baseline import FEW_UNITS, Gate, difference, find_runs
+from warpwatch.devices.worker import Kernel
+from warpwatch.report import ladder, picture
+from warpwatch.report import tables as report
+from warpwatch.runs import baseline
+from warpwatch.runs.saved import BASELINES, BadRun, Commit, Facts, Gpu, Run, Sides, read_run, read_usable
+from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.parent_samples import Again, Measured
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "300"))
 H200 = BASELINES / "nvidia-h200"

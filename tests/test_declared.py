@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import BadCase, Build, Case, Family, Owner, Work, find_case
-from kernels.compiler import Target, compile_build, compile_file
-from kernels.declared import problems, require, sound
-from kernels.device import Settings
-from kernels.host import Host
-from kernels.machine import DeviceError
-from kernels.runner import exact_operands, expected
-from kernels.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
-from kernels.symbols import entries
-from kernels.worker import Kernel, Worker, describe_device
 from tests.checkout import Bench
+from warpwatch.catalogue.declaration import BadCase, Build, Case, Family, Owner, Work, find_case
+from warpwatch.catalogue.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
+from warpwatch.catalogue.validation import problems, require, sound
+from warpwatch.devices.compiler import Target, compile_build, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.host import Host
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import exact_operands, expected
+from warpwatch.devices.symbols import entries
+from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 BY_NAME = {family.name: family for family in FAMILIES}
 MATMUL, COPY = BY_NAME["matmul"], BY_NAME["copy"]
@@ -341,12 +341,12 @@ def test_what_a_selection_leaves_out_is_told_where_its_declaration_is_wrong(brok
 
 
 def test_the_command_lists_the_rest_and_refuses_the_one(broken: Checkout) -> None:
-    listed = broken.run("kernels", "list", "-k", "copy or matvec")
+    listed = broken.run("warpwatch", "list", "-k", "copy or matvec")
     assert listed.returncode == 2
     assert "copy-vectorised-2048-1048576-float32" in listed.stdout
     assert "copy-naive" not in listed.stdout
     assert all(f"error: {said}" in listed.stderr for said in SAID)
-    ran = broken.run("kernels", "run", "copy-naive-256-33-float32")
+    ran = broken.run("warpwatch", "run", "copy-naive-256-33-float32")
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
     assert ran.stderr.startswith(f"error: copy-naive-256-33-float32: {SAID[0]}")
-    assert broken.run("kernels", "run", "copy-serial-host-33-float32").returncode == 0
+    assert broken.run("warpwatch", "run", "copy-serial-host-33-float32").returncode == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
-from kernels.compiler import ROOT
+from warpwatch.devices.compiler import ROOT
 
 FOLDERS = ("bench", "correctness", "kernels", "softcuda", "tests", "warpwatch")
 SOURCES = [ROOT / "conftest.py", *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))]
@@ -40,7 +40,7 @@ def test_kernels_know_nothing_of_those_who_use_them() -> None:
 def test_only_the_device_imports_pycuda() -> None:
     users = [str(path.relative_to(ROOT)) for path in SOURCES if "pycuda" in packages(path)]
     # What tests the software device's driver asks it as any program would: through PyCUDA.
-    assert users == ["kernels/device.py", "tests/softcuda_calls.py"]
+    assert users == ["warpwatch/devices/gpu.py", "tests/softcuda_calls.py"]
 
 
 def test_the_software_device_knows_nothing_of_the_rest_and_only_the_device_and_the_compiler_know_of_it() -> None:
@@ -49,7 +49,7 @@ def test_the_software_device_knows_nothing_of_the_rest_and_only_the_device_and_t
         assert packages(path) <= sys.stdlib_module_names | own, path
     users = [path for path in SOURCES if "softcuda" in packages(path) and path.parent != ROOT / "tests"]
     # The compiler keeps its kernels as the software device keeps its driver: by softcuda.cache.
-    assert sorted(users) == [ROOT / "kernels" / "compiler.py", ROOT / "kernels" / "device.py"]
+    assert sorted(users) == [ROOT / "warpwatch" / "devices" / f"{name}.py" for name in ("compiler", "gpu")]
 
 
 def test_no_kernel_asks_whether_it_runs_on_the_software_device() -> None:
@@ -59,16 +59,16 @@ def test_no_kernel_asks_whether_it_runs_on_the_software_device() -> None:
 
 
 def test_catalogue_and_families_need_the_standard_library_and_numpy_alone() -> None:
-    allowed = {*sys.stdlib_module_names, "numpy", "kernels"}
+    allowed = {*sys.stdlib_module_names, "numpy", "kernels", "warpwatch"}
     names = ("__init__", "catalogue", "names", "alignment", "numerics", *(f"{f.name}/__init__" for f in FAMILIES))
     for path in [ROOT / "kernels" / f"{name}.py" for name in names]:
         assert packages(path) <= allowed, path
         ours = {name for name in imports(path) if name.startswith("kernels.")}
         known = (
-            "kernels.catalogue",
-            "kernels.names",
-            "kernels.alignment",
-            "kernels.numerics",
+            "warpwatch.catalogue.declaration",
+            "warpwatch.catalogue.names",
+            "warpwatch.catalogue.alignment",
+            "warpwatch.catalogue.tolerance",
             *(f"kernels.{family.name}" for family in FAMILIES),
         )
         assert all(name.startswith(known) for name in ours), path
@@ -76,11 +76,11 @@ def test_catalogue_and_families_need_the_standard_library_and_numpy_alone() -> N
 
 def test_the_verdict_is_pure_arithmetic() -> None:
     allowed = {"__future__", "collections", "dataclasses", "enum", "math", "numpy", "scipy"}
-    assert packages(ROOT / "bench" / "verdict.py") <= allowed
+    assert packages(ROOT / "warpwatch/verdict/rule.py") <= allowed
 
 
 def test_what_reads_another_revision_leans_on_nothing_of_this_one() -> None:
-    assert packages(ROOT / "bench" / "declarations.py") <= {*sys.stdlib_module_names, "kernels"}
+    assert packages(ROOT / "warpwatch/compare/declarations.py") <= {*sys.stdlib_module_names, "kernels"}
 
 
 def test_correctness_and_bench_do_not_know_each_other() -> None:
@@ -113,7 +113,7 @@ def without_a_gpu(code: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.alone
 def test_every_case_is_listed_in_two_seconds_without_pycuda_or_compiler() -> None:
-    code = "import runpy; sys.argv = ['kernels', 'list']; runpy.run_module('kernels', run_name='__main__')"
+    code = "import runpy; sys.argv = ['warpwatch', 'list']; runpy.run_module('warpwatch', run_name='__main__')"
     times = []
     for _ in range(6):  # the first may have to compile Python files; what else the machine does comes and goes
         begin = time.perf_counter()

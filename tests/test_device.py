@@ -11,17 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import proof, sampling
-from bench.timer import GpuTimer
-from kernels import FAMILIES, device
-from kernels.catalogue import Case, Launch, find_case
-from kernels.check import compare
-from kernels.compiler import ROOT, compile_build, compile_file
-from kernels.device import DeviceInfo, Limits, Settings, pack
-from kernels.machine import DeviceError
+from kernels import FAMILIES
 from kernels.matmul import structs
-from kernels.runner import Outcome, exact_operands, expected
-from kernels.worker import Kernel, Worker, describe_device, gpu
+from warpwatch.catalogue.declaration import Case, Launch, find_case
+from warpwatch.devices import gpu as device
+from warpwatch.devices.check import compare
+from warpwatch.devices.compiler import ROOT, compile_build, compile_file
+from warpwatch.devices.gpu import DeviceInfo, Limits, Settings, pack
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import Outcome, exact_operands, expected
+from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
+from warpwatch.timing import worker_proof as proof
+from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.timer import GpuTimer
 
 CASE = "matmul-naive-16x16-40x33x50-float32"
 H200 = Limits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 232448)

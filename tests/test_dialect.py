@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import softcuda
-from kernels.compiler import ROOT, CompileError, Target, compile_file
-from kernels.device import DeviceInfo, Settings
-from kernels.worker import Worker, describe_device
 from tests import softcuda_calls as calls
+from warpwatch.devices.compiler import ROOT, CompileError, Target, compile_file
+from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.worker import Worker, describe_device
 
 LANES = np.arange(32)
 I32 = (LANES * 0x01234567).astype(np.uint32).view(np.int32)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from correctness.large import problems, repeated, sampled_rows
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.compiler import ROOT, compile_build
-from kernels.device import DeviceInfo, Settings
-from kernels.selection import builds
-from kernels.worker import Worker, describe_device
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.catalogue.selection import builds
+from warpwatch.devices.compiler import ROOT, compile_build
+from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.large import problems, repeated, sampled_rows
+from warpwatch.devices.worker import Worker, describe_device
 
 TRANSPOSES = [f"transpose-{variant}-32x32-149x351-float32" for variant in ("padded", "vectorised")]
 
@@ -33,7 +33,7 @@ def images(worker: Worker, case_ids: list[str]) -> list[Path]:
 
 
 def test_every_kernel_runs_in_one_process() -> None:
-    command = [sys.executable, "-m", "correctness.each", "--device", "software", "-k", "transpose and 16x16 and 17x33"]
+    command = [sys.executable, "-m", "warpwatch.each", "--device", "software", "-k", "transpose and 16x16 and 17x33"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "6 cases of 6 builds, 0 wrong\n"), done.stderr
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bench.gate import find_runs
-from bench.runs import BadRun, read_run
 from tests.checkout import FEW, Bench
+from warpwatch.compare.with_baseline import find_runs
+from warpwatch.runs.saved import BadRun, read_run
 
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from bench.ladder import alike, share, tables
-from bench.runs import BASELINES, BadRun, Run, read_runs
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.compiler import ROOT
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.devices.compiler import ROOT
+from warpwatch.report.ladder import alike, share, tables
+from warpwatch.runs.saved import BASELINES, BadRun, Run, read_runs
 
 
 def test_a_share_is_a_ratio_of_times_on_the_same_shape() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kernels.compiler import compile_file
-from kernels.device import Settings
-from kernels.worker import Worker, describe_device
 from tests import softcuda_calls as calls
+from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.worker import Worker, describe_device
 
 LIMIT = 0.5  # seconds, half of the worker's
 PAUSE = 2.0  # seconds that the process stands still, as on a machine that has other things to do

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import BadCase, find_case
-from kernels.compiler import compile_build, compile_file
-from kernels.host import Host
-from kernels.machine import DeviceError, GuardedArray
-from kernels.runner import exact_operands, expected, random_operands, run
+from warpwatch.catalogue.declaration import BadCase, find_case
+from warpwatch.devices.compiler import compile_build, compile_file
+from warpwatch.devices.host import Host
+from warpwatch.devices.machine import DeviceError, GuardedArray
+from warpwatch.devices.runner import exact_operands, expected, random_operands, run
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 

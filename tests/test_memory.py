@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import proof
-from correctness import verify
-from kernels import FAMILIES, __main__, memory
-from kernels.catalogue import Case, find_case
-from kernels.device import Settings
-from kernels.host import Host
-from kernels.machine import DeviceError
-from kernels.runner import expected, random_operands
-from kernels.selection import builds
-from kernels.worker import Kernel, Worker
+from kernels import FAMILIES
+from warpwatch import cli as __main__
+from warpwatch.catalogue.declaration import Case, find_case
+from warpwatch.catalogue.selection import builds
+from warpwatch.devices import memory
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.host import Host
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import expected, random_operands
+from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.plugin import verify
+from warpwatch.timing import worker_proof as proof
 
 CASE = find_case(FAMILIES, "matmul-serial-host-300x200x100-float64")
 MEMINFO = "MemTotal:       16000 kB\nMemFree:         1000 kB\nMemAvailable:    9000 kB\n"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import ALL_ROWS, Case, find_case
-from kernels.numerics import dot_error, product
-from kernels.runner import exact_operands, expected, random_operands
-from kernels.selection import tested_cases
+from warpwatch.catalogue.declaration import ALL_ROWS, Case, find_case
+from warpwatch.catalogue.selection import tested_cases
+from warpwatch.catalogue.tolerance import dot_error, product
+from warpwatch.devices.runner import exact_operands, expected, random_operands
 
 LOOPS = [case for case in tested_cases(FAMILIES) if case.variant.name == "naive" and max(case.shape) < 200]
 

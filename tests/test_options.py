@@ -1,4 +1,4 @@
-"""Values of options that make no sense are refused with a sentence, by pytest and by `python -m kernels`."""
+"""Values of options that make no sense are refused with a sentence, by pytest and by `python -m warpwatch`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from kernels.compiler import ROOT
-from kernels.options import positive_seconds
+from warpwatch.devices.compiler import ROOT
+from warpwatch.plugin.options import positive_seconds
 
 COMMANDS = {
     "pytest": (sys.executable, "-m", "pytest", "correctness", "--device=none", "--collect-only", "-q", "-k", "nothing"),
-    "kernels": (sys.executable, "-m", "kernels", "run", "copy-naive-64-1000-float32"),
+    "kernels": (sys.executable, "-m", "warpwatch", "run", "copy-naive-64-1000-float32"),
 }
 
 

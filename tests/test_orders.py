@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.compiler import ROOT, compile_file
-from kernels.device import Settings
-from kernels.worker import Worker, describe_device
 from tests import softcuda_calls as calls
+from warpwatch.devices.compiler import ROOT, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.worker import Worker, describe_device
 
 FOLDER = ROOT / "tests" / "good_kernels"
 ORDERS = (None, 1, 2, 3, 4)

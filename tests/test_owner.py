@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.delayed import HEADER, KERNEL
 from kernels import FAMILIES
-from kernels.catalogue import Array, Build, Case, Shape, find_case
-from kernels.compiler import ROOT, cache_folder, compile_file
-from kernels.device import Settings
-from kernels.machine import POISON
-from kernels.placement import Placement
-from kernels.runner import exact_operands, load, upload
-from kernels.selection import builds
-from kernels.worker import Worker, describe_device, gpu
+from warpwatch.catalogue.declaration import Array, Build, Case, Shape, find_case
+from warpwatch.catalogue.selection import builds
+from warpwatch.devices.compiler import ROOT, cache_folder, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.machine import POISON
+from warpwatch.devices.placement import Placement
+from warpwatch.devices.runner import exact_operands, load, upload
+from warpwatch.devices.worker import Worker, describe_device, gpu
+from warpwatch.timing.delayed import HEADER, KERNEL
 
 TILES_X, TILES_Y = 3, 11  # the last of each is ragged; eleven rows are more than one group of a rasterised kernel
 LEAVE = (

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from bench import pairs, sampling
-from bench.clocks import Clock
-from bench.match import Duel
-from bench.pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Plan, log_ratio
+from warpwatch.compare.pairs import Duel
+from warpwatch.timing import worker_pairs as pairs
+from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.clocks import Clock
+from warpwatch.timing.worker_pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Plan, log_ratio
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.ladder import share
-from bench.picture import pictures, shares, spread
-from bench.report import medians
-from bench.runs import BASELINES, read_runs
 from kernels import FAMILIES
-from kernels.catalogue import find_case
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.report.ladder import share
+from warpwatch.report.picture import pictures, shares, spread
+from warpwatch.report.tables import medians
+from warpwatch.runs.saved import BASELINES, read_runs
 
 
 def test_a_rung_has_the_share_of_its_best_block() -> None:

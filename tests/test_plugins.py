@@ -19,7 +19,7 @@ ALL = ("--force-sugar", "--timeout=100", "--cov=bench", "-v")  # what must be as
 
 pytestmark = pytest.mark.skipif(
     not all(any(BESIDE.glob(f"pytest_{name}*")) for name in NAMES),
-    reason=f"needs other plugins in {BESIDE}: `python kernels/install.py` puts them there, as `make test` does",
+    reason=f"needs other plugins in {BESIDE}: `python tools/install.py` puts them there, as `make test` does",
 )
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import proof
-from correctness.large import problems
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.compiler import ROOT, compile_build, compile_file
-from kernels.device import Settings
-from kernels.digest import digest
-from kernels.machine import GuardedArray
-from kernels.worker import Worker, describe_device, machine
 from tests.checkout import Bench
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.devices.compiler import ROOT, compile_build, compile_file
+from warpwatch.devices.digest import digest
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.large import problems
+from warpwatch.devices.machine import GuardedArray
+from warpwatch.devices.worker import Worker, describe_device, machine
+from warpwatch.timing import worker_proof as proof
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 STORE = "b[size_t(col) * m + row] = a[size_t(row) * n + col];"
@@ -156,7 +156,7 @@ def test_one_case_by_hand_is_proved_in_the_same_way(fresh: Bench) -> None:
     late = "was right at its first launch, and is wrong after those that were timed"
     for block, said in (("8x8", "changed its operand A: "), ("16x16", late), ("32x16", late)):
         name = f"transpose-naive-{block}-40x50-float32"
-        done = fresh._run(sys.executable, "-m", "kernels", "run", name, "--device", "software", "--seed", "1")
+        done = fresh._run(sys.executable, "-m", "warpwatch", "run", name, "--device", "software", "--seed", "1")
         assert done.returncode == 1, done.stdout + done.stderr
         assert f"result    WRONG\n{name} {said}" in done.stdout
 

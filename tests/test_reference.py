@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.compiler import ROOT
 from tests.checkout import FEW, Bench
+from warpwatch.devices.compiler import ROOT
 
 
 @pytest.fixture

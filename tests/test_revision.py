@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import declared
-from bench.declared import BadRevision, read_declared
-from bench.revision import checkout, find_commit, read_rivals
-from kernels.compiler import ROOT
 from tests.checkout import Bench, without_rights
+from warpwatch.compare import declared
+from warpwatch.compare.declared import BadRevision, read_declared
+from warpwatch.compare.revision import checkout, find_commit, read_rivals
+from warpwatch.devices.compiler import ROOT
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.delayed import KERNEL, delayed, write_delayed
-from bench.pairs import Delay, Plan, measure_pair
-from bench.runs import BadRun, Gpu, read_run, typed
-from bench.score import record_pairs
-from bench.selfcheck import (
+from kernels import FAMILIES
+from tests.checkout import Bench
+from warpwatch.catalogue.declaration import Capability, find_case
+from warpwatch.catalogue.selection import builds, timed_cases
+from warpwatch.compare.score import record_pairs
+from warpwatch.compare.self_check import (
     PER_SLOWDOWN,
     SLOWDOWNS,
     Checked,
@@ -27,13 +28,12 @@ from bench.selfcheck import (
     save,
     table,
 )
-from kernels import FAMILIES
-from kernels.catalogue import Capability, find_case
-from kernels.compiler import ROOT, Target, compile_file
-from kernels.device import DeviceInfo, Settings
-from kernels.selection import builds, timed_cases
-from kernels.worker import Worker
-from tests.checkout import Bench
+from warpwatch.devices.compiler import ROOT, Target, compile_file
+from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.worker import Worker
+from warpwatch.runs.saved import BadRun, Gpu, read_run, typed
+from warpwatch.timing.delayed import KERNEL, delayed, write_delayed
+from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
 
 KERNELS = {build.source: build for build in builds(FAMILIES) if not build.variant.has_no_block}
 
@@ -114,8 +114,8 @@ def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path, monkeypatc
     save(made(a=(5e-6, "same", 0.1, True)), path)
     save(made(b=(5e-6, "same", 0.1, True)), path)
     assert [each.name for each in tmp_path.iterdir()] == ["a-gpu.self-check.json"]
-    monkeypatch.setattr("bench.selfcheck.BASELINES", tmp_path)
-    monkeypatch.setattr("bench.selfcheck.path_of", lambda slug: tmp_path / f"{slug}.self-check.json")
+    monkeypatch.setattr("warpwatch.compare.self_check.BASELINES", tmp_path)
+    monkeypatch.setattr("warpwatch.compare.self_check.path_of", lambda slug: tmp_path / f"{slug}.self-check.json")
     assert known_spreads("a-gpu") == {"b": (1e-6, 3)}
     assert known_spreads("b-gpu") == {}
     path.write_text('{"cases": {"b": {"variance": 1}}}')

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from kernels import detect
-from kernels import worker as worker_module
-from kernels.compiler import ROOT, CompileError
-from kernels.detect import why_no_gpu
-from kernels.device import NoDevice
-from kernels.machine import DeviceError
-from kernels.worker import Worker
+from warpwatch.devices import detect
+from warpwatch.devices import worker as worker_module
+from warpwatch.devices.compiler import ROOT, CompileError
+from warpwatch.devices.detect import why_no_gpu
+from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import try_device
 from warpwatch.plugin.machine_lock import lock_file
 
@@ -25,7 +25,7 @@ NEEDS_A_DEVICE = "def test_one(device): pass\n\n\ndef test_two(device): pass\n"
 BROKEN_IN_WORKERS = """
 import os
 from kernels import worker
-from kernels.machine import DeviceError
+from warpwatch.devices.machine import DeviceError
 
 def call(self, *args):
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -76,7 +76,7 @@ def assert_stopped(done: subprocess.CompletedProcess[str], cause: str) -> None:
 @pytest.mark.parametrize("args", [(), ("-q",), ("-n2",)], ids=" ".join)
 def test_a_kernel_of_the_suite_that_does_not_compile_stops_the_run(checkout: Path, args: tuple[str, ...]) -> None:
     (checkout / "kernels" / "hold.cu").write_text("this is not C++\n")
-    assert_stopped(pytest_in(checkout, "tests", *args), "--device=auto: kernels/hold.cu does not compile")
+    assert_stopped(pytest_in(checkout, "tests", *args), "--device=auto: warpwatch/devices/hold.cu does not compile")
 
 
 @needs_gxx
@@ -135,7 +135,9 @@ def import_path() -> list[str]:
 def test_a_child_that_does_not_start_says_why(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(worker_module, "BOOT", worker_module.BOOT.replace("kernels.worker", "kernels.no_such_module"))
+    monkeypatch.setattr(
+        worker_module, "BOOT", worker_module.BOOT.replace("warpwatch.devices.worker", "kernels.no_such_module")
+    )
     worker = Worker()
     with pytest.raises(DeviceError, match=r"does not start: ModuleNotFoundError: No module named 'kernels.no_such_mod"):
         worker.call(import_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import softcuda
-from kernels.compiler import ROOT, CompileError, NoCompiler, Target, compile_file, nvcc
+from warpwatch.devices.compiler import ROOT, CompileError, NoCompiler, Target, compile_file, nvcc
 
 NAME = "d$(touch X) `touch X` ; touch X & 'q\" \\ -x\nend"
 SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
@@ -41,12 +41,12 @@ def run(folder: Path, *arguments: str) -> str:
 
 def test_the_software_device_runs_kernels_of_any_folder(checkout: Path) -> None:
     assert "result    right" in run(
-        checkout, "-m", "kernels", "run", "transpose-naive-16x16-17x33-float32", "--device=software"
+        checkout, "-m", "warpwatch", "run", "transpose-naive-16x16-17x33-float32", "--device=software"
     )
 
 
 def test_the_host_runs_kernels_of_any_folder(checkout: Path) -> None:
-    assert "result    right" in run(checkout, "-m", "kernels", "run", "transpose-serial-host-17x33-float32")
+    assert "result    right" in run(checkout, "-m", "warpwatch", "run", "transpose-serial-host-17x33-float32")
 
 
 def test_nvcc_compiles_kernels_of_any_folder_to_the_same_code(checkout: Path) -> None:
@@ -56,7 +56,7 @@ def test_nvcc_compiles_kernels_of_any_folder_to_the_same_code(checkout: Path) ->
     except NoCompiler as missing:
         pytest.skip(str(missing))
     code = (
-        "from kernels.compiler import *; macros = dict(scalar_t='float', BLOCK_X='16', BLOCK_Y='16')\n"
+        "from warpwatch.devices.compiler import *; macros = dict(scalar_t='float', BLOCK_X='16', BLOCK_Y='16')\n"
         "print(compile_file(ROOT / 'kernels/matmul/tiled.cu', macros, Target('sm_90')).image_hash)"
     )
     macros = {"scalar_t": "float", "BLOCK_X": "16", "BLOCK_Y": "16"}

@@ -15,12 +15,12 @@ import pytest
 
 import softcuda
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.compiler import ROOT, CompileError, Image, Target, compile_build, compile_file
-from kernels.device import Settings
-from kernels.runner import exact_operands
-from kernels.worker import Kernel, Worker, describe_device
 from tests import softcuda_calls as calls
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.devices.compiler import ROOT, CompileError, Image, Target, compile_build, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.runner import exact_operands
+from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 NAIVE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")
 TILED = find_case(FAMILIES, "matmul-tiled-16x16-33x37x41-float32")

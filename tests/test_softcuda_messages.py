@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kernels.compiler import compile_file
-from kernels.device import Settings
-from kernels.worker import Worker, describe_device
 from tests import softcuda_calls as calls
+from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.worker import Worker, describe_device
 
 COPIES = """
 template <int bytes, class T> __device__ __forceinline__ void copy(T* to, const T* from, int there = bytes)

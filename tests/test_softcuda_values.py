@@ -10,13 +10,13 @@ import pytest
 
 import softcuda
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.check import compare
-from kernels.compiler import ROOT, CompileError, Image, Target, compile_file
-from kernels.device import Settings
-from kernels.runner import exact_operands, expected
-from kernels.worker import Kernel, Worker, describe_device
 from tests import softcuda_calls as calls
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.devices.check import compare
+from warpwatch.devices.compiler import ROOT, CompileError, Image, Target, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.runner import exact_operands, expected
+from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 ENTRY = 'extern "C" __global__ void'
 

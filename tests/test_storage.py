@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.storage import require_room
 from tests.checkout import Bench
+from warpwatch.plugin.storage import require_room
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from bench import timer
-from bench.measure import MOST_ROUNDS, Budget, choose_rounds, prepare
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.worker import Kernel
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.devices.worker import Kernel
+from warpwatch.timing import timer
+from warpwatch.timing.parent_samples import MOST_ROUNDS, Budget, choose_rounds, prepare
 
 
 def test_readings_subtract_to_the_samples_between() -> None:

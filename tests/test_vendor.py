@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kernels import FAMILIES, vendor
-from kernels.catalogue import find_case
-from kernels.machine import DeviceError
+from kernels import FAMILIES
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.devices import vendor
+from warpwatch.devices.machine import DeviceError
 
 
 class Library:

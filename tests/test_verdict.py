@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.verdict import (
+from warpwatch.verdict.rule import (
     FEWEST,
     MEASURED,
     RELEVANT,

@@ -17,13 +17,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels import FAMILIES, worker
-from kernels.catalogue import BadCase, find_case
-from kernels.compiler import ROOT, Image, compile_build, compile_file
-from kernels.device import DeviceInfo, Settings
-from kernels.machine import DeviceError
-from kernels.runner import exact_operands, expected
-from kernels.worker import Kernel, Worker
+from kernels import FAMILIES
+from warpwatch.catalogue.declaration import BadCase, find_case
+from warpwatch.devices import worker
+from warpwatch.devices.compiler import ROOT, Image, compile_build, compile_file
+from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import exact_operands, expected
+from warpwatch.devices.worker import Kernel, Worker
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
@@ -199,8 +200,8 @@ def test_an_interrupted_child_leaves_no_temporary_folder_and_no_compiler(child: 
 
 ORPHAN = """
 import os, signal, sys, threading, time
-from kernels.device import DeviceInfo, Settings
-from kernels.worker import Worker, describe_device
+from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.worker import Worker, describe_device
 from tests.test_worker import process_id, sleep
 worker = Worker(Settings("software"))
 worker.call(describe_device)
@@ -231,10 +232,10 @@ ENDLESS = """
 from pathlib import Path
 from warpwatch.plugin.device import WORKER
 from kernels import FAMILIES
-from kernels.catalogue import find_case
-from kernels.compiler import compile_file
-from kernels.runner import exact_operands
-from kernels.worker import Kernel
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.runner import exact_operands
+from warpwatch.devices.worker import Kernel
 
 CASE = find_case(FAMILIES, "matmul-naive-16x16-40x33x50-float32")
 

@@ -31,7 +31,7 @@ esac
 PYTHON = """#!/bin/sh
 echo "python $*" >> calls
 case "$*" in
-  *bench.report*) test -s results/bench.json && echo "a table";;
+  *warpwatch.report.tables*) test -s results/bench.json && echo "a table";;
   *history*) echo "a history";;
 esac
 """

@@ -11,9 +11,9 @@ from math import prod
 
 import numpy as np
 
-from kernels.catalogue import Array, Block, Family, Rows, Shape, Variant, Work
 from kernels.copy import roof
-from kernels.numerics import dot_error
+from warpwatch.catalogue.declaration import Array, Block, Family, Rows, Shape, Variant, Work
+from warpwatch.catalogue.tolerance import dot_error
 
 SQUARES = ((8, 8), (16, 16), (32, 32))
 TYPES = ("int32", "float32")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import log2, prod
 
-from kernels.catalogue import Block, Family, Shape, Variant, Work
+from warpwatch.catalogue.declaration import Block, Family, Shape, Variant, Work
 
 FLOATS = ("float32", "float64")
 BLOCKS = ((256,), (1024,))

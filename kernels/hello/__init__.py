@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.catalogue import Block, Family, Shape, Variant, Work
+from warpwatch.catalogue.declaration import Block, Family, Shape, Variant, Work
 
 MOST_BLOCKS = 10_000  # a GPU keeps what kernels print in a megabyte, which is some 25,000 of these lines
 HOST_LINE = "Hello from the host"

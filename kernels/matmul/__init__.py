@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels.alignment import by_elements
-from kernels.catalogue import Array, Block, Capability, Family, Rows, Shape, Variant, Work, size_name
-from kernels.numerics import dot_error, product
+from warpwatch.catalogue.alignment import by_elements
+from warpwatch.catalogue.declaration import Array, Block, Capability, Family, Rows, Shape, Variant, Work, size_name
+from warpwatch.catalogue.tolerance import dot_error, product
 
 SQUARES = ((8, 8), (16, 16), (32, 32))
 FLOATS = ("float64", "float32")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels.alignment import by_elements
-from kernels.catalogue import Array, Block, Family, Rows, Shape, Variant, Work
 from kernels.copy import roof
-from kernels.numerics import dot_error, product
+from warpwatch.catalogue.alignment import by_elements
+from warpwatch.catalogue.declaration import Array, Block, Family, Rows, Shape, Variant, Work
+from warpwatch.catalogue.tolerance import dot_error, product
 
 BLOCKS = ((64,), (128,), (256,), (512,))
 FLOATS = ("float32", "float64")

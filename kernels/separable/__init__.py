@@ -11,10 +11,10 @@ from math import prod
 
 import numpy as np
 
-from kernels.catalogue import Array, Family, Rows, Shape, Variant, Work
 from kernels.conv2d import LADDER, TYPES, convolve, fallback, fits, result_shape, unrolled
 from kernels.copy import roof
-from kernels.numerics import dot_error
+from warpwatch.catalogue.declaration import Array, Family, Rows, Shape, Variant, Work
+from warpwatch.catalogue.tolerance import dot_error
 
 
 def reference(operands: Sequence[Array], rows: Rows) -> Array:

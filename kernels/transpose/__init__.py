@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from kernels.alignment import by_elements
-from kernels.catalogue import Array, Block, Case, Family, Owner, Rows, Shape, Variant, Work
 from kernels.copy import roof
+from warpwatch.catalogue.alignment import by_elements
+from warpwatch.catalogue.declaration import Array, Block, Case, Family, Owner, Rows, Shape, Variant, Work
 
 BLOCKS = ((8, 8), (16, 16), (32, 32), (32, 16))
 FLOATS = ("float32", "float64")

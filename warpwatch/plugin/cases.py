@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kernels import FAMILIES
-from kernels.catalogue import Build, Case
-from kernels.declared import Problem
+from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.validation import Problem
 
 NO_BLOCK = "wrong"  # stands for the block where what is wrong with a declaration takes a case's place
 

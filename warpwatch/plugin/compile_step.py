@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kernels.compiler import NoCompiler, Target, architectures, cache_notes
-from kernels.compiling import Compilation, Job
-from kernels.device import DeviceInfo
+from warpwatch.devices.compiler import NoCompiler, Target, architectures, cache_notes
+from warpwatch.devices.compiling import Compilation, Job
+from warpwatch.devices.gpu import DeviceInfo
 from warpwatch.plugin.cases import NO_BLOCK, build_of
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 from warpwatch.plugin.machine_lock import permit_to_compile

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kernels.compiler import CompileError, cache_notes
-from kernels.device import DeviceInfo, NoDevice
-from kernels.machine import DeviceError
-from kernels.worker import Worker, describe_device
+from warpwatch.devices.compiler import CompileError, cache_notes
+from warpwatch.devices.gpu import DeviceInfo, NoDevice
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import Worker, describe_device
 
 WORKER = pytest.StashKey[Worker]()
 DEVICE = pytest.StashKey["DeviceInfo | NoDevice | pytest.UsageError"]()

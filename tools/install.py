@@ -1,0 +1,109 @@
+"""Installs what the suite needs into the environment whose Python runs this: ``.venv/bin/python tools/install.py``.
+
+pip alone does not do: PyCUDA has no wheel, and its build wants nvcc, CUDA's headers, a libcuda to link with
+and libcurand. Here nvcc and the headers come from PyPI where the machine has none, the libcuda is a stub
+that only the linker sees (the driver's own takes its place when the suite runs), and cuRAND is left out.
+Uses the standard library alone, because nothing else is there yet.
+"""
+
+# ruff: noqa: E402
+from __future__ import annotations
+
+import sys
+
+del sys.path[0]  # this folder, whose `copy` would hide the standard library's
+
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+
+
+def main() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    ordinary = [name for name in project["dependencies"] if not name.startswith("pycuda")]
+    (pycuda,) = (name for name in project["dependencies"] if name.startswith("pycuda"))
+    say("installing Python packages")
+    run([*PIP, "install", *ordinary, *extras["dev"]])
+    beside = Path(sys.prefix, "plugins")  # not in the environment, where pytest would load them
+    run([*PIP, "install", "--upgrade", "--no-deps", "--target", str(beside), *extras["plugins"]])
+    if not find_nvcc():
+        say("no nvcc on this machine: installing it from PyPI")
+        run([*PIP, "install", *extras["nvcc"]])
+    install_pycuda(pycuda)
+
+
+def install_pycuda(requirement: str) -> None:
+    """Build PyCUDA from its source against this machine's headers, unless it is there already."""
+    try:
+        importlib.metadata.version("pycuda")
+        return
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        sys.exit("PyCUDA cannot be built without Python's headers: apt install python3-dev")
+    say("building PyCUDA (about two minutes, once)")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run([*PIP, "download", "--no-deps", "--no-binary", "pycuda", requirement, "--dest", name])
+        (archive,) = folder.glob("pycuda-*.tar.gz")
+        shutil.unpack_archive(archive, folder)
+        (source,) = (path for path in folder.glob("pycuda-*") if path.is_dir())
+        include = cuda_root() / "include"
+        make_stub(include, folder)
+        settings = {"CUDA_INC_DIR": [str(include)], "CUDADRV_LIB_DIR": [name], "CUDA_ENABLE_CURAND": False}
+        (source / "siteconf.py").write_text("".join(f"{key} = {value!r}\n" for key, value in settings.items()))
+        run([*PIP, "install", "--no-deps", str(source)])
+
+
+def find_nvcc() -> str:
+    """What the suite itself will find, or nothing."""
+    code = "from warpwatch.devices.compiler import nvcc; print(nvcc().program)"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def cuda_root() -> Path:
+    """Where CUDA lies. nvcc knows; its own path does not tell, for what is on the PATH may be a wrapper script."""
+    dry = subprocess.run([find_nvcc(), "--dryrun", "none.cu"], capture_output=True, text=True, check=False)
+    top = re.search(r"^#\$ TOP=(.+)$", dry.stdout + dry.stderr, re.MULTILINE)
+    if not top:
+        sys.exit("nvcc --dryrun does not say where CUDA lies; is it a whole toolkit?")
+    return Path(top[1]).resolve()
+
+
+def make_stub(include: Path, folder: Path) -> None:
+    """A libcuda.so that defines every driver function for the linker, under the driver's own SONAME.
+
+    It must define them: a linker drops a library that resolves nothing, and the module built could then not
+    be imported even where a driver is.
+    """
+    headers = "#include <cuda.h>\n#include <cudaProfiler.h>\n"
+    command = ["g++", "-E", "-P", "-x", "c++", f"-I{include}", "-"]
+    text = subprocess.run(command, input=headers, capture_output=True, text=True, check=True).stdout
+    names = sorted(set(re.findall(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(", text)))
+    stub = "".join(f'extern "C" int {name}() {{ return 999; }}\n' for name in names)
+    command = ["g++", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-x", "c++", "-"]
+    subprocess.run([*command, "-o", str(folder / "libcuda.so")], input=stub, text=True, check=True)
+
+
+def run(command: list[str]) -> None:
+    done = subprocess.run(command, check=False)
+    if done.returncode:
+        sys.exit(f"failed: {' '.join(command)}")
+
+
+def say(what: str) -> None:
+    print(f"set-up: {what}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Describes kernels as data: families, variants, arrays, launches, cases, tolerances."""

@@ -1,0 +1,230 @@
+"""Makes corner cases of a kernel from its declaration: shapes that ask what plain sizes do not.
+
+Each kind of shape is there because a mistake lived without it: a second block along every axis, a second group of
+rasterised rows, rows that are aligned beside a tile that is not full, ends of every length, blocks that are not
+square, sizes at which a kernel takes another way. A kernel that is added gets all of them.
+
+One build of each variant is enough, the one with the smallest tile in the narrowest type: what these shapes ask
+depends on neither.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Block, Build, Case, Family, Shape
+from warpwatch.catalogue.selection import builds
+
+OBLONG: tuple[Block, ...] = ((4, 2), (2, 4))  # threads along x and y
+PACK_BYTES, SECTOR_BYTES = 16, 32  # the widest load of a thread, and what memory is read and written by
+GROUP = 8  # rows of blocks that rasterised kernels take together, at most
+MOST_TURNS = 4  # sizes at which a kernel takes another way, of those that there are
+BEYOND = 2**32  # elements, which no index of 32 bits reaches, signed or not
+FEW = 8  # elements along the other axes of an array of so many
+SEARCHED = range(2, 129)  # where such sizes are looked for
+
+
+def least_builds(families: Iterable[Family]) -> list[Build]:
+    """List one build of each variant that has blocks and a result: smallest tile, then narrowest type."""
+    least: dict[int, Build] = {}
+    for build in builds(families):
+        if build.variant.has_no_block or build.family.result is None:
+            continue
+        known = least.setdefault(id(build.variant), build)
+        if _size(build) < _size(known):
+            least[id(build.variant)] = build
+    return list(least.values())
+
+
+def _size(build: Build) -> tuple[int, int]:
+    return prod(tile(build)), np.dtype(build.dtype).itemsize
+
+
+def tile(build: Build) -> tuple[int, int]:
+    """Return how many elements of the result a block computes, along x and y."""
+    return Case(build, build.family.test_shapes[0]).tile
+
+
+def oblong_builds(families: Iterable[Family]) -> list[Build]:
+    """List builds whose block is longer along x, and longer along y, for variants that list a square block.
+
+    Any block makes sense for those, unless they say ``only_these_blocks``, or count their threads by themselves.
+    """
+    return [
+        replace(build, block=block)
+        for build in least_builds(families)
+        if _any_block(build) and any(len(block) == 2 and block[0] == block[1] for block in build.variant.blocks)
+        for block in OBLONG
+    ]
+
+
+def _any_block(build: Build) -> bool:
+    variant = build.variant
+    return not (variant.only_these_blocks or variant.threads or variant.tile) and len(build.block) == 2
+
+
+def tall_cases(families: Iterable[Family]) -> list[Case]:
+    """List a case of each family with more rows of blocks than gridDim.y can have: one column, blocks of one thread."""
+    found: dict[str, Case] = {}
+    for build in least_builds(families):
+        if _any_block(build) and build.variant.y is not None and build.family.name not in found:
+            single = replace(build, block=(1, 1))
+            found[build.family.name] = Case(
+                single, _shape(single, 1, LARGEST_GRID_Y + 1, (1,) * len(build.family.sizes))
+            )
+    return list(found.values())
+
+
+def several_blocks(build: Build) -> list[Case]:
+    """List cases of three blocks along x, and two more along y than a group of rasterised rows: one for each way.
+
+    A way is what a kernel does for a size that is no axis of the result: its entry, and a slower way that it takes.
+    """
+    x, y = tile(build)
+    cases = [Case(build, _shape(build, 2 * x + 1, (GROUP + 1) * y + 1, inner)) for inner in build.family.test_shapes]
+    return list({_way(case): case for case in reversed(cases)}.values())
+
+
+def aligned(build: Build) -> Case:
+    """Make a case of two whole tiles along each axis, whose rows all start at multiples of 16 bytes if they can."""
+    x, y = tile(build)
+    made = [_shape(build, 2 * x, 2 * y, inner) for inner in build.family.test_shapes]
+    pack = _pack(build)
+    cases = [Case(build, shape) for shape in made if not build.family.fits(shape)]
+
+    def rank(case: Case) -> tuple[int, bool]:
+        return sum(size % pack > 0 for size in case.shape), bool(_way(case)[1])
+
+    return min(cases, key=rank)
+
+
+def _pack(build: Build) -> int:
+    return max(1, PACK_BYTES // np.dtype(build.dtype).itemsize)
+
+
+def ragged(build: Build) -> list[Case]:
+    """List cases of whole tiles and aligned rows but for one axis: a part of a tile more, aligned, or one element."""
+    whole, pack = aligned(build).shape, _pack(build)
+    more = [
+        tuple(size + extra * (i == j) for i, size in enumerate(whole))
+        for j in _outer(build.family)
+        for extra in (pack, 1)
+    ]
+    both = tuple(size + pack * (i in _outer(build.family)) for i, size in enumerate(whole))
+    return [Case(build, shape) for shape in dict.fromkeys((whole, *more, both))]
+
+
+def ends(build: Build) -> list[Case]:
+    """List cases that end in every way: from one element after a tile on, and up to the last before the next.
+
+    Every length modulo two sectors occurs on both sides of a tile's end. The other axis runs the other way, and what
+    is summed over, if anything, takes each of those lengths as well.
+    """
+    x, y = tile(build)
+    reach = 2 * SECTOR_BYTES // np.dtype(build.dtype).itemsize
+    family = build.family
+    free = _free(family)
+    made = []
+    for i in range(1, reach + 1):
+        inner = tuple(i if j in free else size for j, size in enumerate(_usual(build)))
+        made += [_shape(build, x + i, 2 * y - i + 1, inner), _shape(build, 2 * x - i + 1, y + i, inner)]
+    made += [
+        _shape(build, max(1, x * part // 8 + 1), max(1, y * (8 - part) // 8), _usual(build)) for part in range(1, 8)
+    ]
+    return [Case(build, shape) for shape in dict.fromkeys(made) if min(shape) > 0 and not family.fits(shape)]
+
+
+def turns(build: Build) -> list[Case]:
+    """List cases on both sides of a size at which a kernel takes another way: another entry, or a slower way.
+
+    The first and the last ones of those that lie in SEARCHED, for each size that is no axis of the result.
+    """
+    found = []
+    for axis in set(range(len(build.family.sizes))) - set(_outer(build.family)):
+
+        def at(size: int, axis: int = axis) -> Case:
+            inner = tuple(size if j == axis else usual for j, usual in enumerate(_usual(build)))
+            return Case(build, _shape(build, 5, 3, inner))
+
+        turning = [size for size in SEARCHED if _way(at(size)) != _way(at(size - 1))]
+        chosen = dict.fromkeys((*turning[: MOST_TURNS // 2], *turning[-MOST_TURNS // 2 :]))
+        found += [at(side) for size in chosen for side in (size - 1, size)]
+    return list(dict.fromkeys(found))
+
+
+def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
+    """List cases with arrays of more than 2^32 elements, each with the small case that has the same last block.
+
+    Along each axis of the result in turn there are as many blocks as fill the grid exactly, so that its last block is
+    that of the last element; the last tile is whole, or one element short.
+    """
+    inners = [
+        tuple(FEW if i in _free(build.family) else n for i, n in enumerate(c.shape)) for c in several_blocks(build)
+    ]
+    found = []
+    for inner, (axis, step) in product(inners, enumerate(tile(build))):
+        if axis == 1 and build.variant.y is None:
+            continue
+        row = step * LARGEST_GRID_Y
+        many = row * -(-(BEYOND + FEW * step) // (FEW * row))
+        for short in (0, 1) if step > 1 else (0,):
+            sizes = [(size - short, FEW) if axis == 0 else (FEW, size - short) for size in (many, 2 * step)]
+            large, small = (Case(build, _shape(build, *xy, inner)) for xy in sizes)
+            if max(large.shape) <= LARGEST_SIZE and large.array_bytes > BEYOND * large.itemsize:
+                found.append((large, small))
+    return found
+
+
+def _way(case: Case) -> tuple[str, str]:
+    return case.variant.entry(case.shape), case.variant.fallback(case.shape, case.itemsize)
+
+
+def _usual(build: Build) -> Shape:
+    return build.family.test_shapes[0]
+
+
+@functools.cache
+def _growing(family: Family) -> Mapping[int, int]:
+    """Axis of the result -> the size that it grows with, one for one."""
+    assert family.result
+    base = tuple(64 + size for size in family.test_shapes[0])
+    before, found = family.result(base)[1], {}
+    for i in range(len(base)):
+        after = family.result(tuple(size + (i == j) for j, size in enumerate(base)))[1]
+        changes = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if new != old]
+        if len(changes) == 1 and after[changes[0]] == before[changes[0]] + 1:
+            found[changes[0]] = i
+    return found
+
+
+def _outer(family: Family) -> tuple[int, ...]:
+    return tuple(sorted(_growing(family).values()))
+
+
+@functools.cache
+def _free(family: Family) -> tuple[int, ...]:
+    """The sizes that the result does not depend on: what is summed over."""
+    assert family.result
+    base = tuple(64 + size for size in family.test_shapes[0])
+    same = family.result(base)[1]
+    grown = [tuple(size + (i == j) for j, size in enumerate(base)) for i in range(len(base))]
+    return tuple(i for i, shape in enumerate(grown) if family.result(shape)[1] == same)
+
+
+def _shape(build: Build, x: int, y: int, inner: Shape) -> Shape:
+    """The shape whose result has so many elements along x and y; its other sizes are those of ``inner``."""
+    family, growing = build.family, _growing(build.family)
+    assert family.result
+    wanted = {build.variant.x: x} | ({} if build.variant.y is None else {build.variant.y: y})
+    base = tuple(1024 if i in growing.values() else size for i, size in enumerate(inner))
+    result = family.result(base)[1]
+    shape = list(base)
+    for axis, i in growing.items():
+        shape[i] += wanted.get(axis, 1) - result[axis]
+    return tuple(shape)

@@ -1,0 +1,382 @@
+"""What is measured, as data: families, variants, builds and cases.
+
+This module and the families import the standard library and NumPy alone, so that every case can be
+listed where there is no GPU, no driver, no compiler and no PyCUDA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpwatch.catalogue.names import BadCase as BadCase  # noqa: PLC0414  # those who use the catalogue find both here
+from warpwatch.catalogue.names import pick, read_sizes, split_id
+from warpwatch.catalogue.names import size_name as size_name  # noqa: PLC0414
+
+Shape = tuple[int, ...]
+Block = tuple[int, ...]
+Array = npt.NDArray[Any]
+Rows = Array | slice
+
+C_TYPES: Mapping[str, str] = {
+    "float32": "float",
+    "float64": "double",
+    # Overflow of a signed int is undefined in C++, that of an unsigned one wraps modulo 2^32, and the
+    # bits are the same.
+    "int32": "unsigned",
+    "none": "void",
+}
+HOST_BLOCK = "host"  # stands for the block in the id of a variant that runs on the host
+VENDOR_BLOCK = "vendor"  # and of one that is a library's
+LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
+LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
+ALL_ROWS = slice(None)
+
+
+@dataclass(frozen=True, order=True)
+class Capability:
+    """A CUDA compute capability, such as 9.0."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def arch(self) -> str:
+        """nvcc's name for it, such as ``sm_90``."""
+        return f"sm_{self.major}{self.minor}"
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work that a case cannot avoid: arithmetic operations, and bytes moved if each is moved once."""
+
+    operations: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Grid and block in CUDA's order (x, y, z), and the dynamic shared memory of a block in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The block and the thread, in CUDA's order (x, y), that write one element of the result.
+
+    ``block`` has a z too where the grid has more than one layer. ``thread`` is None where only the kernel's own file
+    says which of the block's threads it is.
+    """
+
+    block: tuple[int, ...]
+    thread: tuple[int, int] | None
+
+
+def _no_shared_memory(shape: Shape, block: Block, itemsize: int) -> int:
+    return 0
+
+
+def pointers_then_sizes(pointers: Sequence[int], shape: Shape) -> tuple[np.generic, ...]:
+    """Kernel arguments: operands, result, then the sizes as int, in the order of the shape."""
+    return (*map(np.uint64, pointers), *map(np.int32, shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One kernel of a family: the file ``<name>.cu``, or ``<name>.cpp`` for one that runs on the host.
+
+    ``x`` and ``y`` say which axis of the result threadIdx.x and threadIdx.y run along; from them come
+    grid and owner of an element. ``owner`` overrides that where a block writes in another order. ``order`` says which
+    block computes a tile where that is not the block of the same index: tile (x, y), number of tiles (x, y) -> number
+    of the block, counted along x, then y, then z. ``tile_of`` says for whose tile an element is written where that is
+    not the tile in which it lies: case, index, elements from an array's alignment to its start -> tile (x, y).
+
+    A block names the elements of the result that a block of threads computes, a thread each; ``threads`` says how
+    many threads it has, and ``tile`` how many elements it computes, where that is not so. ``only_these_blocks``: no
+    other has what the kernel must be told; ``takes`` says which of them an element type has. ``library`` names a
+    vendor's library that takes the kernel's place (devices/vendor.py). ``bench_shapes`` are timed instead of the
+    family's; ``macros`` are told the kernel beside its block. ``constant`` names an operand that lies in the kernel's
+    constant memory too, as constant_<name>, as much of it as fits. ``fallback`` says what a shape (and bytes an
+    element) makes the kernel do in a slower way, or nothing; a saved run and its tables repeat it.
+    ``padded_arguments`` are the arguments for arrays whose rows lie further apart than they are long, by so many
+    elements; None where a kernel has no argument that says so.
+    """
+
+    name: str
+    note: str
+    blocks: tuple[Block, ...]
+    dtypes: tuple[str, ...]
+    x: int = 1
+    y: int | None = 0
+    needs: Capability = Capability(7, 5)
+    on_host: bool = False
+    shared_bytes: Callable[[Shape, Block, int], int] = _no_shared_memory
+    arguments: Callable[[Sequence[int], Shape], tuple[np.generic, ...]] = pointers_then_sizes
+    owner: Callable[[Block, tuple[int, ...]], Owner] | None = None
+    order: Callable[[tuple[int, int], tuple[int, int]], int] | None = None
+    tile_of: Callable[[Case, tuple[int, ...], int], tuple[int, int]] | None = None
+    threads: Callable[[Block], tuple[int, int]] | None = None
+    tile: Callable[[Block], tuple[int, int]] | None = None
+    library: str = ""
+    entry: Callable[[Shape], str] = lambda shape: ""  # what follows the kernel's name, where a file holds several
+    bench_shapes: Mapping[str, tuple[Shape, ...]] | None = None
+    macros: Callable[[Block], Mapping[str, int]] = lambda block: {}
+    only_these_blocks: bool = False
+    takes: Callable[[Block, str], bool] = lambda block, dtype: True
+    constant: str = ""
+    padded_arguments: Callable[[Sequence[int], Shape, int], tuple[np.generic, ...]] | None = None
+    fallback: Callable[[Shape, int], str] = lambda shape, itemsize: ""
+
+    @property
+    def has_no_block(self) -> bool:
+        return self.on_host or bool(self.library)
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Kernels that compute the same thing. README, "Add a kernel", shows one in use.
+
+    - ``sizes``: names of the numbers in a shape;
+    - ``operands``: shape -> name and shape of each input array, in the kernel's order;
+    - ``result``: shape -> name and shape of the array that the kernel writes; None where it prints;
+    - ``reference``: operands, rows -> those rows of the result, in float64 or exact integers;
+    - ``bound``: operands, rows -> largest error allowed per element; 0 where the result is exact;
+    - ``work``: shape, bytes an element -> Work;
+    - ``fits``: shape -> what is wrong with it, or None;
+    - ``serial_seconds``: shape -> about how long the serial variant takes, from measured rates;
+    - ``roof``: shape, element type -> id of the case whose rate the others are held against, or nothing;
+    - ``prints``: block, shape -> the host's own line, then those that a printing kernel must print.
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    operands: Callable[[Shape], Mapping[str, Shape]]
+    result: Callable[[Shape], tuple[str, Shape]] | None
+    reference: Callable[[Sequence[Array], Rows], Array]
+    bound: Callable[[Sequence[Array], Rows], Array | float]
+    work: Callable[[Shape, int], Work]
+    test_shapes: tuple[Shape, ...]
+    bench_shapes: Mapping[str, tuple[Shape, ...]]
+    variants: tuple[Variant, ...]
+    fits: Callable[[Shape], str | None] = lambda shape: None
+    serial_seconds: Callable[[Shape], float] = lambda shape: 0.0
+    prints: Callable[[Block, Shape], list[str]] | None = None
+    roof: Callable[[Shape, str], str] = lambda shape, dtype: ""
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name; BadCase names the near ones otherwise."""
+        return pick(name, {v.name: v for v in self.variants}, f"variant of {self.name}")
+
+
+@dataclass(frozen=True)
+class Build:
+    """What one compilation makes: a variant for one block size and one element type."""
+
+    family: Family
+    variant: Variant
+    block: Block
+    dtype: str
+
+    @property
+    def block_name(self) -> str:
+        return size_name(self.block) if self.block else VENDOR_BLOCK if self.variant.library else HOST_BLOCK
+
+    @property
+    def id(self) -> str:
+        return f"{self.family.name}-{self.variant.name}-{self.block_name}-{self.dtype}"
+
+    @property
+    def block_xy(self) -> tuple[int, int]:
+        """Threads of a block along x and y; 1 for what the block does not say."""
+        x, y = (*self.block, 1, 1)[:2]
+        return x, y
+
+    @property
+    def source(self) -> str:
+        """The kernel's file, relative to the package ``kernels``."""
+        return f"{self.family.name}/{self.variant.name}{'.cpp' if self.variant.on_host else '.cu'}"
+
+    @property
+    def entry(self) -> str:
+        """Name of the kernel function in that file."""
+        return f"{self.family.name}_{self.variant.name}"
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """What the kernel is told at compile time.
+
+        ``scalar_t`` is the element type (a macro named T breaks the headers that nvcc includes by itself).
+        """
+        macros = {"scalar_t": C_TYPES[self.dtype]}
+        if not self.variant.has_no_block:
+            macros |= dict(zip(("BLOCK_X", "BLOCK_Y"), map(str, self.block_xy), strict=True))
+            macros |= {name: str(value) for name, value in self.variant.macros(self.block).items()}
+        return macros
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel on one shape: what a test checks and a benchmark times."""
+
+    build: Build
+    shape: Shape
+
+    @property
+    def id(self) -> str:
+        """``<family>-<variant>-<block>-<shape>-<dtype>``: saved baselines are found by it."""
+        b = self.build
+        return f"{b.family.name}-{b.variant.name}-{b.block_name}-{self.shape_name}-{b.dtype}"
+
+    @property
+    def family(self) -> Family:
+        return self.build.family
+
+    @property
+    def variant(self) -> Variant:
+        return self.build.variant
+
+    @property
+    def dtype(self) -> str:
+        return self.build.dtype
+
+    @property
+    def entry(self) -> str:
+        """Name of the kernel function that this shape takes."""
+        return self.build.entry + self.variant.entry(self.shape)
+
+    @property
+    def shape_name(self) -> str:
+        return size_name(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return 0 if self.dtype == "none" else np.dtype(self.dtype).itemsize
+
+    @property
+    def work(self) -> Work:
+        return self.family.work(self.shape, self.itemsize)
+
+    @property
+    def array_bytes(self) -> int:
+        """Bytes of operands and result together."""
+        shapes = list(self.family.operands(self.shape).values())
+        if self.family.result:
+            shapes.append(self.family.result(self.shape)[1])
+        return sum(prod(shape) for shape in shapes) * self.itemsize
+
+    @property
+    def weight(self) -> float:
+        """What a slow device measures a case by: operations, accesses of 4 bytes, or 16 for each thread."""
+        threads = prod(self.launch.grid) * prod(self.launch.block)
+        return max(self.work.operations, self.work.bytes / 4, 16 * threads)
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Elements of the result that a block computes, along x and y."""
+        return self.variant.tile(self.build.block) if self.variant.tile else self.build.block_xy
+
+    @property
+    def omitted(self) -> str | None:
+        """Why a benchmark leaves this case out, or None."""
+        seconds = self.family.serial_seconds(self.shape) if self.variant.on_host else 0.0
+        return f"would take about {seconds:.0f} s on one core" if seconds > 1.0 else None
+
+    @property
+    def launch(self) -> Launch:
+        """Enough blocks for every element of the result."""
+        if self.variant.library:
+            return Launch((1, 1, 1), (1, 1, 1))  # its own choice
+        bx, by = self.tile
+        tx, ty = self.variant.threads(self.build.block) if self.variant.threads else self.build.block_xy
+        shared = self.variant.shared_bytes(self.shape, self.build.block, self.itemsize)
+        if self.family.result is None:
+            return Launch((self.shape[0], 1, 1), (bx, by, 1), shared)
+        blocks_x, blocks_y = self._tiles
+        # Kernels take blockIdx.z * gridDim.y + blockIdx.y, so that y may pass CUDA's 65,535.
+        grid_z = -(-blocks_y // LARGEST_GRID_Y)
+        return Launch((blocks_x, -(-blocks_y // grid_z), grid_z), (tx, ty, 1), shared)
+
+    @property
+    def _tiles(self) -> tuple[int, int]:
+        """Tiles of the result along x and y."""
+        assert self.family.result
+        _, result = self.family.result(self.shape)
+        bx, by = self.tile
+        return -(-result[self.variant.x] // bx), 1 if self.variant.y is None else -(-result[self.variant.y] // by)
+
+    def owner(self, index: tuple[int, ...], offset: int = 0) -> Owner:
+        """Which block and thread write the element of the result at ``index``.
+
+        ``offset``: elements that each array starts past the alignment of an allocation.
+        """
+        if self.variant.owner:
+            found = self.variant.owner(self.build.block, index)
+        elif self.variant.tile_of:
+            found = Owner(self.variant.tile_of(self, index, offset), None)
+        else:
+            bx, by = self.tile
+            x, y = index[self.variant.x], 0 if self.variant.y is None else index[self.variant.y]
+            found = Owner((x // bx, y // by), None if self.variant.threads else (x % bx, y % by))
+        tile_x, tile_y = found.block
+        grid_x, grid_y, grid_z = self.launch.grid
+        number = self.variant.order((tile_x, tile_y), self._tiles) if self.variant.order else tile_y * grid_x + tile_x
+        block = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
+        return Owner(block if block[2] or grid_z > 1 else block[:2], found.thread)
+
+
+def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtype: str) -> Case:
+    """A case that makes sense; BadCase says what does not. Device limits are checked at the launch."""
+    case = Case(Build(family, variant, block, dtype), shape)
+    problem = None
+    if dtype not in variant.dtypes:
+        problem = f"{variant.name} has no element type {dtype}; it has {', '.join(variant.dtypes)}"
+    elif len(shape) != len(family.sizes):
+        problem = f"a shape of {family.name} is {'x'.join(family.sizes)}, not {case.shape_name}"
+    elif len(block) != len(variant.blocks[0]):
+        problem = f"a block of {variant.name} looks like {size_name(variant.blocks[0])}, not {case.build.block_name}"
+    elif variant.only_these_blocks and block not in variant.blocks:
+        problem = f"{variant.name} has the blocks {', '.join(map(size_name, variant.blocks))}, and no others"
+    elif not variant.takes(block, dtype):
+        problem = f"{variant.name} has no block {case.build.block_name} in {dtype}"
+    elif min(block, default=1) < 1:
+        problem = f"block {case.build.block_name} has a size below 1"
+    elif max(block, default=1) > LARGEST_SIZE:
+        problem = f"block {case.build.block_name} has a size above {LARGEST_SIZE:,}"
+    elif variant.threads and min(variant.threads(block)) < 1:
+        problem = f"block {case.build.block_name} is too small for {variant.name}: it would have no threads"
+    elif min(shape) < 1 or max(shape) > LARGEST_SIZE:
+        named = zip(family.sizes, shape, strict=True)
+        bad = ", ".join(f"{name} = {size}" for name, size in named if not 1 <= size <= LARGEST_SIZE)
+        problem = f"{bad} is not in 1..{LARGEST_SIZE:,}"
+    else:
+        problem = family.fits(shape)
+    if problem:
+        raise BadCase(f"{case.id}: {problem}")
+    return case
+
+
+def find_case(families: Iterable[Family], case_id: str) -> Case:
+    """The case of that id, listed or not: any shape and any block that make sense will do. Raises BadCase."""
+    family_name, variant_name, block, shape, dtype = split_id(case_id)
+    family = pick(family_name, {f.name: f for f in families}, "family")
+    variant = family.variant(variant_name)
+    blocks = () if variant.has_no_block else read_sizes(block, "block", case_id)
+    if variant.on_host and block != HOST_BLOCK:
+        raise BadCase(f"{case_id}: {variant_name} runs on the host; its block is written {HOST_BLOCK!r}")
+    if variant.library and block != VENDOR_BLOCK:
+        raise BadCase(f"{case_id}: {variant_name} is a library's; its block is written {VENDOR_BLOCK!r}")
+    case = make_case(family, variant, blocks, read_sizes(shape, "shape", case_id), dtype)
+    if case.id != case_id:  # a size with zeros before it: results are kept under one name alone
+        raise BadCase(f"{case_id}: is written {case.id}")
+    return case

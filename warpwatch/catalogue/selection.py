@@ -1,0 +1,63 @@
+"""Which cases there are: what is compiled, what is tested, what is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from warpwatch.catalogue.declaration import Build, Case, Family, Shape
+from warpwatch.catalogue.validation import sound
+
+
+def builds(families: Iterable[Family]) -> list[Build]:
+    """Everything there is to compile, but for what is declared with a mistake (warpwatch/catalogue/validation.py)."""
+    return [
+        Build(family, variant, block, dtype)
+        for family, variant in sound(families)
+        for dtype in variant.dtypes
+        for block in variant.blocks
+        if variant.takes(block, dtype)
+    ]
+
+
+def _cases(families: Iterable[Family], shapes: Callable[[Build], Iterable[Shape]]) -> list[Case]:
+    return [Case(build, shape) for build in builds(families) for shape in shapes(build)]
+
+
+def tested_cases(families: Iterable[Family]) -> list[Case]:
+    """Every build on every shape that its family is tested on."""
+    return _cases(families, lambda build: build.family.test_shapes)
+
+
+def edge_cases(families: Iterable[Family]) -> list[Case]:
+    """Every build on shapes of ones, on a line, and one off its own block, in every direction."""
+    return _cases(families, _edge_shapes)
+
+
+def unaligned_cases(families: Iterable[Family]) -> list[Case]:
+    """Every build on the first shape of its family, for arrays that start off an allocation's alignment."""
+    return _cases([f for f in families if f.result], lambda build: build.family.test_shapes[:1])
+
+
+def _edge_shapes(build: Build) -> Iterable[Shape]:
+    tile, count = max(build.block, default=16), len(build.family.sizes)
+    shapes = [(1,) * count, (tile + 1,) * count, tuple(tile - 1 + 2 * (i % 2) for i in range(count))]
+    shapes += [tuple(2 * tile + 5 if i == j else 1 for i in range(count)) for j in range(count)]
+    return dict.fromkeys(shape for shape in shapes if min(shape) > 0 and not build.family.fits(shape))
+
+
+def _timed_shapes(build: Build) -> Iterable[Shape]:
+    chosen = build.variant.bench_shapes
+    return (build.family.bench_shapes if chosen is None else chosen).get(build.dtype, ())
+
+
+def timed_cases(families: Iterable[Family]) -> list[Case]:
+    """What the benchmark times, shape by shape, so that the cases of a shape can share their operands."""
+    cases = _cases(families, _timed_shapes)
+    order = {family.name: i for i, family in enumerate(families)}
+    cases.sort(key=lambda case: (order[case.family.name], case.dtype, case.shape))
+    return [case for case in cases if not case.omitted]
+
+
+def omitted_cases(families: Iterable[Family]) -> list[Case]:
+    """What the benchmark leaves out; ``Case.omitted`` says why."""
+    return [c for c in _cases(families, _timed_shapes) if c.omitted]

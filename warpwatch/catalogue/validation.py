@@ -1,0 +1,108 @@
+"""Checks what families declare, before anything is compiled or run.
+
+A declaration with a mistake costs its own family or variant: it is left out of every list of cases, and a test of its
+own fails in its place with one sentence that names family, variant and field. The others run.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from warpwatch.catalogue.declaration import BadCase, Family, Variant, find_case
+from warpwatch.catalogue.family_rules import FAMILY_RULES
+from warpwatch.catalogue.names import split_id
+from warpwatch.catalogue.variant_rules import VARIANT_RULES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What is wrong with one field of a declaration. ``variant`` is empty where the field is the family's own."""
+
+    family: str
+    variant: str = ""
+    field: str
+    what: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.family}-{self.variant}" if self.variant else self.family
+
+    def __str__(self) -> str:
+        variant = f", variant {self.variant}" if self.variant else ""
+        return f"family {self.family}{variant}: {self.field} {self.what}"
+
+
+def problems(families: Iterable[Family]) -> tuple[Problem, ...]:
+    """The first mistake of each family, and of each variant of a family without one.
+
+    ``families`` are all that there are: a roof is looked for among them.
+    """
+    every = tuple(families)
+    found = _inspect(every)[1]
+    wrong = {problem.family for problem in found if not problem.variant}
+    roofs = (_roof_fault(family, every) for family in every if family.name not in wrong)
+    return (*found, *filter(None, roofs))
+
+
+def sound(families: Iterable[Family]) -> tuple[tuple[Family, Variant], ...]:
+    """Every variant whose declaration, and whose family's, has no mistake."""
+    return _inspect(tuple(families))[0]
+
+
+def require(families: Iterable[Family], case_id: str) -> None:
+    """Raise BadCase where the family or the variant that a case id names is declared with a mistake."""
+    family, variant, *_ = split_id(case_id)
+    for problem in problems(families):
+        if problem.family == family and problem.variant in ("", variant):
+            raise BadCase(f"{case_id}: {problem}")
+
+
+@functools.cache
+def _inspect(families: tuple[Family, ...]) -> tuple[tuple[tuple[Family, Variant], ...], tuple[Problem, ...]]:
+    good: list[tuple[Family, Variant]] = []
+    bad: list[Problem] = []
+    for i, family in enumerate(families):
+        fault = _twice(family, families[:i]) or _first_fault(FAMILY_RULES, family)
+        if fault:
+            bad.append(Problem(family=str(family.name), field=fault[0], what=fault[1]))
+            continue
+        for j, variant in enumerate(family.variants):
+            fault = _twice(variant, family.variants[:j]) or _first_fault(VARIANT_RULES, family, variant)
+            if fault:
+                bad.append(Problem(family=family.name, variant=str(variant.name), field=fault[0], what=fault[1]))
+            else:
+                good.append((family, variant))
+    return tuple(good), tuple(bad)
+
+
+def _twice(declared: Family | Variant, before: Sequence[Family | Variant]) -> tuple[str, str] | None:
+    if declared.name not in [other.name for other in before]:
+        return None
+    what = "family" if isinstance(declared, Family) else "variant"
+    return "name", f"is that of another {what} too, which is used; give this one a name of its own"
+
+
+def _first_fault(rules: Mapping[str, Callable[..., str | None]], *declared: object) -> tuple[str, str] | None:
+    """Field and fault of the first rule that is broken: the later ones lean on what the earlier ones looked at."""
+    for field, rule in rules.items():
+        try:
+            what = rule(*declared)
+        except Exception as error:  # whatever a declaration's own function raises
+            what = f"cannot be used: {type(error).__name__}: {error}"
+        if what:
+            return field, what
+    return None
+
+
+@functools.cache
+def _roof_fault(family: Family, families: tuple[Family, ...]) -> Problem | None:
+    """A roof that names no case of any family. Its own family runs all the same, without shares."""
+    try:
+        for roof in {family.roof(shape, dtype) for dtype, shapes in family.bench_shapes.items() for shape in shapes}:
+            if roof:
+                find_case(families, roof)
+    except Exception as error:  # of the declaration's function, or of another family that has a mistake
+        return Problem(family=family.name, field="roof", what=f"names no case: {error}")
+    return None

@@ -1,0 +1,1 @@
+"""Compares a run with a baseline, with another revision, or with itself."""

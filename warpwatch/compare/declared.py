@@ -1,0 +1,196 @@
+"""Reads what a revision declares: runs its Python apart from ours, and checks what it says.
+
+The revision's code runs with this user's rights, in a process group of its own, with little environment, time and
+output. That keeps tokens in the environment from it and the machine in order; it is no sandbox (see SECURITY.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+EXPORT_SECONDS = 120.0
+MOST_BYTES = 2**26  # that it may write to a file or to its output; 900 cases take 1 MB
+POLL_SECONDS = 0.02
+# What a Python with NumPy may need to start and to find its libraries; nothing that could hold a secret.
+KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE")
+# Options of nvcc that change code and nothing else: one that names a program or a file would run or write it.
+FLAG = re.compile(
+    r"--?(cubin|O[0-3]|std=c\+\+\d\d|lineinfo|generate-line-info|use_fast_math|restrict|fmad=\w+|ftz=\w+|prec-div=\w+"
+    r"|prec-sqrt=\w+|maxrregcount=\d+|extra-device-vectorization|expt-relaxed-constexpr|(expt-)?extended-lambda"
+    r"|default-stream=[\w-]+|D\w+(=\w*)?)"
+)
+DEEPEST = 8  # structs within structs
+LARGEST_OFFSET = 2**40  # bytes into an array
+
+Word = Annotated[str, Meta(pattern=r"^\w*\Z", max_length=200)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*\Z", max_length=200)]
+CaseId = Annotated[str, Meta(pattern=r"^[\w.-]+\Z", max_length=400)]
+Text = Annotated[str, Meta(pattern=r"^[ -~]*\Z", max_length=400)]
+Extent = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Bytes = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Shape = Annotated[tuple[Annotated[int, Meta(ge=0, le=2**48)], ...], Meta(max_length=8)]
+Values = Annotated[tuple[tuple[Any, ...], ...], Meta(max_length=256)]
+
+
+class BadRevision(ValueError):
+    """A revision that cannot be compared with; the message says why and what helps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredCase:
+    """Holds one case as warpwatch/compare/declarations.py describes it, checked."""
+
+    source: Text
+    entry: Name
+    macros: Annotated[dict[Name, Text], Meta(max_length=64)]
+    grid: tuple[Extent, Extent, Extent]
+    block: tuple[Extent, Extent, Extent]
+    shared_bytes: Bytes
+    operands: Annotated[dict[Name, Shape], Meta(max_length=64)]
+    result: tuple[Name, Shape] | None
+    arguments: Values
+    library: Word = ""
+    constant: Word = ""
+
+    def __post_init__(self) -> None:
+        count = len(self.operands) + (self.result is not None)
+        for value in self.arguments:
+            check_argument(value, count)
+        path = Path(self.source)
+        if path.is_absolute() or ".." in path.parts or path.parts[:1] != ("kernels",):
+            raise ValueError(f"its source {self.source!r} is no file of kernels/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """Holds what a revision declares: the options that it gives nvcc, and its cases by their ids."""
+
+    flags: Annotated[tuple[Text, ...], Meta(max_length=64)]
+    cases: Annotated[dict[CaseId, DeclaredCase], Meta(max_length=100_000)]
+
+    def __post_init__(self) -> None:
+        for flag in self.flags:
+            if not FLAG.fullmatch(flag):
+                raise ValueError(f"it compiles with {flag!r}, which is none of the options that are taken from others")
+
+
+def check_argument(value: Sequence[Any], count: int, depth: int = 0) -> None:
+    """Check one argument of a kernel, as warpwatch/compare/declarations.py describes it. Raises ValueError."""
+    match list(value):
+        case ["pointer", int(number), int(offset)] if 0 <= number < count and 0 <= offset < LARGEST_OFFSET:
+            return
+        case ["struct", int(size), [*fields]] if 0 < size <= 4096 and depth < DEEPEST:
+            for field in fields:
+                match field:
+                    case [str(), int(offset), [*inner]] if 0 <= offset < size:
+                        check_argument(inner, count, depth + 1)
+                    case _:
+                        raise ValueError(f"a struct has a field {shortened(field)}")
+            return
+        case [str(dtype), int() | float() | bool()] if re.fullmatch(r"u?int(8|16|32|64)|b?float(16|32|64)|bool", dtype):
+            return
+    raise ValueError(f"a kernel has an argument {shortened(value)}")
+
+
+def declared_case(document: Mapping[str, Any]) -> DeclaredCase:
+    """The checked form of what ``declarations.declared`` says of a case. Raises ValueError."""
+    return msgspec.convert(document, DeclaredCase)
+
+
+def read_declared(tree: Path, revision: str) -> Declared:
+    """Run a revision's declarations and check what they say. Raises BadRevision."""
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as output:
+        try:
+            status = run_apart(tree, said, output)
+            if not status:
+                return parse(_content(output))
+            why = f"by this code ({_last_line(said) or f'it ended with status {status}'})"
+        except (OSError, ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors
+            why = f"({shortened(str(error) or type(error).__name__)})"
+    raise BadRevision(f"--against={revision}: its declarations cannot be read {why}")
+
+
+def parse(text: bytes) -> Declared:
+    """Check what warpwatch/compare/declarations.py wrote. Raises ValueError or RecursionError."""
+    return msgspec.convert(json.loads(text), Declared)
+
+
+def run_apart(tree: Path, said: IO[bytes], output: IO[bytes]) -> int:
+    """Run declarations.py on a tree, in a process group of its own that does not outlive it. Its exit status.
+
+    What is printed goes to ``said``. Raises ValueError where it takes too long or writes too much.
+    """
+    program = str(Path(__file__).with_name("declarations.py"))
+    packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as home:
+        environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+        environment |= {"HOME": home, "TMPDIR": home, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        # -I: nothing from the environment, the current folder or the user's packages; -B: the tree stays as it is.
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-B", program, str(tree), str(output.fileno()), *packages],
+            cwd=tree,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            pass_fds=[output.fileno()],
+            start_new_session=True,
+        )
+        try:
+            _wait(process, said, output)
+        finally:  # before it is reaped, so that its number still is its group's
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return process.returncode
+
+
+def _wait(process: subprocess.Popen[bytes], *files: IO[bytes]) -> None:
+    """Wait until a process ends, without reaping it. Raises ValueError where it takes too long or writes too much."""
+    end = time.monotonic() + EXPORT_SECONDS
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() > end:
+            raise ValueError(f"no answer within {EXPORT_SECONDS:g} s; process killed")
+        if max(_size(file) for file in files) > MOST_BYTES:
+            raise ValueError(f"it writes more than {MOST_BYTES >> 20} MiB; process killed")
+        time.sleep(POLL_SECONDS)
+
+
+def _size(file: IO[bytes]) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"it wrote more than {MOST_BYTES >> 20} MiB")
+    return text
+
+
+def _last_line(file: IO[bytes]) -> str:
+    """The last line of a file, fit to be printed; empty where there is none."""
+    file.seek(max(0, _size(file) - 4096))
+    lines = file.read(4096).decode(errors="replace").strip().splitlines()
+    return shortened(lines[-1]) if lines else ""
+
+
+def shortened(value: object) -> str:
+    """A text of someone else's as one short line without control characters."""
+    text = "".join(c if c.isprintable() else "?" for c in str(value)[:300])
+    return text + "..." * (len(str(value)) > 300)

@@ -1,0 +1,145 @@
+"""What the nights recorded: a case's times run by run, and where cases changed for good.
+
+Steps are found by PELT (Killick 2012, in the library ruptures) on the logarithms of the medians, each run rid of what
+it does to every case. A step counts from the size that nobody ignores, or three standard deviations of the case's own
+nights, so that a drift of 1 % a week shows as a few steps although no single night is slower than the one before.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from warpwatch.runs.saved import BadRun, Run, Timed, read_usable
+from warpwatch.verdict.rule import MEASURED, RELEVANT, aligned
+
+FALSE_STEPS = 0.01  # whole histories without any change in which any case shows a step
+SHORTEST = 3  # nights that a level lasts
+SIGMAS = 3.0
+LONG_AGO = datetime.min.replace(tzinfo=UTC)  # a run that does not say when it was measured comes first
+
+
+@dataclass(frozen=True)
+class Step:
+    """A case's time became another for good: ``ratio``, new over old, between the runs ``before`` and ``after``."""
+
+    case: str
+    ratio: float
+    before: Run
+    after: Run
+
+    def __str__(self) -> str:
+        revisions = f"{self.before.commit}..{self.after.commit}"
+        days = f"{_day(self.before)} to {_day(self.after)}"
+        return f"{self.case}: {100 * (self.ratio - 1):+.1f} % in {revisions} ({days})"
+
+
+def _minute(run: Run) -> str:
+    return run.when.isoformat(timespec="minutes")[:16] if run.when else "at no known time"
+
+
+def _day(run: Run) -> str:
+    return run.when.date().isoformat() if run.when else "no known day"
+
+
+def load(folder: Path) -> tuple[list[Run], list[str]]:
+    """The saved runs of one GPU, oldest first, and a sentence for each file or case that had to be left out.
+
+    Raises BadRun where the folder holds no runs of one GPU, or none that can be read.
+    """
+    folders = sorted({path.parent for path in folder.rglob("[0-9][0-9][0-9][0-9]_*.json")})
+    if len(folders) != 1:
+        found = ", ".join(map(str, folders)) or "none"
+        raise BadRun(f"{folder}: --runs takes the folder of one GPU; with runs are here: {found}")
+    usable, problems = read_usable(sorted(folders[0].glob("[0-9][0-9][0-9][0-9]_*.json")))
+    runs = [run for run in usable if not run.against]
+    if len({run.setting("cache") for run in runs}) > 1:
+        raise BadRun(f"{folder}: holds runs with cold and with warm caches, which have no history in common")
+    return sorted(runs, key=lambda run: run.when or LONG_AGO), problems
+
+
+def levels(logs: Sequence[float], variance: float, cases: int = 1) -> list[int]:
+    """Where a series of logarithms steps: the index of each first value of a new level.
+
+    ``variance``: what to expect of a value at least. ``cases``: how many series are looked at together.
+    """
+    import ruptures  # noqa: PLC0415  # half a second that nobody else need wait
+
+    values = np.asarray(logs)
+    if len(values) < 2 * SHORTEST:
+        return []
+    # Of differences between neighbours, because a level's step would count as scatter.
+    scatter = float(np.median(np.abs(np.diff(values)))) / 0.6745 / math.sqrt(2)
+    spread = math.sqrt(max(scatter**2, variance))
+    # A step among n places of each case, at FALSE_STEPS together, for a sum of squares in units of the variance.
+    penalty = 2 * math.log(len(values) * cases / FALSE_STEPS)
+    ends = ruptures.Pelt(model="l2", min_size=SHORTEST, jump=1).fit(values / spread).predict(pen=penalty)
+    least = max(math.log1p(RELEVANT), SIGMAS * spread)
+    return _large(values, [0, *ends], least)
+
+
+def _large(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], bounds: list[int], least: float) -> list[int]:
+    """The bounds between levels, the smallest step left out until all are large enough."""
+    while len(bounds) > 2:
+        means = [values[first:end].mean() for first, end in pairwise(bounds)]
+        steps = np.abs(np.diff(means))
+        smallest = int(np.argmin(steps))
+        if steps[smallest] >= least:
+            break
+        del bounds[smallest + 1]
+    return bounds[1:-1]
+
+
+def find_steps(runs: Sequence[Run]) -> list[Step]:
+    """Every step of every case, the largest slowdown first."""
+    medians = aligned([{name: median(t.samples) for name, t in _gpu_cases(run)} for run in runs])
+    names = dict.fromkeys(name for times in medians for name in times)
+    found = []
+    for name in names:
+        series = [(run, math.log(times[name])) for run, times in zip(runs, medians, strict=True) if name in times]
+        logs = [log for _, log in series]
+        expected = float(MEASURED.variance(math.exp(median(logs))))
+        bounds = [0, *levels(logs, expected, len(names)), len(logs)]
+        for first, middle, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
+            ratio = math.exp(np.mean(logs[middle:end]) - np.mean(logs[first:middle]))
+            found.append(Step(name, ratio, series[middle - 1][0], series[middle][0]))
+    return sorted(found, key=lambda step: -step.ratio)
+
+
+def _gpu_cases(run: Run) -> list[tuple[str, Timed]]:
+    return [(name, timed) for name, timed in run.cases.items() if timed.facts.cache != "host"]
+
+
+def show(folder: Path, case: str) -> int:
+    """Print one case night by night, or every step. Exit status."""
+    runs, problems = load(folder)
+    for problem in problems:
+        print(f"left out: {problem}", file=sys.stderr)
+    steps = find_steps(runs)
+    if not case:
+        print(f"{len(runs)} runs, {len(steps)} steps, the largest slowdown first")
+        print("\n".join(map(str, steps)))
+        return 0
+    recorded = [run for run in runs if case in run.cases]
+    if not recorded:
+        print(
+            f"error: no run in {folder} has {case!r}; `python -m warpwatch list` shows what there is", file=sys.stderr
+        )
+        return 2
+    marks = {step.after.path: step for step in steps if step.case == case}
+    for run in recorded:
+        samples = run.cases[case].samples
+        low, high = np.percentile(samples, [25, 75])
+        mark = marks.get(run.path)
+        told = f"  <- {100 * (mark.ratio - 1):+.1f} % from here on" if mark else ""
+        spread = f"{100 * (high - low) / median(samples):.1f} %"
+        print(f"{_minute(run)}  {run.commit!s:<13} {median(samples) * 1e6:12,.2f} µs  IQR {spread:>6}{told}")
+    return 0

@@ -1,0 +1,143 @@
+"""Is a result right? And where not, what a kernel's developer needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpwatch.catalogue.declaration import Array, Case
+from warpwatch.devices.machine import POISON
+
+PIECE = 2**16  # elements that are compared at once
+
+
+class WrongResult(Exception):
+    """A kernel whose result is wrong; the message says where."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Where a result is wrong. Indices are the result's; ``bound`` is the error allowed at ``worst``."""
+
+    wrong: int
+    total: int
+    worst: tuple[int, ...]
+    expected: object
+    got: object
+    error: float
+    bound: float
+    first: tuple[int, ...]
+    unwritten: int
+    places: tuple[tuple[int, ...], ...]  # for each axis, the indices that occur, at most 9 of them
+    spans: tuple[tuple[int, int, int], ...]  # for each axis: how many indices occur, the lowest, the highest
+
+
+def compare(got: Array, expected: Array, bound: Array | float, rows: Array | None = None) -> Mismatch | None:
+    """None where every element lies within its bound; NaN never does. ``rows``: which rows of the result these are."""
+    if got.shape != expected.shape:
+        raise ValueError(f"got shape {got.shape}, expected {expected.shape}")
+    if _right(got, expected, bound):
+        return None
+    if got.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            error = np.abs(got.astype(np.float64) - expected)
+        wrong = ~(error <= bound)
+    else:
+        wrong = got != expected
+        error = _distance(got, expected, wrong)
+    return _describe(got, expected, np.broadcast_to(bound, got.shape), error, wrong, rows)
+
+
+def _right(got: Array, expected: Array, bound: Array | float) -> bool:
+    """Whether every element lies within its bound. By pieces that stay in the cache: five times as fast."""
+    if got.dtype.kind != "f":
+        return bool((got == expected).all())
+    bounds = np.broadcast_to(bound, got.shape)
+    step = max(1, PIECE * len(got) // max(1, got.size))
+    for first in range(0, len(got), step):
+        piece = slice(first, first + step)
+        with np.errstate(invalid="ignore"):
+            error = np.subtract(got[piece], expected[piece], dtype=np.float64)
+        if not (np.abs(error, out=error) <= bounds[piece]).all():
+            return False
+    return True
+
+
+def _distance(got: Array, expected: Array, wrong: Array) -> Array:
+    if got.dtype.kind != "i":
+        return wrong.astype(np.float64)
+    return np.abs(got.astype(np.int64) - expected.astype(np.int64)).astype(np.float64)
+
+
+def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Array, rows: Array | None) -> Mismatch:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        severity = np.where(wrong, np.nan_to_num(error, nan=np.inf) - bound, -np.inf)
+    worst = _index(np.unravel_index(int(np.argmax(severity)), got.shape))
+    indices = np.nonzero(wrong)
+    named = indices if rows is None else (rows[indices[0]], *indices[1:])
+    unwritten = 0
+    if got.dtype.itemsize in (4, 8) and got.dtype.kind in "fi":
+        words = np.ascontiguousarray(got).view(np.uint32).reshape(*got.shape, -1)
+        unwritten = int(np.count_nonzero((words == POISON).all(axis=-1) & wrong))
+    axes = [np.unique(axis) for axis in named]
+    return Mismatch(
+        wrong=int(np.count_nonzero(wrong)),
+        total=got.size,
+        worst=worst if rows is None else (int(rows[worst[0]]), *worst[1:]),
+        expected=expected[worst],
+        got=got[worst],
+        error=float(error[worst]),
+        bound=float(bound[worst]),
+        first=_index(axis[0] for axis in named),
+        unwritten=unwritten,
+        places=tuple(tuple(int(i) for i in axis[:9]) for axis in axes),
+        spans=tuple((axis.size, int(axis[0]), int(axis[-1])) for axis in axes),
+    )
+
+
+def _index(values: object) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)  # type: ignore[attr-defined]
+
+
+def explain(case: Case, mismatch: Mismatch, command: str, offset: int = 0) -> str:
+    """The mismatch in words: the worst element, how many, where they lie, whose they are, how to run it again.
+
+    ``offset``: elements that each array started past the alignment of an allocation.
+    """
+    name = case.family.result(case.shape)[0] if case.family.result else "line"
+    worst = ", ".join(map(str, mismatch.worst))
+    lines = [
+        f"{case.id} is wrong in {mismatch.wrong:,} of {mismatch.total:,} elements",
+        f"  worst     {name}[{worst}] = {_value(mismatch.got)}, expected {_value(mismatch.expected)}, "
+        f"off by {mismatch.error:.3g}, allowed {mismatch.bound:.3g}",
+    ]
+    if mismatch.unwritten:
+        lines.append(f"  unwritten {mismatch.unwritten:,} of them still hold the poison: no thread wrote them")
+    for axis, (places, span) in enumerate(zip(mismatch.places, mismatch.spans, strict=True)):
+        lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(places, *span)}")
+    if case.family.result and not case.variant.has_no_block:
+        lines += _owners(case, mismatch, offset)
+    lines.append(f"  again     {command}")
+    return "\n".join(lines)
+
+
+def _value(value: object) -> str:
+    return f"{value:.9g}" if isinstance(value, np.floating) else str(value)
+
+
+def _list(places: tuple[int, ...], count: int, low: int, high: int) -> str:
+    if count <= len(places):
+        return ", ".join(map(str, places))
+    if count == high - low + 1:
+        return f"{low} to {high}, all of them"
+    return f"{count:,} between {low} and {high}: {', '.join(map(str, places))}, ..."
+
+
+def _owners(case: Case, mismatch: Mismatch, offset: int) -> list[str]:
+    owner = case.owner(mismatch.first, offset)
+    first = ", ".join(map(str, mismatch.first))
+    bx, by = case.build.block_xy
+    who = f"thread {owner.thread} of block {owner.block}" if owner.thread else f"block {owner.block}"
+    axes = "x, y" if len(owner.block) == 2 else "x, y, z"
+    return [f"  first     [{first}], written by {who} ({axes}; blocks of {bx}x{by}, grid {case.launch.grid})"]

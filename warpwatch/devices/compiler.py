@@ -1,0 +1,283 @@
+"""Compiles kernels: nvcc makes cubins, g++ the serial variants' shared objects.
+
+PyCUDA's SourceModule compiles and loads in one step, one kernel at a time, into a cache that it writes in
+place. Here the same nvcc call stands apart from the loading, so that it needs no GPU, runs on all cores,
+and leaves whole files in a cache that processes can share (softcuda/cache.py). compiling.py does it in parallel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpwatch.catalogue.declaration import Build, Capability
+
+# softcuda is imported when a cache is used, and not before: of another revision there is kernels/ alone to be read.
+if TYPE_CHECKING:
+    from softcuda.cache import Cache, Entry
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
+PLAIN = re.compile(r"[\w./+=:,@%-]*")  # what a shell takes as it is
+GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")
+
+
+class CompileError(Exception):
+    """A kernel that does not compile; the message holds the compiler's own, with file and line."""
+
+
+class NoCompiler(CompileError):
+    """There is no compiler to call; the message says how to get one."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A compiled kernel: a cubin or a shared object, with the hashes that name what is in it."""
+
+    path: Path
+    source_hash: str  # of source, macros, flags and compiler
+    image_hash: str  # of the machine code: the same code from other source has the same
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler that can be called, and what it says of itself."""
+
+    program: str
+    version: str  # of nvcc: '13.0'
+    banner: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a kernel is compiled for: an architecture such as 'sm_90', by the nvcc at hand or by ``program``."""
+
+    arch: str
+    program: str = ""
+    flags: tuple[str, ...] = ()
+
+
+@functools.cache
+def nvcc(program: str = "") -> Compiler:
+    """nvcc from $NVCC, the PATH, /usr/local/cuda or the packages from PyPI, or the one named; else NoCompiler."""
+    known = (os.environ.get("NVCC"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc", *_pypi())
+    for candidate in [program] if program else filter(None, known):
+        if Path(candidate).exists():
+            banner = _capture([candidate, "--version"])
+            release = re.search(r"release (\d+\.\d+)", banner)
+            return Compiler(candidate, release[1] if release else "unknown", banner)
+    raise NoCompiler("no nvcc: install the CUDA toolkit, or run `make test`, which takes nvcc from PyPI")
+
+
+def _pypi() -> list[str]:
+    spec = importlib.util.find_spec("nvidia")
+    places = [] if spec is None else list(spec.submodule_search_locations or [])
+    return sorted((str(nvcc) for place in places for nvcc in Path(place).glob("cu*/bin/nvcc")), reverse=True)
+
+
+@functools.cache
+def gxx() -> Compiler:
+    """g++ from $CXX or the PATH; NoCompiler where there is none."""
+    program = shutil.which(os.environ.get("CXX", "g++"))
+    if program is None:
+        raise NoCompiler("no g++: install it (apt install g++)")
+    banner = _capture([program, "--version"])
+    return Compiler(program, banner.split("\n", 1)[0], banner)
+
+
+def _capture(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@functools.cache
+def architectures() -> list[Capability]:
+    """Every architecture that the installed nvcc compiles for, oldest first."""
+    numbers = re.findall(r"compute_(\d+)(\d)\b", _capture([nvcc().program, "--list-gpu-arch"]))
+    return sorted(Capability(int(major), int(minor)) for major, minor in numbers)
+
+
+def compile_build(build: Build, target: Target | None) -> Image:
+    """The machine code of a build, from the cache or made now; ``target`` for a device, None for the host."""
+    if build.variant.library:  # compiled by its vendor
+        return Image(Path(), build.variant.library, build.variant.library)
+    source = ROOT / "kernels" / build.source
+    return compile_file(source, build.macros, None if build.variant.on_host else target)
+
+
+def compile_file(
+    source: Path,
+    macros: Mapping[str, str],
+    target: Target | None,
+    nvcc_flags: Sequence[str] = NVCC_FLAGS,
+    root: Path = ROOT,
+) -> Image:
+    """Compile one file: by nvcc for ``target``, or by g++ for the host where that is None. Raises CompileError.
+
+    ``nvcc_flags`` and ``root`` are those of another checkout, for a file of it.
+    """
+    compiler = nvcc(target.program) if target else gxx()
+    flags = [*nvcc_flags, f"-arch={target.arch}", *target.flags] if target else [*GXX_FLAGS]
+    flags += [f"-D{name}={value}" for name, value in macros.items()]
+    # By the file's name from the root, so that messages name kernels/matmul/tiled.cu wherever the checkout lies.
+    name = source.relative_to(root) if source.is_relative_to(root) else source
+    key = _digest(compiler.banner.encode(), " ".join(flags).encode(), str(name).encode(), *_texts(source))
+    entry = _kept(f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: _compile(compiler, flags, name, root))
+    return Image(entry.path, key, entry.checksum)
+
+
+def _kept(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
+    """The cache's entry of that name, made where there is none."""
+    from softcuda.cache import CacheError  # noqa: PLC0415
+
+    cache, is_code = kernel_cache(), tail == ".so"
+    try:
+        return cache.find(stem, tail, is_code=is_code) or cache.add(stem, tail, make(), is_code=is_code)
+    except CacheError as error:
+        raise CompileError(str(error)) from None
+
+
+def _compile(compiler: Compiler, flags: list[str], source: Path, root: Path) -> bytes:
+    """What the compiler makes of a source, named from ``root``."""
+    # Not in the cache: a process that is killed here leaves nothing there.
+    with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
+        made = Path(folder, "made")
+        program, where = compiler.program, root
+        if "NVIDIA" in compiler.banner:
+            program, where = _beyond_its_shell(Path(program), source, root, Path(folder))
+        # A name that begins like an option, or like a list of options, is made one that does not.
+        named = f"./{source}" if str(source).startswith(("-", "@")) else str(source)
+        command = [program, *flags, named, "-o", str(made)]
+        code, said = _run(command, where, folder)
+        if code:
+            raise CompileError(f"{source} does not compile\n{said}\n{shlex.join(command)}")
+        return made.read_bytes()
+
+
+def _beyond_its_shell(program: Path, source: Path, root: Path, folder: Path) -> tuple[str, Path]:
+    """The nvcc to call and where: NVIDIA's gives its own path, the working folder and the source's to a shell.
+
+    Where one of these is more than plain letters, a link of a plain name in ``folder`` stands for it.
+    """
+    for path in (source, folder):
+        if not PLAIN.fullmatch(str(path)):
+            raise CompileError(f"nvcc would give {str(path)!r} to a shell: use a path of letters, digits and ._-+=:,@%")
+    if not PLAIN.fullmatch(str(program)):
+        top = program.parent.parent if program.parent.name == "bin" else program.parent
+        Path(folder, "toolkit").symlink_to(top.absolute())
+        program = Path(folder, "toolkit", program.absolute().relative_to(top.absolute()))
+    if not PLAIN.fullmatch(str(root)):
+        if not source.is_absolute():
+            Path(folder, source.parts[0]).symlink_to(root / source.parts[0])
+        root = folder
+    return str(program), root
+
+
+_compilers: set[subprocess.Popen[str]] = set()
+
+
+def _run(command: list[str], root: Path, temporary: str) -> tuple[int, str]:
+    """Run a compiler in a process group of its own, so that it can be killed with all that it started.
+
+    Its temporary files go where they are removed even if it cannot remove them itself.
+    """
+    environment = os.environ | {"TMPDIR": temporary}
+    with subprocess.Popen(
+        command,
+        cwd=root,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        process_group=0,
+    ) as process:
+        _compilers.add(process)
+        try:
+            output, errors = process.communicate()
+        except BaseException:
+            _kill(process)
+            raise
+        finally:
+            _compilers.discard(process)
+    return process.returncode, errors + output
+
+
+def kill_compilers() -> None:
+    """Kill every compiler that this process runs now; who waits for one gets a CompileError."""
+    for process in tuple(_compilers):
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def read_image(path: Path) -> bytes:
+    """A compiled kernel's bytes. Raises CompileError where they are damaged, or another user's."""
+    from softcuda.cache import CacheError, read  # noqa: PLC0415
+
+    try:
+        return read(path)
+    except CacheError as error:
+        raise CompileError(str(error)) from None
+
+
+def _texts(source: Path, seen: frozenset[Path] = frozenset()) -> list[bytes]:
+    """The file and the files that it includes by "name"; system headers belong to the compiler's version."""
+    text = source.read_bytes()
+    texts = [text]
+    for name in re.findall(rb'^\s*#\s*include\s*"([^"]+)"', text, re.MULTILINE):
+        header = (source.parent / name.decode()).resolve()
+        if header.exists() and header not in seen:
+            texts += _texts(header, seen | {header})
+    return texts
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: $WARPWATCH_CACHE, else warpwatch in the user's cache folder."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpwatch"
+    return Path(os.environ.get("WARPWATCH_CACHE") or default).absolute()  # other processes stand in other folders
+
+
+def kernel_cache() -> Cache:
+    """The cache of compiled kernels."""
+    from softcuda.cache import Cache  # noqa: PLC0415
+
+    return Cache(folder=cache_folder(), program="warpwatch", variable="WARPWATCH_CACHE")
+
+
+def private_folder(name: str) -> Path:
+    """A folder of that name in the cache, or in a private one where others can write to it. Raises CompileError."""
+    from softcuda.cache import CacheError  # noqa: PLC0415
+
+    try:
+        return kernel_cache().private() / name
+    except CacheError as error:
+        raise CompileError(str(error)) from None
+
+
+def cache_notes() -> list[str]:
+    """What this process refused in its caches, and where it kept things in their place: sentences to print."""
+    from softcuda.cache import notes  # noqa: PLC0415
+
+    return notes()

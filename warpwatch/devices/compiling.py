@@ -1,0 +1,126 @@
+"""Compiles many kernels at once, in threads: while tests run, or until all are done."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
+
+from warpwatch.catalogue.declaration import Build
+from warpwatch.devices.compiler import CompileError, Image, Target, compile_build, kill_compilers
+
+_K = TypeVar("_K", bound=Hashable)
+_T = TypeVar("_T")
+Job = tuple[Build, Target | None]
+Progress = Callable[[int, int], None]
+Permit = Callable[[], AbstractContextManager[object] | None]
+SECONDS_TO_ASK = 0.02
+SECONDS_TO_DIE = 0.05  # between two looks for a compiler that was started while others were killed
+
+
+class Compilation:
+    """Compiles builds in background threads, each once, in the order in which they are given.
+
+    ``threads``: how many at once; as many as there are cores where it is 0. ``permit``: asked before each build, for
+    what to enter around it; where it answers None, it is asked again a moment later.
+    """
+
+    def __init__(self, threads: int = 0, permit: Permit = nullcontext) -> None:
+        self._pool = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), "compiling")
+        self._permit = permit
+        self._stopping = threading.Event()
+        self._jobs: dict[tuple[str, Target | None], Future[Image]] = {}
+
+    def add(self, build: Build, target: Target | None) -> None:
+        """Queue a build, unless it was queued before."""
+        key = (build.id, target)
+        if key not in self._jobs:
+            self._jobs[key] = self._pool.submit(self._compile, build, target)
+
+    def _compile(self, build: Build, target: Target | None) -> Image:
+        while (permitted := self._permit()) is None:
+            if self._stopping.wait(SECONDS_TO_ASK):
+                raise CancelledError
+        with permitted:
+            return compile_build(build, target)
+
+    def finish(self, build: Build, target: Target | None) -> None:
+        """Return when a build is compiled or has failed. One that no thread has begun is compiled here and now."""
+        job = self._jobs.get((build.id, target))
+        if job is None or job.cancel():
+            job = self._jobs[build.id, target] = Future()
+            try:
+                job.set_result(self._compile(build, target))
+            except Exception as error:  # for image() to raise
+                job.set_exception(error)
+        wait([job])
+
+    def finish_all(self) -> None:
+        """Return when all builds are compiled or have failed."""
+        wait(self._jobs.values())
+
+    def image(self, build: Build, target: Target | None) -> Image:
+        """The machine code of a build. Raises CompileError."""
+        self.finish(build, target)
+        return self._jobs[build.id, target].result()
+
+    def wait(self, progress: Progress, first: Job | None = None) -> None:
+        """Wait until everything is compiled, or what ``first`` names. ``progress`` gets done and total."""
+        last = [self._jobs[first[0].id, first[1]]] if first else list(self._jobs.values())
+        waiting, done = set(self._jobs.values()), 0
+        while not all(job.done() for job in last):
+            finished, waiting = wait(waiting, return_when="FIRST_COMPLETED")
+            done += len(finished)
+            progress(done, len(self._jobs))
+
+    def errors(self) -> dict[str, CompileError]:
+        """What did not compile, by build id. Waits for the rest; raises what is no CompileError."""
+        failed = {}
+        for (name, _), job in self._jobs.items():
+            error = job.exception()
+            if isinstance(error, CompileError):
+                failed[name] = error
+            elif error:
+                raise error
+        return failed
+
+    def stop(self) -> None:
+        """Drop what is queued and kill the compilers that run."""
+        self._stopping.set()
+        _stop(self._pool, self._jobs.values())
+
+
+def _stop(pool: ThreadPoolExecutor, jobs: Iterable[Future[_T]]) -> None:
+    pool.shutdown(wait=False, cancel_futures=True)
+    waiting = {job for job in jobs if not job.done()}
+    while waiting:
+        kill_compilers()
+        waiting = wait(waiting, SECONDS_TO_DIE).not_done
+    pool.shutdown()
+
+
+def compile_all(jobs: Iterable[Job], progress: Progress) -> dict[str, CompileError]:
+    """Fill the cache on all cores; what did not compile, by build id. ``progress`` gets done and total."""
+    compilation = Compilation()
+    try:
+        for build, target in jobs:
+            compilation.add(build, target)
+        compilation.wait(progress)
+        return compilation.errors()
+    finally:
+        compilation.stop()
+
+
+def on_all_cores(calls: Mapping[_K, Callable[[], _T]], progress: Progress) -> dict[_K, Future[_T]]:
+    """Call functions that compile, each in a thread. Interrupted, it drops the rest and kills the compilers."""
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "compiling")
+    jobs = {key: pool.submit(call) for key, call in calls.items()}
+    try:
+        for done, _ in enumerate(as_completed(jobs.values()), 1):
+            progress(done, len(jobs))
+    finally:
+        _stop(pool, jobs.values())
+    return jobs

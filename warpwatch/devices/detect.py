@@ -1,0 +1,48 @@
+"""Says whether this machine has a GPU, and tells a machine without one from a driver that does not work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from warpwatch.devices.machine import DeviceError
+
+# Prints what cuInit and cuDeviceGetCount say, or why there is nobody to ask.
+ASK_FOR_GPUS = """
+import ctypes
+try:
+    cuda = ctypes.CDLL("libcuda.so.1")
+except OSError as error:
+    print("unloadable", error)
+else:
+    count = ctypes.c_int()
+    print(cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)), count.value)
+"""
+STUB_LIBRARY, NO_DEVICE = 34, 100  # CUresult
+
+
+def why_no_gpu() -> str:
+    """What is missing for a GPU, or nothing. Raises DeviceError where a driver is there and does not work.
+
+    Asks in another process: once a libcuda is loaded, it stays.
+    """
+    command = [sys.executable, "-I", "-S", "-c", ASK_FOR_GPUS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer, _, more = done.stdout.strip().partition(" ")
+    if done.returncode or not answer:
+        raise DeviceError(f"the NVIDIA driver cannot be asked for GPUs: exit status {done.returncode}; {_last(done)}")
+    if answer == "unloadable":
+        if more.startswith("libcuda.so.1: ") and "No such file" in more:
+            return "no NVIDIA driver (libcuda.so.1 cannot be loaded)"
+        raise DeviceError(f"the NVIDIA driver cannot be loaded: {more}")
+    if int(answer) == STUB_LIBRARY:
+        return "no NVIDIA driver (libcuda.so.1 is the stub of a CUDA toolkit)"
+    if int(answer) == NO_DEVICE or (answer == "0" and more == "0"):
+        return f"the NVIDIA driver finds no GPU (error {answer})"
+    if answer != "0":
+        raise DeviceError(f"the NVIDIA driver does not work: cuInit returns error {answer}; `nvidia-smi` may say why")
+    return ""
+
+
+def _last(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stderr.strip().splitlines() or ["no message"])[-1]

@@ -1,0 +1,48 @@
+"""Says whether an array in a machine's memory has changed, without copying it: by a number made of its contents.
+
+The arrays of a benchmark are up to 2 GB. On an H100 the sum over 1 GiB takes 0.9 ms, to copy that to the host 89 ms,
+and ten times as long where the host's memory is fresh.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from warpwatch.catalogue.declaration import Launch
+from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.gpu import Device
+from warpwatch.devices.machine import Function, GuardedArray, Machine
+
+THREADS = 256
+WORDS_A_THREAD = 16
+MOST_BLOCKS = 2048  # enough to fill any GPU; each block ends with atomic additions to one address
+
+
+def digest(array: GuardedArray) -> int:
+    """A number of 64 bits that depends on every byte of the array and on its place. Raises DeviceError."""
+    machine, words = array.machine, array.nbytes // 4
+    function, address = _digesters.get(machine) or _load(machine)
+    blocks = min(MOST_BLOCKS, -(-words // (THREADS * WORDS_A_THREAD)))
+    machine.fill(address, 2, 0)
+    arguments = (np.uint64(array.address), np.uint64(words), np.uint64(address))
+    machine.launcher(function, Launch((blocks, 1, 1), (THREADS, 1, 1)), arguments)()
+    machine.finish()
+    total = np.empty(1, np.uint64)
+    machine.read(address, total)
+    return int(total[0])
+
+
+_digesters: WeakKeyDictionary[Machine, tuple[Function, int]] = WeakKeyDictionary()
+
+
+def _load(machine: Machine) -> tuple[Function, int]:
+    """The function that makes the sum, and the address where it is made."""
+    if isinstance(machine, Device):
+        image = compile_file(Path(__file__).with_name("digest.cu"), {}, machine.info.timing_target)
+    else:
+        image = compile_file(Path(__file__).with_name("digest.cpp"), {}, None)
+    _digesters[machine] = machine.load(image.path, "digest"), machine.allocate(8)
+    return _digesters[machine]

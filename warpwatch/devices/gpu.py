@@ -1,0 +1,394 @@
+"""The GPU as a machine, or what stands in for one. The one module that imports PyCUDA, and that starts softcuda.
+
+Both are imported when a device is opened and not before: PyCUDA binds to whatever libcuda.so.1 is there then.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpwatch.catalogue.declaration import Array, Capability, Case, Launch, size_name
+from warpwatch.devices import vendor
+from warpwatch.devices.compiler import NoCompiler, Target, compile_file, read_image
+from warpwatch.devices.detect import why_no_gpu
+from warpwatch.devices.machine import POISON, DeviceError, Function, Resources
+from warpwatch.devices.symbols import missing_entry
+
+HOLD_SECONDS = 0.25  # a hold lasts some 30 µs; one that lasts this long waits for nothing
+ONE = Launch((1, 1, 1), (1, 1, 1))
+SOFTWARE_WORK = 2e7  # a launch of some 0.05 s
+SOFTWARE_NOTE = "a device made of software: its times are the host's and no GPU's"
+
+
+class NoDevice(Exception):
+    """There is no driver, no GPU or no compiler; the message says which, and how to get it.
+
+    Whatever else keeps a device from being opened is a broken set-up, and another error.
+    """
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a launch may ask for."""
+
+    threads: int
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    shared_bytes: int  # of a block, with opt-in
+
+    def refusal(self, launch: Launch) -> str | None:
+        """Why a launch of this geometry cannot be, or None."""
+        threads = int(np.prod(launch.block, dtype=np.int64))
+        if threads > self.threads:
+            return f"a block of {size_name(launch.block)} has {threads:,} threads; this device allows {self.threads:,}"
+        for what, sizes, most in (("block", launch.block, self.block), ("grid", launch.grid, self.grid)):
+            for axis, size, limit in zip("xyz", sizes, most, strict=True):
+                if size > limit:
+                    return f"{what}.{axis} would be {size:,}; this device allows {limit:,}"
+        if launch.shared_bytes > self.shared_bytes:
+            return (
+                f"a block needs {launch.shared_bytes:,} bytes of dynamic shared memory; "
+                f"this device allows {self.shared_bytes:,}"
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What a device says of itself."""
+
+    name: str
+    ordinal: int
+    pci_bus_id: str
+    capability: Capability
+    driver: str  # version of the CUDA driver API, '13.0'
+    multiprocessors: int
+    memory_bytes: int
+    l2_bytes: int
+    clock_hz: float
+    peak_bytes_per_second: float  # of memory, by its clock and bus width; 0 where the driver does not say
+    limits: Limits
+    target: Target  # to compile for
+    timing_target: Target  # where time counts: without what a target may do to find faults
+    largest_work: float = math.inf  # Case.weight that a benchmark may ask of one launch
+    own_clock: bool = True  # its times are not the host's
+    watches: bool = False  # sees by itself what a kernel does outside its arrays
+    note: str = ""  # what a reader of its times must know
+
+    @property
+    def slug(self) -> str:
+        """The name as a folder's: 'NVIDIA H200' -> 'nvidia-h200'."""
+        return "-".join(self.name.lower().split()).replace("/", "-")
+
+
+class Device:
+    """An open GPU with one context and one stream that does not wait for the default stream."""
+
+    def __init__(self, driver: Any, ordinal: int, launch_timeout: float, compiler: Path | None = None) -> None:
+        """``compiler``: of the software device, if that is what ``driver`` has found."""
+        self._driver = driver
+        self._device = driver.Device(ordinal)
+        self.context = self._device.make_context()
+        self.launch_timeout = launch_timeout
+        self._lost = False
+        self.info = self._describe(ordinal, compiler)
+        self.watches = self.info.watches
+        self._stream = driver.Stream(1)  # CU_STREAM_NON_BLOCKING
+        self._start, self._stop = driver.Event(), driver.Event()
+        self._memory: dict[int, Any] = {}
+        self._gate = driver.pagelocked_zeros(2, np.uint32, mem_flags=driver.host_alloc_flags.DEVICEMAP)
+        self._ticket = 0
+        image = compile_file(Path(__file__).with_name("hold.cu"), {}, self.info.timing_target)
+        self._hold = self.load(image.path, "hold")
+        self.launcher(self._hold, ONE, (np.uint64(0), np.uint32(0), np.int64(0)))  # prepared once, for every sample
+
+    def _describe(self, ordinal: int, compiler: Path | None) -> DeviceInfo:
+        def attribute(name: str) -> int:
+            return int(self._device.get_attribute(getattr(self._driver.device_attribute, name)))
+
+        def axes(name: str) -> tuple[int, int, int]:
+            x, y, z = (attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ")
+            return x, y, z
+
+        version = self._driver.get_driver_version()
+        capability = Capability(*self._device.compute_capability())
+        target = timing = Target(capability.arch)
+        if compiler:
+            target = Target(capability.arch, str(compiler), ("--checks",))
+            timing = Target(capability.arch, str(compiler))
+        # Two transfers a memory clock; the clock is in kHz, the width in bits.
+        peak = 2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8
+        return DeviceInfo(
+            name=self._device.name(),
+            ordinal=ordinal,
+            pci_bus_id=self._device.pci_bus_id(),
+            capability=capability,
+            driver=f"{version // 1000}.{version % 1000 // 10}",
+            multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
+            memory_bytes=int(self._device.total_memory()),
+            l2_bytes=attribute("L2_CACHE_SIZE"),
+            clock_hz=attribute("CLOCK_RATE") * 1e3,
+            peak_bytes_per_second=peak,
+            limits=Limits(
+                attribute("MAX_THREADS_PER_BLOCK"),
+                axes("BLOCK"),
+                axes("GRID"),
+                max(attribute("MAX_SHARED_MEMORY_PER_BLOCK"), attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")),
+            ),
+            target=target,
+            timing_target=timing,
+            largest_work=SOFTWARE_WORK if compiler else math.inf,
+            own_clock=compiler is None,
+            watches=compiler is not None,
+            note=SOFTWARE_NOTE if compiler else "",
+        )
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        """PyCUDA's errors as DeviceError, with what was being done and whether the context survived it."""
+        try:
+            yield
+        except self._driver.Error as error:
+            self._lost = self._lost or self._is_dead()
+            raise DeviceError(f"{what}: {error}", self._lost) from None
+
+    def _is_dead(self) -> bool:
+        try:
+            self.context.synchronize()
+        except self._driver.Error:
+            return True
+        return False
+
+    # Memory
+
+    def require(self, size: int) -> None:
+        with self._errors("asking for free memory"):
+            free, total = self._driver.mem_get_info()
+        if size > free:
+            raise DeviceError(
+                f"not enough memory: {size / 1e9:,.2f} GB needed, {free / 1e9:,.2f} of {total / 1e9:,.2f} GB free"
+            )
+
+    def allocate(self, size: int) -> int:
+        self.require(size)
+        with self._errors(f"allocating {size:,} bytes"):
+            memory = self._driver.mem_alloc(size)
+        self._memory[int(memory)] = memory
+        return int(memory)
+
+    def free(self, address: int) -> None:
+        if not self._lost:  # to free memory is to wait for the kernels that may use it, one that never ends too
+            with self._errors("freeing memory"):
+                self._memory.pop(address).free()
+
+    def abandon(self) -> None:
+        """Wait for no kernel any more: this process ends."""
+        self._lost = True
+
+    def fill(self, address: int, words: int, value: int) -> None:
+        with self._errors("filling memory"):
+            self._driver.memset_d32_async(address, value, words, self._stream)
+
+    def write(self, address: int, array: Array) -> None:
+        # On our stream: a plain copy may still be under way when a kernel on another stream starts.
+        with self._errors("copying to the device"):
+            self._driver.memcpy_htod_async(address, array, self._stream)
+
+    def read(self, address: int, array: Array) -> None:
+        with self._errors("copying from the device"):
+            self._driver.memcpy_dtoh_async(array, address, self._stream)
+        self.finish()
+
+    # Kernels
+
+    def load(self, image: Path, entry: str) -> Function:
+        with self._errors(f"loading {entry}"):
+            code = read_image(image)
+            module = self._driver.module_from_buffer(code)
+            try:
+                function = module.get_function(entry)
+            except self._driver.LogicError as error:
+                if "not found" not in str(error):
+                    raise
+                raise DeviceError(missing_entry(entry, code)) from None
+        resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
+        return Function(entry, (module, function, image), resources)
+
+    def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
+        refused = self.info.limits.refusal(launch)
+        if refused:
+            raise DeviceError(refused)
+        _, kernel, _ = function.handle
+        packed, shared = pack(arguments), launch.shared_bytes
+        values = (packed,) if packed else ()
+        what = f"launching {function.name}, grid {launch.grid}, block {launch.block}"
+        with self._errors(what):
+            if shared > 48 * 1024:  # beyond that CUDA wants to be asked
+                kernel.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+            kernel.prepare(f"{len(packed)}s" if packed else "")
+
+        def start() -> None:
+            with self._errors(what):
+                kernel.prepared_async_call(launch.grid, launch.block, self._stream, *values, shared_size=shared)
+
+        return start
+
+    def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
+        return vendor.launcher(case, pointers, int(self._stream.handle))
+
+    def finish(self) -> None:
+        with self._errors("the kernel failed"):  # a quick one has by now
+            self._stop.record(self._stream)
+        self._wait()
+
+    def _wait(self) -> None:
+        """Until the stop event has passed; DeviceError when the launch limit is over first."""
+        begin = time.monotonic()
+        with self._errors("the kernel failed"):
+            while not self._stop.query():
+                waited = time.monotonic() - begin
+                if waited > self.launch_timeout:
+                    self._lost = True
+                    raise DeviceError(
+                        f"the kernel did not end within {self.launch_timeout:g} s (--launch-timeout)", True
+                    )
+                if waited > 0.002:
+                    time.sleep(0.0005)
+            # Prints what device printf left behind, which a query does not.
+            self._stop.synchronize()
+
+    def time(self, start: Callable[[], None]) -> float | None:
+        """Seconds that the GPU spends on what ``start`` queues; None where the hold ran into its limit.
+
+        The stream is held until everything is queued, as in NVIDIA's nvbench, so that Python's launch cost
+        is outside. What stays inside is the GPU's own start of a kernel: an empty one reads 2.7 µs on an H200.
+        """
+        self._ticket += 1
+        timeouts = int(self._gate[1])
+        gate = int(self._gate.base.get_device_pointer())
+        arguments = (np.uint64(gate), np.uint32(self._ticket), np.int64(HOLD_SECONDS * self.info.clock_hz))
+        _, hold, _ = self._hold.handle
+        with self._errors("holding the stream"):
+            hold.prepared_async_call(ONE.grid, ONE.block, self._stream, pack(arguments))
+        try:
+            with self._errors("recording an event"):
+                self._start.record(self._stream)
+                start()
+                self._stop.record(self._stream)
+        finally:
+            self._gate[0] = self._ticket
+        self._wait()
+        if self._gate[1] != timeouts:
+            return None
+        with self._errors("reading an event"):
+            return float(self._stop.time_since(self._start)) * 1e-3
+
+    def occupancy(self, function: Function, launch: Launch) -> float | None:
+        blocks = self.resident_blocks(function, launch)
+        most = self._device.get_attribute(self._driver.device_attribute.MAX_THREADS_PER_MULTIPROCESSOR)
+        return None if blocks is None else blocks * int(np.prod(launch.block)) / most
+
+    def resident_blocks(self, function: Function, launch: Launch) -> int | None:
+        """Blocks that a multiprocessor holds at once, or None where that is unknown.
+
+        From the driver itself; PyCUDA does not bind that call, nor give its function handles away.
+        """
+        if function.handle is None:
+            return None
+        _, _, image = function.handle
+        cuda = ctypes.CDLL("libcuda.so.1")
+        module, handle, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+        threads = int(np.prod(launch.block))
+        failed = (
+            cuda.cuModuleLoadData(ctypes.byref(module), read_image(image))
+            or cuda.cuModuleGetFunction(ctypes.byref(handle), module, function.name.encode())
+            or cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                ctypes.byref(blocks), handle, threads, ctypes.c_size_t(launch.shared_bytes)
+            )
+        )
+        if module:
+            cuda.cuModuleUnload(module)
+        return None if failed else blocks.value
+
+    def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
+        module, _, _ = function.handle
+        with self._errors(f"setting {name}"):
+            to, room = module.get_global(name)
+            self._driver.memcpy_dtod_async(int(to), address, min(size, room), self._stream)
+
+    def set_variable(self, function: Function, name: str, value: np.generic) -> None:
+        """Set a __device__ variable of the module that a kernel is in."""
+        module, _, _ = function.handle
+        with self._errors(f"setting {name}"):
+            address, _ = module.get_global(name)
+        self.write(int(address), np.array([value]))
+        self.finish()
+
+
+def pack(arguments: Sequence[np.generic]) -> bytes:
+    """Kernel arguments as the bytes that cuLaunchKernel takes: aligned as C aligns the members of a struct."""
+    if not arguments:
+        return b""
+    fields = np.dtype([(f"a{i}", value.dtype) for i, value in enumerate(arguments)], align=True)
+    names = fields.names or ()
+    last = fields.fields[names[-1]]  # type: ignore[index]
+    return np.array(tuple(arguments), fields).tobytes()[: last[1] + last[0].itemsize]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which device to open, and how. ``kind``: gpu, software, or auto: a GPU where there is one."""
+
+    kind: str = "auto"
+    ordinal: int = 0  # counted among the GPUs that CUDA_VISIBLE_DEVICES leaves, in turn
+    launch_timeout: float = 10.0
+    schedule_seed: int | None = None  # of the software device: the order of threads and blocks
+
+
+def open_device(settings: Settings) -> Device:
+    """Open a device. Raises NoDevice where there is none, DeviceError or CompileError where its set-up is broken."""
+    # A module that loads lazily behind a held stream would wait for ever.
+    os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
+    missing = "" if settings.kind == "software" else why_no_gpu()
+    if missing and settings.kind == "gpu":
+        raise NoDevice(missing)
+    compiler = _activate_softcuda(settings, missing) if missing or settings.kind == "software" else None
+    try:
+        from pycuda import driver  # noqa: PLC0415
+    except ImportError as error:
+        raise DeviceError(f"PyCUDA cannot be imported ({error}); `make test` installs it") from None
+    try:
+        driver.init()
+        ordinal = settings.ordinal % driver.Device.count()
+        return Device(driver, ordinal, settings.launch_timeout, compiler)
+    except NoCompiler as lacking:
+        raise NoDevice(str(lacking)) from None
+    except (driver.Error, OSError, subprocess.SubprocessError) as error:
+        raise DeviceError(f"the device cannot be opened: {error}") from None
+
+
+def _activate_softcuda(settings: Settings, missing: str) -> Path:
+    import softcuda  # noqa: PLC0415
+
+    if not shutil.which("g++"):
+        reasons = filter(None, [missing, "no g++ to build the software device with: install it (apt install g++)"])
+        raise NoDevice("; ".join(reasons))
+    # Its own limit comes first, also on a busy machine, because it knows where the kernel stands; its fresh memory is
+    # poison.
+    limit = max(settings.launch_timeout / 2, settings.launch_timeout - 1)
+    try:
+        return softcuda.activate(launch_seconds=limit, seed=settings.schedule_seed, fill=POISON)
+    except (softcuda.BuildError, OSError, ImportError) as error:
+        raise DeviceError(f"the software device cannot be built: {error}") from None

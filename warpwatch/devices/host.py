@@ -1,0 +1,76 @@
+"""The host as a machine: the serial variants, compiled by g++ and called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from warpwatch.catalogue.declaration import Array, Case, Launch
+from warpwatch.devices import memory
+from warpwatch.devices.compiler import read_image
+from warpwatch.devices.machine import DeviceError, Function
+from warpwatch.devices.symbols import missing_entry
+
+
+class Host:
+    """One thread of this process. A launch returns when the kernel has run."""
+
+    watches = False
+
+    def __init__(self) -> None:
+        self._memory: dict[int, Array] = {}
+
+    def require(self, size: int) -> None:
+        free = memory.available()
+        if size > free:
+            raise DeviceError(f"not enough memory: {size / 1e9:,.2f} GB are needed, {free / 1e9:,.2f} GB are free")
+
+    def allocate(self, size: int) -> int:
+        block = np.empty(size, np.uint8)
+        self._memory[block.ctypes.data] = block
+        return block.ctypes.data
+
+    def free(self, address: int) -> None:
+        del self._memory[address]
+
+    def fill(self, address: int, words: int, value: int) -> None:
+        _view(address, words * 4).view(np.uint32)[:] = value
+
+    def write(self, address: int, array: Array) -> None:
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+
+    def read(self, address: int, array: Array) -> None:
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+
+    def load(self, image: Path, entry: str) -> Function:
+        code = read_image(image)  # whole, and the user's own
+        try:
+            function = ctypes.CDLL(str(image))[entry]
+        except AttributeError:
+            raise DeviceError(missing_entry(entry, code)) from None
+        function.restype = None
+        return Function(entry, function)
+
+    def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
+        values = [ctypes.c_void_p(int(a)) if a.dtype == np.uint64 else ctypes.c_int(int(a)) for a in arguments]
+        return functools.partial(function.handle, *values)
+
+    def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
+        raise DeviceError("constant memory is a device's")
+
+    def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
+        raise DeviceError(f"{case.variant.library} runs on a device, not on the host")
+
+    def finish(self) -> None:
+        pass
+
+    def occupancy(self, function: Function, launch: Launch) -> float | None:
+        return None
+
+
+def _view(address: int, size: int) -> Array:
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))

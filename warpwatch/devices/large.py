@@ -1,0 +1,70 @@
+"""In the worker: kernels on arrays too large to be copied about, held against NumPy on some of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from kernels import FAMILIES
+from warpwatch.catalogue.declaration import Array, Case, Shape, find_case
+from warpwatch.devices import memory
+from warpwatch.devices.check import compare, explain
+from warpwatch.devices.digest import digest
+from warpwatch.devices.runner import load, upload
+from warpwatch.devices.worker import gpu
+
+PERIOD = 1_000_003  # prime: no index that wraps, or is off by a power of two, finds the same value
+
+
+def repeated(rng: np.random.Generator, shape: Shape) -> Array:
+    """float32 values in [-1, 1) that come again after PERIOD elements: as fast as memory is written."""
+    values = 2 * rng.random(PERIOD, np.float32) - 1
+    array = np.empty(prod(shape), np.float32)
+    for start in range(0, array.size, PERIOD):
+        array[start : start + PERIOD] = values[: array.size - start]
+    return array.reshape(shape)
+
+
+def sampled_rows(case: Case, limit: int) -> Array:
+    """The first and the last rows of the result, and those around its element ``limit``, and a dozen others."""
+    assert case.family.result
+    _, shape = case.family.result(case.shape)
+    crossing = limit // prod(shape[1:])
+    rows = [0, 1, crossing - 1, crossing, crossing + 1, shape[0] - 2, shape[0] - 1, *range(0, shape[0], shape[0] // 12)]
+    return np.unique([row for row in rows if 0 <= row < shape[0]])
+
+
+def problems(case_ids: Sequence[str], images: Sequence[Path], seed: int, limit: int) -> list[str]:
+    """What is wrong with these cases of one shape, in words. Raises DeviceError."""
+    cases, machine = [find_case(FAMILIES, case_id) for case_id in case_ids], gpu()
+    first, said = cases[0], []
+    rows = sampled_rows(first, limit)
+    memory.require(first, memory.peak_bytes(first, copies=int(machine.watches), rows=len(rows)))
+    rng = np.random.default_rng(seed)
+    operands = tuple(repeated(rng, shape) for shape in first.family.operands(first.shape).values())
+    reference, bound = first.family.reference(operands, rows), first.family.bound(operands, rows)
+    with ExitStack() as cleanup:
+        guarded = upload(machine, first, operands)
+        for array in guarded:
+            cleanup.callback(array.free)
+        digests = [digest(array) for array in guarded]
+        for case, image in zip(cases, images, strict=True):
+            loaded = load(machine, case, image, guarded)
+            assert loaded.result
+            loaded.start()
+            machine.finish()
+            got = np.concatenate([loaded.result.read_rows(int(row), int(row) + 1) for row in rows])
+            mismatch = compare(got, reference, bound, rows)
+            damage = [array.overrun() for array in (*guarded, loaded.result)]
+            said += [f"{case.id} {sentence}" for sentence in damage if sentence]
+            said += [explain(case, mismatch, f"python -m warpwatch run {case.id}")] if mismatch else []
+            loaded.result.free()
+            for array, values, before in zip(guarded, operands, digests, strict=True):
+                if digest(array) != before:
+                    said.append(f"{case.id} changed its operand {array.name}")
+                    array.write(values)  # the next case is not to blame
+    return said

@@ -1,0 +1,150 @@
+"""What a GPU and the host have in common: memory with guard bands, and kernels that can be launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from warpwatch.catalogue.declaration import Array, Case, Launch, Shape
+
+GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
+# Fill results and guard bands before a launch: NaNs as float32 and, twice, as float64; unlikely as int32.
+# Two of them, because a NaN keeps its bits through arithmetic: a kernel that reads beyond an operand and
+# writes what it gets beyond the result would otherwise leave no trace.
+POISON = 0x7FFADEAD
+OPERAND_POISON = 0x7FFC0FFE
+
+
+class DeviceError(Exception):
+    """A launch or a copy that failed. ``lost``: this process cannot use the device any more."""
+
+    def __init__(self, message: str, lost: bool = False) -> None:
+        super().__init__(message, lost)
+        self.lost = lost
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a compiled kernel takes. Bytes are per block (shared) or per thread (local: spilled registers)."""
+
+    registers: int = 0
+    shared_bytes: int = 0
+    local_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Function:
+    """A loaded kernel; ``handle`` is the machine's own."""
+
+    name: str
+    handle: Any = field(repr=False)
+    resources: Resources = Resources()
+
+
+class Machine(Protocol):
+    """Where kernels run. Addresses are plain ints; errors are DeviceError.
+
+    ``watches``: it sees by itself what a kernel does outside its arrays, and its fresh memory is poison. Guard
+    bands would only hide from it where an array ends.
+    """
+
+    watches: bool
+
+    def require(self, size: int) -> None:
+        """Raise DeviceError where so many bytes are not free."""
+
+    def allocate(self, size: int) -> int: ...
+
+    def free(self, address: int) -> None: ...
+
+    def fill(self, address: int, words: int, value: int) -> None:
+        """Write ``value``, of 4 bytes, so many times."""
+
+    def write(self, address: int, array: Array) -> None: ...
+
+    def read(self, address: int, array: Array) -> None: ...
+
+    def load(self, image: Path, entry: str) -> Function: ...
+
+    def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
+        """A call that starts the kernel, with all that can be done beforehand done; ``finish`` waits for it."""
+
+    def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
+        """Copy ``size`` bytes at ``address``, or as many as fit, into a variable of the module that a kernel is in."""
+
+    def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
+        """As ``launcher``, of a library that takes the kernel's place."""
+
+    def finish(self) -> None:
+        """Wait for what was launched. Raises where it failed, or did not end within the limit."""
+
+    def occupancy(self, function: Function, launch: Launch) -> float | None:
+        """Share of a multiprocessor's threads that blocks of this launch can fill, at most 1; None on the host."""
+
+
+class GuardedArray:
+    """An array in a machine's memory between two bands of poison, itself poison until it is written."""
+
+    def __init__(
+        self, machine: Machine, name: str, shape: Shape, dtype: str, offset: int = 0, poison: int = POISON
+    ) -> None:
+        """``offset`` moves the first element by so many elements from the alignment of an allocation."""
+        self.name, self.shape, self.dtype = name, shape, np.dtype(dtype)
+        self._poison = poison
+        self.machine = machine
+        guard = 0 if machine.watches else GUARD_BYTES
+        self._before = guard + offset * self.dtype.itemsize
+        self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
+        self._size = self._before + self.nbytes + guard  # a multiple of 4, as every item size is
+        self._base = machine.allocate(self._size)
+        self.address = self._base + self._before
+        if machine.watches:
+            self._poison = POISON
+        else:
+            self.clear()
+
+    def clear(self) -> None:
+        """Make the array and its guard bands as they were when it was made."""
+        self.machine.fill(self._base, self._size // 4, self._poison)
+
+    def write(self, array: Array) -> None:
+        self.machine.write(self.address, np.ascontiguousarray(array))
+
+    def poison(self) -> None:
+        """Make it as it was before anything was written."""
+        self.machine.fill(self.address, self.nbytes // 4, self._poison)
+
+    def read(self) -> Array:
+        return self.read_rows(0, self.shape[0])
+
+    def read_rows(self, first: int, end: int) -> Array:
+        """Rows [first, end) of the array."""
+        rows = np.empty((end - first, *self.shape[1:]), self.dtype)
+        self.machine.read(self.address + first * (self.nbytes // self.shape[0]), rows)
+        return rows
+
+    def overrun(self) -> str | None:
+        """What was written outside the array, in words, or None."""
+        end = self._before + self.nbytes
+        for side, start, stop in (("before", 0, self._before), ("after", end, self._size)):
+            band = np.empty((stop - start) // 4, np.uint32)
+            if band.size:
+                self.machine.read(self._base + start, band)
+            wrong = np.flatnonzero(band != self._poison)
+            if wrong.size:
+                words = wrong[0] + 1 if side == "after" else band.size - wrong[-1]
+                nearest = -(-int(words) * 4 // self.dtype.itemsize)
+                count = -(-wrong.size * 4 // self.dtype.itemsize)
+                edge = "end" if side == "after" else "start"
+                return f"wrote {count:,} element(s) {side} {self.name}, the nearest {nearest:,} {side} its {edge}"
+        return None
+
+    def free(self) -> None:
+        self.machine.free(self._base)

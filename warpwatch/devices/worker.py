@@ -1,0 +1,270 @@
+"""The process in which kernels run.
+
+After an illegal address the driver refuses every further CUDA call of the process, a new context too
+(measured: driver 580, H200), and a kernel that never ends can only be stopped with its process. So GPU and
+serial kernels run in a child: when a kernel breaks it, its case fails, and the next case gets a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from kernels import FAMILIES
+from warpwatch.catalogue.declaration import Array, BadCase, Build, Shape, find_case, make_case
+from warpwatch.devices.check import WrongResult
+from warpwatch.devices.compiler import ROOT, CompileError, Image
+from warpwatch.devices.gpu import Device, DeviceInfo, NoDevice, Settings, open_device
+from warpwatch.devices.host import Host
+from warpwatch.devices.machine import DeviceError, Machine
+from warpwatch.devices.placement import PLAIN, Placement
+from warpwatch.devices.runner import Outcome, run
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+PATIENCE = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
+
+
+# What the child runs first. A failed import is told to the parent in a sentence; nothing else could tell it.
+BOOT = """
+import sys
+from multiprocessing.connection import Connection
+try:
+    from warpwatch.devices.worker import main
+except BaseException as error:
+    Connection(int(sys.argv[1])).send((0, None, f"{type(error).__name__}: {error}"))
+    sys.exit(1)
+main()
+"""
+GRACE = 0.7  # seconds that a child has to remove its temporary files, when it is told to end
+
+
+class Worker:
+    """Calls functions in a child process, which it starts when needed and replaces when it is lost."""
+
+    def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008  # frozen
+        self.settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._asked = 0  # the number of the last question; an answer carries that of its own
+        self.started = 0  # how many processes so far
+
+    def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run ``function``, of a module's top level, in the child. Its exceptions are raised here.
+
+        DeviceError, ``lost``, when the child died, did not answer in time, or lost its device: the next
+        call has a new child. So it has after any interruption, because the answer would be taken for that to
+        another question.
+        """
+        try:
+            connection = self._connection or self._start()
+            self._asked += 1
+            connection.send((self._asked, function.__module__, function.__qualname__, args, kwargs))
+            value, error = self._answer(connection, self.settings.launch_timeout + PATIENCE)
+        except (EOFError, ConnectionError):
+            error = DeviceError(f"the process in which kernels run died: {self._epitaph()}", lost=True)
+        except BaseException:
+            self.stop()
+            raise
+        if getattr(error, "lost", False):
+            self.stop()
+        if error:
+            raise error
+        return value  # type: ignore[no-any-return]
+
+    def _answer(self, connection: Connection, patience: float) -> tuple[Any, Exception | None]:
+        if not connection.poll(patience):
+            raise DeviceError(f"no answer within {patience:g} s; process killed", lost=True)
+        number, value, error = connection.recv()
+        if number != self._asked:
+            raise DeviceError(
+                f"answer {number} came to question {self._asked} in the process in which kernels run; process killed",
+                lost=True,
+            )
+        return value, error
+
+    def _start(self) -> Connection:
+        """Start a child that imports the same, wherever the caller stands, and wait until it is ready."""
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), json.dumps(asdict(self.settings))]
+        with theirs:
+            # A process group of its own, so that the compilers that it calls can be ended with it.
+            self._process = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], env=_environment(), cwd=ROOT, process_group=0
+            )
+        self._connection = Connection(ours.detach())
+        self.started += 1
+        self._asked = 0
+        _, failure = self._answer(self._connection, PATIENCE)
+        if failure:
+            raise DeviceError(f"the process in which kernels run does not start: {failure}", lost=True)
+        return self._connection
+
+    def _epitaph(self) -> str:
+        assert self._process
+        try:
+            code = self._process.wait(10)
+        except subprocess.TimeoutExpired:  # it hung up and lives on
+            code = -signal.SIGKILL
+        self.stop()
+        return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+
+    def stop(self) -> None:
+        """End the child, whatever it is doing, and what it has started."""
+        process, self._process = self._process, None
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+        if process is None:
+            return
+        try:
+            _signal_group(process, signal.SIGTERM)
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            _signal_group(process, signal.SIGKILL)
+            process.wait()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _environment() -> dict[str, str]:
+    """The caller's environment with nothing in it that depends on the caller's folder."""
+    environment = dict(os.environ)
+    for name in ("WARPWATCH_CACHE", "XDG_CACHE_HOME"):
+        if environment.get(name):
+            environment[name] = str(Path(environment[name]).absolute())
+    given = environment.get("PYTHONPATH", "").split(os.pathsep)
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(os.path.isabs, given)])
+    return environment
+
+
+_machines: dict[bool, Machine] = {}
+_settings = [Settings()]
+_busy = [False]  # whether the child runs a function for its parent
+
+
+def machine(on_host: bool) -> Machine:
+    """In the child: the device, opened at the first call, or the host."""
+    if on_host not in _machines:
+        _machines[on_host] = Host() if on_host else open_device(_settings[0])
+    return _machines[on_host]
+
+
+def gpu() -> Device:
+    """In the child: the device. Raises NoDevice where there is none."""
+    device = machine(on_host=False)
+    assert isinstance(device, Device)
+    return device
+
+
+def describe_device() -> DeviceInfo:
+    """In the child: what the device says of itself. Raises NoDevice where there is none."""
+    return gpu().info
+
+
+def run_case(case_id: str, image: Path, operands: Sequence[Array], placement: Placement) -> Outcome:
+    """In the child: one launch of a case, by warpwatch.devices.runner.run."""
+    case = find_case(FAMILIES, case_id)
+    return run(machine(case.variant.on_host), case, image, operands, placement)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled build that runs in a worker: what the fixture ``kernel`` gives to a test.
+
+    ``proof``: the machine code that a benchmark proves right before it times ``image``, where that is another because
+    the device can watch more closely than it should while it is timed.
+    """
+
+    worker: Worker
+    build: Build
+    image: Image
+    proof: Image | None = None
+
+    @property
+    def checked(self) -> Image:
+        """The machine code that finds the most faults."""
+        return self.proof or self.image
+
+    def run(self, shape: Shape, operands: Sequence[Array], placement: Placement = PLAIN) -> Outcome:
+        """Launch once on these operands; ``placement`` says how arrays and blocks are laid out."""
+        case = make_case(self.build.family, self.build.variant, self.build.block, shape, self.build.dtype)
+        return self.worker.call(run_case, case.id, self.image.path, operands, placement)
+
+
+def serve(connection: Connection) -> None:
+    """Answer calls until the parent hangs up."""
+    while True:
+        number, module, name, args, kwargs = connection.recv()
+        value, error = None, None
+        try:
+            _busy[0] = True
+            value = getattr(importlib.import_module(module), name)(*args, **kwargs)
+        except Exception as caught:  # whatever it is, the parent must hear of it
+            error = _portable(caught)
+        finally:
+            _busy[0] = False
+        connection.send((number, value, error))
+
+
+def _portable(error: Exception) -> Exception:
+    """The exception itself if it can travel, with its traceback as a note. PyCUDA's needs a driver to be read."""
+    foreign = type(error).__module__.partition(".")[0] == "pycuda"
+    with contextlib.suppress(Exception):
+        if not foreign and type(pickle.loads(pickle.dumps(error))) is type(error):
+            if not isinstance(error, DeviceError | NoDevice | BadCase | CompileError | WrongResult):
+                error.add_note(traceback.format_exc())
+            return error
+    return RuntimeError(traceback.format_exc())
+
+
+def main() -> None:
+    """The child: BOOT with the file descriptor of its connection and its settings. Does not return."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGTERM, _leave)
+    status = 0
+    try:
+        _settings[0] = Settings(**json.loads(sys.argv[2]))
+        connection = Connection(int(sys.argv[1]))
+        connection.send((0, None, None))
+        serve(connection)
+    except (EOFError, ConnectionError):  # the parent hung up, or was killed: nobody is left to tell
+        pass
+    except SystemExit as told:
+        # Here, as long as the error holds what was in use: to unload a module is to wait for its kernels.
+        os._exit(told.code if isinstance(told.code, int) else 1)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    # Not through the interpreter's own end: PyCUDA aborts there when a context is left.
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    os._exit(status)
+
+
+def _leave(number: int, frame: object) -> None:
+    """End the child: at once where it waits, else by way of what removes temporary folders."""
+    if _busy[0]:
+        device = _machines.get(False)
+        if isinstance(device, Device):
+            device.abandon()  # a kernel that never ends would keep its memory from being freed
+        raise SystemExit(128 + number)
+    os._exit(128 + number)

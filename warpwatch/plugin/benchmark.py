@@ -1,0 +1,313 @@
+"""The hooks of pytest and pytest-benchmark: thin, each hands over to gate, baseline or report."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels import FAMILIES
+from warpwatch.catalogue.declaration import find_case
+from warpwatch.catalogue.selection import omitted_cases, timed_cases
+from warpwatch.compare.comparison import Judge
+from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.outcome import ENDED, NOT_COMPARED, Asked, fails, nothing_ran, uncompared
+from warpwatch.compare.pairs import Match
+from warpwatch.compare.reference import DEFAULT_STORAGE, find_reference, how_to_record
+from warpwatch.compare.revision import check_name, checkout, compile_rivals, find_commit, read_rivals
+from warpwatch.compare.self_check import SelfCheck, known_spreads, path_of, save
+from warpwatch.compare.with_baseline import Gate
+from warpwatch.compare.with_revision import Against
+from warpwatch.devices.compiler import nvcc
+from warpwatch.devices.gpu import DeviceInfo, NoDevice
+from warpwatch.devices.worker import Worker
+from warpwatch.plugin.other_plugins import objection
+from warpwatch.plugin.postponed import Postponed, Progress
+from warpwatch.plugin.storage import Results
+from warpwatch.report.ladder import share
+from warpwatch.report.tables import line, summary
+from warpwatch.runs.saved import BASELINES, NO_GPU, BadRun
+from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.parent_samples import Again
+from warpwatch.verdict.rule import Verdict
+
+CHECK, STORAGE = "--self-check", "--benchmark-storage"
+CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
+SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and prove nothing
+
+
+class BenchPlugin:
+    """One run of the benchmark. ``device`` opens the GPU at the first call."""
+
+    def __init__(self, config: pytest.Config, worker: Worker, device: Callable[[], DeviceInfo | NoDevice]) -> None:
+        self.config, self.worker, self._device = config, worker, device
+        self.cold = not config.getoption("--warm-cache")
+        self.gate: Judge = Gate()
+        self.results = Results(config)
+        self.gpu: dict[str, Any] = {}
+        self.selected: set[str] = set()
+        self.failed: dict[str, str] = {}
+        self.passed: dict[str, pytest.TestReport] = {}
+        self.broken: dict[str, str] = {}  # what was right, and failed when it was measured again
+        self.judged = False
+        self._done = 0
+        self._postponed = Postponed()
+        self._notes: list[str] = []
+        # Ours: pytest-benchmark would compare with one run, and know neither GPU nor noise.
+        self.compare: str | bool = config.option.benchmark_compare
+        config.option.benchmark_compare = []
+        self.against: str | None = config.getoption("--against")
+        self.asked = _asked(config, self.compare, self.against)
+        _keep_storage_in_root(config)
+        if config.getoption("numprocesses", None) and _reaches_bench(config):
+            raise pytest.UsageError(
+                "pytest bench does not run under -n: processes that share a GPU time each other; leave -n away"
+            )
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        items = [item for item in session.items if "gate" in getattr(item, "fixturenames", ())]
+        if not items or self.config.option.collectonly:
+            return
+        if wrong := objection(self.config):
+            raise pytest.UsageError(wrong)
+        self.selected = {item.callspec.id for item in items}  # type: ignore[attr-defined]
+        self._progress = Progress(self.config.pluginmanager.get_plugin("terminalreporter"))
+        device = self._device()
+        if isinstance(device, DeviceInfo):
+            toolkit = {"toolkit": nvcc(device.timing_target.program).version}
+            self.gpu = self.worker.call(sampling.describe_gpu, self.cold) | toolkit
+            said = f"L2 {self.gpu['cache']}; after a scrub, reading half takes {self.gpu['coldness']} times as long"
+            self._notes.append(f"{device.name}: {device.note}" if device.note else said)
+        self._take_over_storage()
+        self._refuse_a_gate_without_comparison()
+        if self.compare:
+            self.gate = self._find_baseline()
+        if self.against or self.config.getoption(CHECK):
+            if not isinstance(device, DeviceInfo):
+                raise pytest.UsageError(f"{'--against' if self.against else CHECK} needs a device: {device}")
+            self.gate = self._find_revision(self.against, device) if self.against else self._check_itself(device)
+        self.asked.refuse()
+        left_out = omitted_cases(FAMILIES)
+        self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
+
+    def _take_over_storage(self) -> None:
+        """The one place that touches what pytest-benchmark keeps to itself (tests/test_plugin.py watches it)."""
+        benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
+        benchmark.save_data = True
+        if self.gpu and not (benchmark.save or benchmark.disabled):
+            from pytest_benchmark.utils import get_tag  # noqa: PLC0415  # asks git
+
+            benchmark.autosave = benchmark.autosave or get_tag()
+        self.results.take_over(self.gpu.get("slug", NO_GPU), len(self.selected), self._notes.append)
+
+    def _refuse_a_gate_without_comparison(self) -> None:
+        """Options that say when a comparison fails the run need one."""
+        named = {"--require-baseline": self.compare, "--fail-on": self.asked.option}
+        for option, comparison in named.items():
+            if self.config.getoption(option) and not comparison:
+                others = "" if option == "--require-baseline" else ", --against or --self-check"
+                raise pytest.UsageError(f"{option} compares nothing by itself: give --benchmark-compare{others} too")
+
+    def _find_baseline(self) -> Gate:
+        if not self.gpu:
+            self.asked.nothing = "there is no GPU to have a baseline"
+            return Gate()
+        slug, storage = self.gpu["slug"], self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
+        try:
+            found = find_reference(self.compare, storage, self.gpu)
+        except BadRun as error:
+            raise pytest.UsageError(str(error)) from None
+        self._notes += found.notes
+        self.asked.nothing = found.nothing(self.selected)
+        if found.void:
+            self.asked.advice = how_to_record(self.gpu, storage, self.config.rootpath)
+        if found.absent:
+            promote = f"python -m warpwatch.runs.baseline promote .benchmarks/{slug}/*.json"
+            cure = f"run `pytest bench` five times, then `{promote}`"
+            if self.asked.required:
+                raise pytest.UsageError(f"{found.absent}: {cure}")
+            so = "what was saved here before takes its place" if found.runs else "nothing is judged"
+            self._notes.append(f"{found.absent}, so {so}: {cure}")
+        return Gate(found.runs, self.gpu["uuid"], found.apart, self.gpu.get("note", ""))
+
+    def _check_itself(self, device: DeviceInfo) -> SelfCheck:
+        cases = map(functools.partial(find_case, FAMILIES), self.selected)
+        if all(case.variant.on_host or case.variant.library for case in cases):
+            self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
+        self.results.require_room(self._check_path(), CHECK_BYTES, "the self-check is saved there; make room")
+        progress = functools.partial(self._progress, "compiling kernels that wait")
+        return SelfCheck(device.timing_target, Match(self.gpu.get("note", "")), progress)
+
+    def _find_revision(self, revision: str, device: DeviceInfo) -> Against:
+        progress = functools.partial(self._progress, f"compiling kernels of {revision}")
+        try:
+            commit = find_commit(revision)
+            tree = checkout(commit, revision)
+            rivals = read_rivals(tree, revision)
+            known = known_spreads(device.slug)
+        except (BadRevision, BadRun) as error:
+            raise pytest.UsageError(str(error)) from None
+        wanted = [rival for name, rival in rivals.items() if name in self.selected]
+        if not wanted:
+            self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
+            self.asked.refuse()
+        images = compile_rivals(wanted, tree, device.timing_target, progress)
+        match = Match(self.gpu.get("note", ""))
+        return Against(revision, commit, rivals, images, match, known)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        if not self.gate.active or "gate" not in getattr(item, "fixturenames", ()):
+            return None
+        self._postponed.run(item, nextitem)
+        self._done += 1
+        self._progress("timing", self._done, len(self.selected))
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """When all is measured, judge it all together; what is interrupted is not judged."""
+        slower: dict[str, str] = {}
+        try:
+            result = yield
+            if self.gate.active:
+                progress = functools.partial(self._progress, "measuring again")
+                self.gate.conclude(Again(self.cold, progress, self.broken))
+                self.judged = True
+                if isinstance(self.gate, SelfCheck):
+                    self._keep(self.gate)
+                slower = {name: line(j) for name, j in self.gate.judgements.items() if j.verdict == Verdict.SLOWER}
+            return result
+        finally:
+            self._postponed.release(slower | self.broken)
+
+    def _check_path(self) -> Path:
+        """Of the self-check: beside the baseline, if it is of all cases on a GPU; else where runs are saved."""
+        good = self._whole() and not self.gpu.get("note")
+        folder = BASELINES if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
+        return path_of(self.gpu["slug"], folder)
+
+    def _keep(self, check: SelfCheck) -> None:
+        path = self._check_path()
+        with self.results.saving(f"this self-check, as {path},"):
+            save(check.document() | {"gpu": self.gpu}, path)
+            self._notes.append(f"saved {path}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = report.nodeid.rpartition("[")[2].removesuffix("]")
+        if report.failed and name in self.selected:
+            self.failed[name] = report.longreprtext
+        if report.passed and report.when == "call" and name in self.selected:
+            self.passed[name] = report
+
+    def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
+        machine_info["gpu"] = self.gpu
+
+    def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
+        times = {entry["param"]: entry["stats"]["median"] for entry in output_json["benchmarks"]}
+        for entry in output_json["benchmarks"]:
+            entry["extra_info"]["share"] = share(find_case(FAMILIES, entry["param"]), times)
+        slower = {name for name, judgement in self.gate.judgements.items() if judgement.verdict == Verdict.SLOWER}
+        output_json["warpwatch"] = {
+            "failed": sorted(self.failed.keys() - slower),
+            "slower": sorted(slower),
+            "whole": self._whole() and len(output_json["benchmarks"]) == len(self.selected),
+            "controls": {name: str(j.verdict) for name, j in getattr(self.gate, "controls", {}).items()},
+            "against": self.gate.commit if isinstance(self.gate, Against) else CHECK * isinstance(self.gate, SelfCheck),
+        }
+
+    def _whole(self) -> bool:
+        return self.selected >= {case.id for case in timed_cases(FAMILIES)}
+
+    def _missing(self) -> list[str]:
+        return self.gate.missing(self.selected) if self.judged and self._whole() else []
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
+        """Fail a run that compared too little, and say so below everything else that pytest prints."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        words: list[str] = []
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.config.option.collectonly:
+            words = [nothing_ran(self.config)]
+        elif self.selected and exitstatus in ENDED:
+            words = self._conclude(session, reporter)
+        result = yield
+        colour = "yellow" if session.exitstatus == pytest.ExitCode.OK else "red"
+        for text in words:
+            if reporter:
+                reporter.write_line(text, bold=True, **{colour: True})
+        return result
+
+    def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
+        """Set the exit status that the comparison asks for; what is to be said last."""
+        gate, reasons = self.gate, self.config.getoption("--fail-on")
+        by_all = "common" in reasons and gate.alarm
+        if self._missing() or by_all or fails(self.asked, gate.judgements, reasons, gate.compared):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        left = uncompared(self.asked, gate.judgements, self.passed, gate.compared)
+        if left and reporter:  # reports, because other plugins look into all of them
+            reporter.stats[NOT_COMPARED] = [self.passed[name] for name in left if name in self.passed]
+        return self.asked.last_words(gate.judgements, gate.compared)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.selected:
+            return
+        lines = [*self._notes, *self._timeouts()]
+        if self.gate.active:
+            lines += self.gate.describe()
+            most = SHOWN_WITHOUT_CLOCK if self.gpu.get("note") else None
+            lines += (
+                summary(self.gate.judgements, self._missing(), most) if self.judged else ["interrupted: not judged"]
+            )
+        terminalreporter.section("kernels")
+        for text in lines:
+            terminalreporter.line(text)
+
+    def _timeouts(self) -> Iterable[str]:
+        benchmarks = self.config._benchmarksession.benchmarks  # type: ignore[attr-defined]
+        thrown = sum(bench.extra_info.get("hold_timeouts", 0) for bench in benchmarks)
+        if thrown:
+            yield f"{thrown} samples were thrown away and taken again, because the hold ran into its limit"
+
+
+def _asked(config: pytest.Config, compare: str | bool, against: str | None) -> Asked:
+    """The one comparison that the options ask for. Raises UsageError where there are two, or one of nothing."""
+    chosen = {"--benchmark-compare": compare, "--against": against, CHECK: config.getoption(CHECK)}
+    if isinstance(compare, str) and not compare.strip():
+        raise pytest.UsageError("--benchmark-compare= names no run: leave the `=` away to compare with the baseline")
+    if against is not None:
+        try:
+            check_name(against)
+        except BadRevision as error:
+            raise pytest.UsageError(str(error)) from None
+    if len(named := [name for name, value in chosen.items() if value]) > 1:
+        raise pytest.UsageError(f"{' and '.join(named)} are different things to do: choose one")
+    option = next(iter(named), "")
+    return Asked(option, required=bool(option) and (option != "--benchmark-compare" or _require(config)))
+
+
+def _require(config: pytest.Config) -> bool:
+    return bool(config.getoption("--require-baseline"))
+
+
+def _keep_storage_in_root(config: pytest.Config) -> None:
+    """Save runs in the root of the checkout, wherever pytest was started, unless the user names a storage.
+
+    pytest-benchmark takes its own default, like what the user names, from the current folder.
+    """
+    words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
+    given = any(str(word).partition("=")[0] == STORAGE for word in words)
+    if not given:
+        config.option.benchmark_storage = f"file://{config.rootpath / DEFAULT_STORAGE}"
+
+
+def _reaches_bench(config: pytest.Config) -> bool:
+    bench = config.rootpath / "bench"
+    paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
+    return any(bench.is_relative_to(path) or path.is_relative_to(bench) for path in paths)

@@ -1,0 +1,134 @@
+"""Results on disk: shows before anything is measured that they can be written, and tells at the end which could not be.
+
+Results are the saved run, the file of ``--benchmark-json``, the self-check and JUnit's file. A disk that fills while
+kernels are timed costs that file alone: the table, the verdict and the other files are there, and the run fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.junitxml import xml_key
+
+from warpwatch.runs.saved import write_new
+
+BYTES_OF_A_CASE = 4096  # in a saved run, with 100 samples: 2.6 kB on average
+
+
+def require_room(path: Path, size: int) -> None:
+    """Shows that a file of ``size`` bytes can be written at ``path``, by one beside it that is removed again.
+
+    Makes the folder where there is none. Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder")
+    if path.exists() and not path.is_file():
+        return  # a device or a pipe has no room to show
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(f"{path} may not be written")
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".room-", suffix=".tmp") as file:
+        file.write(bytes(size))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class Storage:
+    """Where pytest-benchmark saves: <root>/<gpu>/, not <root>/<Python version>/, and whole files only."""
+
+    def __init__(self, root: Path, slug: str, say: Callable[[str], None], results: Results) -> None:
+        self.root, self.slug, self._say, self._results = root, slug, say, results
+
+    def save(self, document: Mapping[str, Any], name: str) -> None:
+        """Called by pytest-benchmark when all is measured."""
+        folder = self.root / self.slug
+        with self._results.saving(f"this run, in {folder},"):
+            self._say(f"saved {write_new(folder, name, document)}")
+
+
+class Results:
+    """The pytest plugin that keeps watch over the files of results."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.lost: list[str] = []
+        storage: str = config.option.benchmark_storage  # FOLDER or file://FOLDER; pytest-benchmark has others
+        if "://" in storage and not storage.startswith("file://"):
+            raise pytest.UsageError(f"--benchmark-storage={storage}: give a folder, as FOLDER or file://FOLDER")
+
+    @contextlib.contextmanager
+    def saving(self, what: str) -> Generator[None]:
+        """An error in writing is told at the end, and fails the run."""
+        try:
+            yield
+        except OSError as error:
+            self.lost.append(f"{what} could not be saved: {error.strerror or error}")
+
+    def require_room(self, path: Path, size: int, cure: str) -> None:
+        """As the function of that name. Raises pytest.UsageError, with the ``cure``."""
+        try:
+            require_room(path, size)
+        except OSError as error:
+            raise pytest.UsageError(f"{path} cannot be written ({error.strerror or error}): {cure}") from None
+
+    def take_over(self, slug: str, cases: int, say: Callable[[str], None]) -> None:
+        """Puts ``Storage`` in the place of pytest-benchmark's, once its folder and --benchmark-json have room."""
+        benchmark = self._config._benchmarksession  # type: ignore[attr-defined]
+        benchmark.storage = Storage(Path(benchmark.storage.path), slug, say, self)
+        size = cases * BYTES_OF_A_CASE
+        if (benchmark.save or benchmark.autosave) and not benchmark.disabled:
+            run = benchmark.storage.root / slug / "run.json"
+            self.require_room(run, size, "runs are saved there; make room, or give --benchmark-storage=FOLDER")
+        if benchmark.json:
+            self.require_room(Path(benchmark.json), size, "make room, or give another --benchmark-json=FILE")
+            save_json = benchmark.save_json
+
+            def save_or_tell(document: Mapping[str, Any]) -> None:
+                with self.saving(f"--benchmark-json={benchmark.json}"):
+                    save_json(document)
+
+            benchmark.save_json = save_or_tell
+
+    def pytest_sessionstart(self) -> None:
+        """pytest writes JUnit's file when all is over: an error then would cost the summary, too."""
+        xml = self._config.stash.get(xml_key, None)
+        if xml is None:
+            return
+        self.require_room(Path(xml.logfile), BYTES_OF_A_CASE, "make room, or give another --junitxml=FILE")
+        write, tell, written = xml.pytest_sessionfinish, xml.pytest_terminal_summary, [False]
+
+        def write_or_tell() -> None:
+            with self.saving(f"--junitxml={xml.logfile}"):
+                write()
+                written[0] = True
+
+        def tell_if_written(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+            if written[0]:
+                tell(terminalreporter, config)
+
+        hook = self._config.hook
+        for implementation in (
+            *hook.pytest_sessionfinish.get_hookimpls(),
+            *hook.pytest_terminal_summary.get_hookimpls(),
+        ):
+            if implementation.plugin is xml:
+                own = write_or_tell if implementation.function == write else tell_if_written
+                implementation.function = own  # type: ignore[misc]  # there is no other way between pytest and its file
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if self.lost and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.lost:
+            terminalreporter.section("not saved")
+        for sentence in self.lost:
+            terminalreporter.line(sentence)

@@ -1,0 +1,1 @@
+"""Shows results: in the terminal, as Markdown tables, as pictures."""

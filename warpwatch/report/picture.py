@@ -1,0 +1,110 @@
+"""One picture a family: how far each rung is from the reference, shape by shape.
+
+python -m warpwatch.report.picture RUN [RUN ...] [--to FOLDER]  SVG files, from the runs of the last one's machine code
+
+Drawn by matplotlib (extra ``pictures``), which everybody knows how to change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernels import FAMILIES
+from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.selection import timed_cases
+from warpwatch.report.ladder import SHOWN, alike, best, share
+from warpwatch.report.tables import medians
+from warpwatch.report.terminal import run_command
+from warpwatch.runs.saved import BadRun, Run, read_run
+
+SIZE = (8.0, 4.5)  # inches
+LEAST_GAP = 0.045  # between the names of two rungs, as a share of the picture's height
+STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "warpwatch", "font.size": 9, "text.parse_math": False}
+
+
+def shares(family: Family, dtype: str, times: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """For each shape, from little work to much, the share that each rung reaches with its best block."""
+    cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]
+    cases.sort(key=lambda case: (case.work.operations, case.work.bytes))
+    reached: dict[str, dict[str, float]] = {}
+    for shape in dict.fromkeys(case.shape for case in cases):
+        for case in best([case for case in cases if case.shape == shape], times):
+            if (value := share(case, times)) is not None:
+                reached.setdefault(case.shape_name, {})[case.variant.name] = value
+    return reached
+
+
+def draw(family: Family, reached: Mapping[str, Mapping[str, float]], title: str, path: Path) -> None:
+    """Shape along x, share along y, the rungs' names at the ends of their lines; the vendor's in black."""
+    import matplotlib as mpl  # noqa: PLC0415  # a second that nobody else need wait
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    rungs = [v for v in family.variants if any(v.name in shares_ for shares_ in reached.values())]
+    top = 1.05 * max(1.0, *(value for shares_ in reached.values() for value in shares_.values()))
+    with mpl.rc_context(STYLE):
+        figure = Figure(SIZE, layout="constrained")
+        axes: Any = figure.subplots()
+        ends: dict[str, tuple[int, float, Any]] = {}
+        for rung in rungs:
+            points = [(x, shares_[rung.name]) for x, shares_ in enumerate(reached.values()) if rung.name in shares_]
+            colour = "black" if rung.library else None
+            (drawn,) = axes.plot(*zip(*points, strict=True), marker="o", markersize=3, color=colour)
+            ends[rung.name] = (*points[-1], drawn.get_color())
+        axes.axhline(1.0, color="black", linewidth=0.6, linestyle=":")
+        axes.set(xlim=(-0.3, 1.25 * len(reached) - 0.25), ylim=(0, top), ylabel="share of the reference", title=title)
+        axes.set_xticks(range(len(reached)), list(reached), rotation=30, ha="right")
+        for name, y in spread({name: y for name, (_, y, _) in ends.items()}, LEAST_GAP * top).items():
+            x, end, colour = ends[name]
+            arrow = {"arrowstyle": "-", "color": colour, "linewidth": 0.4}
+            axes.annotate(name, (x, end), (len(reached) - 0.8, y), color=colour, va="center", arrowprops=arrow)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None})
+
+
+def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:
+    """The same heights, moved upwards where two would lie closer than ``gap``."""
+    placed: dict[str, float] = {}
+    before = -gap
+    for name, height in sorted(heights.items(), key=lambda pair: pair[1]):
+        before = placed[name] = max(height, before + gap)
+    return placed
+
+
+def pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
+    """Draw what the README shows."""
+    chosen = alike(runs)
+    times, made = medians(chosen), []
+    for name, dtype in dict.fromkeys((name, dtype) for name, dtype, _ in SHOWN):
+        family = next(family for family in FAMILIES if family.name == name)
+        reached = shares(family, dtype, times)
+        if reached:
+            made.append(folder / f"{name}-{dtype}.svg")
+            title = f"{name}, {dtype}: {chosen[-1].gpu.name or 'no GPU'}, medians of {len(chosen)} runs, L2 cold"
+            draw(family, reached, title, made[-1])
+    return made
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m warpwatch.report.picture", description="The rungs of each family, drawn."
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="saved runs; of several, the median")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="where the SVG files go: beside the runs")
+    options = parser.parse_args()
+    try:
+        runs = [read_run(path) for path in options.runs]
+        made = pictures(runs, options.to or options.runs[-1].parent)
+    except (BadRun, ImportError) as error:
+        cure = "; pip install matplotlib (extra 'pictures')" if isinstance(error, ImportError) else ""
+        print(f"error: {error}{cure}", file=sys.stderr)
+        return 2
+    print("\n".join(map(str, made)))
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,151 @@
+"""What a run says to a reader: the summary under the table, and the tables by shape.
+
+python -m warpwatch.report.tables RUN [RUN ...]     tables in Markdown: time and rate of each kernel on each shape
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from kernels import FAMILIES
+from warpwatch.catalogue.declaration import Case, Family
+from warpwatch.catalogue.selection import timed_cases
+from warpwatch.compare.self_check import path_of, read, table
+from warpwatch.report.terminal import run_command
+from warpwatch.runs.saved import BadRun, Run, read_run
+from warpwatch.verdict.rule import Judgement, Verdict
+
+
+def line(judgement: Judgement) -> str:
+    """Such as: slower: median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, 4 processes."""
+    j = judgement
+    if j.ratio != j.ratio:  # never compared
+        return str(j.verdict)
+    digits = 2 if j.before < 100e-6 else 1
+    times = f"median {j.before * 1e6:,.{digits}f} -> {j.after * 1e6:,.{digits}f} µs"
+    change, low, high = (f"{100 * (value - 1):+.1f}" for value in (j.ratio, j.low, j.high))
+    count = f"{j.processes} process{'es' if j.processes > 1 else ''}"
+    return f"{j.verdict}: {times}, {change} % (95 %: {low} to {high}), floor {100 * j.floor:.1f} %, {count}"
+
+
+def summary(judgements: Mapping[str, Judgement], missing: Sequence[str], most: int | None = None) -> list[str]:
+    """Counts by verdict, then a line for each case that is not the same, worst first; of a verdict ``most`` lines."""
+    counts = Counter(judgement.verdict for judgement in judgements.values())
+    counts[Verdict.MISSING] = len(missing)
+    total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    lines = [total] if total else []
+    lines += [f"{name}: missing: the other side has it, this run has not" for name in missing]
+    for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
+        chosen = [(name, j) for name, j in judgements.items() if j.verdict == verdict]
+        chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
+        lines += [f"{name}: {line(j)}{_because(j)}" for name, j in chosen[:most]]
+        if most is not None and len(chosen) > most:
+            lines.append(f"... and {len(chosen) - most} more {verdict}")
+    lines += [f"{name}: new" for name, j in judgements.items() if j.verdict == Verdict.NEW]
+    apart = Counter(j.reason for j in judgements.values() if j.verdict == Verdict.INCOMPARABLE)
+    lines += [f"{count} incomparable: {reason}" for reason, count in sorted(apart.items())]
+    return lines
+
+
+def _because(judgement: Judgement) -> str:
+    parts = [judgement.reason] if judgement.reason else []
+    if judgement.suspect and judgement.verdict == Verdict.UNSURE:
+        parts.append("probably slower (of those listed so, at most one in twenty is not)")
+    return "".join(f"; {part}" for part in parts)
+
+
+def medians(runs: Sequence[Run]) -> dict[str, float]:
+    """Median over the runs of each case's median, in seconds."""
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        for name, timed in run.cases.items():
+            values.setdefault(name, []).append(statistics.median(timed.samples))
+    return {name: statistics.median(times) for name, times in values.items()}
+
+
+def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
+    """What a new baseline changes: cases that come and go, and the ten that move most."""
+    before, after = medians(old), medians(new)
+    lines = [f"cases: {len(after)}, {len(after.keys() - before)} of them new, {len(before.keys() - after)} gone"]
+    moved = sorted(
+        ((after[name] / before[name] - 1, name) for name in before.keys() & after), key=lambda pair: -abs(pair[0])
+    )
+    if moved:
+        lines.append(f"median change: {100 * statistics.median(share for share, _ in moved):+.2f} %; the largest:")
+        lines += [
+            f"  {100 * share:+7.2f} %  {before[name] * 1e6:,.2f} -> {after[name] * 1e6:,.2f} µs  {name}"
+            for share, name in moved[:10]
+        ]
+    return "\n".join(lines)
+
+
+def tables(runs: Sequence[Run]) -> str:
+    """For each family and element type: a row a variant and block, a column a shape, serial on top."""
+    times = medians(runs)
+    gpu = runs[0].gpu
+    parts = [f"GPU: {gpu.name or 'none'}, L2 {gpu.cache or '-'}, medians of {len(runs)} runs"]
+    if gpu.peak_bytes_per_second:
+        parts[0] += f"; its memory moves at most {gpu.peak_bytes_per_second / 1e9:,.0f} GB/s, by clock and width"
+    if gpu.note:
+        parts[0] += f"; {gpu.note}"
+    check = path_of(runs[0].slug)
+    if check.exists():
+        parts.append("\n".join(["What this gate sees here (`pytest bench --self-check`):", *table(read(check))]))
+    for family in FAMILIES:
+        for dtype in family.bench_shapes:
+            cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]
+            if cases:
+                parts.append(_table(family, dtype, cases, times))
+    return "\n\n".join(parts)
+
+
+def _table(family: Family, dtype: str, cases: Sequence[Case], times: Mapping[str, float]) -> str:
+    shapes = list(dict.fromkeys(case.shape_name for case in cases))
+    serial = {case.shape_name: times[case.id] for case in cases if case.variant.on_host}
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for case in cases:
+        row = rows.setdefault((case.variant.name, case.build.block_name), {})
+        row[case.shape_name] = _cell(case, times[case.id], serial.get(case.shape_name))
+    lines = [
+        f"### {family.name}, {dtype}: time in µs, rate, gain over serial",
+        "",
+        "| variant | block | " + " | ".join(shapes) + " |",
+        "|---|---|" + "---:|" * len(shapes),
+    ]
+    lines += [
+        f"| {variant} | {block} | " + " | ".join(row.get(shape, "–") for shape in shapes) + " |"
+        for (variant, block), row in rows.items()
+    ]
+    return "\n".join(lines)
+
+
+def _cell(case: Case, seconds: float, serial: float | None) -> str:
+    work = case.work
+    arithmetic = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
+    amount, unit = (work.operations, arithmetic) if work.operations else (work.bytes, "GB/s")
+    rate = f"{amount / seconds / 1e9:,.0f} {unit}"
+    parts = [f"{seconds * 1e6:,.2f}"] + ([rate] if work.bytes else [])
+    if serial and not case.variant.on_host:
+        parts.append(f"{serial / seconds:,.0f}×")
+    return ", ".join(parts)
+
+
+def print_runs(prog: str, description: str, text: Callable[[Sequence[Run]], str]) -> int:
+    """A command that prints what is made of the runs it is given. Exit status."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="saved runs; of several, the median")
+    try:
+        print(text([read_run(path) for path in parser.parse_args().runs]))
+    except BadRun as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(lambda: print_runs("python -m warpwatch.report.tables", "Tables of saved runs, in Markdown.", tables))

@@ -1,0 +1,62 @@
+"""What the commands of this project do about their output: a terminal without µ, a reader that goes away.
+
+Every command ends in ``run_command``: ``python -m warpwatch``, ``python -m warpwatch.each``, ``python -m bench...``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from warpwatch.devices.compiler import cache_notes
+
+PLAIN = {"µ": "u", "×": "x", "–": "-", "²": "^2", "≤": "<="}  # what an ASCII terminal shows instead
+
+
+def _plainer(error: UnicodeError) -> tuple[str, int]:
+    """Replace what an output's encoding lacks; a handler for ``codecs.register_error``."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    plain = (PLAIN.get(character) or character.encode("ascii", "backslashreplace").decode() for character in missing)
+    return "".join(plain), error.end
+
+
+codecs.register_error("warpwatch-plain", _plainer)
+
+
+def run_command(main: Callable[[], int], *, abruptly: bool = False) -> NoReturn:
+    """Run a command and end this process with its status.
+
+    A character that the output's encoding lacks is replaced by a plainer one. When whoever reads the output has gone
+    (``| head``), the process ends by SIGPIPE, as other programs do. ``abruptly``: leave without the interpreter's own
+    end, at which PyCUDA aborts while a context is left.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="warpwatch-plain")
+    try:
+        try:
+            status = main()
+            for sentence in cache_notes():
+                print(f"cache: {sentence}", file=sys.stderr)
+        finally:  # argparse leaves by SystemExit, and what it wrote must be out by then as well
+            _flush()
+    except BrokenPipeError:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGPIPE)
+        os._exit(128 + signal.SIGPIPE)  # where the signal is blocked
+    if abruptly:
+        os._exit(status)
+    sys.exit(status)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:  # None where the process was started with it closed
+            stream.flush()

@@ -1,0 +1,330 @@
+"""Saved runs on disk: reads them into typed objects and writes them whole.
+
+Reading is the one edge where a file's content is checked, by msgspec. It fills plain frozen dataclasses, is strict (a
+boolean, a text, NaN or an infinity is no number), names the place of what is wrong, takes 30 ms for 900 cases of 100
+samples, and has no dependencies; pydantic is as quick, and brings four packages. Whoever holds a ``Run`` needs no
+further check: every time lies between SHORTEST and LONGEST, every text can be printed on one line, every count can be
+printed and divided. Fields that nobody here uses are ignored, so that files of later versions can be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import lzma
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from warpwatch.devices.compiler import ROOT
+
+BASELINES = ROOT / "bench" / "baselines"
+NO_GPU = "no-gpu"
+# A run that differs from its baseline in one of these cannot be compared with it.
+SETTINGS: Mapping[str, str] = {"slug": "GPU", "driver": "driver", "cache": "cache mode", "toolkit": "CUDA toolkit"}
+LARGEST = 2**27  # bytes of a file, unpacked: ten times the largest run, and no more than memory has room for
+SHORTEST, LONGEST = 1e-12, 1e9  # seconds that a sample may be: ratios and their logarithms stay far from overflow
+
+_UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+Text = Annotated[str, Meta(pattern=rf"^[^{_UNPRINTABLE}]*\Z", max_length=10_000)]
+FolderName = Annotated[str, Meta(pattern=rf"^(?![.])[^/\\{_UNPRINTABLE}]*\Z", max_length=100)]
+Seconds = Annotated[float, Meta(ge=SHORTEST, le=LONGEST)]
+Samples = Annotated[tuple[Seconds, ...], Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=0, le=2**62)]
+Megahertz = Annotated[int, Meta(ge=0, le=10**6)]
+Rate = Annotated[float, Meta(ge=0, le=1e18)]
+Moment = datetime  # under a name that the field ``datetime`` does not hide
+T = TypeVar("T")
+
+
+class BadRun(ValueError):
+    """Says that a file is not a usable run: the message names the file and what is wrong with it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """Holds both sides' samples of a case that was measured in pairs: a tuple for each process, two samples a turn."""
+
+    old: tuple[Samples, ...]
+    new: tuple[Samples, ...]
+
+    def __post_init__(self) -> None:
+        lengths = [[len(samples) for samples in side] for side in (self.old, self.new)]
+        if lengths[0] != lengths[1] or any(length % 2 for length in lengths[0]):
+            raise ValueError("both sides need the same processes, and as many samples in each, two a turn")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Says what was recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
+
+    cache: Text = ""  # cold, warm or host
+    image_hash: Text | None = None
+    grid: tuple[Count, ...] | None = None
+    dynamic_shared_bytes: Count | None = None
+    library: Text | None = None
+    shared_bytes: Count = 0
+    registers: Count = 0
+    fallback: Text = ""
+    sm_clock_mhz: tuple[Megahertz, ...] = ()  # before and after; 0 where unknown
+    throttle: tuple[tuple[Text, ...], ...] = ()  # before and after
+    pairs: Sides | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """Holds one case of a saved run: its samples in seconds, at least one, and what was recorded beside them."""
+
+    samples: tuple[float, ...]
+    facts: Facts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """Says which GPU a run was measured on, and how. All is empty where there was none."""
+
+    slug: FolderName = ""
+    name: Text = ""
+    uuid: Text = ""
+    driver: Text = ""
+    toolkit: Text = ""
+    cache: Text = ""  # cold or warm
+    note: Text = ""  # what a reader of its times must know
+    peak_bytes_per_second: Rate = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """Names the git revision that was measured. ``dirty`` is None where the file does not say."""
+
+    id: Text = ""
+    dirty: bool | None = None
+
+    def __str__(self) -> str:
+        return (self.id or "unknown")[:12] + ("+" if self.dirty else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Holds a saved run of the benchmark."""
+
+    path: Path
+    gpu: Gpu = field(default_factory=Gpu)
+    cases: Mapping[str, Timed] = field(default_factory=dict)
+    whole: bool = False
+    commit: Commit = field(default_factory=Commit)
+    failed: tuple[str, ...] = ()
+    slower: tuple[str, ...] = ()  # than the baseline of its day
+    against: str = ""  # the commit that it was measured side by side with, if it was
+    when: datetime | None = None  # in UTC
+    problems: Mapping[str, str] = field(default_factory=dict)  # cases that were left out, and what is wrong with them
+
+    @property
+    def slug(self) -> str:
+        """The GPU's name as a folder's."""
+        return self.gpu.slug or NO_GPU
+
+    @property
+    def unit(self) -> str:
+        """The very GPU, by its UUID; empty where that is unknown."""
+        return self.gpu.uuid
+
+    def setting(self, name: str) -> str:
+        """Returns a setting as it is compared: of driver and toolkit, the major version alone."""
+        if name == "slug":
+            return self.slug
+        value: str = getattr(self.gpu, name)
+        return value.split(".", maxsplit=1)[0] if name in ("driver", "toolkit") else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Machine:
+    gpu: Gpu = field(default_factory=Gpu)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _About:
+    whole: bool = False
+    failed: tuple[Text, ...] = ()
+    slower: tuple[Text, ...] = ()
+    against: Text = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Document:
+    benchmarks: list[Any]
+    machine_info: _Machine = field(default_factory=_Machine)
+    commit_info: Commit = field(default_factory=Commit)
+    warpwatch: _About = field(default_factory=_About)
+    datetime: Moment | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Named:
+    param: Text | None = None
+    name: Text | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stats:
+    data: list[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    stats: _Stats
+    extra_info: dict[str, Any]
+
+
+def read_document(path: Path) -> Any:
+    """Returns what a file of JSON, or such a file made smaller by xz, holds. Raises BadRun."""
+    try:
+        with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        text = content.decode()
+    except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
+        raise BadRun(f"{path}: cannot be read ({error})") from None
+    if len(content) > LARGEST:
+        raise BadRun(f"{path}: holds more than {LARGEST:,} bytes, and no run does")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise BadRun(f"{path}: is nested too deeply to be a run") from None
+    except ValueError as error:
+        raise BadRun(f"{path}: is not whole JSON ({error})") from None
+
+
+def typed(value: Any, kind: type[T]) -> T:
+    """Returns what came from a file as an object of ``kind``. Raises ValueError, which says what is wrong and where."""
+    return msgspec.convert(value, kind, strict=True)
+
+
+def read_run(path: Path, tolerant: bool = False) -> Run:
+    """Returns a run that pytest-benchmark saved, or such a file made smaller by xz.
+
+    Raises BadRun; if ``tolerant``, a bad case costs only that case.
+    """
+    document = read_document(path)
+    if not isinstance(document, dict) or not isinstance(document.get("benchmarks"), list):
+        raise BadRun(f"{path}: is not a run of pytest-benchmark (it has no list of benchmarks)")
+    try:
+        read = typed(document, _Document)
+        when = read.datetime and _in_utc(read.datetime)
+    except (ValueError, OverflowError) as error:
+        raise BadRun(f"{path}: is not a run of this suite ({error})") from None
+    cases, problems = _read_cases(path, read.benchmarks)
+    if problems and not tolerant:
+        raise BadRun(next(iter(problems.values())))
+    return Run(
+        path=path,
+        gpu=read.machine_info.gpu,
+        cases=cases,
+        whole=read.warpwatch.whole,
+        commit=read.commit_info,
+        failed=read.warpwatch.failed,
+        slower=read.warpwatch.slower,
+        against=read.warpwatch.against,
+        when=when,
+        problems=problems,
+    )
+
+
+def _in_utc(when: datetime) -> datetime:
+    """The same moment in UTC, which is meant where the file does not say. Raises OverflowError at the ends of time."""
+    return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _read_cases(path: Path, entries: Sequence[Any]) -> tuple[dict[str, Timed], dict[str, str]]:
+    """Returns the cases of a run, and of those that cannot be used a sentence each."""
+    cases: dict[str, Timed] = {}
+    problems: dict[str, str] = {}
+    for index, entry in enumerate(entries):
+        name = _name(entry)
+        key = name or f"benchmarks[{index}]"
+        try:
+            timed = _read_case(name or "a benchmark", entry)
+            if not name:
+                raise ValueError(f"{key} has no name")
+            if name in cases:
+                raise ValueError(f"lists {name} twice")
+            cases[name] = timed
+        except ValueError as error:
+            problems[key] = f"{path}: {error}"
+    return {name: timed for name, timed in cases.items() if name not in problems}, problems
+
+
+def _name(entry: Any) -> str:
+    """A case's id, or of a benchmark without parameters its name; empty where it has none."""
+    try:
+        named = typed(entry, _Named)
+    except ValueError:
+        return ""
+    return named.param or named.name or ""
+
+
+def _read_case(name: str, entry: Any) -> Timed:
+    """Raises ValueError, with a sentence about the case."""
+    try:
+        read = typed(entry, _Entry)
+    except ValueError as error:
+        raise ValueError(f"{name} has no samples ({error}); save with --benchmark-save-data") from None
+    try:
+        samples = typed(read.stats.data, Samples)
+    except ValueError as error:
+        wrong = f"NaN, infinite, zero or negative, no number, or none: {error}"
+        raise ValueError(f"{name} has samples that are no times ({wrong})") from None
+    try:
+        return Timed(samples=samples, facts=typed(read.extra_info, Facts))
+    except ValueError as error:
+        raise ValueError(f"{name} has an extra_info that cannot be used ({error})") from None
+
+
+def read_runs(folder: Path) -> list[Run]:
+    """Returns every run in a folder, in the order of their names. Raises BadRun."""
+    return [read_run(path) for path in sorted(folder.glob("*.json"))]
+
+
+def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """Returns the runs that can be read, and a sentence for each file or case that cannot.
+
+    Raises BadRun where there are files and none can be read.
+    """
+    runs: list[Run] = []
+    problems: list[str] = []
+    for path in paths:
+        try:
+            runs.append(read_run(path, tolerant=True))
+            problems += runs[-1].problems.values()
+        except BadRun as error:
+            problems.append(str(error))
+    if problems and not runs:
+        raise BadRun(problems[0])
+    return runs, problems
+
+
+def write_new(folder: Path, name: str, document: Mapping[str, Any]) -> Path:
+    """Saves as the next NNNN_<name>.json of the folder, whole or not at all; of two at once both are kept.
+
+    Raises OSError, and ValueError for a number that JSON does not have.
+    """
+    # json would write a NaN that other readers do not take; there is none in a run.
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+        Path(file.name).chmod(0o644)
+        while True:
+            numbers = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]
+            path = folder / f"{max(numbers, default=0) + 1:04}_{name}.json"
+            with contextlib.suppress(FileExistsError):  # another run was quicker
+                os.link(file.name, path)
+                return path

@@ -1,0 +1,148 @@
+"""The half of a benchmark that runs in pytest: how many rounds, what is recorded, and the samples' way in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from warpwatch.catalogue.declaration import Case
+from warpwatch.devices.check import WrongResult
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import Kernel
+from warpwatch.runs.saved import Facts, typed
+from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.clocks import Clock
+from warpwatch.timing.timer import note
+
+MOST_ROUNDS = 100  # more would only say again what the process says; processes differ by more than this resolves
+PILOT_SAMPLES = 3
+WARM_UP_SHARE = 1 / 3  # of a case's time, at most, until the clock is up
+CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a case may cost: ``seconds`` of wall time, but never fewer than ``rounds``."""
+
+    seconds: float
+    rounds: int
+    warm_up: bool
+
+
+@dataclass
+class Measured:
+    """A case that was proved right and can be sampled. ``facts`` is what is recorded beside its samples."""
+
+    kernel: Kernel
+    case: Case
+    kind: str  # cold, warm or host
+    rounds: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
+    clocks: list[Clock] = field(default_factory=list)
+    processes: list[list[float]] = field(default_factory=list)  # samples, of each process that measured it
+    taken: list[float] | None = None  # samples that were taken beforehand, to be played back
+    fingerprint: int | None = None  # of its right result, for processes that prove it again
+
+    @property
+    def recorded(self) -> Facts:
+        """``facts`` as they are read from a saved run."""
+        return typed(self.facts, Facts)
+
+    def sample(self) -> float:
+        """One round: the timer advances by what the GPU took."""
+        if self.taken is not None:
+            note(self.taken.pop(0))
+            return 0.0
+        seconds, thrown_away = self.kernel.worker.call(sampling.sample, self.kind)
+        self.facts["hold_timeouts"] += thrown_away
+        note(seconds)
+        return seconds
+
+    def prove_again(self) -> None:
+        """Compare what the last samples left, in the process that took them. Raises WrongResult or DeviceError."""
+        if self.taken is None:  # pairs are proved where they are taken
+            self.fingerprint = self.kernel.worker.call(sampling.finish, self.fingerprint)
+
+    def finish(self, median: float) -> None:
+        """Record rates and clocks, once the samples are taken. ``median`` in seconds."""
+        work = self.case.work
+        self.facts["gflops"] = round(work.operations / median / 1e9, 3)
+        self.facts["gbs"] = round(work.bytes / median / 1e9, 3)
+        if self.kind != "host":
+            if len(self.clocks) < 2:
+                self.clocks.append(self.kernel.worker.call(sampling.read_clock))
+            self.facts["sm_clock_mhz"] = [clock.mhz for clock in self.clocks]
+            self.facts["throttle"] = [list(clock.throttle) for clock in self.clocks]
+
+
+def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
+    """Prove a case right, warm up, and choose its rounds from a pilot. Raises WrongResult or DeviceError."""
+    kind = "host" if case.variant.on_host else "cold" if cold else "warm"
+    measured = Measured(kernel, case, kind)
+    worker, image = kernel.worker, kernel.image
+    measured.facts |= worker.call(sampling.prepare, case.id, image.path, cold, kernel.checked.path)
+    measured.facts |= declared(kernel, case)
+    if kind == "host" and case.family.serial_seconds(case.shape) * budget.rounds > budget.seconds:
+        measured.rounds = budget.rounds  # a pilot would cost as much as a round
+        return measured
+    if kind != "host":
+        worker.call(sampling.settle)  # not paid from this case's time: others did that to the clock
+    begin = time.perf_counter()
+    if kind != "host" and budget.warm_up:
+        worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
+    if kind != "host":
+        measured.clocks.append(worker.call(sampling.read_clock))
+    pilot = time.perf_counter()
+    for taken in range(1, PILOT_SAMPLES + 1):
+        worker.call(sampling.sample, kind)
+        cost = (time.perf_counter() - pilot) / taken
+        if cost * budget.rounds > budget.seconds:
+            break
+    left = budget.seconds - (time.perf_counter() - begin)
+    measured.rounds = choose_rounds(left, cost, budget.rounds)
+    return measured
+
+
+def declared(kernel: Kernel, case: Case) -> dict[str, Any]:
+    """What is recorded of a case before it runs."""
+    return {
+        "operations": case.work.operations,
+        "bytes": case.work.bytes,
+        "source_hash": kernel.image.source_hash,
+        "image_hash": kernel.image.image_hash,
+    }
+
+
+@dataclass(frozen=True)
+class Again:
+    """How to measure again. ``broken``: what was right and then failed, by case id, with what it said."""
+
+    cold: bool
+    progress: Callable[[int, int], None]
+    broken: dict[str, str]
+
+
+def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]]:
+    """Samples of cases that were measured before, by their ids, taken in a fresh process."""
+    chosen[0].kernel.worker.stop()
+    samples = {}
+    for done, measured in enumerate(chosen, 1):
+        call, name = measured.kernel.worker.call, measured.case.id
+        try:
+            call(sampling.prepare, name, measured.kernel.image.path, again.cold, proved=True)
+            call(sampling.settle)
+            call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
+            taken = [measured.sample() for _ in range(measured.rounds)]
+            measured.prove_again()
+            samples[name] = taken
+        except (DeviceError, WrongResult) as error:
+            again.broken[name] = f"measured again in a fresh process: {error}"
+        again.progress(done, len(chosen))
+    return samples
+
+
+def choose_rounds(seconds: float, cost: float, fewest: int) -> int:
+    """As many rounds of that cost as fit, at least ``fewest``, at most MOST_ROUNDS (or ``fewest``, if more)."""
+    return max(fewest, min(MOST_ROUNDS, int(seconds / cost)))

@@ -1,0 +1,1 @@
+"""Turns times into verdicts: pure arithmetic, without files, clocks or pytest."""
