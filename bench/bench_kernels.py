@@ -24,6 +24,7 @@ def bench_kernel(
     measured = gate.measure(kernel, case, cold, budget)
     if measured is None:
         return
+    benchmark.params = case.parameters
     benchmark.extra_info = measured.facts
     benchmark.pedantic(measured.sample, rounds=measured.rounds)
     if benchmark.stats:

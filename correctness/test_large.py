@@ -7,10 +7,12 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.corners import beyond_32_bits, least_builds
 from warpwatch.catalogue.declaration import Build, Case, Shape
+from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compiler import compile_build
 from warpwatch.devices.corner_of_large import problem_of_the_last_block
-from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.large import problems
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.plugin.verify import command
@@ -27,9 +29,11 @@ SHAPES: tuple[tuple[str, Shape], ...] = (
 )
 
 
-@pytest.mark.alone
+@pytest.mark.exclusive
 @pytest.mark.parametrize(("family", "shape"), SHAPES, ids=lambda value: str(value).replace(", ", "x"))
-def test_past_two_to_the_31(device: DeviceInfo, family: str, shape: Shape, pytestconfig: pytest.Config) -> None:
+def test_past_two_to_the_31(
+    device: DeviceInfo, project: Project, family: str, shape: Shape, pytestconfig: pytest.Config
+) -> None:
     """Every variant, on some rows of the result: the first and the last, and those around element 2^31."""
     chosen = {b.variant: b for b in reversed(builds(FAMILIES)) if b.family.name == family and b.dtype == "float32"}
     cases = [Case(b, shape) for b in chosen.values() if not b.variant.has_no_block]
@@ -40,9 +44,9 @@ def test_past_two_to_the_31(device: DeviceInfo, family: str, shape: Shape, pytes
     if device.memory_bytes < need:
         pytest.skip(f"needs {need / 1e9:.0f} GB; {device.name} has {device.memory_bytes / 1e9:.0f}")
     images = [compile_build(case.build, device.target).path for case in cases]
-    worker = Worker(Settings(pytestconfig.getoption("--device"), device.ordinal))
+    worker = Worker(project, Settings(pytestconfig.getoption("--device"), device.ordinal))
     try:
-        found = worker.call(problems, [case.id for case in cases], images, 1, LIMIT)
+        found = worker.call(problems, cases, images, 1, LIMIT)
     finally:
         worker.stop()
     if found:
@@ -56,6 +60,6 @@ def test_the_last_block_past_two_to_the_32(kernel: Kernel, build: Build, request
         pytest.skip("only the software device runs a single block of a grid; on a GPU, --large tests whole arrays")
     for large, small in beyond_32_bits(build):
         again = f"again     {command(request)}"
-        found = kernel.worker.call(problem_of_the_last_block, large.id, small.id, kernel.image.path, again)
+        found = kernel.worker.call(problem_of_the_last_block, large, small, kernel.image.path, again)
         if found:
             pytest.fail(found, pytrace=False)

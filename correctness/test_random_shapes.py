@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kernels import FAMILIES
 from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.gpu import DeviceInfo
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Kernel
 from warpwatch.plugin.verify import assert_right, chosen_options
 
@@ -35,7 +35,7 @@ def test_random_shape(
 ) -> None:
     """Within the bound on random numbers, at any m, n and k from 128 to 2048; smaller where the device is slow."""
     case = Case(build, (m, n, k))
-    while case.weight > device.largest_work:
+    while case.launch_cost > device.largest_work:
         case = Case(build, tuple(1 + 3 * size // 4 for size in case.shape))
     again = f"python -m warpwatch run {case.id} --seed {seed}{chosen_options(pytestconfig)}"
     assert_right(kernel, case, again, exact=False, seed=seed)

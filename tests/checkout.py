@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from warpwatch.devices.compiler import ROOT
+from tests.project import ROOT
 
 FEW = "matmul and 128x128x128 and float32 and not host and not vendor"  # 17 cases
 
@@ -67,7 +67,7 @@ class Bench:
         return self._run(*command, "--benchmark-max-time=0.001", *args, **play)
 
     def promote(self, *args: str) -> subprocess.CompletedProcess[str]:
-        return self._run(sys.executable, "-m", "warpwatch.runs.baseline", "promote", *args)
+        return self._run(sys.executable, "-m", "warpwatch", "baseline", "promote", *args)
 
     def fill_baseline(self, runs: int = 3) -> None:
         """A baseline of a few cases, straight from saved runs."""

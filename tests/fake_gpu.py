@@ -23,14 +23,14 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.declaration import Build, Capability
+from warpwatch.catalogue.declaration import Build, Capability, Case
 from warpwatch.compare import self_check as selfcheck
-from warpwatch.compare.revision import Rival, key
-from warpwatch.devices import compiler, compiling, vendor, worker
+from warpwatch.devices import compiler, compiling, worker
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError
-from warpwatch.devices.gpu import DeviceInfo, Limits
+from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import benchmark as plugin
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
@@ -44,8 +44,9 @@ LIMITS = Limits(1024, (1, 1, 1), (1, 1, 1), 0)
 INFO = DeviceInfo("Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**20, 1e9, 1e12, LIMITS, TARGET, TARGET)
 
 
-def prepare(case_id: str, image: Path, cold: bool, checked: Path | None = None, proved: bool = False) -> dict[str, Any]:
+def prepare(case: Case, image: Path, cold: bool, checked: Path | None = None, proved: bool = False) -> dict[str, Any]:
     global _prepared  # noqa: PLW0603  # one case at a time, as in the process that this plays
+    case_id = case.id
     _prepared = case_id
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
@@ -75,10 +76,11 @@ def compile_build(build: Build, target: compiler.Target | None) -> compiler.Imag
     return compiler.Image(Path("none"), "source", "other code" if changed else "code")
 
 
-def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, plan: pairs.Plan) -> pairs.Pairs:
+def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path, plan: pairs.Plan) -> pairs.Pairs:
     """The old side without what is played as slower."""
+    case_id = case.id
     if plan.prove:
-        prepare(case_id, image, True)
+        prepare(case, image, True)
     if any(name in case_id for name in PLAY.get("rival_wrong", ())):
         raise pairs.RivalFailed(f"{case_id} is wrong\nin many lines")
     if case_id == PLAY.get("interrupt"):
@@ -93,7 +95,9 @@ def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, pla
     return pairs.Pairs(old, new, (clock, clock), round(1e6 * share), facts={"cache": "cold"} if plan.prove else {})
 
 
-def compile_rivals(rivals: Iterable[Rival], *_: object) -> dict[tuple[object, ...], compiler.Image | CompileError]:
+def compile_rivals(
+    rivals: Iterable[OtherKernel], *_: object
+) -> dict[tuple[object, ...], compiler.Image | CompileError]:
     broken = PLAY.get("uncompiled", ())
     return {
         key(rival): CompileError(f"{rival.source.name} does not compile\nin many lines")
@@ -117,7 +121,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
 ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     worker.describe_device: lambda: INFO,
     compiler.cache_notes: list,
-    vendor.missing: lambda library: "",
+    worker.library_missing: lambda build: "",
     sampling.describe_gpu: describe_gpu,
     sampling.prepare: prepare,
     sampling.sample: sample,

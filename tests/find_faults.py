@@ -19,8 +19,10 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import Case, find_case
-from warpwatch.devices.compiler import ROOT, Image, compile_file
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Case
+from warpwatch.devices.compiler import Image, compile_file
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import exact_operands, run
@@ -106,7 +108,7 @@ def measure(file: Path) -> None:
     """Fill the record: the software device, the GPU with and without each tool."""
     rows: dict[str, dict[str, str]] = {kernel.name: {} for kernel in BAD_KERNELS}
     for column, kind in (("softcuda", "software"), ("comparison", "gpu")):
-        worker = Worker(Settings(kind, launch_timeout=SECONDS))
+        worker = Worker(PROJECT, Settings(kind, launch_timeout=SECONDS))
         for kernel in BAD_KERNELS:
             rows[kernel.name][column] = found(kernel, worker).replace(str(ROOT) + "/", "")
         machine = worker.call(describe_device)

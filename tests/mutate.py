@@ -28,10 +28,11 @@ import pytest
 from kernels import FAMILIES
 from tests.mistakes import FOLDER, BadList, Change, Mistake, change, read_mistakes
 from tests.mutation_score import Verdict, judge, report
+from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.corners import tile
 from warpwatch.catalogue.declaration import Build, Case, Variant
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.compiler import ROOT, CompileError, Image, cache_folder, compile_file
+from warpwatch.devices.compiler import CompileError, Image, cache_folder, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker, describe_device
@@ -93,13 +94,11 @@ def variants_of(file: str) -> list[Variant]:
     return [variant for variant, source in found.items() if file in _files(source)]
 
 
-def _files(source: str) -> set[str]:
+def _files(source: Path) -> set[str]:
     """A source and what it includes by "name", as names from kernels/ on."""
-    folder = ROOT / "kernels"
-    names = re.findall(r'^\s*#\s*include\s*"([^"]+)"', (folder / source).read_text(), re.MULTILINE)
-    included = [(folder / source).parent / name for name in names]
-    inner = [_files(str(path.resolve().relative_to(folder))) for path in included]
-    return {source}.union(*inner)
+    names = re.findall(r'^\s*#\s*include\s*"([^"]+)"', source.read_text(), re.MULTILINE)
+    inner = [_files((source.parent / name).resolve()) for name in names]
+    return {str(source.relative_to(ROOT / "kernels"))}.union(*inner)
 
 
 def copy_kernels(to: Path) -> None:
@@ -117,7 +116,7 @@ _worker: list[Worker] = []
 def start_worker(cache: str) -> None:
     """In a process of the pool: the software device that it asks."""
     os.environ["WARPWATCH_CACHE"] = cache
-    _worker.append(Worker(Settings("software", launch_timeout=SECONDS)))
+    _worker.append(Worker(PROJECT, Settings("software", launch_timeout=SECONDS)))
 
 
 def attempt(mistake: Mistake) -> Verdict:
@@ -152,7 +151,7 @@ def _first_failure(mistake: Mistake, changed: Change, variant: Variant, root: Pa
 
 def _compile(build: Build, root: Path) -> Image:
     target = _worker[0].call(describe_device).target
-    return compile_file(root / "kernels" / build.source, build.macros, target, root=root)
+    return compile_file(root / build.source.relative_to(ROOT), build.macros, target, root=root)
 
 
 def run_all(mistakes: Sequence[Mistake], jobs: int) -> list[Verdict]:

@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
-from warpwatch.devices.compiler import ROOT, compile_file
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker, describe_device
@@ -22,7 +23,7 @@ BAD = ROOT / "tests" / "bad_kernels" / "null_pointer.cu"
 
 
 def test_a_finding_ends_with_the_command_of_its_test() -> None:
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     try:
         image = compile_file(BAD, CASE.build.macros, worker.call(describe_device).target)
         with pytest.raises(DeviceError, match=r"\n  again     pytest x$") as caught:

@@ -14,7 +14,7 @@ import pytest
 
 from kernels import FAMILIES
 from tests.checkout import FEW, Bench
-from warpwatch.catalogue.declaration import find_case
+from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import checkout, find_commit, read_rivals
@@ -174,7 +174,7 @@ def test_a_shallow_clone_says_so(old: Bench, tmp_path: Path) -> None:
 def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
     """The other way round: what is read back from a revision launches what this revision would."""
     commit = find_commit("HEAD", old.folder)
-    rivals = read_rivals(checkout(commit, "HEAD", old.folder), "HEAD")
+    rivals = read_rivals(checkout(commit, "HEAD", old.folder, "kernels"), "kernels", "HEAD")
     cases = {case.id: case for case in timed_cases(FAMILIES) if not case.variant.on_host}
     assert rivals.keys() == cases.keys()
     for name, rival in rivals.items():
@@ -188,7 +188,7 @@ def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
 
 def test_a_rival_of_another_shape_is_told(old: Bench) -> None:
     case = find_case(FAMILIES, NAIVE)
-    rivals = read_rivals(checkout(find_commit("HEAD", old.folder), "HEAD", old.folder), "HEAD")
+    rivals = read_rivals(checkout(find_commit("HEAD", old.folder), "HEAD", old.folder, "kernels"), "kernels", "HEAD")
     other = next(rival for name, rival in rivals.items() if name == NAIVE.replace("128x128x128", "256x256x256"))
     assert other.differs(case) == "its operands were others"
 

@@ -11,10 +11,11 @@ import pytest
 
 from kernels import FAMILIES
 from tests.find_faults import BAD_KERNELS, RECORD, BadKernel, found, table
+from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.check import compare
-from warpwatch.devices.compiler import ROOT, compile_build
+from warpwatch.devices.compiler import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.runner import exact_operands, expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
@@ -26,7 +27,7 @@ GOOD = [b for b in builds(FAMILIES) if not b.variant.has_no_block]
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
     """The software device, whatever else this machine has."""
-    worker = Worker(Settings("software", launch_timeout=1.0))
+    worker = Worker(PROJECT, Settings("software", launch_timeout=1.0))
     yield worker
     worker.stop()
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernels import FAMILIES
+from tests.project import BASELINES, PROJECT, ROOT
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.devices.compiler import ROOT
+from warpwatch.cli import main
+from warpwatch.commands.saved_runs import promote
 from warpwatch.report.tables import changes, summary, tables
-from warpwatch.runs.baseline import main, objections, promote
-from warpwatch.runs.saved import BASELINES, BadRun, Facts, Run, read_run, read_runs, write_new
+from warpwatch.runs.baseline import objections
+from warpwatch.runs.saved import BadRun, Facts, Run, read_run, read_runs, write_new
 from warpwatch.verdict.rule import Judgement, Verdict
 
 
@@ -147,18 +151,21 @@ def test_a_file_may_not_unpack_to_more_than_memory_holds(tmp_path: Path, monkeyp
 def test_promoting_takes_packed_runs_and_no_number_that_json_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("warpwatch.runs.baseline.BASELINES", tmp_path / "baselines")
+    project = replace(PROJECT, root=tmp_path)
+    baselines = project.baselines / "a-gpu"
     packed = tmp_path / "0007_night.json.xz"
     packed.write_bytes(lzma.compress(json.dumps(document(a=1e-6)).encode()))
-    assert promote([packed], (), dry=False) == 0
-    (written,) = (tmp_path / "baselines" / "a-gpu").iterdir()
+    assert promote(project, [packed], allowed=(), dry_run=False) == 0
+    (written,) = baselines.iterdir()
     assert written.name == "0001_night.json"
     assert json.loads(written.read_text()) == document(a=1e-6)
     odd = save(tmp_path / "0008_night.json", document(a=1e-6) | {"version": float("nan")})
     with pytest.raises(BadRun, match=r"0008_night\.json: holds a number that JSON does not have"):
-        promote([odd], (), dry=False)
-    monkeypatch.setattr("sys.argv", ["", "promote", str(packed)])
-    monkeypatch.setattr("warpwatch.runs.baseline.BASELINES", packed)  # a file where a folder should be
+        promote(project, [odd], allowed=(), dry_run=False)
+    shutil.rmtree(project.baselines)
+    project.baselines.write_text("")  # a file where a folder should be
+    monkeypatch.setattr("sys.argv", ["", "baseline", "promote", str(packed)])
+    monkeypatch.setattr("warpwatch.cli.find_project", lambda start: project)
     assert main() == 2
     assert "error: [Errno 20] Not a directory" in capsys.readouterr().err
 
@@ -236,7 +243,7 @@ def test_tables_answer_the_course_reports_questions(tmp_path: Path) -> None:
     """Block size down, shape across, access and partition as variants, each against serial."""
     times = {case.id.replace("-", "_"): 1e-4 for case in timed_cases(FAMILIES)}
     times["matmul_serial_host_128x128x128_float32"] = 5e-3
-    text = tables(runs(tmp_path, document(**{name: time for name, time in times.items() if "struct_" not in name})))
+    text = tables(runs(tmp_path, document(**{n: time for n, time in times.items() if "struct_" not in n})), PROJECT)
     assert "### matmul, float32: time in µs, rate, gain over serial" in text
     assert "| tiled | 16x16 | 100.00, 42 GFLOP/s, 50× |" in text
     assert "| variant | block | 128x128x128 | 256x256x256 |" in text

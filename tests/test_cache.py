@@ -14,7 +14,8 @@ import pytest
 
 import softcuda
 from softcuda import cache
-from warpwatch.devices.compiler import ROOT, CompileError, Image, cache_notes, compile_file, read_image
+from tests.project import ROOT
+from warpwatch.devices.compiler import CompileError, Image, cache_notes, compile_file, read_image
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = 65534

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import BadCase, Case, find_case, make_case
+from tests.project import ROOT
+from warpwatch.catalogue.cases import find_case, make_case
+from warpwatch.catalogue.declaration import BadCase, Case
 from warpwatch.catalogue.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
-from warpwatch.devices.compiler import ROOT
 
 EVERY_CASE = [*tested_cases(FAMILIES), *edge_cases(FAMILIES), *timed_cases(FAMILIES)]
 
@@ -40,12 +40,12 @@ def test_an_id_of_the_readme_stays_what_it_is() -> None:
 def test_every_kernel_file_is_declared_and_every_declaration_has_its_file() -> None:
     declared = {build.source for build in builds(FAMILIES) if not build.variant.library}
     folders = [ROOT / "kernels" / family.name for family in FAMILIES]
-    files = {f"{f.parent.name}/{f.name}" for folder in folders for f in folder.iterdir() if f.suffix in (".cu", ".cpp")}
+    files = {file for folder in folders for file in folder.iterdir() if file.suffix in (".cu", ".cpp")}
     assert files == declared
     for build in builds(FAMILIES):
         if build.variant.library:
             continue
-        text = Path(ROOT, "kernels", build.source).read_text()
+        text = build.source.read_text()
         assert text.startswith("// "), f"{build.source} has no header"
         assert re.search(rf"\b{build.entry}\(", text), f"{build.source} has no kernel {build.entry}"
         assert "Costs:" in text, f"the header of {build.source} does not say what the kernel costs"

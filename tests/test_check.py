@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
+from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.check import PIECE, compare, explain
 from warpwatch.devices.machine import POISON
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import BadCase, find_case
-from warpwatch.catalogue.keywords import selector
+from tests.project import ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import BadCase
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.devices.compiler import ROOT
+from warpwatch.commands.keywords import selector
 
 BASELINE = ROOT / "bench" / "baselines" / "nvidia-h200"
 RUNS = sorted(BASELINE.glob("*.json"))[:1]
@@ -81,7 +82,7 @@ def test_an_id_that_no_case_has_is_one_sentence(case_id: str, message: str) -> N
     ids=lambda arguments: " ".join(arguments)[:40],
 )
 def test_the_command_says_it_in_a_sentence(arguments: tuple[str, ...]) -> None:
-    done = command("kernels", *arguments)
+    done = command("warpwatch", *arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -142,9 +143,9 @@ def test_what_is_no_expression_is_one_sentence(expression: str, message: str) ->
 PRINTING = [
     ("warpwatch", "list"),
     ("warpwatch", "list", "-k", "nothing-has-this-name or copy"),
-    ("warpwatch.report.tables", *RUNS),
-    ("warpwatch.report.ladder", *RUNS),
-    ("warpwatch.runs.baseline", "history", "--runs", BASELINE, "matmul-tiled-16x16-128x128x128-float32"),
+    ("warpwatch", "report", *RUNS),
+    ("warpwatch", "ladder", *RUNS),
+    ("warpwatch", "history", "--runs", BASELINE, "matmul-tiled-16x16-128x128x128-float32"),
 ]
 
 
@@ -172,12 +173,12 @@ def test_a_terminal_without_micro_signs_gets_plainer_ones(arguments: tuple[str, 
 
 
 def test_a_case_by_hand_fits_an_ascii_terminal() -> None:
-    done = command("kernels", "run", "copy-serial-host-33-float32", LC_ALL="C", PYTHONIOENCODING="ascii")
+    done = command("warpwatch", "run", "copy-serial-host-33-float32", LC_ALL="C", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert " us, " in done.stdout
 
 
 def test_a_command_without_any_output_runs() -> None:
-    code = "import os, sys; os.close(1); os.execv(sys.executable, [sys.executable, '-m', 'kernels', 'list'])"
+    code = "import os, sys; os.close(1); os.execv(sys.executable, [sys.executable, '-m', 'warpwatch', 'list'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.project import ROOT
 from warpwatch.devices import compiler
 from warpwatch.devices.compiler import CompileError, NoCompiler, cache_folder, compile_file
 
@@ -57,7 +58,7 @@ def test_an_error_names_the_kernels_own_file_and_line_and_leaves_nothing(source:
 
 def test_a_kernel_of_the_project_is_named_from_its_root() -> None:
     with pytest.raises(CompileError) as caught:
-        compile_file(compiler.ROOT / "kernels" / "matmul" / "serial.cpp", {"scalar_t": "no_type"}, None)
+        compile_file(ROOT / "kernels" / "matmul" / "serial.cpp", {"scalar_t": "no_type"}, None)
     assert "kernels/matmul/serial.cpp:6:" in str(caught.value)
     assert "kernels/matmul/serial.cpp does not compile" in str(caught.value)
 
@@ -69,7 +70,7 @@ def test_processes_that_share_the_cache_read_whole_files(source: Path) -> None:
         "assert ctypes.CDLL(str(image.path)).twice(21) == 42\n"
     )
     command = [sys.executable, "-c", code, str(source)]
-    crowd = [subprocess.Popen(command, env=os.environ, cwd=compiler.ROOT) for _ in range(6)]
+    crowd = [subprocess.Popen(command, env=os.environ, cwd=ROOT) for _ in range(6)]
     assert [process.wait() for process in crowd] == [0] * 6
     assert [path.suffix for path in (source.parent / "cache").iterdir()] == [".so"]
 

@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import Build, find_case
+from tests.project import ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Build
 from warpwatch.devices import compiling
-from warpwatch.devices.compiler import ROOT, CompileError, Image, Target
+from warpwatch.devices.compiler import CompileError, Image, Target
 from warpwatch.devices.compiling import Compilation
 
 CASES = [f"matmul-tiled-{block}-64x64x64-float32" for block in ("8x8", "16x16", "32x32")]
@@ -134,7 +136,7 @@ HOW = {
 }
 
 
-@pytest.mark.alone
+@pytest.mark.exclusive
 @pytest.mark.parametrize("how", HOW)
 def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path: Path, how: str) -> None:
     """With some 190 builds queued, as Ctrl-C does it: the signal goes to the process alone."""

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
+from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.corners import beyond_32_bits, least_builds
 from warpwatch.catalogue.declaration import Build
-from warpwatch.devices.compiler import ROOT, compile_file
+from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.corner_of_large import SETTINGS, problem_of_the_last_block
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
@@ -21,7 +22,7 @@ from warpwatch.devices.worker import Worker, describe_device
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
     """The software device, whatever else this machine has."""
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     yield worker
     worker.stop()
 
@@ -35,7 +36,7 @@ def said(worker: Worker, build: Build, source: Path) -> str:
     image = compile_file(source, build.macros, worker.call(describe_device).target).path
     try:
         for large, small in beyond_32_bits(build):
-            if found := worker.call(problem_of_the_last_block, large.id, small.id, image, "again"):
+            if found := worker.call(problem_of_the_last_block, large, small, image, "again"):
                 return found
     except DeviceError as error:
         return str(error)

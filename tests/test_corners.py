@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue import variant_rules
+from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.corners import (
     BEYOND,
     aligned,
@@ -24,7 +24,7 @@ from warpwatch.catalogue.corners import (
     tile,
     turns,
 )
-from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Build, Case, Family, Launch, Variant, Work, find_case
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Build, Case, Family, Launch, Variant, Work
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.machine import POISON
 from warpwatch.devices.placement import Placement
@@ -32,11 +32,12 @@ from warpwatch.devices.placement import Placement
 BLOCKS = ((16, 16), (48, 16))
 
 
-def made_up(**more: Any) -> Family:
+def made_up(folder: Path, **more: Any) -> Family:
     """A family of one new variant, whose result is narrower than its operand, with a limit at a K of 20."""
     variant = Variant("new", "made up", BLOCKS, ("float64", "float32"), needs=next(iter(FAMILIES)).variants[0].needs)
     return Family(
         name="made",
+        folder=folder,
         sizes=("rows", "columns", "K"),
         operands=lambda shape: {"A": shape[:2], "w": shape[2:]},
         result=lambda shape: ("B", (shape[0], shape[1] - shape[2] + 1)),
@@ -49,20 +50,18 @@ def made_up(**more: Any) -> Family:
     )
 
 
-@pytest.fixture(autouse=True)
-def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a file for the new variant beside those of the suite's own kernels, where declarations are checked."""
-    for path in variant_rules.HERE.iterdir():
-        (tmp_path / path.name).symlink_to(path)
-    (tmp_path / "made").mkdir()
-    (tmp_path / "made" / "new.cu").touch()
-    monkeypatch.setattr(variant_rules, "HERE", tmp_path)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that holds the new variant's file, as declarations are checked for."""
+    (tmp_path / "kernels" / "made").mkdir(parents=True)
+    (tmp_path / "kernels" / "made" / "new.cu").touch()
+    return tmp_path / "kernels" / "made"
 
 
 @pytest.fixture
-def new() -> Build:
+def new(folder: Path) -> Build:
     """The build of a new variant that corner cases are made for."""
-    (build,) = least_builds([made_up()])
+    (build,) = least_builds([made_up(folder)])
     return build
 
 
@@ -102,14 +101,14 @@ def test_a_new_variant_gets_both_sides_of_where_it_takes_another_way(new: Build)
     assert [case.shape[2] for case in turns(new)] == [20, 21]
 
 
-def test_a_new_variant_gets_blocks_that_are_not_square_unless_it_has_no_others() -> None:
-    assert [build.block for build in oblong_builds([made_up()])] == [(4, 2), (2, 4)]
-    assert oblong_builds([made_up(only_these_blocks=True)]) == []
-    assert oblong_builds([made_up(threads=lambda block: (64, 1))]) == []
+def test_a_new_variant_gets_blocks_that_are_not_square_unless_it_has_no_others(folder: Path) -> None:
+    assert [build.block for build in oblong_builds([made_up(folder)])] == [(4, 2), (2, 4)]
+    assert oblong_builds([made_up(folder, only_these_blocks=True)]) == []
+    assert oblong_builds([made_up(folder, threads=lambda block: (64, 1))]) == []
 
 
-def test_a_new_family_gets_more_rows_of_blocks_than_a_grid_has() -> None:
-    (case,) = tall_cases([made_up()])
+def test_a_new_family_gets_more_rows_of_blocks_than_a_grid_has(folder: Path) -> None:
+    (case,) = tall_cases([made_up(folder)])
     assert case.launch == Launch((1, (LARGEST_GRID_Y + 1) // 2, 2), (1, 1, 1))
 
 

@@ -15,7 +15,7 @@ import json
 import lzma
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -25,15 +25,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
+from tests.project import BASELINES, PROJECT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.commands.saved_runs import promote
 from warpwatch.compare import history, score
 from warpwatch.compare import self_check as selfcheck
 from warpwatch.compare.with_baseline import FEW_UNITS, Gate, difference, find_runs
 from warpwatch.devices.worker import Kernel
 from warpwatch.report import ladder, picture
 from warpwatch.report import tables as report
-from warpwatch.runs import baseline
-from warpwatch.runs.saved import BASELINES, BadRun, Commit, Facts, Gpu, Run, Sides, read_run, read_usable
+from warpwatch.runs.saved import BadRun, Commit, Facts, Gpu, Run, Sides, read_run, read_usable
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again, Measured
 
@@ -222,7 +223,7 @@ def compare_with(path: Path) -> None:
     """As `pytest bench --benchmark-compare=PATH` and --benchmark-compare=FOLDER do it."""
     gpu = whole()[0]["machine_info"]["gpu"]
     for chosen in (path, path.parent):
-        runs, problems = find_runs(str(chosen), path.parent, gpu["slug"], gpu["uuid"])
+        runs, problems = find_runs(str(chosen), path.parent, path.parent / "baselines", gpu["slug"], gpu["uuid"])
         gate = Gate(runs=runs, unit=gpu["uuid"], apart=difference(runs, gpu), measured=measured_now())
         gate.conclude(Again(True, lambda done, total: None, {}))
         print(*gate.describe(), *report.summary(gate.judgements, gate.missing(set())), *problems)
@@ -241,16 +242,19 @@ def use(path: Path, order: int) -> None:
     def strangers(runs: Sequence[Run]) -> object:
         return score.play_strangers(runs) if len({run.unit for run in runs}) > FEW_UNITS else None
 
+    project = replace(PROJECT, root=path.parent)  # which has no baselines
     every = ("failed", "partial", "dirty", "mixed", "gpu", "against")
     parts: list[Callable[[], object]] = [
-        with_it(report.tables),
-        with_it(ladder.tables),
-        with_it(lambda runs: [picture.shares(family, "float32", report.medians(runs)) for family in FAMILIES]),
+        with_it(lambda runs: report.tables(runs, project)),
+        with_it(lambda runs: ladder.tables(runs, FAMILIES)),
+        with_it(
+            lambda runs: [picture.shares(FAMILIES, family, "float32", report.medians(runs)) for family in FAMILIES]
+        ),
         with_it(score.record),
         with_it(score.record_pairs),
         with_it(strangers),
-        lambda: baseline.promote([path], (), dry=True),
-        lambda: baseline.promote([path, *(run.path for run in good)], every, dry=True),
+        lambda: promote(project, [path], allowed=(), dry_run=True),
+        lambda: promote(project, [path, *(run.path for run in good)], allowed=every, dry_run=True),
         lambda: history.show(path.parent, ""),
         lambda: history.show(path.parent, next(iter(good[0].cases))),
         lambda: compare_with(path),
@@ -283,8 +287,7 @@ def test_a_damaged_run_is_told_by_a_sentence(nights: Path, damage: tuple[str, by
     path.write_bytes(content)
     said = io.TextIOWrapper(io.BytesIO(), "utf-8")  # a terminal takes what UTF-8 has
     try:
-        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            patch.setattr(baseline, "BASELINES", nights / "baselines")
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             use(path, order)
     finally:
         path.unlink()
@@ -299,11 +302,9 @@ def test_a_damaged_self_check_is_told_by_a_sentence(nights: Path, data: st.DataO
     path = selfcheck.path_of("nvidia-h200", nights)
     path.write_bytes(content)
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(selfcheck, "path_of", lambda slug, folder=nights: folder / f"{slug}.self-check.json")
-            with contextlib.suppress(BadRun):
-                print(selfcheck.table(selfcheck.read(path)), selfcheck.known_spreads("nvidia-h200"))
-            with pytest.raises(BadRun):  # of a few cases, so never a whole
-                selfcheck.merge([path], nights / "merged")
+        with contextlib.suppress(BadRun):
+            print(selfcheck.table(selfcheck.read(path)), selfcheck.known_spreads("nvidia-h200", nights))
+        with pytest.raises(BadRun):  # of a few cases, so never a whole
+            selfcheck.merge([path], FAMILIES, nights / "merged")
     finally:
         path.unlink()

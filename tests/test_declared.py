@@ -15,7 +15,9 @@ import pytest
 
 from kernels import FAMILIES
 from tests.checkout import Bench
-from warpwatch.catalogue.declaration import BadCase, Build, Case, Family, Owner, Work, find_case
+from tests.project import PROJECT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import BadCase, Build, Case, Family, Owner, Work
 from warpwatch.catalogue.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
 from warpwatch.catalogue.validation import problems, require, sound
 from warpwatch.devices.compiler import Target, compile_build, compile_file
@@ -172,7 +174,7 @@ VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"dtypes": ("float32", "float32")}, "dtypes names an element type twice"),
     ({"dtypes": ("none",)}, "dtypes has 'none': 'none' is for kernels that print"),
     ({"takes": lambda block, dtype: False}, "takes leaves no block for float64"),
-    ({"library": "cufft"}, "library is 'cufft': there are memcpy, cublas, cudnn"),
+    ({"library": "cufft"}, "library is 'cufft': give a Library, which says how its call is queued"),
     ({"needs": (8, 0)}, "needs is (8, 0): give a Capability"),
     ({"x": 2}, "x or y is 2: the result has the axes 0, 1"),
     ({"x": 0, "y": 0}, "x and y are both 0"),
@@ -240,7 +242,7 @@ def test_a_reference_that_is_wrong_on_one_shape_alone_says_so_there() -> None:
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     yield worker
     worker.stop()
 

@@ -1,17 +1,19 @@
-"""The rules of the house: which way the data runs, and that nobody needs a GPU to list the cases."""
+"""The rules of docs/design.md: which way imports go, how long files are, and that listing cases needs no GPU."""
 
 from __future__ import annotations
 
 import ast
+import functools
+import graphlib
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import grimp
 import pytest
 
-from kernels import FAMILIES
-from warpwatch.devices.compiler import ROOT
+from tests.project import ROOT
 
 FOLDERS = ("bench", "correctness", "kernels", "softcuda", "tests", "warpwatch")
 SOURCES = [ROOT / "conftest.py", *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))]
@@ -32,24 +34,86 @@ def packages(path: Path) -> set[str]:
     return {name.split(".", maxsplit=1)[0] for name in imports(path)}
 
 
-def test_kernels_know_nothing_of_those_who_use_them() -> None:
-    for path in (ROOT / "kernels").rglob("*.py"):
-        assert not packages(path) & {"pytest", "bench", "correctness", "tests", "conftest"}, path
+# One direction, no way back: what each package of the engine may import (docs/design.md).
+ARROWS: dict[str, set[str]] = {
+    "arguments": set(),
+    "catalogue": set(),
+    "verdict": set(),
+    "devices": {"catalogue"},
+    "timing": {"devices", "catalogue"},
+    "runs": {"devices", "catalogue"},
+    "compare": {"verdict", "timing", "runs", "devices", "catalogue"},
+    "report": {"compare", "verdict", "timing", "runs", "devices", "catalogue"},
+    "plugin": {"arguments", "report", "compare", "verdict", "timing", "runs", "devices", "catalogue"},
+    "commands": {"report", "compare", "verdict", "timing", "runs", "devices", "catalogue"},
+    "cli": {"arguments", "commands", "compare", "runs", "devices", "catalogue"},
+    "__main__": {"cli", "report"},
+}
+PACKAGES = ("warpwatch", "softcuda", "kernels", "correctness", "bench", "tests")
+
+
+@functools.cache
+def graph() -> dict[str, set[str]]:
+    """Every import in the repository by module, those inside functions and under TYPE_CHECKING too."""
+    found = grimp.build_graph(*PACKAGES, include_external_packages=True)
+    return {module: set(found.find_modules_directly_imported_by(module)) for module in found.modules}
+
+
+def part_of(module: str) -> str:
+    """The package of the engine, or the module beside them, that a module belongs to."""
+    return module.removeprefix("warpwatch.").partition(".")[0]
+
+
+@pytest.mark.parametrize("part", ARROWS)
+def test_the_engines_packages_import_in_one_direction(part: str) -> None:
+    own = {module for module in graph() if module.startswith("warpwatch.") and part_of(module) == part}
+    assert own
+    for module in own:
+        for imported in graph()[module]:
+            if imported.startswith("warpwatch."):
+                assert part_of(imported) in ARROWS[part] | {part}, f"{module} imports {imported}"
+
+
+def test_every_part_of_the_engine_has_its_arrows() -> None:
+    assert {part_of(module) for module in graph() if module.startswith("warpwatch.")} == ARROWS.keys()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    own = {module: {name for name in names if name in graph()} for module, names in graph().items()}
+    graphlib.TopologicalSorter(own).prepare()  # raises CycleError, which names the circle
+
+
+def test_the_engine_knows_nothing_of_its_users() -> None:
+    for module, imported in graph().items():
+        if module.startswith("warpwatch"):
+            assert not {name.partition(".")[0] for name in imported} & {"kernels", "correctness", "bench", "tests"}, (
+                module
+            )
+
+
+def test_kernels_import_the_catalogue_and_nothing_that_runs_them() -> None:
+    allowed = {*sys.stdlib_module_names, "numpy", "kernels", "ml_dtypes"}
+    for module, imported in graph().items():
+        if module.startswith(("kernels", "warpwatch.catalogue")):
+            assert {name.partition(".")[0] for name in imported} <= allowed | {"warpwatch"}, module
+            ours = {name for name in imported if name.startswith("warpwatch")}
+            assert all(name.startswith("warpwatch.catalogue") for name in ours), f"{module} imports {ours}"
 
 
 def test_only_the_device_imports_pycuda() -> None:
-    users = [str(path.relative_to(ROOT)) for path in SOURCES if "pycuda" in packages(path)]
+    users = {module for module, imported in graph().items() if "pycuda" in imported}
     # What tests the software device's driver asks it as any program would: through PyCUDA.
-    assert users == ["warpwatch/devices/gpu.py", "tests/softcuda_calls.py"]
+    assert users == {"warpwatch.devices.gpu", "tests.softcuda_calls"}
 
 
 def test_the_software_device_knows_nothing_of_the_rest_and_only_the_device_and_the_compiler_know_of_it() -> None:
     own = {path.stem for path in (ROOT / "softcuda").glob("*.py")}
     for path in (*(ROOT / "softcuda").glob("*.py"), ROOT / "softcuda" / "nvcc"):
         assert packages(path) <= sys.stdlib_module_names | own, path
-    users = [path for path in SOURCES if "softcuda" in packages(path) and path.parent != ROOT / "tests"]
     # The compiler keeps its kernels as the software device keeps its driver: by softcuda.cache.
-    assert sorted(users) == [ROOT / "warpwatch" / "devices" / f"{name}.py" for name in ("compiler", "gpu")]
+    for module, imported in graph().items():
+        if not module.startswith(("softcuda", "tests", "warpwatch.devices")):
+            assert not any(name.startswith("softcuda") for name in imported), module
 
 
 def test_no_kernel_asks_whether_it_runs_on_the_software_device() -> None:
@@ -58,29 +122,15 @@ def test_no_kernel_asks_whether_it_runs_on_the_software_device() -> None:
     assert not [path for path in files if "softcuda" in path.read_text().lower()]
 
 
-def test_catalogue_and_families_need_the_standard_library_and_numpy_alone() -> None:
-    allowed = {*sys.stdlib_module_names, "numpy", "kernels", "warpwatch"}
-    names = ("__init__", "catalogue", "names", "alignment", "numerics", *(f"{f.name}/__init__" for f in FAMILIES))
-    for path in [ROOT / "kernels" / f"{name}.py" for name in names]:
-        assert packages(path) <= allowed, path
-        ours = {name for name in imports(path) if name.startswith("kernels.")}
-        known = (
-            "warpwatch.catalogue.declaration",
-            "warpwatch.catalogue.names",
-            "warpwatch.catalogue.alignment",
-            "warpwatch.catalogue.tolerance",
-            *(f"kernels.{family.name}" for family in FAMILIES),
-        )
-        assert all(name.startswith(known) for name in ours), path
-
-
 def test_the_verdict_is_pure_arithmetic() -> None:
-    allowed = {"__future__", "collections", "dataclasses", "enum", "math", "numpy", "scipy"}
-    assert packages(ROOT / "warpwatch/verdict/rule.py") <= allowed
+    allowed = {*sys.stdlib_module_names, "numpy", "scipy", "warpwatch"}
+    for module, imported in graph().items():
+        if module.startswith("warpwatch.verdict"):
+            assert {name.partition(".")[0] for name in imported} <= allowed, module
 
 
 def test_what_reads_another_revision_leans_on_nothing_of_this_one() -> None:
-    assert packages(ROOT / "warpwatch/compare/declarations.py") <= {*sys.stdlib_module_names, "kernels"}
+    assert packages(ROOT / "warpwatch/compare/declarations.py") <= {*sys.stdlib_module_names}
 
 
 def test_correctness_and_bench_do_not_know_each_other() -> None:
@@ -111,7 +161,7 @@ def without_a_gpu(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env={"PATH": ""}, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.alone
+@pytest.mark.exclusive
 def test_every_case_is_listed_in_two_seconds_without_pycuda_or_compiler() -> None:
     code = "import runpy; sys.argv = ['warpwatch', 'list']; runpy.run_module('warpwatch', run_name='__main__')"
     times = []

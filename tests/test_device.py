@@ -13,11 +13,14 @@ import pytest
 
 from kernels import FAMILIES
 from kernels.matmul import structs
-from warpwatch.catalogue.declaration import Case, Launch, find_case
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Case, Launch
 from warpwatch.devices import gpu as device
 from warpwatch.devices.check import compare
-from warpwatch.devices.compiler import ROOT, compile_build, compile_file
-from warpwatch.devices.gpu import DeviceInfo, Limits, Settings, pack
+from warpwatch.devices.compiler import compile_build, compile_file
+from warpwatch.devices.gpu import Settings, pack
+from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import Outcome, exact_operands, expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
@@ -32,7 +35,7 @@ H200 = Limits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 232448)
 @pytest.fixture
 def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
     """A worker of our own, with little patience."""
-    child = Worker(Settings(pytestconfig.getoption("--device"), device.ordinal, launch_timeout=1.0))
+    child = Worker(PROJECT, Settings(pytestconfig.getoption("--device"), device.ordinal, launch_timeout=1.0))
     yield child
     child.stop()
 
@@ -205,9 +208,9 @@ def test_the_floor_of_the_timer_is_low_and_steady(clock: Worker, cold: bool) -> 
     assert read["timeouts"] == 0
 
 
-def addresses(case_id: str, image: Path) -> list[int]:
+def addresses(case: Case, image: Path) -> list[int]:
     """Where operands and result of each copy of a case lie."""
-    sampling.prepare(case_id, image, False)
+    sampling.prepare(case, image, False)
     arrays = [(*loaded.operands, loaded.result) for loaded in sampling.state.loaded]
     return [array.address for place in arrays for array in place if array]
 
@@ -215,4 +218,4 @@ def addresses(case_id: str, image: Path) -> list[int]:
 def test_the_copies_of_a_small_case_have_memory_of_their_own(child: Worker) -> None:
     case = find_case(FAMILIES, CASE)
     image = compile_build(case.build, child.call(describe_device).target)
-    assert len(set(child.call(addresses, CASE, image.path))) == 3 * proof.PLACES
+    assert len(set(child.call(addresses, find_case(FAMILIES, CASE), image.path))) == 3 * proof.PLACES

@@ -10,8 +10,10 @@ import pytest
 
 import softcuda
 from tests import softcuda_calls as calls
-from warpwatch.devices.compiler import ROOT, CompileError, Target, compile_file
-from warpwatch.devices.gpu import DeviceInfo, Settings
+from tests.project import PROJECT, ROOT
+from warpwatch.devices.compiler import CompileError, Target, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker, describe_device
 
 LANES = np.arange(32)
@@ -71,7 +73,7 @@ GEOMETRY = {
 
 @pytest.fixture(scope="module")
 def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
-    worker = Worker(Settings(pytestconfig.getoption("--device"), device.ordinal))
+    worker = Worker(PROJECT, Settings(pytestconfig.getoption("--device"), device.ordinal))
     yield worker
     worker.stop()
 

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.compiler import ROOT, compile_build
-from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.compiler import compile_build
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.large import problems, repeated, sampled_rows
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -22,9 +25,13 @@ TRANSPOSES = [f"transpose-{variant}-32x32-149x351-float32" for variant in ("padd
 
 @pytest.fixture
 def software() -> Iterator[Worker]:
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     yield worker
     worker.stop()
+
+
+def cases(case_ids: list[str]) -> list[Case]:
+    return [find_case(FAMILIES, name) for name in case_ids]
 
 
 def images(worker: Worker, case_ids: list[str]) -> list[Path]:
@@ -33,16 +40,17 @@ def images(worker: Worker, case_ids: list[str]) -> list[Path]:
 
 
 def test_every_kernel_runs_in_one_process() -> None:
-    command = [sys.executable, "-m", "warpwatch.each", "--device", "software", "-k", "transpose and 16x16 and 17x33"]
+    command = [sys.executable, "-m", "warpwatch", "run", "--all", "--device", "software"]
+    command += ["-k", "transpose and 16x16 and 17x33"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "6 cases of 6 builds, 0 wrong\n"), done.stderr
 
 
 def test_rows_are_compared_where_indices_wrap(software: Worker) -> None:
-    assert software.call(problems, TRANSPOSES, images(software, TRANSPOSES), 1, 149 * 351 // 2) == []
+    assert software.call(problems, cases(TRANSPOSES), images(software, TRANSPOSES), 1, 149 * 351 // 2) == []
     wrong = images(software, ["transpose-padded-32x32-149x351-float32"] * 2)
     two = ["transpose-padded-32x32-149x351-float32", "transpose-padded-16x16-149x351-float32"]  # with the other's code
-    (said,) = software.call(problems, two, wrong, 1, 149 * 351 // 2)
+    (said,) = software.call(problems, cases(two), wrong, 1, 149 * 351 // 2)
     assert said.startswith("transpose-padded-16x16-149x351-float32 is wrong in ")
 
 

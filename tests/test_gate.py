@@ -168,7 +168,7 @@ def test_a_saved_run_can_be_the_reference(judged: Bench) -> None:
 )
 def test_a_reference_that_is_not_there_is_said(tmp_path: Path, chosen: str) -> None:
     with pytest.raises(BadRun, match=re.escape(f"--benchmark-compare={chosen}: no such run in ")):
-        find_runs(chosen, tmp_path, "a-gpu", "GPU-1")
+        find_runs(chosen, tmp_path, tmp_path / "baselines", "a-gpu", "GPU-1")
 
 
 def test_a_broken_baseline_stops_the_run_with_one_sentence(checkout: Bench) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.project import ROOT
 from warpwatch.compare.history import find_steps, levels, load, show
-from warpwatch.devices.compiler import ROOT
 from warpwatch.runs.saved import BadRun
 from warpwatch.verdict.rule import MEASURED
 
@@ -105,7 +105,7 @@ def test_a_damaged_night_is_named_and_left_out(tmp_path: Path) -> None:
     document = json.loads((folder / names[6]).read_text())
     document["benchmarks"][0]["stats"]["data"][0] = -1
     (folder / names[6]).write_text(json.dumps(document))
-    command = [sys.executable, "-m", "warpwatch.runs.baseline", "history", "--runs", str(tmp_path)]
+    command = [sys.executable, "-m", "warpwatch", "history", "--runs", str(tmp_path)]
     done = subprocess.run([*command, "case-1"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 10

@@ -7,33 +7,35 @@ from dataclasses import replace
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
-from warpwatch.devices.compiler import ROOT
+from tests.project import BASELINES, ROOT
+from warpwatch.catalogue.cases import find_case
 from warpwatch.report.ladder import alike, share, tables
-from warpwatch.runs.saved import BASELINES, BadRun, Run, read_runs
+from warpwatch.runs.saved import BadRun, Run, read_runs
 
 
 def test_a_share_is_a_ratio_of_times_on_the_same_shape() -> None:
     case = find_case(FAMILIES, "matmul-tiled-16x16-4096x4096x4096-float32")
     times = {case.id: 20e-3, "matmul-cublas-vendor-4096x4096x4096-float32": 3e-3}
-    assert share(case, times) == pytest.approx(0.15)
+    assert share(FAMILIES, case, times) == pytest.approx(0.15)
 
 
 def test_a_share_is_a_ratio_of_bandwidths_where_bytes_are_what_counts() -> None:
     case = find_case(FAMILIES, "transpose-padded-32x32-10000x10000-float32")
     roof = find_case(FAMILIES, case.family.roof(case.shape, case.dtype))
-    assert share(case, {case.id: case.work.bytes / 2e12, roof.id: roof.work.bytes / 4e12}) == pytest.approx(0.5)
+    assert share(FAMILIES, case, {case.id: case.work.bytes / 2e12, roof.id: roof.work.bytes / 4e12}) == pytest.approx(
+        0.5
+    )
 
 
 def test_there_is_no_share_without_a_reference_nor_for_the_host() -> None:
     case = find_case(FAMILIES, "matmul-tiled-16x16-4096x4096x4096-float32")
-    assert share(case, {case.id: 1.0}) is None
+    assert share(FAMILIES, case, {case.id: 1.0}) is None
     serial = find_case(FAMILIES, "matmul-serial-host-128x128x128-float32")
-    assert share(serial, {serial.id: 1.0, "matmul-cublas-vendor-128x128x128-float32": 1.0}) is None
+    assert share(FAMILIES, serial, {serial.id: 1.0, "matmul-cublas-vendor-128x128x128-float32": 1.0}) is None
 
 
 def test_the_readme_shows_the_ladders_of_the_committed_runs() -> None:
-    assert tables(read_runs(BASELINES / "nvidia-h200")) in (ROOT / "README.md").read_text()
+    assert tables(read_runs(BASELINES / "nvidia-h200"), FAMILIES) in (ROOT / "README.md").read_text()
 
 
 def test_tables_are_made_of_runs_of_the_same_machine_code() -> None:
@@ -50,13 +52,13 @@ def test_runs_of_some_cases_have_the_tables_of_those() -> None:
     def of(*words: str) -> Run:
         return replace(run, cases={n: t for n, t in run.cases.items() if any(word in n for word in words)})
 
-    text = tables([of("transpose-vectorised", "matmul-tiled")])
+    text = tables([of("transpose-vectorised", "matmul-tiled")], FAMILIES)
     assert text.startswith("| matmul 4096×4096×4096, float32 |")
     assert "| transpose 8192×8192, float32 | vectorised, 64x64 |  |  |" in text
     assert "conv2d" not in text
-    text = tables([of("transpose-vectorised", "matmul-tiled"), run])
+    text = tables([of("transpose-vectorised", "matmul-tiled"), run], FAMILIES)
     assert "| transpose 8192×8192, float32 | vectorised, 64x64 | 0.95" in text
-    text = tables([run, of("transpose-vectorised", "matmul-tiled")])  # the last one lacks most cases
+    text = tables([run, of("transpose-vectorised", "matmul-tiled")], FAMILIES)  # the last one lacks most cases
     assert "| matmul 4096×4096×4096, float64 |" in text
     with pytest.raises(BadRun, match="has none of the shapes that ladders are shown for"):
-        tables([of("hello")])
+        tables([of("hello")], FAMILIES)

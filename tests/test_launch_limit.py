@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import softcuda_calls as calls
+from tests.project import PROJECT
 from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
@@ -43,9 +44,9 @@ def launch(worker: Worker, folder: Path, turns: str, *, pause: bool) -> tuple[by
     return said, elapsed
 
 
-@pytest.mark.alone
+@pytest.mark.exclusive
 def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -> None:
-    worker = Worker(Settings("software", launch_timeout=2 * LIMIT))
+    worker = Worker(PROJECT, Settings("software", launch_timeout=2 * LIMIT))
     try:
         said, elapsed = launch(worker, tmp_path, "60000000", pause=True)  # a tenth of a second of processor time
     finally:
@@ -54,9 +55,9 @@ def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -
     assert elapsed > PAUSE, "the kernel had ended before its process stood still: it must take longer"
 
 
-@pytest.mark.alone
+@pytest.mark.exclusive
 def test_an_endless_kernel_is_ended_at_its_limit(tmp_path: Path) -> None:
-    worker = Worker(Settings("software", launch_timeout=2 * LIMIT))
+    worker = Worker(PROJECT, Settings("software", launch_timeout=2 * LIMIT))
     try:
         said, elapsed = launch(worker, tmp_path, "2 || i == i", pause=False)
     finally:

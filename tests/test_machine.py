@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import BadCase, find_case
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import BadCase
 from warpwatch.devices.compiler import compile_build, compile_file
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError, GuardedArray

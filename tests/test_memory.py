@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from warpwatch import cli as __main__
-from warpwatch.catalogue.declaration import Case, find_case
+from tests.project import PROJECT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.selection import builds
+from warpwatch.commands import one_case
 from warpwatch.devices import memory
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
@@ -63,10 +65,11 @@ def test_a_limit_of_a_control_group_counts_wherever_it_is_set(tmp_path: Path) ->
 
 def refusals() -> dict[str, Any]:
     """Every way in which a case is run that draws operands."""
+    kernel = Kernel(Worker(PROJECT), CASE.build, None)  # type: ignore[arg-type]
     return {
-        "correctness": lambda: verify.assert_right(Kernel(Worker(), CASE.build, None), CASE, "again", exact=True),  # type: ignore[arg-type]
+        "correctness": lambda: verify.assert_right(kernel, CASE, "again", exact=True),
         "bench": lambda: proof.share(Host(), CASE, reference=True),
-        "by hand": lambda: __main__.run_case(CASE, 1, False, Settings()),
+        "by hand": lambda: one_case.run_case(CASE, seed=1, print_arrays=False, settings=Settings()),
     }
 
 

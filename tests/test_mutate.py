@@ -11,8 +11,8 @@ from kernels import FAMILIES
 from tests.mistakes import FOLDER, BadList, Change, Mistake, change, read_mistakes
 from tests.mutate import FIXTURES, trials, variants_of
 from tests.mutation_score import Verdict, judge, report, score
+from tests.project import ROOT
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.compiler import ROOT
 
 TEXT = "int a;\nif (row < m && col < n)\n    b[row] = a[row];\nif (col < n)\n    b[col] = a[col];\n"
 ENTRY = '[[mutant]]\nfile = "k/x.cu"\nkind = "guard"\nwhat = "{what}"\nfind = "{find}"\nreplace = "{replace}"\n{more}'

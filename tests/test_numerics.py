@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import ALL_ROWS, Case, find_case
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import ALL_ROWS, Case
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.tolerance import dot_error, product
 from warpwatch.devices.runner import exact_operands, expected, random_operands

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from warpwatch.devices.compiler import ROOT
-from warpwatch.plugin.options import positive_seconds
+from tests.project import ROOT
+from warpwatch.arguments import positive_seconds
 
 COMMANDS = {
     "pytest": (sys.executable, "-m", "pytest", "correctness", "--device=none", "--collect-only", "-q", "-k", "nothing"),
-    "kernels": (sys.executable, "-m", "warpwatch", "run", "copy-naive-64-1000-float32"),
+    "warpwatch": (sys.executable, "-m", "warpwatch", "run", "copy-naive-64-1000-float32"),
 }
 
 

@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import Array, Build, Case, Shape, find_case
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Array, Build, Case, Shape
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.compiler import ROOT, cache_folder, compile_file
+from warpwatch.devices.compiler import cache_folder, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import POISON
 from warpwatch.devices.placement import Placement
@@ -108,7 +110,7 @@ def writers(case_id: str, image: Path, offset: int) -> Array:
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     yield worker
     worker.stop()
 

@@ -8,24 +8,25 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
+from tests.project import BASELINES
+from warpwatch.catalogue.cases import find_case
 from warpwatch.report.ladder import share
 from warpwatch.report.picture import pictures, shares, spread
 from warpwatch.report.tables import medians
-from warpwatch.runs.saved import BASELINES, read_runs
+from warpwatch.runs.saved import read_runs
 
 
 def test_a_rung_has_the_share_of_its_best_block() -> None:
     times = medians(read_runs(BASELINES / "nvidia-h200"))
     matmul = next(family for family in FAMILIES if family.name == "matmul")
-    reached = shares(matmul, "float32", times)
+    reached = shares(FAMILIES, matmul, "float32", times)
     assert next(iter(reached)) == "128x128x128"
     assert list(reached)[-1] == "4096x4096x4096"
     large = reached["4096x4096x4096"]
     assert "serial" not in large
     assert large["cublas"] == 1
     blocks = [find_case(FAMILIES, f"matmul-tiled-{b}x{b}-4096x4096x4096-float32") for b in (8, 16, 32)]
-    assert large["tiled"] == max(value for case in blocks if (value := share(case, times)))
+    assert large["tiled"] == max(value for case in blocks if (value := share(FAMILIES, case, times)))
 
 
 def test_names_keep_their_distance() -> None:
@@ -37,19 +38,21 @@ def test_a_gpu_may_have_any_name(tmp_path: Path) -> None:
     run = read_runs(BASELINES / "nvidia-h200")[-1]
     run = replace(run, gpu=replace(run.gpu, name="$\\frac $ <&>"))
     one = {name: timed for name, timed in run.cases.items() if name.startswith(("transpose", "copy"))}
-    (path,) = pictures([replace(run, cases=one)], tmp_path)
+    (path,) = pictures([replace(run, cases=one)], FAMILIES, tmp_path)
     assert "transpose, float32: $\\frac $" in path.read_text()
 
 
 def test_every_family_of_the_readme_is_drawn(tmp_path: Path) -> None:
     runs = read_runs(BASELINES / "nvidia-h200")
-    made, times = pictures(runs, tmp_path), medians(runs)
+    made, times = pictures(runs, FAMILIES, tmp_path), medians(runs)
     kept = {path.name for path in (BASELINES / "nvidia-h200").glob("*.svg")}
     assert {path.name for path in made} == kept
     for path in made:
         text = path.read_text()
         assert "share of the reference" in text
         family = next(family for family in FAMILIES if family.name == path.stem.split("-")[0])
-        rungs = {rung for reached in shares(family, path.stem.split("-")[1], times).values() for rung in reached}
+        rungs = {
+            rung for reached in shares(FAMILIES, family, path.stem.split("-")[1], times).values() for rung in reached
+        }
         assert len(rungs) > 1
         assert all(f">{rung}</text>" in text for rung in rungs)

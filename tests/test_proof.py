@@ -14,8 +14,9 @@ import pytest
 
 from kernels import FAMILIES
 from tests.checkout import Bench
-from warpwatch.catalogue.declaration import find_case
-from warpwatch.devices.compiler import ROOT, compile_build, compile_file
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.devices.compiler import compile_build, compile_file
 from warpwatch.devices.digest import digest
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.large import problems
@@ -169,13 +170,13 @@ def test_a_large_array_that_is_changed_is_named_and_the_next_case_is_not_blamed(
     source.write_text((ROOT / "kernels" / "transpose" / "naive.cu").read_text().replace(STORE, FAULTS[8, 8]))
     target = software.call(describe_device).target
     images = [compile_file(source, bad.build.macros, target).path, compile_build(good.build, target).path]
-    said = software.call(problems, [bad.id, good.id], images, 1, 90)
+    said = software.call(problems, [bad, good], images, 1, 90)
     assert said == [f"{bad.id} changed its operand A"]
 
 
 @pytest.fixture
 def software() -> Iterator[Worker]:
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     yield worker
     worker.stop()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import FEW, Bench
-from warpwatch.devices.compiler import ROOT
+from tests.project import ROOT
 
 
 @pytest.fixture

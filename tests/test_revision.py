@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.checkout import Bench, without_rights
+from tests.project import ROOT
 from warpwatch.compare import declared
 from warpwatch.compare.declared import BadRevision, read_declared
 from warpwatch.compare.revision import checkout, find_commit, read_rivals
-from warpwatch.devices.compiler import ROOT
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 
@@ -54,7 +54,7 @@ def good() -> dict[str, Any]:
     """What this revision declares, of three cases alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "parse", json.loads)
-        document: Any = read_declared(ROOT, "HEAD")
+        document: Any = read_declared(ROOT, "kernels", "HEAD")
     names = [name for name in document["cases"] if "struct" in name or "matmul-tiled-8x8-128x128x128" in name]
     return {"flags": document["flags"], "cases": {name: document["cases"][name] for name in names[:3]}}
 
@@ -73,27 +73,27 @@ def good() -> dict[str, Any]:
 )
 def test_what_cannot_name_a_revision_is_refused(name: str, said: str) -> None:
     with pytest.raises(BadRevision, match=said):
-        find_commit(name)
+        find_commit(name, ROOT)
 
 
 def test_a_machine_without_git_says_so(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tree))
     with pytest.raises(BadRevision, match=r"--against=HEAD needs git, which cannot be run \(.*\): apt install git"):
-        find_commit("HEAD")
+        find_commit("HEAD", ROOT)
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../outside", "../README.md/../../outside"])
 def test_a_link_that_leads_outside_is_named(tree: Path, target: str) -> None:
     (tree / "kernels" / "link.h").symlink_to(target)
     with pytest.raises(BadRevision, match=rf"HEAD: kernels/link.h is a link to {target}, outside of the revision's"):
-        checkout(saved(tree), "HEAD", tree)
+        checkout(saved(tree), "HEAD", tree, "kernels")
     assert not list((tree.parent / "cache" / "revisions").iterdir())
 
 
 def test_a_link_within_the_kernels_is_kept(tree: Path) -> None:
     (tree / "kernels" / "real.h").write_text("int a;\n")
     (tree / "kernels" / "link.h").symlink_to("real.h")
-    assert (checkout(saved(tree), "HEAD", tree) / "kernels" / "link.h").read_text() == "int a;\n"
+    assert (checkout(saved(tree), "HEAD", tree, "kernels") / "kernels" / "link.h").read_text() == "int a;\n"
 
 
 def test_a_cache_that_cannot_be_written_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_a_cache_that_cannot_be_written_is_named(tree: Path, monkeypatch: pytest
     monkeypatch.setenv("WARPWATCH_CACHE", str(tree.parent / "file"))
     wanted = r"--against=HEAD: there is no place to unpack its kernels in: .*/file cannot be written: .*WARPWATCH_CACHE"
     with pytest.raises(BadRevision, match=wanted):
-        checkout(saved(tree), "HEAD", tree)
+        checkout(saved(tree), "HEAD", tree, "kernels")
 
 
 def test_a_run_without_git_is_saved_and_one_against_a_revision_says_what_it_lacks(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_it_sees_no_variables_of_the_user_but_those_that_python_needs(
     code = "import os, sys\nraise SystemExit(' '.join(sorted(os.environ)) + ' ' + os.environ['HOME'])"
     write(tree, code)
     with pytest.raises(BadRevision) as error:
-        read_declared(tree, "HEAD")
+        read_declared(tree, "kernels", "HEAD")
     names = str(error.value).partition("(")[2].rstrip(")").split()
     home = names.pop()
     assert set(names) <= {*declared.KEPT, "HOME", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}
@@ -152,7 +152,7 @@ def test_it_sees_no_variables_of_the_user_but_those_that_python_needs(
 def test_it_imports_its_own_kernels_and_nothing_of_this_checkout(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises(BadRevision, match=r"has no attribute 'FAMILIES'|No module named|cannot import name"):
-        read_declared(tree, "HEAD")  # its folder `kernels` is there, and empty
+        read_declared(tree, "kernels", "HEAD")  # its folder `kernels` is there, and empty
 
 
 def gone(pid: int) -> bool:
@@ -177,7 +177,7 @@ def test_it_ends_in_time_and_leaves_no_process_behind(tree: Path, monkeypatch: p
     begin = time.monotonic()
     said = r"over" if "over" in after else r"\(no answer within 3 s; process killed\)"
     with pytest.raises(BadRevision, match=f"its declarations cannot be read .*{said}"):
-        read_declared(tree, "HEAD")
+        read_declared(tree, "kernels", "HEAD")
     assert time.monotonic() - begin < 30
     assert gone(int((tree / "pid").read_text()))
 
@@ -186,29 +186,29 @@ def test_it_does_not_fill_the_disk(tree: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(declared, "MOST_BYTES", 2**20)
     write(tree, "while True: print('x' * 1000)")
     with pytest.raises(BadRevision, match=r"\(it writes more than 1 MiB; process killed\)"):
-        read_declared(tree, "HEAD")
+        read_declared(tree, "kernels", "HEAD")
 
 
 def test_what_it_prints_does_not_mix_with_what_it_declares(tree: Path) -> None:
     subprocess.run(["cp", "-r", ROOT / "kernels", tree], check=True)
     with (tree / "kernels" / "__init__.py").open("a") as file:
         file.write("print('a greeting')\n")
-    assert read_declared(tree, "HEAD") == read_declared(ROOT, "HEAD")
+    assert read_declared(tree, "kernels", "HEAD") == read_declared(ROOT, "kernels", "HEAD")
 
 
 def test_its_last_words_cannot_steer_a_terminal(tree: Path) -> None:
     write(tree, r"raise SystemExit('\x1b[2J' + 'x' * 500)")
     with pytest.raises(BadRevision, match=r"\(\?\[2Jx{200,300}\.\.\.\)$"):
-        read_declared(tree, "HEAD")
+        read_declared(tree, "kernels", "HEAD")
 
 
 # What it declares
 
 
-def answering(text: bytes) -> Callable[[Path, IO[bytes], IO[bytes]], int]:
+def answering(text: bytes) -> Callable[[Path, str, IO[bytes], IO[bytes]], int]:
     """Stand in for a revision whose Python writes this."""
 
-    def run_apart(tree: Path, said: IO[bytes], output: IO[bytes]) -> int:
+    def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> int:
         output.write(text)
         return 0
 
@@ -220,8 +220,8 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str
     "flags null": (lambda d, c: d.update(flags=None), r"Expected `array`, got `null` - at `\$.flags`"),
     "no cases": (lambda d, c: d.pop("cases"), "missing required field `cases`"),
     "cases a list": (lambda d, c: d.update(cases=[1]), "Expected `object`, got `array`"),
-    "another file": (lambda d, c: c.update(source="../../../etc/passwd"), "is no file of kernels/"),
-    "an absolute file": (lambda d, c: c.update(source="/etc/passwd"), "is no file of kernels/"),
+    "another file": (lambda d, c: c.update(source="../../../etc/passwd"), "is no file of its kernels"),
+    "an absolute file": (lambda d, c: c.update(source="/etc/passwd"), "is no file of its kernels"),
     "a link outside": (lambda d, c: c.update(source="kernels/link/x.cu"), "its source lies outside of the revision"),
     "an entry": (lambda d, c: c.update(entry="a b"), "Expected `str` matching regex"),
     "a macro": (lambda d, c: c.update(macros={"A B": "1"}), "matching regex"),
@@ -258,20 +258,20 @@ def test_what_it_declares_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch
     alter(document, next(iter(document["cases"].values())))
     monkeypatch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
     with pytest.raises(BadRevision, match=rf"--against=HEAD: its declaration.*{said}"):
-        read_rivals(tree, "HEAD")
+        read_rivals(tree, "kernels", "HEAD")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 200_000, b"null", b'{"flags": [' + b"9" * 5000 + b"]}"])
 def test_what_is_no_declaration_is_one_sentence(tree: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     monkeypatch.setattr(declared, "run_apart", answering(text))
     with pytest.raises(BadRevision, match="--against=HEAD: its declarations cannot be read") as error:
-        read_rivals(tree, "HEAD")
+        read_rivals(tree, "kernels", "HEAD")
     assert "\n" not in str(error.value)
 
 
 def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "run_apart", answering(json.dumps(good()).encode()))
-    assert read_rivals(tree, "HEAD").keys() == good()["cases"].keys()
+    assert read_rivals(tree, "kernels", "HEAD").keys() == good()["cases"].keys()
     assert any(value[0] == "struct" for case in good()["cases"].values() for value in case["arguments"])
 
 
@@ -304,6 +304,6 @@ def test_whatever_it_declares_is_read_or_refused(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
         try:
-            read_rivals(ROOT, "HEAD")
+            read_rivals(ROOT, "kernels", "HEAD")
         except BadRevision as error:
             assert "\n" not in str(error)  # noqa: PT017  # what else is raised fails the test

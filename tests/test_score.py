@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.project import BASELINES
 from warpwatch.compare import other_rules as rules
 from warpwatch.compare.score import OURS, PairRecording, called_by_us, play_pairs, play_strangers, record, score, table
 from warpwatch.compare.with_baseline import MOST_PROCESSES
-from warpwatch.runs.saved import BASELINES, BadRun, Run, read_run, read_runs
+from warpwatch.runs.saved import BadRun, Run, read_run, read_runs
 
 H200 = BASELINES / "nvidia-h200"
 RECORDINGS = BASELINES.parent / "recordings" / "nvidia-h200"

@@ -12,7 +12,9 @@ import pytest
 
 from kernels import FAMILIES
 from tests.checkout import Bench
-from warpwatch.catalogue.declaration import Capability, find_case
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Capability
 from warpwatch.catalogue.selection import builds, timed_cases
 from warpwatch.compare.score import record_pairs
 from warpwatch.compare.self_check import (
@@ -28,14 +30,19 @@ from warpwatch.compare.self_check import (
     save,
     table,
 )
-from warpwatch.devices.compiler import ROOT, Target, compile_file
-from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.compiler import Target, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.runs.saved import BadRun, Gpu, read_run, typed
 from warpwatch.timing.delayed import KERNEL, delayed, write_delayed
 from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
 
-KERNELS = {build.source: build for build in builds(FAMILIES) if not build.variant.has_no_block}
+KERNELS = {
+    str(build.source.relative_to(ROOT / "kernels")): build
+    for build in builds(FAMILIES)
+    if not build.variant.has_no_block
+}
 
 
 def test_every_kernel_can_be_made_to_wait() -> None:
@@ -54,20 +61,20 @@ def test_a_kernel_that_waits_compiles(source: str) -> None:
     assert image.path.stat().st_size > 0
 
 
-@pytest.mark.alone
+@pytest.mark.exclusive
 @pytest.mark.parametrize("variant", ["naive", "tiled"])
 def test_a_kernel_waits_as_long_as_it_is_told(device: DeviceInfo, variant: str) -> None:
     """Twice its time, which even a host's clock shows."""
     case = find_case(FAMILIES, f"matmul-{variant}-8x8-128x128x128-float32")
-    side, worker = own_side(case), Worker(Settings("gpu" if device.own_clock else "software"))
+    side, worker = own_side(case), Worker(PROJECT, Settings("gpu" if device.own_clock else "software"))
     source = write_delayed(side.source)
     image = compile_file(source, side.macros, device.timing_target).path
     try:
         plan = Plan("warm", swap=False, prove=True, seconds=0.5, warm_up=0.1, delay=Delay(1.0))
-        pairs = worker.call(measure_pair, case.id, image, side, image, plan)
+        pairs = worker.call(measure_pair, case, image, side, image, plan)
         assert 0.6 < math.expm1(pairs.log) < 1.6
         plan = Plan("warm", swap=True, prove=False, seconds=0.5, warm_up=0.1, delay=Delay(1.0, pairs.cycles))
-        assert 0.6 < math.expm1(worker.call(measure_pair, case.id, image, side, image, plan).log) < 1.6
+        assert 0.6 < math.expm1(worker.call(measure_pair, case, image, side, image, plan).log) < 1.6
     finally:
         worker.stop()
 
@@ -109,18 +116,16 @@ def test_every_size_has_as_many_cases_for_each_slowdown() -> None:
     assert chosen(dict(reversed(medians.items()))) == shares
 
 
-def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path) -> None:
     path = path_of("a-gpu", tmp_path)
     save(made(a=(5e-6, "same", 0.1, True)), path)
     save(made(b=(5e-6, "same", 0.1, True)), path)
     assert [each.name for each in tmp_path.iterdir()] == ["a-gpu.self-check.json"]
-    monkeypatch.setattr("warpwatch.compare.self_check.BASELINES", tmp_path)
-    monkeypatch.setattr("warpwatch.compare.self_check.path_of", lambda slug: tmp_path / f"{slug}.self-check.json")
-    assert known_spreads("a-gpu") == {"b": (1e-6, 3)}
-    assert known_spreads("b-gpu") == {}
+    assert known_spreads("a-gpu", tmp_path) == {"b": (1e-6, 3)}
+    assert known_spreads("b-gpu", tmp_path) == {}
     path.write_text('{"cases": {"b": {"variance": 1}}}')
     with pytest.raises(BadRun, match=r"a-gpu.self-check.json: is no self-check that can be read \('b': .*`median`\)"):
-        known_spreads("a-gpu")
+        known_spreads("a-gpu", tmp_path)
 
 
 def test_parts_make_a_whole(tmp_path: Path) -> None:
@@ -132,7 +137,7 @@ def test_parts_make_a_whole(tmp_path: Path) -> None:
     save(made(**dict.fromkeys(names[9:], case)) | gpu, two)
     shutil.copy(one, again := tmp_path / "again.json")
     save(made(**dict.fromkeys(names[9:], case)) | {"gpu": {"slug": "b-gpu"}}, other)
-    merged = read(merge([two, one], tmp_path))
+    merged = read(merge([two, one], FAMILIES, tmp_path))
     assert list(merged.cases) == sorted(names)
     assert merged.gpu == Gpu(slug="a-gpu")
     for parts, said in (
@@ -142,7 +147,7 @@ def test_parts_make_a_whole(tmp_path: Path) -> None:
         ([tmp_path / "none.json"], r"none.json: cannot be read"),
     ):
         with pytest.raises(BadRun, match=said):
-            merge(parts, tmp_path)
+            merge(parts, FAMILIES, tmp_path)
 
 
 def test_the_whole_way_on_a_fake_gpu(tmp_path: Path) -> None:

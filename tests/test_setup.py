@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.project import PROJECT, ROOT
 from warpwatch.devices import detect
 from warpwatch.devices import worker as worker_module
-from warpwatch.devices.compiler import ROOT, CompileError
+from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError
@@ -119,7 +120,7 @@ def test_the_folder_that_pytest_starts_in_changes_nothing(checkout: Path) -> Non
 def test_a_path_that_is_relative_changes_nothing_in_the_child(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.chdir(ROOT / "kernels")
     monkeypatch.setenv("PYTHONPATH", path)
-    worker = Worker()
+    worker = Worker(PROJECT)
     try:
         assert worker.call(os.getcwd) == str(ROOT)
         assert all(os.path.isabs(entry) for entry in worker.call(import_path))
@@ -138,7 +139,7 @@ def test_a_child_that_does_not_start_says_why(
     monkeypatch.setattr(
         worker_module, "BOOT", worker_module.BOOT.replace("warpwatch.devices.worker", "kernels.no_such_module")
     )
-    worker = Worker()
+    worker = Worker(PROJECT)
     with pytest.raises(DeviceError, match=r"does not start: ModuleNotFoundError: No module named 'kernels.no_such_mod"):
         worker.call(import_path)
     monkeypatch.undo()
@@ -179,7 +180,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, error: Exception, wanted: str) -> ob
         raise error
 
     monkeypatch.setattr(Worker, "call", call)
-    return try_device(Worker(), wanted)
+    return try_device(Worker(PROJECT), wanted)
 
 
 DRIVER = """

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import softcuda
-from warpwatch.devices.compiler import ROOT, CompileError, NoCompiler, Target, compile_file, nvcc
+from tests.project import ROOT
+from warpwatch.devices.compiler import CompileError, NoCompiler, Target, compile_file, nvcc
 
 NAME = "d$(touch X) `touch X` ; touch X & 'q\" \\ -x\nend"
 SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}

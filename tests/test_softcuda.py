@@ -16,8 +16,9 @@ import pytest
 import softcuda
 from kernels import FAMILIES
 from tests import softcuda_calls as calls
-from warpwatch.catalogue.declaration import find_case
-from warpwatch.devices.compiler import ROOT, CompileError, Image, Target, compile_build, compile_file
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.devices.compiler import CompileError, Image, Target, compile_build, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.runner import exact_operands
 from warpwatch.devices.worker import Kernel, Worker, describe_device
@@ -28,7 +29,7 @@ TILED = find_case(FAMILIES, "matmul-tiled-16x16-33x37x41-float32")
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     yield worker
     worker.stop()
 
@@ -118,7 +119,7 @@ def test_what_is_freed_twice_is_an_error(software: Worker) -> None:
 
 
 def test_after_a_fault_every_call_says_which_until_there_is_a_new_process(naive: Image) -> None:
-    software = Worker(Settings("software"))
+    software = Worker(PROJECT, Settings("software"))
     null = compile_file(
         ROOT / "tests/bad_kernels/null_pointer.cu", NAIVE.build.macros, software.call(describe_device).target
     )
@@ -136,7 +137,7 @@ DONE = "__pipeline_commit(); __pipeline_wait_prior(0); __syncthreads();"
 
 def run_on_a_tile(folder: Path, body: str, checked: bool = True) -> list[int] | str:
     """What a kernel of 32 threads with a shared tile of 64 integers makes of 32 zeros, or what is found in it."""
-    software, source = Worker(Settings("software")), folder / "copies.cu"
+    software, source = Worker(PROJECT, Settings("software")), folder / "copies.cu"
     tile = "__shared__ __align__(16) int tile[64];"
     source.write_text(f'extern "C" __global__ void copies(int* __restrict__ out)\n{{\n    {tile} {body}\n}}\n')
     info = software.call(describe_device)
@@ -227,7 +228,7 @@ def test_a_finding_in_a_header_names_the_line_that_led_there(tmp_path: Path) -> 
     (tmp_path / "part.h").write_text(PART)
     source = tmp_path / "whole.cu"
     source.write_text(WHOLE)
-    software = Worker(Settings("software"))
+    software = Worker(PROJECT, Settings("software"))
     image = compile_file(source, {}, software.call(describe_device).target)
     said = software.call(calls.run_or_say, image.path, "whole", (1, 1, 1), (1, 1), 4 * 32, 0)
     software.stop()
@@ -268,7 +269,7 @@ def test_what_is_not_supported_answers_so_and_can_be_traced() -> None:
 # What it costs.
 
 
-@pytest.mark.alone
+@pytest.mark.exclusive
 def test_a_product_of_512_cubed_takes_a_second_unchecked_and_ten_checked(software: Worker) -> None:
     info = software.call(describe_device)
     plain, checked = (compile_build(TILED.build, target) for target in (info.timing_target, info.target))
@@ -277,7 +278,7 @@ def test_a_product_of_512_cubed_takes_a_second_unchecked_and_ten_checked(softwar
     assert software.call(calls.product_seconds, checked.path, TILED.build.entry, 512, 16, 10 * seconds) <= 10 * seconds
 
 
-@pytest.mark.alone
+@pytest.mark.exclusive
 def test_a_kernel_compiles_within_a_second(software: Worker, tmp_path: Path) -> None:
     target = software.call(describe_device).target
     for number in range(3):
@@ -289,7 +290,7 @@ def test_a_kernel_compiles_within_a_second(software: Worker, tmp_path: Path) -> 
 
 
 def test_an_array_takes_at_most_twice_its_size() -> None:
-    software = Worker(Settings("software"))
+    software = Worker(PROJECT, Settings("software"))
     size = 1 << 29
     before, after = software.call(calls.peak_bytes, size)
     software.stop()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import softcuda_calls as calls
+from tests.project import PROJECT
 from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
@@ -37,7 +38,7 @@ def said_of(folder: Path, body: str, *, threads: int = 32, blocks: int = 1, size
     (folder / "copies.h").write_text(COPIES)
     source = folder / "kernel.cu"
     source.write_text(KERNEL.format(body=body))
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     try:
         image = compile_file(source, {}, worker.call(describe_device).target)
         left = worker.call(calls.run_or_say, image.path, "kernel", (threads, 1, 1), (blocks, 1), size, 0)
@@ -185,7 +186,7 @@ extern "C" __global__ void kernel(int* in, int* out)
 def test_a_read_of_global_memory_before_it_is_written(tmp_path: Path, writer: str, said: str) -> None:
     source = tmp_path / "kernel.cu"
     source.write_text(GLOBAL)
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     image = compile_file(source, {"WRITER": writer}, worker.call(describe_device).target)
     heard = worker.call(calls.run_on_fresh_memory, image.path, "kernel", 4)
     worker.stop()

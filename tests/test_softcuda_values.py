@@ -11,9 +11,10 @@ import pytest
 import softcuda
 from kernels import FAMILIES
 from tests import softcuda_calls as calls
-from warpwatch.catalogue.declaration import find_case
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.check import compare
-from warpwatch.devices.compiler import ROOT, CompileError, Image, Target, compile_file
+from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.runner import exact_operands, expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
@@ -23,7 +24,7 @@ ENTRY = 'extern "C" __global__ void'
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     yield worker
     worker.stop()
 
@@ -69,7 +70,7 @@ def test_a_variable_inside_a_loop_is_unset_in_every_turn(software: Worker, tmp_p
 
 
 def test_an_unset_integer_leads_out_of_every_array(tmp_path: Path) -> None:
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     image = compile_text(
         worker, tmp_path, f"{ENTRY} unset(int* out)\n{{\n    int i; if (out[0]) i = 3; out[i] = 1;\n}}\n"
     )
@@ -130,7 +131,7 @@ OVERFLOWS = {  # every operation that g++ watches; the array is full of zeros
 
 def test_signed_overflow_is_found_and_what_cuda_wraps_is_not(tmp_path: Path) -> None:
     """Atomics and intrinsics wrap, and so do unsigned numbers; a product of int does not."""
-    worker = Worker(Settings("software"))
+    worker = Worker(PROJECT, Settings("software"))
     wraps = (
         "out[1] = 2147483647; atomicAdd(out + 1, 2); atomicSub(out + 1, 5); out[2] = __dp4a(1 << 24, 1 << 24, out[1]);"
     )

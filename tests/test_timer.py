@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
+from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing import timer
 from warpwatch.timing.parent_samples import MOST_ROUNDS, Budget, choose_rounds, prepare

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
-from warpwatch.devices import vendor
-from warpwatch.devices.machine import DeviceError
+from kernels.conv2d import cudnn
+from kernels.conv2d.cudnn import CUDNN
+from kernels.copy.memcpy import MEMCPY
+from kernels.matmul.cublas import CUBLAS
+from warpwatch.catalogue import library as catalogue_library
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.library import LibraryCall, LibraryError, SharedLibrary
 
 
 class Library:
@@ -31,7 +35,7 @@ class Library:
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Library], Library]]:
-    kept = (vendor._handle, vendor._cudnn_handle, vendor._description, vendor._workspace)
+    kept = (cudnn._handle, cudnn._descriptor, cudnn._workspace)
 
     def forget() -> None:
         for cached in kept:
@@ -39,39 +43,45 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Library], Lib
 
     def install(library: Library) -> Library:
         forget()
-        monkeypatch.setattr(vendor, "_load", lambda name: library)
+        monkeypatch.setattr(catalogue_library, "_load", lambda name, majors: library)
         return library
 
     yield install
     forget()
 
 
-@pytest.mark.parametrize(("library", "package"), [("cublas", "nvidia-cublas"), ("cudnn", "nvidia-cudnn-cu13")])
+@pytest.mark.parametrize(("library", "package"), [(CUBLAS, "nvidia-cublas"), (CUDNN, "nvidia-cudnn-cu13")])
 def test_a_library_that_is_not_there_is_named_with_its_package(
-    monkeypatch: pytest.MonkeyPatch, library: str, package: str
+    monkeypatch: pytest.MonkeyPatch, library: SharedLibrary, package: str
 ) -> None:
-    def load(name: str) -> None:
+    def load(name: str, majors: tuple[int, ...]) -> None:
         raise OSError(f"no {name}")
 
-    monkeypatch.setattr(vendor, "_load", load)
-    assert f"is not installed: pip install {package} (extra 'vendor')" in vendor.missing(library)
-    assert vendor.missing("memcpy") == ""
+    monkeypatch.setattr(catalogue_library, "_load", load)
+    assert f"is not installed: pip install {package} (extra 'vendor')" in library.missing()
+    assert MEMCPY.missing() == ""
 
 
 def test_a_library_of_another_major_version_is_not_used(install: Callable[[Library], Library]) -> None:
     install(Library((11, 8, 0)))
-    assert vendor.missing("cublas") == "cuBLAS is of another major version than 13 or 12"
-    assert vendor.missing("cudnn") == "cuDNN is of another major version than 9"
+    assert CUBLAS.missing() == "cuBLAS is of another major version than 13 or 12"
+    assert CUDNN.missing() == "cuDNN is of another major version than 9"
     install(Library((9, 19, 0)))
-    assert (vendor.missing("cudnn"), vendor.version("cudnn")) == ("", "9.19.0")
+    assert (CUDNN.missing(), CUDNN.version()) == ("", "9.19.0")
 
 
-CONVOLUTION = "conv2d-cudnn-vendor-129x257x7-float32"
+CASE = find_case(FAMILIES, "conv2d-cudnn-vendor-129x257x7-float32")
+
+
+def convolve() -> None:
+    """Queue the convolution of a case whose arrays lie at the addresses 1, 2 and 3."""
+    call = LibraryCall(shape=CASE.shape, dtype=CASE.dtype, pointers=(1, 2, 3), stream=4, array_bytes=CASE.array_bytes)
+    cudnn.CONVOLUTION.prepare(call)()
 
 
 def test_cudnn_is_asked_for_our_convolution(install: Callable[[Library], Library]) -> None:
     library = install(Library((9, 19, 0)))
-    vendor.launcher(find_case(FAMILIES, CONVOLUTION), (1, 2, 3), stream=4)()
+    convolve()
     # No padding, no stride, no dilation, the filter not flipped.
     assert library.calls["cudnnSetConvolution2dDescriptor"][1:] == (0, 0, 1, 1, 1, 1, 1, 0)
     assert library.calls["cudnnSetFilter4dDescriptor"][3:] == (1, 1, 7, 7)
@@ -84,5 +94,5 @@ def test_a_library_that_refuses_is_an_error_that_names_the_call(
     install: Callable[[Library], Library], function: str
 ) -> None:
     install(Library((9, 19, 0), refuses=function))
-    with pytest.raises(DeviceError, match=f"{function} failed with status 3000"):
-        vendor.launcher(find_case(FAMILIES, CONVOLUTION), (1, 2, 3), stream=4)()
+    with pytest.raises(LibraryError, match=f"{function} failed with status 3000"):
+        convolve()

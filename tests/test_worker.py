@@ -18,10 +18,13 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import BadCase, find_case
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import BadCase
 from warpwatch.devices import worker
-from warpwatch.devices.compiler import ROOT, Image, compile_build, compile_file
-from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.compiler import Image, compile_build, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import exact_operands, expected
 from warpwatch.devices.worker import Kernel, Worker
@@ -31,7 +34,7 @@ CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
 @pytest.fixture
 def child() -> Iterator[Worker]:
-    child = Worker()
+    child = Worker(PROJECT)
     yield child
     child.stop()
 
@@ -202,8 +205,9 @@ ORPHAN = """
 import os, signal, sys, threading, time
 from warpwatch.devices.gpu import DeviceInfo, Settings
 from warpwatch.devices.worker import Worker, describe_device
+from tests.project import PROJECT
 from tests.test_worker import process_id, sleep
-worker = Worker(Settings("software"))
+worker = Worker(PROJECT, Settings("software"))
 worker.call(describe_device)
 print(worker.call(process_id), flush=True)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
@@ -232,7 +236,7 @@ ENDLESS = """
 from pathlib import Path
 from warpwatch.plugin.device import WORKER
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
+from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.runner import exact_operands
 from warpwatch.devices.worker import Kernel
@@ -248,7 +252,7 @@ def test_endless(device, pytestconfig):
 """
 
 
-@pytest.mark.alone
+@pytest.mark.exclusive
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_an_interrupted_run_ends_at_once_while_a_kernel_runs(
     device: DeviceInfo, tmp_path: Path, number: signal.Signals

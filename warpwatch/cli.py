@@ -1,132 +1,107 @@
-"""One case by hand: ``python -m warpwatch list [-k EXPR]``, ``python -m warpwatch run CASE [--print]``."""
+"""The command ``warpwatch``, also ``python -m warpwatch``: kernels by hand, saved runs and baselines."""
 
 from __future__ import annotations
 
 import argparse
 import random
-import statistics
 import sys
-import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-import numpy as np
+import argcomplete
 
-from kernels import FAMILIES
-from warpwatch.catalogue.declaration import Array, BadCase, Case, find_case
-from warpwatch.catalogue.keywords import selector
-from warpwatch.catalogue.selection import omitted_cases, timed_cases
-from warpwatch.catalogue.validation import problems, require
-from warpwatch.devices import memory, vendor
-from warpwatch.devices.check import compare, explain
-from warpwatch.devices.compiler import CompileError, compile_build
-from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device
-from warpwatch.devices.host import Host
+from warpwatch import __version__
+from warpwatch.arguments import positive_seconds
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import BadCase
+from warpwatch.catalogue.project import BadProject, Project, find_project
+from warpwatch.catalogue.selection import timed_cases
+from warpwatch.catalogue.validation import require
+from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import (
-    Loaded,
-    damage,
-    expected,
-    launch_once,
-    load,
-    random_operands,
-    require_memory,
-    upload,
-)
-from warpwatch.plugin.options import positive_seconds
+from warpwatch.runs.saved import BadRun
 
-TIMED_LAUNCHES = 11
+SANITIZER_SECONDS = 300.0  # a launch under a sanitizer takes its time
+
+# Modules of single subcommands are imported when they are called: `warpwatch list` need not wait for SciPy.
 
 
-def list_cases(expression: str) -> int:
-    """Every case that the benchmark times, then those that it leaves out, and why. Exit status."""
-    matches = selector(expression)
-    shown = [case for case in timed_cases(FAMILIES) if matches(case.id)]
-    omitted = [case for case in omitted_cases(FAMILIES) if matches(case.id)]
-    width = max((len(case.id) for case in (*shown, *omitted)), default=0)
-    for case in shown:
-        print(f"{case.id:<{width}}  {case.variant.note}")
-    for case in omitted:
-        print(f"{case.id:<{width}}  left out: {case.omitted}")
-    print(f"{len(shown)} cases, {len(omitted)} left out", file=sys.stderr)
-    wrong = [problem for problem in problems(FAMILIES) if matches(problem.id)]
-    for problem in wrong:
-        print(f"error: {problem}", file=sys.stderr)
-    return 2 if wrong else 0
+def _list(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.one_case import list_cases  # noqa: PLC0415
+
+    return list_cases(project, options.k)
 
 
-def rates(case: Case, seconds: float) -> str:
-    """GFLOP/s (of integers: Gop/s) and GB/s that the declared work makes of a time."""
-    operations, moved = case.work.operations / seconds / 1e9, case.work.bytes / seconds / 1e9
-    unit = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
-    return ", ".join(f"{rate:,.1f} {name}" for rate, name in ((operations, unit), (moved, "GB/s")) if rate)
+def _run(project: Project, options: argparse.Namespace) -> int:
+    if options.all == bool(options.case):
+        raise BadCase("give the id of one case, or --all; `warpwatch list` shows the ids")
+    if options.all:
+        from warpwatch.commands.every_case import run_every_case  # noqa: PLC0415
+
+        limit = options.launch_timeout or SANITIZER_SECONDS
+        settings = Settings(options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
+        return run_every_case(project, options.k, settings)
+    from warpwatch.commands.one_case import again, run_case  # noqa: PLC0415
+
+    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+    require(project.families, options.case)
+    case = find_case(project.families, options.case)
+    limit = options.launch_timeout or 10.0
+    settings = Settings(options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
+    try:
+        return 0 if run_case(case, seed=seed, print_arrays=options.print, settings=settings) else 1
+    except DeviceError as error:
+        raise DeviceError(f"{error}\n  again     {again(case, seed, settings)}", error.lost) from None
 
 
-def measure(loaded: Loaded) -> float:
-    """Median seconds of a few launches: the GPU's own time, L2 warm; on the host the wall clock's."""
-    machine, times = loaded.machine, []
-    for _ in range(TIMED_LAUNCHES):
-        if isinstance(machine, Device):
-            times.append(machine.time(loaded.start) or float("nan"))
-        else:
-            begin = time.perf_counter()
-            loaded.start()
-            times.append(time.perf_counter() - begin)
-    return statistics.median(times)
+def _promote(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.saved_runs import promote  # noqa: PLC0415
+
+    return promote(project, options.runs, allowed=options.allow, dry_run=options.dry_run)
 
 
-def command(case: Case, seed: int, settings: Settings) -> str:
-    """The command that runs this once more, with the options that change what the kernel does."""
-    device = "" if settings.kind == "auto" else f" --device {settings.kind}"
-    order = "" if settings.schedule_seed is None else f" --schedule-seed {settings.schedule_seed}"
-    return f"python -m warpwatch run {case.id} --seed {seed}{device}{order}"
+def _history(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.compare.history import show  # noqa: PLC0415
+
+    return show(options.runs or project.saved_runs, options.case)
 
 
-def run_case(case: Case, seed: int, print_arrays: bool, settings: Settings) -> bool:
-    """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right."""
-    machine = Host() if case.variant.on_host else open_device(settings)
-    if missing := case.variant.library and vendor.missing(case.variant.library):
-        raise DeviceError(f"{case.id}: {missing}")
-    refused = machine.info.limits.refusal(case.launch) if isinstance(machine, Device) else None
-    if refused:
-        raise DeviceError(f"{case.id}: {refused}")
-    image = compile_build(case.build, machine.info.target if isinstance(machine, Device) else None)
-    memory.require(case, memory.peak_bytes(case, copies=3 if case.variant.on_host or machine.watches else 2))
-    require_memory(machine, case)
-    operands = random_operands(case, seed)
-    loaded = load(machine, case, image.path, upload(machine, case, operands))
-    got = launch_once(loaded)
-    reference, bound = expected(case, operands)
-    again = command(case, seed, settings)
-    mismatch, late = compare(got, reference, bound), None
+def _report(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.saved_runs import report  # noqa: PLC0415
 
-    print(f"{case.id}: {case.variant.note}")
-    print(f"seed      {seed} (repeat with --seed)")
-    _print_arrays(case, operands, got, print_arrays)
-    if loaded.result:
-        seconds = measure(loaded)
-        if not mismatch:
-            loaded.result.poison()  # what is compared is what this launch writes, and no earlier one
-            late = compare(launch_once(loaded), reference, bound)
-        note = machine.info.note if isinstance(machine, Device) else "the host's time"
-        print(
-            f"GPU time  {seconds * 1e6:,.2f} µs, {rates(case, seconds)} (median of {TIMED_LAUNCHES}, {note or 'warm'})"
-        )
-    problems = [f"{case.id} {sentence}" for sentence in damage(loaded, operands)]
-    if late:
-        problems.append(f"{case.id} was right at its first launch, and is wrong after those that were timed")
-    if wrong := mismatch or late:
-        problems.append(explain(case, wrong, again))
-    print("result    WRONG" if problems else "result    right", *problems, sep="\n")
-    return not problems
+    return report(project, options.runs)
 
 
-def _print_arrays(case: Case, operands: tuple[Array, ...], got: Array, wanted: bool) -> None:
-    if case.family.result is None:
-        print("\n".join(map(str, got)))
-        return
-    if wanted:
-        names = (*case.family.operands(case.shape), case.family.result(case.shape)[0])
-        for name, array in zip(names, (*operands, got), strict=True):
-            print(f"{name} {array.shape} {array.dtype}\n{np.array2string(array, precision=4)}")
+def _ladder(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.saved_runs import show_ladders  # noqa: PLC0415
+
+    return show_ladders(project, options.runs)
+
+
+def _picture(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.saved_runs import draw  # noqa: PLC0415
+
+    return draw(project, options.runs, options.to)
+
+
+def _score(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.saved_runs import score_rules  # noqa: PLC0415
+
+    return score_rules(options.runs, options.trials)
+
+
+def _self_check(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.saved_runs import merge_self_check  # noqa: PLC0415
+
+    return merge_self_check(project, options.parts)
+
+
+def _timer(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.read_timer import read_timer  # noqa: PLC0415
+
+    return read_timer()
 
 
 def seed_of(text: str) -> int:
@@ -140,34 +115,95 @@ def seed_of(text: str) -> int:
 seed_of.__name__ = "seed (0 or more)"  # as argparse calls it
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m warpwatch", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    listing = commands.add_parser("list", help="list the cases that the benchmark times")
+def _case_ids(prefix: str, **_: object) -> list[str]:
+    """Ids for tab completion."""
+    try:
+        project = find_project(Path.cwd())
+    except BadProject:
+        return []
+    return [case.id for case in timed_cases(project.families) if case.id.startswith(prefix)]
+
+
+def _add(commands: Any, name: str, run: Callable[[Project, argparse.Namespace], int], text: str) -> Any:
+    """A subcommand whose one-line help and description are the same text."""
+    parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_kernels(commands: Any) -> None:
+    listing = _add(commands, "list", _list, "list the cases that the benchmark times, and those that it leaves out")
     listing.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
-    running = commands.add_parser("run", help="run one case on random data; any shape will do")
-    running.add_argument("case", help="such as matmul-tiled-16x16-512x256x512-float64")
+    running = _add(commands, "run", _run, "run one case on random data, of any shape, or every kernel once with --all")
+    case = running.add_argument("case", nargs="?", default="", help="such as matmul-tiled-16x16-512x256x512-float64")
+    case.completer = _case_ids
     running.add_argument(
-        "--device", choices=("auto", "gpu", "software"), default="auto", help="auto: GPU, else software"
+        "--all", action="store_true", help="every tested case once, for a tool such as compute-sanitizer"
+    )
+    running.add_argument("-k", default="", metavar="EXPR", help="with --all: only cases that match, as pytest -k")
+    kinds = ("auto", "gpu", "software")
+    running.add_argument(
+        "--device", choices=kinds, default="auto", help="auto: a GPU where there is one, else software"
     )
     running.add_argument("--schedule-seed", type=int, metavar="N", help="of the software device's order of threads")
     running.add_argument("--print", action="store_true", help="print operands and result, as NumPy shortens them")
     running.add_argument("--seed", type=seed_of, default=None, help="of the random operands; printed when drawn")
-    running.add_argument(
-        "--launch-timeout", type=positive_seconds, default=10.0, metavar="SECONDS", help="stop a kernel (10)"
+    running.add_argument("--launch-timeout", type=positive_seconds, metavar="SECONDS", help="stop a kernel (10; 300)")
+    _add(commands, "timer", _timer, "show what the timer reads for an empty kernel and for a small copy")
+
+
+def _add_runs(commands: Any) -> None:
+    baseline = commands.add_parser("baseline", help="change the baseline that later runs are compared with")
+    promotion = _add(
+        baseline.add_subparsers(required=True), "promote", _promote, "make saved runs the baseline of their GPU"
     )
+    _add_saved(promotion, "a file in .benchmarks/<gpu>/")
+    promotion.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="failed, partial, dirty, mixed")
+    promotion.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
+    past = _add(commands, "history", _history, "show what saved runs say of a case, and where cases changed for good")
+    past.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")
+    past.add_argument("--runs", type=Path, metavar="FOLDER", help="of one GPU (.benchmarks)")
+    _add_saved(_add(commands, "report", _report, "print time and rate of each kernel on each shape, in Markdown"))
+    _add_saved(_add(commands, "ladder", _ladder, "print how far each kernel is from its reference, in Markdown"))
+    drawing = _add_saved(_add(commands, "picture", _picture, "draw how far each kernel is from its reference, as SVG"))
+    drawing.add_argument("--to", type=Path, metavar="FOLDER", help="where the SVG files go (beside the last run)")
+    scoring = _add_saved(
+        _add(commands, "score", _score, "replay saved runs of unchanged kernels through several rules")
+    )
+    scoring.add_argument("--trials", type=int, default=30, help="whole runs to play (30)")
+    checks = commands.add_parser("self-check", help="join parts of a self-check")
+    merging = _add(checks.add_subparsers(required=True), "merge", _self_check, "join parts that were made with -k")
+    merging.add_argument(
+        "parts", nargs="+", type=Path, metavar="PART", help="what `pytest bench --self-check -k` saved"
+    )
+
+
+def _add_saved(parser: Any, text: str = "a saved run; of several, medians are shown") -> Any:
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=text)
+    return parser
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(prog="warpwatch", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"warpwatch {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_kernels(commands)
+    _add_runs(commands)
+    return parser
+
+
+def main() -> int:
+    """Run the command line. Exit status: 0, 1 where a kernel is wrong or something is refused, 2 for bad input."""
+    parser = make_parser()
+    argcomplete.autocomplete(parser)
     options = parser.parse_args()
     try:
-        if options.command == "list":
-            return list_cases(options.k)
-        seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
-        require(FAMILIES, options.case)
-        case = find_case(FAMILIES, options.case)
-        settings = Settings(options.device, launch_timeout=options.launch_timeout, schedule_seed=options.schedule_seed)
-        try:
-            return 0 if run_case(case, seed, options.print, settings) else 1
-        except DeviceError as error:
-            raise DeviceError(f"{error}\n  again     {command(case, seed, settings)}", error.lost) from None
-    except (BadCase, CompileError, DeviceError, NoDevice) as error:
+        return int(options.run(find_project(Path.cwd()), options))
+    except BrokenPipeError:  # run_command ends the command as others end then
+        raise
+    except ImportError as error:
+        print(f"error: {error}; pip install matplotlib (extra 'pictures')", file=sys.stderr)
+    except (BadProject, BadCase, BadRun, CompileError, DeviceError, NoDevice, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+    return 2

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from pathlib import Path
 
 import numpy as np
 
+from kernels.conv2d.cudnn import CONVOLUTION
 from kernels.copy import roof
 from warpwatch.catalogue.declaration import Array, Block, Family, Rows, Shape, Variant, Work
 from warpwatch.catalogue.tolerance import dot_error
@@ -93,6 +95,7 @@ def fallback(shape: Shape, itemsize: int) -> str:
 
 CONV2D = Family(
     name="conv2d",
+    folder=Path(__file__).parent,
     sizes=("rows", "columns", "K"),
     operands=lambda shape: {"image": shape[:2], "filter": (shape[2], shape[2])},
     result=lambda shape: ("out", result_shape(shape)),
@@ -104,6 +107,8 @@ CONV2D = Family(
     serial_seconds=lambda shape: prod(result_shape(shape)) * shape[2] ** 2 / 1.6e9,
     test_shapes=((17, 33, 3), (128, 128, 5), (129, 257, 7), (3, 1009, 1), (40, 37, 4)),
     bench_shapes={"int32": SHAPES, "float32": SHAPES},
+    ladder_shapes={"float32": ((8192, 8192, 7),)},
+    reached_shapes={dtype: tuple((8192, 8192, k) for k in (3, 5, 7)) for dtype in ("float32", "int32")},
     variants=(
         Variant("serial", "plain C++, one thread of the host", ((),), TYPES, on_host=True),
         Variant(
@@ -111,7 +116,7 @@ CONV2D = Family(
             "the vendor's, by a matrix product, no TF32",
             ((),),
             ("float32",),
-            library="cudnn",
+            library=CONVOLUTION,
             bench_shapes={"float32": LADDER["float32"]},
         ),
         Variant("strided", "one thread an output, x along rows: uncoalesced", SQUARES, TYPES, x=0, y=1),

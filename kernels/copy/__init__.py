@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from math import log2, prod
+from pathlib import Path
 
+from kernels.copy.memcpy import MEMCPY
 from warpwatch.catalogue.declaration import Block, Family, Shape, Variant, Work
 
 FLOATS = ("float32", "float64")
@@ -30,6 +32,7 @@ def sixteenth(block: Block) -> tuple[int, int]:
 
 COPY = Family(
     name="copy",
+    folder=Path(__file__).parent,
     sizes=("n",),
     operands=lambda shape: {"A": shape},
     result=lambda shape: ("B", shape),
@@ -42,7 +45,7 @@ COPY = Family(
     roof=lambda shape, dtype: roof(work(shape, 8 if dtype == "float64" else 4), dtype),
     variants=(
         Variant("serial", "plain C++, one thread of the host", ((),), FLOATS, x=0, y=None, on_host=True),
-        Variant("memcpy", "the driver's own copy", ((),), FLOATS, x=0, y=None, library="memcpy"),
+        Variant("memcpy", "the driver's own copy", ((),), FLOATS, x=0, y=None, library=MEMCPY),
         Variant("naive", "one thread an element", BLOCKS, FLOATS, x=0, y=None),
         Variant(
             "vectorised", "four loads of 16 bytes a thread", ((2048,), (4096,)), FLOATS, 0, None, threads=sixteenth

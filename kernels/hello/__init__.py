@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from warpwatch.catalogue.declaration import Block, Family, Shape, Variant, Work
@@ -25,6 +27,7 @@ def lines(block: Block, shape: Shape) -> list[str]:
 
 HELLO = Family(
     name="hello",
+    folder=Path(__file__).parent,
     sizes=("blocks",),
     operands=lambda shape: {},
     result=None,

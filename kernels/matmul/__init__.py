@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kernels.matmul.cublas import GEMM
 from warpwatch.catalogue.alignment import by_elements
 from warpwatch.catalogue.declaration import Array, Block, Capability, Family, Rows, Shape, Variant, Work, size_name
 from warpwatch.catalogue.tolerance import dot_error, product
@@ -83,6 +85,7 @@ def rung(
 
 MATMUL = Family(
     name="matmul",
+    folder=Path(__file__).parent,
     sizes=("m", "n", "k"),
     operands=lambda shape: {"A": (shape[0], shape[1]), "B": (shape[1], shape[2])},
     result=lambda shape: ("C", (shape[0], shape[2])),
@@ -93,9 +96,14 @@ MATMUL = Family(
     test_shapes=((17, 33, 65), (128, 128, 128), (129, 257, 63), (2, 1009, 3)),
     bench_shapes=STUDY,
     roof=lambda shape, dtype: "" if dtype == "int32" else f"matmul-cublas-vendor-{size_name(shape)}-{dtype}",
+    ladder_shapes={"float32": ((4096, 4096, 4096),), "float64": ((4096, 4096, 4096),)},
+    reached_shapes={
+        "float32": ((1024, 1024, 1024), (4096, 4096, 4096), (4095, 4097, 4093)),
+        "float64": ((4096, 4096, 4096), (2049, 2047, 2051)),
+    },
     variants=(
         Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, on_host=True),
-        Variant("cublas", "the vendor's, no TF32, no emulation", ((),), FLOATS, library="cublas", bench_shapes=BOTH),
+        Variant("cublas", "the vendor's, no TF32, no emulation", ((),), FLOATS, library=GEMM, bench_shapes=BOTH),
         Variant("strided", "one thread an element, x along rows: uncoalesced", SQUARES, FLOATS, x=0, y=1),
         Variant(
             "naive", "one thread an element, all from global memory", SQUARES, (*FLOATS, "int32"), bench_shapes=BOTH

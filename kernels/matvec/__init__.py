@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kernels.copy import roof
+from kernels.matvec.cublas import GEMV
 from warpwatch.catalogue.alignment import by_elements
 from warpwatch.catalogue.declaration import Array, Block, Family, Rows, Shape, Variant, Work
 from warpwatch.catalogue.tolerance import dot_error, product
@@ -72,6 +74,7 @@ def rung(
 
 MATVEC = Family(
     name="matvec",
+    folder=Path(__file__).parent,
     sizes=("m", "n"),
     operands=lambda shape: {"A": shape, "x": (shape[1],)},
     result=lambda shape: ("y", (shape[0],)),
@@ -82,10 +85,12 @@ MATVEC = Family(
     test_shapes=((17, 33), (128, 128), (1009, 257), (63, 4096)),
     bench_shapes={"float32": SHAPES, "float64": SHAPES},
     roof=lambda shape, dtype: roof(work(shape, 8 if dtype == "float64" else 4), dtype),
+    ladder_shapes={"float32": ((8192, 8192),)},
+    reached_shapes={"float32": ((1000, 10000), (4096, 4096), (8192, 8192), (16384, 16384))},
     variants=(
         Variant("serial", "plain C++, one thread of the host", ((),), FLOATS, x=0, y=None, on_host=True),
         Variant("naive", "one thread a row", BLOCKS, FLOATS, x=0, y=None),
-        Variant("cublas", "the vendor's", ((),), FLOATS, x=0, y=None, library="cublas", bench_shapes=BOTH),
+        Variant("cublas", "the vendor's", ((),), FLOATS, x=0, y=None, library=GEMV, bench_shapes=BOTH),
         Variant("tiled", "one thread a row, x staged through shared memory", BLOCKS, FLOATS, x=0, y=None),
         rung("warp", "a warp a row", ((8,),), lambda block: block[0] * 32),
         rung(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from pathlib import Path
 
 import numpy as np
 
@@ -41,6 +42,7 @@ def work(shape: Shape, itemsize: int) -> Work:
 
 SEPARABLE = Family(
     name="separable",
+    folder=Path(__file__).parent,
     sizes=("rows", "columns", "K"),
     operands=lambda shape: {"image": shape[:2], "column": (shape[2],), "row": (shape[2],)},
     result=lambda shape: ("out", result_shape(shape)),
@@ -52,6 +54,7 @@ SEPARABLE = Family(
     serial_seconds=lambda shape: prod(result_shape(shape)) * 2 * shape[2] / 6.6e8,
     test_shapes=((17, 33, 3), (129, 257, 7), (3, 1009, 1), (40, 37, 4), (64, 128, 5)),
     bench_shapes=LADDER,
+    ladder_shapes={"float32": ((8192, 8192, 7),)},
     variants=(
         Variant("serial", "plain C++, one thread of the host", ((),), TYPES, on_host=True),
         Variant("naive", "one thread an output, K^2 products", ((32, 8),), TYPES),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from pathlib import Path
 
 from kernels.copy import roof
 from warpwatch.catalogue.alignment import by_elements
@@ -52,6 +53,7 @@ def fixed(block: Block) -> tuple[int, int]:
 
 TRANSPOSE = Family(
     name="transpose",
+    folder=Path(__file__).parent,
     sizes=("m", "n"),
     operands=lambda shape: {"A": shape},
     result=lambda shape: ("B", (shape[1], shape[0])),
@@ -62,6 +64,8 @@ TRANSPOSE = Family(
     test_shapes=((17, 33), (128, 128), (257, 129), (3, 1009)),
     bench_shapes={"float32": SHAPES, "float64": SHAPES},
     roof=lambda shape, dtype: roof(work(shape, 8 if dtype == "float64" else 4), dtype),
+    ladder_shapes={"float32": ((8192, 8192),)},
+    reached_shapes={"float32": ((8192, 8192), (8191, 8193))},
     variants=(
         Variant("serial", "plain C++, one thread of the host", ((),), FLOATS, on_host=True),
         Variant("naive", "one thread an element, all from global memory", BLOCKS, FLOATS, x=0, y=1),

@@ -6,17 +6,20 @@ listed where there is no GPU, no driver, no compiler and no PyCUDA.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from warpwatch.catalogue.library import Library
 from warpwatch.catalogue.names import BadCase as BadCase  # noqa: PLC0414  # those who use the catalogue find both here
-from warpwatch.catalogue.names import pick, read_sizes, split_id
+from warpwatch.catalogue.names import pick
 from warpwatch.catalogue.names import size_name as size_name  # noqa: PLC0414
+from warpwatch.catalogue.registry import registered
 
 Shape = tuple[int, ...]
 Block = tuple[int, ...]
@@ -104,8 +107,8 @@ class Variant:
 
     A block names the elements of the result that a block of threads computes, a thread each; ``threads`` says how
     many threads it has, and ``tile`` how many elements it computes, where that is not so. ``only_these_blocks``: no
-    other has what the kernel must be told; ``takes`` says which of them an element type has. ``library`` names a
-    vendor's library that takes the kernel's place (devices/vendor.py). ``bench_shapes`` are timed instead of the
+    other has what the kernel must be told; ``takes`` says which of them an element type has. ``library``: a
+    vendor's library that takes the kernel's place. ``bench_shapes`` are timed instead of the
     family's; ``macros`` are told the kernel beside its block. ``constant`` names an operand that lies in the kernel's
     constant memory too, as constant_<name>, as much of it as fits. ``fallback`` says what a shape (and bytes an
     element) makes the kernel do in a slower way, or nothing; a saved run and its tables repeat it.
@@ -128,7 +131,7 @@ class Variant:
     tile_of: Callable[[Case, tuple[int, ...], int], tuple[int, int]] | None = None
     threads: Callable[[Block], tuple[int, int]] | None = None
     tile: Callable[[Block], tuple[int, int]] | None = None
-    library: str = ""
+    library: Library | None = None
     entry: Callable[[Shape], str] = lambda shape: ""  # what follows the kernel's name, where a file holds several
     bench_shapes: Mapping[str, tuple[Shape, ...]] | None = None
     macros: Callable[[Block], Mapping[str, int]] = lambda block: {}
@@ -140,13 +143,14 @@ class Variant:
 
     @property
     def has_no_block(self) -> bool:
-        return self.on_host or bool(self.library)
+        return self.on_host or self.library is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
     """Kernels that compute the same thing. README, "Add a kernel", shows one in use.
 
+    - ``folder``: where the kernels' files are;
     - ``sizes``: names of the numbers in a shape;
     - ``operands``: shape -> name and shape of each input array, in the kernel's order;
     - ``result``: shape -> name and shape of the array that the kernel writes; None where it prints;
@@ -156,10 +160,13 @@ class Family:
     - ``fits``: shape -> what is wrong with it, or None;
     - ``serial_seconds``: shape -> about how long the serial variant takes, from measured rates;
     - ``roof``: shape, element type -> id of the case whose rate the others are held against, or nothing;
-    - ``prints``: block, shape -> the host's own line, then those that a printing kernel must print.
+    - ``prints``: block, shape -> the host's own line, then those that a printing kernel must print;
+    - ``ladder_shapes``: shapes for each element type of which a table shows every rung;
+    - ``reached_shapes``: those of which a table shows the best rung.
     """
 
     name: str
+    folder: Path
     sizes: tuple[str, ...]
     operands: Callable[[Shape], Mapping[str, Shape]]
     result: Callable[[Shape], tuple[str, Shape]] | None
@@ -173,6 +180,13 @@ class Family:
     serial_seconds: Callable[[Shape], float] = lambda shape: 0.0
     prints: Callable[[Block, Shape], list[str]] | None = None
     roof: Callable[[Shape, str], str] = lambda shape, dtype: ""
+    ladder_shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
+    reached_shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Path:
+        """The folder that messages name the kernels' files from: above the package that holds the families."""
+        return self.folder.parent.parent
 
     def variant(self, name: str) -> Variant:
         """The variant of that name; BadCase names the near ones otherwise."""
@@ -203,9 +217,13 @@ class Build:
         return x, y
 
     @property
-    def source(self) -> str:
-        """The kernel's file, relative to the package ``kernels``."""
-        return f"{self.family.name}/{self.variant.name}{'.cpp' if self.variant.on_host else '.cu'}"
+    def source(self) -> Path:
+        """The kernel's file."""
+        return self.family.folder / f"{self.variant.name}{'.cpp' if self.variant.on_host else '.cu'}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel between processes by name: both have loaded the same project, whose functions cannot be pickled."""
+        return _registered_build, (self.family.name, self.variant.name, self.block, self.dtype)
 
     @property
     def entry(self) -> str:
@@ -223,6 +241,11 @@ class Build:
             macros |= dict(zip(("BLOCK_X", "BLOCK_Y"), map(str, self.block_xy), strict=True))
             macros |= {name: str(value) for name, value in self.variant.macros(self.block).items()}
         return macros
+
+
+def _registered_build(family: str, variant: str, block: Block, dtype: str) -> Build:
+    found = registered(family)
+    return Build(found, found.variant(variant), block, dtype)
 
 
 @dataclass(frozen=True)
@@ -276,8 +299,15 @@ class Case:
         return sum(prod(shape) for shape in shapes) * self.itemsize
 
     @property
-    def weight(self) -> float:
-        """What a slow device measures a case by: operations, accesses of 4 bytes, or 16 for each thread."""
+    def parameters(self) -> dict[str, str]:
+        """Its names as a saved run and pytest-benchmark's tables have them."""
+        build = self.build
+        names = (build.family.name, build.variant.name, build.block_name, self.shape_name, build.dtype)
+        return dict(zip(("family", "variant", "block", "shape", "dtype"), names, strict=True))
+
+    @property
+    def launch_cost(self) -> float:
+        """The rough cost of a launch on the software device: operations, accesses of 4 bytes, or 16 for each thread."""
         threads = prod(self.launch.grid) * prod(self.launch.block)
         return max(self.work.operations, self.work.bytes / 4, 16 * threads)
 
@@ -333,50 +363,3 @@ class Case:
         number = self.variant.order((tile_x, tile_y), self._tiles) if self.variant.order else tile_y * grid_x + tile_x
         block = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
         return Owner(block if block[2] or grid_z > 1 else block[:2], found.thread)
-
-
-def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtype: str) -> Case:
-    """A case that makes sense; BadCase says what does not. Device limits are checked at the launch."""
-    case = Case(Build(family, variant, block, dtype), shape)
-    problem = None
-    if dtype not in variant.dtypes:
-        problem = f"{variant.name} has no element type {dtype}; it has {', '.join(variant.dtypes)}"
-    elif len(shape) != len(family.sizes):
-        problem = f"a shape of {family.name} is {'x'.join(family.sizes)}, not {case.shape_name}"
-    elif len(block) != len(variant.blocks[0]):
-        problem = f"a block of {variant.name} looks like {size_name(variant.blocks[0])}, not {case.build.block_name}"
-    elif variant.only_these_blocks and block not in variant.blocks:
-        problem = f"{variant.name} has the blocks {', '.join(map(size_name, variant.blocks))}, and no others"
-    elif not variant.takes(block, dtype):
-        problem = f"{variant.name} has no block {case.build.block_name} in {dtype}"
-    elif min(block, default=1) < 1:
-        problem = f"block {case.build.block_name} has a size below 1"
-    elif max(block, default=1) > LARGEST_SIZE:
-        problem = f"block {case.build.block_name} has a size above {LARGEST_SIZE:,}"
-    elif variant.threads and min(variant.threads(block)) < 1:
-        problem = f"block {case.build.block_name} is too small for {variant.name}: it would have no threads"
-    elif min(shape) < 1 or max(shape) > LARGEST_SIZE:
-        named = zip(family.sizes, shape, strict=True)
-        bad = ", ".join(f"{name} = {size}" for name, size in named if not 1 <= size <= LARGEST_SIZE)
-        problem = f"{bad} is not in 1..{LARGEST_SIZE:,}"
-    else:
-        problem = family.fits(shape)
-    if problem:
-        raise BadCase(f"{case.id}: {problem}")
-    return case
-
-
-def find_case(families: Iterable[Family], case_id: str) -> Case:
-    """The case of that id, listed or not: any shape and any block that make sense will do. Raises BadCase."""
-    family_name, variant_name, block, shape, dtype = split_id(case_id)
-    family = pick(family_name, {f.name: f for f in families}, "family")
-    variant = family.variant(variant_name)
-    blocks = () if variant.has_no_block else read_sizes(block, "block", case_id)
-    if variant.on_host and block != HOST_BLOCK:
-        raise BadCase(f"{case_id}: {variant_name} runs on the host; its block is written {HOST_BLOCK!r}")
-    if variant.library and block != VENDOR_BLOCK:
-        raise BadCase(f"{case_id}: {variant_name} is a library's; its block is written {VENDOR_BLOCK!r}")
-    case = make_case(family, variant, blocks, read_sizes(shape, "shape", case_id), dtype)
-    if case.id != case_id:  # a size with zeros before it: results are kept under one name alone
-        raise BadCase(f"{case_id}: is written {case.id}")
-    return case

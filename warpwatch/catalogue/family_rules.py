@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from warpwatch.catalogue.declaration import C_TYPES, LARGEST_SIZE, Family, Shape, Variant
 from warpwatch.catalogue.names import size_name
@@ -16,6 +17,12 @@ def name_fault(declared: Family | Variant) -> str | None:
     if isinstance(declared.name, str) and re.fullmatch(NAME, declared.name, re.ASCII):
         return None
     return f"is {declared.name!r}: a name has lower-case letters, digits and _ alone, because case ids are split at '-'"
+
+
+def _folder_fault(family: Family) -> str | None:
+    if isinstance(family.folder, Path) and family.folder.is_dir():
+        return None
+    return f"is {str(family.folder)!r}, which is no folder: give Path(__file__).parent"
 
 
 def _sizes_fault(family: Family) -> str | None:
@@ -125,6 +132,7 @@ def _of_each_type(rule: Callable[[Family, str], str | None]) -> Callable[[Family
 
 FAMILY_RULES: Mapping[str, Callable[[Family], str | None]] = {
     "name": name_fault,
+    "folder": _folder_fault,
     "sizes": _sizes_fault,
     "variants": _variants_fault,
     "test_shapes": _test_shapes_fault,

@@ -10,7 +10,8 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from warpwatch.catalogue.declaration import BadCase, Family, Variant, find_case
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import BadCase, Family, Variant
 from warpwatch.catalogue.family_rules import FAMILY_RULES
 from warpwatch.catalogue.names import split_id
 from warpwatch.catalogue.variant_rules import VARIANT_RULES

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 import numpy as np
 
 from warpwatch.catalogue.declaration import C_TYPES, Block, Build, Capability, Case, Family, Shape, Variant
 from warpwatch.catalogue.family_rules import name_fault, shapes_fault
+from warpwatch.catalogue.library import Library
 from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.work_rules import work_fault
-from warpwatch.devices.vendor import LIBRARIES
 
-HERE = Path(__file__).resolve().parent
 FIRST_POINTER, SPACING = 1 << 44, 1 << 40  # addresses for arguments that nobody follows
 
 
 def _library_fault(family: Family, variant: Variant) -> str | None:
-    if variant.library and variant.library not in LIBRARIES:
-        return f"is {variant.library!r}: there are {', '.join(LIBRARIES)}"
+    if variant.library is not None and not isinstance(variant.library, Library):
+        return f"is {variant.library!r}: give a Library, which says how its call is queued"
     return "is given, and on_host too: a variant is one or the other" if variant.library and variant.on_host else None
 
 
@@ -66,7 +64,9 @@ def _takes_fault(family: Family, variant: Variant) -> str | None:
 
 def _source_fault(family: Family, variant: Variant) -> str | None:
     source = Build(family, variant, variant.blocks[0], variant.dtypes[0]).source
-    return None if variant.library or (HERE / source).is_file() else f"is missing: there is no file kernels/{source}"
+    if variant.library or source.is_file():
+        return None
+    return f"is missing: there is no file {source.relative_to(family.root)}"
 
 
 def _needs_fault(family: Family, variant: Variant) -> str | None:

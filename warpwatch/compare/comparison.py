@@ -7,6 +7,7 @@ from typing import Protocol
 
 from warpwatch.catalogue.declaration import Case
 from warpwatch.devices.worker import Kernel
+from warpwatch.runs.saved import Facts, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.verdict.rule import Judgement, Verdict
 
@@ -45,6 +46,11 @@ class Judge(Protocol):
 
     def missing(self, ran: set[str]) -> list[str]:
         """Cases that the other side has and a whole run had not."""
+
+
+def recorded_facts(measured: Measured) -> Facts:
+    """What is recorded beside a case's samples, as it would be read from a saved run."""
+    return typed(measured.facts, Facts)
 
 
 def count_compared(judgements: Mapping[str, Judgement]) -> int:

@@ -1,14 +1,16 @@
-"""Writes what a revision's kernels are, as JSON: ``python -I declarations.py TREE OUTPUT [FOLDER ...]``.
+"""Writes what a revision's kernels are, as JSON: ``python -I declarations.py TREE OUTPUT MODULE [FOLDER ...]``.
 
-Run by declared.py. OUTPUT: a file descriptor, so that what the revision prints does not mix with it. FOLDER:
-where packages are, such as NumPy, that an isolated Python does not find by itself.
+Run by declared.py. OUTPUT: a file descriptor, so that what the revision prints does not mix with it. MODULE: the
+package that declares its kernels. FOLDER: where packages are, such as NumPy, that an isolated Python does not
+find by itself.
 
-It imports the package ``kernels`` of that tree, never this one's, and so leans on what revisions have in common:
-FAMILIES, ``timed_cases``, and of a case its id, launch, source, macros and arguments.
+It imports that package from that tree, and the revision's own engine where the tree has one. So it leans on what
+revisions have in common: FAMILIES, ``timed_cases``, and of a case its id, launch, source, macros and arguments.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import resource
 import sys
@@ -19,8 +21,8 @@ FIRST, SPACING = 1 << 44, 1 << 40  # addresses that stand for pointers, so far a
 MOST_BYTES = 2**26  # of a file that the revision's code writes
 
 
-def declared(case: Any) -> dict[str, Any]:
-    """One case of the revision, or what keeps it from being compared."""
+def declared(case: Any, tree: Path) -> dict[str, Any]:
+    """One case of the revision that lies in ``tree``."""
     build, variant, family = case.build, case.variant, case.family
     operands = {name: list(shape) for name, shape in family.operands(case.shape).items()}
     result = [family.result(case.shape)[0], list(family.result(case.shape)[1])] if family.result else None
@@ -28,8 +30,8 @@ def declared(case: Any) -> dict[str, Any]:
     pointers = [FIRST + i * SPACING for i in range(count)]
     launch = case.launch
     return {
-        "library": getattr(variant, "library", ""),
-        "source": f"kernels/{build.source}",
+        "library": library_name(getattr(variant, "library", "")),
+        "source": source_name(build.source, tree),
         "entry": getattr(case, "entry", build.entry),
         "macros": build.macros,
         "grid": list(launch.grid),
@@ -40,6 +42,16 @@ def declared(case: Any) -> dict[str, Any]:
         "constant": getattr(variant, "constant", ""),
         "arguments": [described(value, count) for value in variant.arguments(pointers, case.shape)],
     }
+
+
+def library_name(library: Any) -> str:
+    """The name of the library that takes a kernel's place, or nothing; older revisions have names alone."""
+    return library if isinstance(library, str) else library.name if library else ""
+
+
+def source_name(source: Any, tree: Path) -> str:
+    """The kernel's file from ``tree``; older revisions name it from the package ``kernels``."""
+    return f"kernels/{source}" if isinstance(source, str) else source.relative_to(tree).as_posix()
 
 
 def described(value: Any, count: int) -> list[Any]:
@@ -53,20 +65,28 @@ def described(value: Any, count: int) -> list[Any]:
     return [str(value.dtype), value.item()]
 
 
+def engine(folder: Path, module: str) -> tuple[Any, Any]:
+    """The function that lists a revision's timed cases, and its compiler module, wherever that revision has them."""
+    if not (folder / "catalogue.py").exists():
+        selection = importlib.import_module("warpwatch.catalogue.selection")
+        return selection.timed_cases, importlib.import_module("warpwatch.devices.compiler")
+    # Revisions of this suite before its engine was a package of its own.
+    listing = "selection" if (folder / "selection.py").exists() else "catalogue"
+    return importlib.import_module(f"{module}.{listing}").timed_cases, importlib.import_module(f"{module}.compiler")
+
+
 def main() -> None:
-    tree, output, *packages = sys.argv[1:]
+    tree, output, module, *packages = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     sys.path[:] = [tree, *(path for path in sys.path if Path(path) != Path(__file__).parent), *packages]
-    import kernels  # noqa: PLC0415
-    from warpwatch.devices import compiler  # noqa: PLC0415
-
-    try:
-        from warpwatch.catalogue.selection import timed_cases  # noqa: PLC0415
-    except ImportError:  # where it was before it had a module of its own
-        from warpwatch.catalogue.declaration import timed_cases  # type: ignore[attr-defined,no-redef]  # noqa: PLC0415
-    cases = [case for case in timed_cases(kernels.FAMILIES) if not case.variant.on_host]
-    document = {"flags": list(compiler.NVCC_FLAGS), "cases": {case.id: declared(case) for case in cases}}
+    package = importlib.import_module(module)
+    if not Path(package.__file__ or "").is_relative_to(tree):  # another of that name, found further on
+        raise ModuleNotFoundError(f"No module named {module!r} in this revision")
+    families = package.FAMILIES
+    timed_cases, compiler = engine(Path(tree, *module.split(".")), module)
+    cases = [case for case in timed_cases(families) if not case.variant.on_host]
+    document = {"flags": list(compiler.NVCC_FLAGS), "cases": {case.id: declared(case, Path(tree)) for case in cases}}
     with open(int(output), "w") as file:
         json.dump(document, file)
 

@@ -23,6 +23,8 @@ from typing import IO, Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from warpwatch.devices.compiler import ENGINE
+
 EXPORT_SECONDS = 120.0
 MOST_BYTES = 2**26  # that it may write to a file or to its output; 900 cases take 1 MB
 POLL_SECONDS = 0.02
@@ -72,8 +74,8 @@ class DeclaredCase:
         for value in self.arguments:
             check_argument(value, count)
         path = Path(self.source)
-        if path.is_absolute() or ".." in path.parts or path.parts[:1] != ("kernels",):
-            raise ValueError(f"its source {self.source!r} is no file of kernels/")
+        if path.is_absolute() or ".." in path.parts or len(path.parts) < 2:
+            raise ValueError(f"its source {self.source!r} is no file of its kernels")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,11 +114,11 @@ def declared_case(document: Mapping[str, Any]) -> DeclaredCase:
     return msgspec.convert(document, DeclaredCase)
 
 
-def read_declared(tree: Path, revision: str) -> Declared:
+def read_declared(tree: Path, module: str, revision: str) -> Declared:
     """Run a revision's declarations and check what they say. Raises BadRevision."""
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as output:
         try:
-            status = run_apart(tree, said, output)
+            status = run_apart(tree, module, said, output)
             if not status:
                 return parse(_content(output))
             why = f"by this code ({_last_line(said) or f'it ended with status {status}'})"
@@ -130,19 +132,20 @@ def parse(text: bytes) -> Declared:
     return msgspec.convert(json.loads(text), Declared)
 
 
-def run_apart(tree: Path, said: IO[bytes], output: IO[bytes]) -> int:
+def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> int:
     """Run declarations.py on a tree, in a process group of its own that does not outlive it. Its exit status.
 
     What is printed goes to ``said``. Raises ValueError where it takes too long or writes too much.
     """
     program = str(Path(__file__).with_name("declarations.py"))
     packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    packages.append(str(ENGINE))  # for a revision that has no engine of its own
     with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as home:
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         environment |= {"HOME": home, "TMPDIR": home, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         # -I: nothing from the environment, the current folder or the user's packages; -B: the tree stays as it is.
         process = subprocess.Popen(
-            [sys.executable, "-I", "-B", program, str(tree), str(output.fileno()), *packages],
+            [sys.executable, "-I", "-B", program, str(tree), str(output.fileno()), module, *packages],
             cwd=tree,
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 
-from warpwatch.compare.revision import Rival
+from warpwatch.compare.doubts import slow_clock
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.runs.saved import Facts
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared
 from warpwatch.timing.worker_pairs import Pairs, Plan
-from warpwatch.verdict.doubts import slow_clock
 from warpwatch.verdict.rule import Effect, Judgement, Prior, Verdict, decide, learn, paired
 
 SCREEN = 3  # processes that measure every case
@@ -32,7 +32,7 @@ class Duel:
     """
 
     measured: Measured
-    rival: Rival
+    rival: OtherKernel
     rival_image: Path
     image: Path
     delay: pairs.Delay | None = None
@@ -49,8 +49,8 @@ class Duel:
         warm = seconds * WARM_UP_SHARE if warm_up else 0.0
         how = (self.measured.kind, process % 2 == 1, process == 0, seconds, warm, self.delay)
         plan = Plan(*how, self.proved, self.checked)
-        call, name = self.measured.kernel.worker.call, self.measured.case.id
-        self.taken.append(call(pairs.measure_pair, name, self.image, self.rival, self.rival_image, plan))
+        call, case = self.measured.kernel.worker.call, self.measured.case
+        self.taken.append(call(pairs.measure_pair, case, self.image, self.rival, self.rival_image, plan))
         self.proved = self.taken[-1].proved
         return self.taken[-1]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.compare.with_baseline import difference, find_runs
-from warpwatch.runs.saved import BASELINES, Run
+from warpwatch.runs.saved import Run
 
 NAMED = 3  # files that are named where several were left out for one reason
 DEFAULT_STORAGE = ".benchmarks"  # in the root of the checkout
@@ -50,15 +50,15 @@ class Reference:
         return ""
 
 
-def find_reference(chosen: str | bool, storage: Path, gpu: Mapping[str, object]) -> Reference:
+def find_reference(chosen: str | bool, storage: Path, baselines: Path, gpu: Mapping[str, object]) -> Reference:
     """Choose the runs that --benchmark-compare names, without those that this run cannot be compared with.
 
     Where none is left, all are kept and ``apart`` says why. Raises BadRun where a run was named and cannot be read.
     """
     slug, unit = str(gpu["slug"]), str(gpu["uuid"])
-    committed = chosen is True and any((BASELINES / slug).glob("*.json"))
+    committed = chosen is True and any((baselines / slug).glob("*.json"))
     absent = f"there is no baseline for {slug}" if chosen is True and not committed else ""
-    runs, problems = find_runs(chosen, storage, slug, unit)
+    runs, problems = find_runs(chosen, storage, baselines, slug, unit)
     reasons = {run.path: difference([run], gpu) for run in runs}
     usable = [run for run in runs if not reasons[run.path]]
     if not usable:
@@ -93,6 +93,5 @@ def how_to_record(gpu: Mapping[str, object], storage: Path, root: Path) -> list[
     return [
         "to record the next baseline, in a clean checkout:",
         f'  for i in 1 2 3 4 5; do make bench COMPARE= ARGS="--benchmark-save={label}{where}"; done',
-        "  .venv/bin/python -m warpwatch.runs.baseline promote "
-        f"{folder / str(gpu['slug'])}/*_{label}.json --allow mixed",
+        f"  .venv/bin/python -m warpwatch baseline promote {folder / str(gpu['slug'])}/*_{label}.json --allow mixed",
     ]

@@ -7,69 +7,16 @@ import io
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from warpwatch.catalogue.declaration import Case, Launch
+from warpwatch.catalogue.declaration import Launch
 from warpwatch.compare.declared import BadRevision, DeclaredCase, read_declared, shortened
-from warpwatch.devices.compiler import ROOT, CompileError, Image, Target, compile_file, private_folder
+from warpwatch.devices.compiler import CompileError, Image, Target, compile_file, private_folder
 from warpwatch.devices.compiling import on_all_cores
+from warpwatch.devices.other_kernel import OtherKernel, key
 
-
-@dataclass(frozen=True)
-class Rival:
-    """The other revision's side of a case: what to compile, and how it is launched.
-
-    ``arguments``: ("pointer", which array, bytes into it), ("struct", bytes, fields) or (NumPy type, value).
-    """
-
-    library: str
-    source: Path
-    entry: str
-    macros: Mapping[str, str]
-    flags: tuple[str, ...]
-    launch: Launch
-    operands: Mapping[str, Sequence[int]]
-    result: Sequence[Any] | None
-    arguments: tuple[tuple[Any, ...], ...]
-    constant: str = ""  # the operand that lies in the kernel's constant memory too
-
-    def fill(self, pointers: Sequence[int]) -> list[np.generic]:
-        """The kernel's arguments for arrays at these addresses."""
-        return [_fill(value, pointers) for value in self.arguments]
-
-    def differs(self, case: Case) -> str:
-        """Why the two sides of a case do different work, or nothing."""
-        operands = {name: list(shape) for name, shape in case.family.operands(case.shape).items()}
-        if operands != {name: list(shape) for name, shape in self.operands.items()}:
-            return "its operands were others"
-        result = case.family.result(case.shape) if case.family.result else None
-        if (result and [result[0], list(result[1])]) != (self.result and [self.result[0], list(self.result[1])]):
-            return "its result was another"
-        return ""
-
-
-def _fill(value: Sequence[Any], pointers: Sequence[int]) -> np.generic:
-    if value[0] == "pointer":
-        return np.uint64(pointers[value[1]] + value[2])
-    if value[0] == "struct":
-        _, size, fields = value
-        filled = [_fill(inner, pointers) for _, _, inner in fields]
-        layout = {
-            "names": [name for name, _, _ in fields],
-            "formats": [each.dtype for each in filled],
-            "offsets": [offset for _, offset, _ in fields],
-            "itemsize": size,
-        }
-        struct = np.zeros(1, np.dtype(layout))  # type: ignore[call-overload]
-        for (name, _, _), each in zip(fields, filled, strict=True):
-            struct[name] = each
-        return struct[0]  # type: ignore[no-any-return]
-    return np.dtype(value[0]).type(value[1])  # type: ignore[no-any-return]
+ENGINE_FOLDER = "warpwatch"  # of a checkout of this project
 
 
 def check_name(revision: str) -> None:
@@ -82,7 +29,7 @@ def check_name(revision: str) -> None:
         raise BadRevision("--against names no revision: no revision holds a zero byte")
 
 
-def find_commit(revision: str, root: Path = ROOT) -> str:
+def find_commit(revision: str, root: Path) -> str:
     """The commit that a revision names. Raises BadRevision."""
     check_name(revision)
     there = _git(revision, root, "rev-parse", "--git-dir")
@@ -96,15 +43,21 @@ def find_commit(revision: str, root: Path = ROOT) -> str:
     raise BadRevision(f"--against={revision}: git knows no such revision here{cure}")
 
 
-def checkout(commit: str, revision: str, root: Path = ROOT) -> Path:
-    """A folder that holds that commit's kernels/, kept from one run to the next. Raises BadRevision."""
+def checkout(commit: str, revision: str, root: Path, module: str) -> Path:
+    """A folder that holds that commit's kernels and, where it has one, its engine. Raises BadRevision.
+
+    It is kept from one run to the next.
+    """
     try:
-        folder = private_folder("revisions") / commit
+        folder = private_folder("revisions") / f"{commit}-{module}"
     except CompileError as error:
         raise BadRevision(f"--against={revision}: there is no place to unpack its kernels in: {error}") from None
     if folder.exists():
         return folder
-    archive = _git(revision, root, "archive", "--format=tar", commit, "kernels")
+    folders = [module.replace(".", "/")]
+    if _git(revision, root, "cat-file", "-e", f"{commit}:./{ENGINE_FOLDER}").returncode == 0:
+        folders.append(ENGINE_FOLDER)
+    archive = _git(revision, root, "archive", "--format=tar", commit, *folders)
     if archive.returncode:
         raise BadRevision(f"--against={revision}: it has no kernels ({_message(archive)})")
     try:
@@ -150,10 +103,10 @@ def _message(done: subprocess.CompletedProcess[bytes]) -> str:
     return shortened((done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[0])
 
 
-def read_rivals(tree: Path, revision: str) -> dict[str, Rival]:
+def read_rivals(tree: Path, module: str, revision: str) -> dict[str, OtherKernel]:
     """Every GPU case that a revision times, by its id. Raises BadRevision."""
-    document = read_declared(tree, revision)
-    rivals = {name: rival_of(tree, document.flags, case) for name, case in document.cases.items()}
+    document = read_declared(tree, module, revision)
+    rivals = {name: other_kernel_of(tree, document.flags, case) for name, case in document.cases.items()}
     for name, rival in rivals.items():
         try:
             if not rival.source.resolve().is_relative_to(tree.resolve()):
@@ -164,15 +117,15 @@ def read_rivals(tree: Path, revision: str) -> dict[str, Rival]:
     return rivals
 
 
-def rival_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> Rival:
+def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
     """The side that a declaration (warpwatch/compare/declarations.py) describes."""
     launch = Launch(case.grid, case.block, case.shared_bytes)
     own = (case.library, tree / case.source, case.entry, case.macros)
-    return Rival(*own, flags, launch, case.operands, case.result, case.arguments, case.constant)
+    return OtherKernel(*own, flags, launch, case.operands, case.result, case.arguments, case.constant)
 
 
 def compile_rivals(
-    rivals: Iterable[Rival], tree: Path, target: Target, progress: Callable[[int, int], None]
+    rivals: Iterable[OtherKernel], tree: Path, target: Target, progress: Callable[[int, int], None]
 ) -> dict[tuple[object, ...], Image | CompileError]:
     """Machine code of the rivals by ``key``, made on all cores, or why there is none."""
     calls = {
@@ -187,8 +140,3 @@ def compile_rivals(
             raise error
         made[name] = CompileError(str(error)) if error else job.result()
     return made
-
-
-def key(rival: Rival) -> tuple[object, ...]:
-    """What a rival's machine code depends on; cases of several shapes share it."""
-    return (rival.source, *sorted(rival.macros.items()), rival.flags)

@@ -1,7 +1,5 @@
 """How often each rule cries wolf, and what it sees: ours and other tools', on the same recorded samples.
 
-    python -m warpwatch.compare.score RUN [RUN ...] [--trials N]  a table in Markdown; RUN: of unchanged kernels
-
 A trial is a whole run against a baseline of five. Where there are not runs enough for that, processes are made from
 those recorded: a case's median of one run, its deviation from the case's mean over that GPU's runs with a random sign,
 that run's own samples around it, and what a process does to every case. A slowdown is put into a tenth of the cases,
@@ -12,29 +10,25 @@ Runs of --self-check, which hold pairs, are what the row of --against is played 
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from warpwatch.catalogue.declaration import VENDOR_BLOCK
+from warpwatch.compare.doubts import SAME_CODE
 from warpwatch.compare.other_rules import RULES, Samples
 from warpwatch.compare.pairs import MOST_PROCESSES as MOST
 from warpwatch.compare.pairs import SCREEN
 from warpwatch.compare.self_check import CLASSES
-from warpwatch.compare.with_baseline import FEW_UNITS, MOST_PROCESSES
-from warpwatch.report.terminal import run_command
-from warpwatch.runs.saved import BadRun, Run, read_run
+from warpwatch.compare.with_baseline import MOST_PROCESSES
+from warpwatch.runs.saved import BadRun, Run
 from warpwatch.timing.worker_pairs import log_ratio
-from warpwatch.verdict.doubts import SAME_CODE
 from warpwatch.verdict.rule import (
     FEWEST,
     Floats,
@@ -310,31 +304,3 @@ def table(recording: Recording, scores: Mapping[str, Score]) -> str:
 
 def _percent(hits: Sequence[bool]) -> str:
     return f"{100 * sum(hits) / len(hits):.0f}" if hits else "–"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m warpwatch.compare.score", description="Rules, scored on recorded runs."
-    )
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="saved runs of unchanged kernels")
-    parser.add_argument("--trials", type=int, default=30, help="whole runs to play (30)")
-    options = parser.parse_args()
-    try:
-        runs = [read_run(path) for path in options.runs]
-        alone = [run for run in runs if not run.against]
-        recording = record(alone)
-    except BadRun as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    side_by_side = [run for run in runs if run.against]
-    scores = score(recording, options.trials)
-    if side_by_side:
-        scores = {OURS: scores[OURS], PAIRED: play_pairs(record_pairs(side_by_side), options.trials)} | scores
-    if len({run.unit for run in alone}) > FEW_UNITS:
-        scores = {OURS: scores[OURS], STRANGE: play_strangers(alone)} | scores
-    print(table(recording, scores))
-    return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,7 +1,5 @@
 """`pytest bench --self-check`: what this gate can see, on the GPU at hand.
 
-    python -m warpwatch.compare.self_check PART [PART ...]  parts made with -k, put together beside the baseline
-
 First every kernel against itself: what is called slower then is a false alarm, and the spread is the case's own. Then
 every kernel against itself made to wait (timing/delayed.py) by a known share of its time: what is called slower then
 was found. Kept beside the baseline, where --against learns the cases' floors from it.
@@ -9,10 +7,8 @@ was found. Kept beside the baseline, where --against learns the cases' floors fr
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import sys
 import tempfile
 import zlib
 from collections import Counter
@@ -25,19 +21,18 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from kernels import FAMILIES
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.declaration import Case, Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare import declarations
 from warpwatch.compare.declared import declared_case
 from warpwatch.compare.pairs import PAIR_SECONDS, Duel, Match, recorded
-from warpwatch.compare.revision import Rival, compile_rivals, key, rival_of
+from warpwatch.compare.revision import compile_rivals, other_kernel_of
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import NVCC_FLAGS, ROOT, CompileError, Target
+from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Target
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
-from warpwatch.report.terminal import run_command
-from warpwatch.runs.saved import BASELINES, BadRun, Gpu, Seconds, Text, read_document, typed
+from warpwatch.runs.saved import BadRun, Gpu, Seconds, Text, read_document, typed
 from warpwatch.timing.delayed import write_delayed
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import Delay
@@ -87,8 +82,13 @@ class Checked:
 
 @dataclass
 class SelfCheck:
-    """``target``: what delayed kernels are compiled for; ``compiling``: progress of that; ``match``: of A against A."""
+    """Compares every kernel with itself, then with itself made to wait.
 
+    ``root``: the folder that messages name files from; ``target``: what delayed kernels are compiled for;
+    ``compiling``: progress of that; ``match``: of A against A.
+    """
+
+    root: Path
     target: Target
     match: Match
     compiling: Callable[[int, int], None]
@@ -134,7 +134,7 @@ class SelfCheck:
         shares = chosen({name: judgement.before for name, judgement in self.unchanged.items()})
         sides = {name: own_side(self.match.duels[name].measured.case) for name in self.match.duels if name in shares}
         sides = {name: replace(side, source=write_delayed(side.source)) for name, side in sides.items()}
-        images = compile_rivals(sides.values(), ROOT, self.target, self.compiling)
+        images = compile_rivals(sides.values(), self.root, self.target, self.compiling)
         duels = {}
         for name, side in sides.items():
             image = images[key(side)]
@@ -199,9 +199,10 @@ def chosen(medians: Mapping[str, float]) -> dict[str, float]:
     return shares
 
 
-def own_side(case: Case) -> Rival:
+def own_side(case: Case) -> OtherKernel:
     """The case itself, as if it were another revision's."""
-    return rival_of(ROOT, NVCC_FLAGS, declared_case(declarations.declared(case)))
+    root = case.family.root
+    return other_kernel_of(root, NVCC_FLAGS, declared_case(declarations.declared(case, root)))
 
 
 def table(checked: Checked) -> list[str]:
@@ -253,7 +254,7 @@ def _least(rates: Mapping[float, float], wanted: float) -> str:
     return f"{100 * least:.1f} %" if least else f"more than {100 * max(rates, default=0):.1f} %"
 
 
-def path_of(slug: str, folder: Path = BASELINES) -> Path:
+def path_of(slug: str, folder: Path) -> Path:
     """Where the self-check of a GPU is kept: beside its baseline."""
     return folder / f"{slug}.self-check.json"
 
@@ -288,7 +289,7 @@ def _check(path: Path, document: Any) -> Checked:
         raise BadRun(f"{path}: is no self-check that can be read ({where}: {error})") from None
 
 
-def merge(paths: Sequence[Path], folder: Path = BASELINES) -> Path:
+def merge(paths: Sequence[Path], families: Sequence[Family], folder: Path) -> Path:
     """Parts of one self-check, each of other cases, as one. Raises BadRun where that is no whole."""
     documents = {path: read_document(path) for path in paths}
     parts = {path: _check(path, document) for path, document in documents.items()}
@@ -302,7 +303,7 @@ def merge(paths: Sequence[Path], folder: Path = BASELINES) -> Path:
         if twice := cases.keys() & part.cases.keys():
             raise BadRun(f"{path}: {len(twice)} cases are in another part too, such as {min(twice)}")
         cases |= documents[path]["cases"]
-    wanted = {c.id for c in timed_cases(FAMILIES) if not (c.variant.on_host or c.variant.library)}
+    wanted = {c.id for c in timed_cases(families) if not (c.variant.on_host or c.variant.library)}
     if lacking := wanted - cases.keys():
         raise BadRun(f"{len(lacking)} cases are in no part, such as {min(lacking)}")
     path = path_of(slug, folder)
@@ -310,28 +311,8 @@ def merge(paths: Sequence[Path], folder: Path = BASELINES) -> Path:
     return path
 
 
-def known_spreads(slug: str) -> dict[str, tuple[float, int]]:
+def known_spreads(slug: str, folder: Path) -> dict[str, tuple[float, int]]:
     """Variance of each case between processes and its degrees of freedom, where a self-check is kept for the GPU."""
-    path = path_of(slug)
+    path = path_of(slug, folder)
     cases = read(path).cases if path.exists() else {}
     return {name: (case.variance, case.freedom) for name, case in cases.items()}
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m warpwatch.compare.self_check", description="Parts of a self-check, as one."
-    )
-    parser.add_argument("parts", nargs="+", type=Path, metavar="PART", help="what `pytest bench --self-check -k` saved")
-    try:
-        path = merge(parser.parse_args().parts)
-        print("\n".join([*table(read(path)), f"saved {path}"]))
-    except BrokenPipeError:  # run_command ends the command as others end then
-        raise
-    except (BadRun, OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -11,11 +11,11 @@ from pathlib import Path
 from statistics import fmean, median
 
 from warpwatch.catalogue.declaration import Case
-from warpwatch.compare.comparison import count_compared
+from warpwatch.compare.comparison import count_compared, recorded_facts
+from warpwatch.compare.doubts import SAME_CODE, clock_ratio, doubt, same_code, slow_clock
 from warpwatch.devices.worker import Kernel
-from warpwatch.runs.saved import BASELINES, SETTINGS, BadRun, Gpu, Run, read_usable, typed
+from warpwatch.runs.saved import SETTINGS, BadRun, Gpu, Run, read_usable, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
-from warpwatch.verdict.doubts import SAME_CODE, clock_ratio, doubt, same_code, slow_clock
 from warpwatch.verdict.rule import (
     CONTROLS,
     Common,
@@ -147,7 +147,7 @@ class Trial:
         self.facts = {name: [run.cases[name].facts for run in past if name in run.cases] for name in measured}
         self.reference = mean_of(self.past)
         self.known = [common(self.reference, run) for run in runs]
-        self.unchanged = {name for name, m in measured.items() if same_code(m.recorded, self.facts[name])}
+        self.unchanged = {name for name, m in measured.items() if same_code(recorded_facts(m), self.facts[name])}
         self.prior: Prior | None = None
         self.widened = 1.0
         self.commons: list[Common] = []
@@ -179,7 +179,7 @@ class Trial:
         """Whether another process could make more of an unsure case."""
         measured = self.measured[name]
         enough = name in self.unchanged and len(measured.processes) >= ENOUGH_OF_THE_SAME
-        return not (enough or slow_clock(measured.recorded))
+        return not (enough or slow_clock(recorded_facts(measured)))
 
     def _controls(self) -> list[str]:
         """Quick cases of unchanged code, evenly over their sizes: they show what a process does to all."""
@@ -190,7 +190,7 @@ class Trial:
         effects = {name: self._effect(name) for name in self.measured}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        steady = [effects[name] for name in self.unchanged if not slow_clock(self.measured[name].recorded)]
+        steady = [effects[name] for name in self.unchanged if not slow_clock(recorded_facts(self.measured[name]))]
         if steady and not (self.own or self._least_floor()):
             self.widened = furthest(steady, self.prior)
         return decide(effects, self.prior, looks=MOST_PROCESSES, widened=self.widened)
@@ -212,7 +212,7 @@ class Trial:
 
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
-        facts = self.measured[name].recorded
+        facts = recorded_facts(self.measured[name])
         why, clock = self.doubt or doubt(facts, self.facts[name]), clock_ratio(facts, self.facts[name])
         no_gain = self.doubt or SAME_CODE * (name in self.unchanged)
         if self.own:
@@ -221,14 +221,14 @@ class Trial:
         return replace(one, doubt=why, no_gain=no_gain, clock=clock, floor=self._least_floor(), processes=len(new))
 
 
-def find_runs(chosen: str | bool, storage: Path, slug: str, unit: str) -> tuple[list[Run], list[str]]:
+def find_runs(chosen: str | bool, storage: Path, baselines: Path, slug: str, unit: str) -> tuple[list[Run], list[str]]:
     """The baseline that --benchmark-compare names, and what could not be used of it. Raises BadRun.
 
     Without a value: the committed one of this GPU, or for want of that what was saved here and is neither wrong nor
     slower. With one: a file, a folder of runs, or the start of the names of saved runs, such as 0003.
     """
     if chosen is True:
-        runs, problems = read_usable(sorted((BASELINES / slug).glob("*.json")))
+        runs, problems = read_usable(sorted((baselines / slug).glob("*.json")))
         if runs:
             return runs, problems
         runs, problems = read_usable(sorted((storage / slug).glob("*.json")))

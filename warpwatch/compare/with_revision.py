@@ -11,10 +11,10 @@ from statistics import median
 from warpwatch.catalogue.declaration import Case
 from warpwatch.compare.comparison import count_compared
 from warpwatch.compare.pairs import PAIR_SECONDS, SCREEN, Duel, Match, recorded
-from warpwatch.compare.revision import Rival, key
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import RivalFailed
@@ -33,7 +33,7 @@ class Against:
 
     revision: str
     commit: str
-    rivals: Mapping[str, Rival]
+    rivals: Mapping[str, OtherKernel]
     images: Mapping[tuple[object, ...], Image | CompileError]
     match: Match
     known: Mapping[str, tuple[float, int]] = field(default_factory=dict)
@@ -81,7 +81,8 @@ class Against:
         if rival is None:
             return Judgement(Verdict.NEW)
         if case.variant.library or rival.library:
-            same = case.variant.library == rival.library
+            own = case.variant.library.name if case.variant.library else ""
+            same = own == rival.library
             return Judgement(Verdict.IDENTICAL) if same else Judgement(Verdict.INCOMPARABLE, reason="another library")
         if different := rival.differs(case):
             return Judgement(Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")

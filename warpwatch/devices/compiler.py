@@ -29,7 +29,7 @@ from warpwatch.catalogue.declaration import Build, Capability
 if TYPE_CHECKING:
     from softcuda.cache import Cache, Entry
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ENGINE = Path(__file__).resolve().parent.parent.parent  # the folder that the packages warpwatch and softcuda lie in
 NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
 PLAIN = re.compile(r"[\w./+=:,@%-]*")  # what a shell takes as it is
 GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")
@@ -112,9 +112,9 @@ def architectures() -> list[Capability]:
 def compile_build(build: Build, target: Target | None) -> Image:
     """The machine code of a build, from the cache or made now; ``target`` for a device, None for the host."""
     if build.variant.library:  # compiled by its vendor
-        return Image(Path(), build.variant.library, build.variant.library)
-    source = ROOT / "kernels" / build.source
-    return compile_file(source, build.macros, None if build.variant.on_host else target)
+        return Image(Path(), build.variant.library.name, build.variant.library.name)
+    on_host = build.variant.on_host
+    return compile_file(build.source, build.macros, None if on_host else target, root=build.family.root)
 
 
 def compile_file(
@@ -122,11 +122,11 @@ def compile_file(
     macros: Mapping[str, str],
     target: Target | None,
     nvcc_flags: Sequence[str] = NVCC_FLAGS,
-    root: Path = ROOT,
+    root: Path = ENGINE,
 ) -> Image:
     """Compile one file: by nvcc for ``target``, or by g++ for the host where that is None. Raises CompileError.
 
-    ``nvcc_flags`` and ``root`` are those of another checkout, for a file of it.
+    ``nvcc_flags``: those of another revision, for a file of it. ``root``: the folder that messages name the file from.
     """
     compiler = nvcc(target.program) if target else gxx()
     flags = [*nvcc_flags, f"-arch={target.arch}", *target.flags] if target else [*GXX_FLAGS]

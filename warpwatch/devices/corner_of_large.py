@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels import FAMILIES
 from warpwatch.catalogue.corners import tile
-from warpwatch.catalogue.declaration import Array, Case, Shape, find_case
+from warpwatch.catalogue.declaration import Array, Case, Shape
 from warpwatch.devices.check import compare
 from warpwatch.devices.machine import OPERAND_POISON, DeviceError, GuardedArray
 from warpwatch.devices.runner import exact_operands, load
@@ -41,13 +40,12 @@ def corner(array: GuardedArray, shape: Shape) -> Iterator[tuple[int, int]]:
         yield array.address + place * array.dtype.itemsize, row
 
 
-def problem_of_the_last_block(case_id: str, small_id: str, image: Path, again: str) -> str:
+def problem_of_the_last_block(case: Case, small: Case, image: Path, again: str) -> str:
     """What is wrong with the last block of a case, in words, or nothing. Raises DeviceError.
 
-    ``small_id`` is the same case with one size made small: its operands are put at the end of the large ones, so that
+    ``small`` is the same case with one size made small: its operands are put at the end of the large ones, so that
     both have the same last block.
     """
-    case, small = find_case(FAMILIES, case_id), find_case(FAMILIES, small_id)
     assert case.family.result
     operands, machine = exact_operands(small, 0), gpu()
     with only_the_last_block(), ExitStack() as cleanup:

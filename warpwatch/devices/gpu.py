@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Array, Capability, Case, Launch, size_name
-from warpwatch.devices import vendor
+from warpwatch.catalogue.declaration import Array, Capability, Case, Launch
+from warpwatch.catalogue.library import LibraryCall, LibraryError
 from warpwatch.devices.compiler import NoCompiler, Target, compile_file, read_image
 from warpwatch.devices.detect import why_no_gpu
+from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import POISON, DeviceError, Function, Resources
 from warpwatch.devices.symbols import missing_entry
 
@@ -37,60 +38,6 @@ class NoDevice(Exception):
 
     Whatever else keeps a device from being opened is a broken set-up, and another error.
     """
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a launch may ask for."""
-
-    threads: int
-    block: tuple[int, int, int]
-    grid: tuple[int, int, int]
-    shared_bytes: int  # of a block, with opt-in
-
-    def refusal(self, launch: Launch) -> str | None:
-        """Why a launch of this geometry cannot be, or None."""
-        threads = int(np.prod(launch.block, dtype=np.int64))
-        if threads > self.threads:
-            return f"a block of {size_name(launch.block)} has {threads:,} threads; this device allows {self.threads:,}"
-        for what, sizes, most in (("block", launch.block, self.block), ("grid", launch.grid, self.grid)):
-            for axis, size, limit in zip("xyz", sizes, most, strict=True):
-                if size > limit:
-                    return f"{what}.{axis} would be {size:,}; this device allows {limit:,}"
-        if launch.shared_bytes > self.shared_bytes:
-            return (
-                f"a block needs {launch.shared_bytes:,} bytes of dynamic shared memory; "
-                f"this device allows {self.shared_bytes:,}"
-            )
-        return None
-
-
-@dataclass(frozen=True)
-class DeviceInfo:
-    """What a device says of itself."""
-
-    name: str
-    ordinal: int
-    pci_bus_id: str
-    capability: Capability
-    driver: str  # version of the CUDA driver API, '13.0'
-    multiprocessors: int
-    memory_bytes: int
-    l2_bytes: int
-    clock_hz: float
-    peak_bytes_per_second: float  # of memory, by its clock and bus width; 0 where the driver does not say
-    limits: Limits
-    target: Target  # to compile for
-    timing_target: Target  # where time counts: without what a target may do to find faults
-    largest_work: float = math.inf  # Case.weight that a benchmark may ask of one launch
-    own_clock: bool = True  # its times are not the host's
-    watches: bool = False  # sees by itself what a kernel does outside its arrays
-    note: str = ""  # what a reader of its times must know
-
-    @property
-    def slug(self) -> str:
-        """The name as a folder's: 'NVIDIA H200' -> 'nvidia-h200'."""
-        return "-".join(self.name.lower().split()).replace("/", "-")
 
 
 class Device:
@@ -160,7 +107,7 @@ class Device:
         """PyCUDA's errors as DeviceError, with what was being done and whether the context survived it."""
         try:
             yield
-        except self._driver.Error as error:
+        except (self._driver.Error, LibraryError) as error:
             self._lost = self._lost or self._is_dead()
             raise DeviceError(f"{what}: {error}", self._lost) from None
 
@@ -245,8 +192,18 @@ class Device:
 
         return start
 
-    def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
-        return vendor.launcher(case, pointers, int(self._stream.handle))
+    def library(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
+        assert case.variant.library
+        stream, size = int(self._stream.handle), case.array_bytes
+        call = LibraryCall(shape=case.shape, dtype=case.dtype, pointers=pointers, stream=stream, array_bytes=size)
+        with self._errors(case.variant.library.name):
+            queue = case.variant.library.prepare(call)
+
+        def start() -> None:
+            with self._errors(f"queueing {case.variant.name}"):
+                queue()
+
+        return start
 
     def finish(self) -> None:
         with self._errors("the kernel failed"):  # a quick one has by now

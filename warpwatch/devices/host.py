@@ -62,8 +62,8 @@ class Host:
     def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
         raise DeviceError("constant memory is a device's")
 
-    def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
-        raise DeviceError(f"{case.variant.library} runs on a device, not on the host")
+    def library(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
+        raise DeviceError(f"{case.variant.name} runs on a device, not on the host")
 
     def finish(self) -> None:
         pass

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels import FAMILIES
-from warpwatch.catalogue.declaration import Array, Case, Shape, find_case
+from warpwatch.catalogue.declaration import Array, Case, Shape
 from warpwatch.devices import memory
 from warpwatch.devices.check import compare, explain
 from warpwatch.devices.digest import digest
@@ -38,9 +37,9 @@ def sampled_rows(case: Case, limit: int) -> Array:
     return np.unique([row for row in rows if 0 <= row < shape[0]])
 
 
-def problems(case_ids: Sequence[str], images: Sequence[Path], seed: int, limit: int) -> list[str]:
+def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: int) -> list[str]:
     """What is wrong with these cases of one shape, in words. Raises DeviceError."""
-    cases, machine = [find_case(FAMILIES, case_id) for case_id in case_ids], gpu()
+    machine = gpu()
     first, said = cases[0], []
     rows = sampled_rows(first, limit)
     memory.require(first, memory.peak_bytes(first, copies=int(machine.watches), rows=len(rows)))

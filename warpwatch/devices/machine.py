@@ -79,7 +79,7 @@ class Machine(Protocol):
     def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
         """Copy ``size`` bytes at ``address``, or as many as fit, into a variable of the module that a kernel is in."""
 
-    def vendor(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
+    def library(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
         """As ``launcher``, of a library that takes the kernel's place."""
 
     def finish(self) -> None:

@@ -89,14 +89,14 @@ def load(
     result = None
     try:
         library = case.variant.library
-        function = Function(library, None) if library else machine.load(image, case.entry)
+        function = Function(library.name, None) if library else machine.load(image, case.entry)
         if case.family.result:
             name, shape = case.family.result(case.shape)
             result = GuardedArray(machine, name, placement.room(shape), case.dtype, placement.offset(len(operands)))
         arrays = (*operands, result) if result else operands
         pointers = [array.address for array in arrays]
         if library:
-            start = machine.vendor(case, pointers)
+            start = machine.library(case, pointers)
         else:
             set_constants(machine, function, case.variant.constant, operands)
             launch = placement.launch(case.launch)

@@ -23,12 +23,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from kernels import FAMILIES
-from warpwatch.catalogue.declaration import Array, BadCase, Build, Shape, find_case, make_case
+from warpwatch.catalogue.cases import make_case
+from warpwatch.catalogue.declaration import Array, BadCase, Build, Case, Shape
+from warpwatch.catalogue.project import Project, load_project
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import ROOT, CompileError, Image
-from warpwatch.devices.gpu import Device, DeviceInfo, NoDevice, Settings, open_device
+from warpwatch.devices.compiler import ENGINE, CompileError, Image
+from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device
 from warpwatch.devices.host import Host
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import Outcome, run
@@ -40,10 +42,12 @@ PATIENCE = 120.0  # seconds that a call may take beyond the launch limit: inputs
 
 # What the child runs first. A failed import is told to the parent in a sentence; nothing else could tell it.
 BOOT = """
-import sys
+import os, sys
 from multiprocessing.connection import Connection
 try:
-    from warpwatch.devices.worker import main
+    sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
+    from warpwatch.devices.worker import load, main
+    load(sys.argv[4], sys.argv[5])
 except BaseException as error:
     Connection(int(sys.argv[1])).send((0, None, f"{type(error).__name__}: {error}"))
     sys.exit(1)
@@ -55,8 +59,8 @@ GRACE = 0.7  # seconds that a child has to remove its temporary files, when it i
 class Worker:
     """Calls functions in a child process, which it starts when needed and replaces when it is lost."""
 
-    def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008  # frozen
-        self.settings = settings
+    def __init__(self, project: Project, settings: Settings = Settings()) -> None:  # noqa: B008  # frozen
+        self.project, self.settings = project, settings
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._asked = 0  # the number of the last question; an answer carries that of its own
@@ -72,7 +76,7 @@ class Worker:
         try:
             connection = self._connection or self._start()
             self._asked += 1
-            connection.send((self._asked, function.__module__, function.__qualname__, args, kwargs))
+            connection.send((self._asked, function.__module__, function.__qualname__, pickle.dumps((args, kwargs))))
             value, error = self._answer(connection, self.settings.launch_timeout + PATIENCE)
         except (EOFError, ConnectionError):
             error = DeviceError(f"the process in which kernels run died: {self._epitaph()}", lost=True)
@@ -99,11 +103,14 @@ class Worker:
     def _start(self) -> Connection:
         """Start a child that imports the same, wherever the caller stands, and wait until it is ready."""
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), json.dumps(asdict(self.settings))]
+        root = self.project.root
+        known = os.pathsep.join([str(ENGINE), *filter(os.path.isabs, sys.path)])  # after what a Python has by itself
+        command = [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), json.dumps(asdict(self.settings)), known]
+        command += [str(root), self.project.module]
         with theirs:
             # A process group of its own, so that the compilers that it calls can be ended with it.
             self._process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], env=_environment(), cwd=ROOT, process_group=0
+                command, pass_fds=[theirs.fileno()], env=_environment(root), cwd=root, process_group=0
             )
         self._connection = Connection(ours.detach())
         self.started += 1
@@ -145,14 +152,14 @@ def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> N
         os.killpg(process.pid, number)
 
 
-def _environment() -> dict[str, str]:
-    """The caller's environment with nothing in it that depends on the caller's folder."""
+def _environment(root: Path) -> dict[str, str]:
+    """The caller's environment, in which modules are found from ``root`` and nothing depends on the caller's folder."""
     environment = dict(os.environ)
     for name in ("WARPWATCH_CACHE", "XDG_CACHE_HOME"):
         if environment.get(name):
             environment[name] = str(Path(environment[name]).absolute())
     given = environment.get("PYTHONPATH", "").split(os.pathsep)
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(os.path.isabs, given)])
+    environment["PYTHONPATH"] = os.pathsep.join([str(root), *filter(os.path.isabs, given)])
     return environment
 
 
@@ -180,9 +187,13 @@ def describe_device() -> DeviceInfo:
     return gpu().info
 
 
-def run_case(case_id: str, image: Path, operands: Sequence[Array], placement: Placement) -> Outcome:
-    """In the child: one launch of a case, by warpwatch.devices.runner.run."""
-    case = find_case(FAMILIES, case_id)
+def library_missing(build: Build) -> str:
+    """In the child: why the library that takes a kernel's place cannot be used and how to get it, or nothing."""
+    return build.variant.library.missing() if build.variant.library else ""
+
+
+def run_case(case: Case, image: Path, operands: Sequence[Array], placement: Placement) -> Outcome:
+    """In the child: one launch of a case, by devices.runner.run."""
     return run(machine(case.variant.on_host), case, image, operands, placement)
 
 
@@ -207,16 +218,17 @@ class Kernel:
     def run(self, shape: Shape, operands: Sequence[Array], placement: Placement = PLAIN) -> Outcome:
         """Launch once on these operands; ``placement`` says how arrays and blocks are laid out."""
         case = make_case(self.build.family, self.build.variant, self.build.block, shape, self.build.dtype)
-        return self.worker.call(run_case, case.id, self.image.path, operands, placement)
+        return self.worker.call(run_case, case, self.image.path, operands, placement)
 
 
 def serve(connection: Connection) -> None:
     """Answer calls until the parent hangs up."""
     while True:
-        number, module, name, args, kwargs = connection.recv()
+        number, module, name, packed = connection.recv()
         value, error = None, None
         try:
             _busy[0] = True
+            args, kwargs = pickle.loads(packed)
             value = getattr(importlib.import_module(module), name)(*args, **kwargs)
         except Exception as caught:  # whatever it is, the parent must hear of it
             error = _portable(caught)
@@ -234,6 +246,11 @@ def _portable(error: Exception) -> Exception:
                 error.add_note(traceback.format_exc())
             return error
     return RuntimeError(traceback.format_exc())
+
+
+def load(root: str, module: str) -> None:
+    """In the child: load the project, before anything travels."""
+    load_project(Path(root), module)
 
 
 def main() -> None:

@@ -1,6 +1,12 @@
-"""The pytest plugin, in parts that conftest.py names to pytest."""
+"""The pytest plugin: options, fixtures, and the hooks of pytest and pytest-benchmark.
+
+A repository that names its kernels (``warpwatch_kernels`` in its pytest settings) uses it; in others it does nothing.
+"""
 
 import pytest
 
-PARTS = tuple(f"{__name__}.{part}" for part in ("cases", "compile_step", "device", "machine_lock"))
-pytest.register_assert_rewrite(*PARTS)  # conftest.py imports them before pytest does
+pytest_plugins = tuple(
+    f"{__name__}.{part}"
+    for part in ("options", "cases", "compile_step", "device", "fixtures", "machine_lock", "messages")
+)
+pytest.register_assert_rewrite(*pytest_plugins)  # some of them are imported before pytest does it

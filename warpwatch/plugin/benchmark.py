@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.comparison import Judge
 from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.outcome import ENDED, NOT_COMPARED, Asked, fails, nothing_ran, uncompared
 from warpwatch.compare.pairs import Match
 from warpwatch.compare.reference import DEFAULT_STORAGE, find_reference, how_to_record
 from warpwatch.compare.revision import check_name, checkout, compile_rivals, find_commit, read_rivals
@@ -23,14 +22,16 @@ from warpwatch.compare.self_check import SelfCheck, known_spreads, path_of, save
 from warpwatch.compare.with_baseline import Gate
 from warpwatch.compare.with_revision import Against
 from warpwatch.devices.compiler import nvcc
-from warpwatch.devices.gpu import DeviceInfo, NoDevice
+from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.other_plugins import objection
+from warpwatch.plugin.outcome import ENDED, NOT_COMPARED, Asked, fails, nothing_ran, uncompared
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
 from warpwatch.report.ladder import share
 from warpwatch.report.tables import line, summary
-from warpwatch.runs.saved import BASELINES, NO_GPU, BadRun
+from warpwatch.runs.saved import NO_GPU, BadRun
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
 from warpwatch.verdict.rule import Verdict
@@ -43,8 +44,10 @@ SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's an
 class BenchPlugin:
     """One run of the benchmark. ``device`` opens the GPU at the first call."""
 
-    def __init__(self, config: pytest.Config, worker: Worker, device: Callable[[], DeviceInfo | NoDevice]) -> None:
-        self.config, self.worker, self._device = config, worker, device
+    def __init__(
+        self, config: pytest.Config, project: Project, worker: Worker, device: Callable[[], DeviceInfo | NoDevice]
+    ) -> None:
+        self.config, self.project, self.worker, self._device = config, project, worker, device
         self.cold = not config.getoption("--warm-cache")
         self.gate: Judge = Gate()
         self.results = Results(config)
@@ -91,7 +94,7 @@ class BenchPlugin:
                 raise pytest.UsageError(f"{'--against' if self.against else CHECK} needs a device: {device}")
             self.gate = self._find_revision(self.against, device) if self.against else self._check_itself(device)
         self.asked.refuse()
-        left_out = omitted_cases(FAMILIES)
+        left_out = omitted_cases(self.project.families)
         self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
     def _take_over_storage(self) -> None:
@@ -118,7 +121,7 @@ class BenchPlugin:
             return Gate()
         slug, storage = self.gpu["slug"], self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         try:
-            found = find_reference(self.compare, storage, self.gpu)
+            found = find_reference(self.compare, storage, self.project.baselines, self.gpu)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
         self._notes += found.notes
@@ -126,7 +129,7 @@ class BenchPlugin:
         if found.void:
             self.asked.advice = how_to_record(self.gpu, storage, self.config.rootpath)
         if found.absent:
-            promote = f"python -m warpwatch.runs.baseline promote .benchmarks/{slug}/*.json"
+            promote = f"python -m warpwatch baseline promote .benchmarks/{slug}/*.json"
             cure = f"run `pytest bench` five times, then `{promote}`"
             if self.asked.required:
                 raise pytest.UsageError(f"{found.absent}: {cure}")
@@ -135,20 +138,20 @@ class BenchPlugin:
         return Gate(found.runs, self.gpu["uuid"], found.apart, self.gpu.get("note", ""))
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
-        cases = map(functools.partial(find_case, FAMILIES), self.selected)
+        cases = map(functools.partial(find_case, self.project.families), self.selected)
         if all(case.variant.on_host or case.variant.library for case in cases):
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
         self.results.require_room(self._check_path(), CHECK_BYTES, "the self-check is saved there; make room")
         progress = functools.partial(self._progress, "compiling kernels that wait")
-        return SelfCheck(device.timing_target, Match(self.gpu.get("note", "")), progress)
+        return SelfCheck(self.project.root, device.timing_target, Match(self.gpu.get("note", "")), progress)
 
     def _find_revision(self, revision: str, device: DeviceInfo) -> Against:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
         try:
-            commit = find_commit(revision)
-            tree = checkout(commit, revision)
-            rivals = read_rivals(tree, revision)
-            known = known_spreads(device.slug)
+            commit = find_commit(revision, self.project.root)
+            tree = checkout(commit, revision, self.project.root, self.project.module)
+            rivals = read_rivals(tree, self.project.module, revision)
+            known = known_spreads(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
             raise pytest.UsageError(str(error)) from None
         wanted = [rival for name, rival in rivals.items() if name in self.selected]
@@ -188,7 +191,7 @@ class BenchPlugin:
     def _check_path(self) -> Path:
         """Of the self-check: beside the baseline, if it is of all cases on a GPU; else where runs are saved."""
         good = self._whole() and not self.gpu.get("note")
-        folder = BASELINES if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
+        folder = self.project.baselines if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         return path_of(self.gpu["slug"], folder)
 
     def _keep(self, check: SelfCheck) -> None:
@@ -209,9 +212,10 @@ class BenchPlugin:
         machine_info["gpu"] = self.gpu
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
+        families = self.project.families
         times = {entry["param"]: entry["stats"]["median"] for entry in output_json["benchmarks"]}
         for entry in output_json["benchmarks"]:
-            entry["extra_info"]["share"] = share(find_case(FAMILIES, entry["param"]), times)
+            entry["extra_info"]["share"] = share(families, find_case(families, entry["param"]), times)
         slower = {name for name, judgement in self.gate.judgements.items() if judgement.verdict == Verdict.SLOWER}
         output_json["warpwatch"] = {
             "failed": sorted(self.failed.keys() - slower),
@@ -222,7 +226,7 @@ class BenchPlugin:
         }
 
     def _whole(self) -> bool:
-        return self.selected >= {case.id for case in timed_cases(FAMILIES)}
+        return self.selected >= {case.id for case in timed_cases(self.project.families)}
 
     def _missing(self) -> list[str]:
         return self.gate.missing(self.selected) if self.judged and self._whole() else []

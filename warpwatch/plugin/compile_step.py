@@ -11,8 +11,8 @@ import pytest
 
 from warpwatch.devices.compiler import NoCompiler, Target, architectures, cache_notes
 from warpwatch.devices.compiling import Compilation, Job
-from warpwatch.devices.gpu import DeviceInfo
-from warpwatch.plugin.cases import NO_BLOCK, build_of
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.plugin.cases import build_of
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 from warpwatch.plugin.machine_lock import permit_to_compile
 
@@ -22,6 +22,8 @@ COMPILATION = pytest.StashKey[Compilation]()
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Compile what will run, on all cores: before anything is timed, and else while tests run, in their order."""
     config = session.config
+    if WORKER not in config.stash:
+        return
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
     config.stash[COMPILATION] = compilation = Compilation(threads, functools.partial(permit_to_compile, config))
@@ -51,9 +53,8 @@ def _jobs(item: pytest.Item) -> list[Job]:
     only = item.get_closest_marker("compiles_for")
     if not only and "kernel" not in getattr(item, "fixturenames", ()):
         return []
-    if item.callspec.params["block"] == NO_BLOCK:  # type: ignore[attr-defined]
+    if (build := build_of(item)) is None:
         return []
-    build = build_of(item)
     if only:
         with contextlib.suppress(NoCompiler):  # the test says so
             return [(build, Target(architectures()[-1].arch if only.args[0] == "newest" else only.args[0]))]
@@ -80,7 +81,7 @@ def _show_compiling(config: pytest.Config, compilation: Compilation, first: Job 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Wait for what a test needs compiled before it locks the machine, for which others may wait."""
-    if item.get_closest_marker("alone"):
+    if item.get_closest_marker("exclusive"):
         item.config.stash[COMPILATION].finish_all()
     for job in _jobs(item):
         item.config.stash[COMPILATION].finish(*job)

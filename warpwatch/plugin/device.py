@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from warpwatch.catalogue.project import Project
 from warpwatch.devices.compiler import CompileError, cache_notes
-from warpwatch.devices.gpu import DeviceInfo, NoDevice
+from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device
 
+PROJECT = pytest.StashKey[Project]()
 WORKER = pytest.StashKey[Worker]()
 DEVICE = pytest.StashKey["DeviceInfo | NoDevice | pytest.UsageError"]()
 CACHE_NOTES = pytest.StashKey[dict[str, None]]()  # what the caches refused, a sentence each
@@ -53,7 +56,7 @@ def _cause(error: Exception) -> str:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Open the device before anything else starts: where it cannot be, nothing has to be ended again."""
     config = session.config
-    if config.option.collectonly or hasattr(config, "workerinput"):
+    if WORKER not in config.stash or config.option.collectonly or hasattr(config, "workerinput"):
         return
     open_device(config)
     if config.getoption("numprocesses", None):
@@ -61,15 +64,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Name the device and the seed of the random tests."""
-    lines = [f"hypothesis seed: {config.option.hypothesis_seed} (repeat with --hypothesis-seed)"]
-    if config.option.collectonly or hasattr(config, "workerinput"):  # nobody sees what a process of xdist's prints
-        return lines
+    """Name the device."""
+    unseen = config.option.collectonly or hasattr(config, "workerinput")  # nobody sees what a process of xdist's prints
+    if WORKER not in config.stash or unseen:
+        return []
     device = open_device(config)
     if isinstance(device, NoDevice):
-        return [f"device: none: {device}; tests that need one are skipped", *lines]
+        return [f"device: none: {device}; tests that need one are skipped"]
     about = f"device: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}"
-    return [about + (f" ({device.note})" if device.note else ""), *lines]
+    return [about + (f" ({device.note})" if device.note else "")]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

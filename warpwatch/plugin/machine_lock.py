@@ -1,4 +1,4 @@
-"""Lets the tests of an xdist run share the machine, but for those that are marked ``alone``, and compilers beside them.
+"""Lets tests of an xdist run share the machine, but for those marked ``exclusive``, and compilers beside them.
 
 Two lock files in a private folder: whoever waits at the entrance for an empty machine keeps others from filling it
 again; who holds the machine's own lock runs.
@@ -42,7 +42,7 @@ def _machine_lock(request: pytest.FixtureRequest) -> Generator[None]:
         return
     with lock_file(folder / "entrance") as entrance, lock_file(folder / "machine") as machine:
         fcntl.flock(entrance, fcntl.LOCK_EX)
-        fcntl.flock(machine, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH)
+        fcntl.flock(machine, fcntl.LOCK_EX if request.node.get_closest_marker("exclusive") else fcntl.LOCK_SH)
         fcntl.flock(entrance, fcntl.LOCK_UN)
         yield
 

@@ -1,19 +1,99 @@
-"""Values of command-line options that pytest and `python -m warpwatch` share."""
+"""Reads the command line and the settings, and sets up what a run needs: project, worker process, benchmark."""
 
 from __future__ import annotations
 
-import argparse
-import math
+import functools
+import os
+import signal
+import threading
 
-LONGEST_TIMEOUT = 86_400.0  # seconds, a day: what waits for a process counts its milliseconds in 32 bits
+import pytest
+
+from warpwatch.arguments import positive_seconds
+from warpwatch.catalogue.project import SETTING, BadProject, load_project
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.worker import Worker
+from warpwatch.plugin.benchmark import BenchPlugin
+from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER, open_device
+
+BENCH = pytest.StashKey[BenchPlugin]()
+KERNELS = "--warpwatch-kernels"
 
 
-def positive_seconds(text: str) -> float:
-    """Reads a number of seconds above 0, at most a day. Raises argparse.ArgumentTypeError, which argparse prints."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(SETTING, "Package that declares the CUDA kernels of this repository, such as kernels.", default="")
+    group = parser.getgroup("warpwatch", "CUDA kernels")
+    group.addoption(KERNELS, metavar="PACKAGE", help=f"Package that declares the kernels, in place of {SETTING}.")
+    group.addoption(
+        "--device",
+        choices=("auto", "gpu", "software", "none"),
+        default="auto",
+        help="auto: a GPU where there is one, else the software device; none: skip what needs a device.",
+    )
+    group.addoption(
+        "--schedule-seed", type=int, metavar="N", help="Order of threads and blocks, on the software device."
+    )
+    group.addoption(
+        "--launch-timeout",
+        type=positive_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="Stop a kernel after so long (10).",
+    )
+    _add_comparisons(group)
+    group.addoption("--large", action="store_true", help="Also test arrays of more than 2^31 elements.")
+    group.addoption("--warm-cache", action="store_true", help="Time kernels with a warm L2 cache, not a cold one.")
+
+
+def _add_comparisons(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--against", metavar="REV", help="Time kernels side by side with those of another git revision, and judge."
+    )
+    group.addoption(
+        "--self-check",
+        action="store_true",
+        help="A/A test, then injected slowdowns: false alarms and sensitivity on this GPU.",
+    )
+    group.addoption(
+        "--fail-on",
+        action="append",
+        choices=("unsure", "incomparable", "common"),
+        default=[],
+        help="Exit with 1 also where a case is unsure, where one cannot be compared or none was, or where everything "
+        "became slower. Can be given several times.",
+    )
+    group.addoption(
+        "--require-baseline", action="store_true", help="With --benchmark-compare: comparing nothing is an error."
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cases(list, problems): run once for each case, and fail for each problem")
+    config.addinivalue_line("markers", "builds(list): run once for each of these builds")
+    config.addinivalue_line("markers", "compiles_for(arch): only compiles its build, for that architecture or 'newest'")
+    config.addinivalue_line("markers", "exclusive: times something, so no other test of this run runs meanwhile")
+    module = config.getoption(KERNELS) or config.getini(SETTING)
+    if not module:
+        return
     try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= LONGEST_TIMEOUT:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0 and up to {LONGEST_TIMEOUT:g}")
-    return seconds
+        project = load_project(config.rootpath, module)
+    except BadProject as error:
+        raise pytest.UsageError(str(error)) from None
+    ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    option = config.getoption
+    settings = Settings(option("--device"), ordinal, option("--launch-timeout"), option("--schedule-seed"))
+    config.stash[CACHE_NOTES] = {}
+    config.stash[PROJECT] = project
+    config.stash[WORKER] = worker = Worker(project, settings)
+    config.stash[BENCH] = BenchPlugin(config, project, worker, functools.partial(open_device, config))
+    config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
+    config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
+    # Told to end, by a scheduler or a CI service, is interrupted: by way of what cleans up.
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        config.add_cleanup(_end_on_sigterm)
+
+
+def _end_on_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,7 +1,4 @@
-"""How far each rung is from its reference: shares, and the tables of the README.
-
-python -m warpwatch.report.ladder RUN [RUN ...]  a table a family and one of what is reached, in Markdown, from runs of
-                                         the last one's machine code
+"""Shows how far each kernel is from its reference: shares, and the tables by family.
 
 A share is a case's rate over that of its family's reference (``Family.roof``): cuBLAS's on the same shape where
 there is arithmetic to do, else the bandwidth of the driver's copy of about as many bytes.
@@ -9,54 +6,39 @@ there is arithmetic to do, else the bandwidth of the driver's copy of about as m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from kernels import FAMILIES
-from warpwatch.catalogue.declaration import Case, Family, find_case
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Case, Family
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.report.tables import medians, print_runs
-from warpwatch.report.terminal import run_command
+from warpwatch.report.tables import medians
 from warpwatch.runs.saved import BadRun, Facts, Run
 
-# What the README shows: a family, an element type, a shape.
-SHOWN = (
-    ("matmul", "float32", (4096, 4096, 4096)),
-    ("matmul", "float64", (4096, 4096, 4096)),
-    ("matvec", "float32", (8192, 8192)),
-    ("transpose", "float32", (8192, 8192)),
-    ("conv2d", "float32", (8192, 8192, 7)),
-    ("separable", "float32", (8192, 8192, 7)),
-)
 
-# Shapes on which the best rung is told, with what single runs say of it.
-SQUARE, CUBE = (8192, 8192), (4096, 4096, 4096)
-REACHED = (
-    *(("matmul", "float32", shape) for shape in ((1024, 1024, 1024), CUBE, (4095, 4097, 4093))),
-    *(("matmul", "float64", shape) for shape in (CUBE, (2049, 2047, 2051))),
-    *(("transpose", "float32", shape) for shape in (SQUARE, (8191, 8193))),
-    *(("matvec", "float32", shape) for shape in ((1000, 10000), (4096, 4096), SQUARE, (16384, 16384))),
-    *(("conv2d", dtype, (*SQUARE, k)) for dtype in ("float32", "int32") for k in (3, 5, 7)),
-)
-
-
-def share(case: Case, times: Mapping[str, float]) -> float | None:
+def share(families: Iterable[Family], case: Case, times: Mapping[str, float]) -> float | None:
     """The case's rate over its reference's; None where there is none among ``times`` (seconds by case id)."""
     roof = case.family.roof(case.shape, case.dtype)
     if not roof or roof not in times or case.id not in times or case.variant.on_host:
         return None
-    reference = find_case(FAMILIES, roof)
+    reference = find_case(families, roof)
     same = reference.family is case.family and reference.shape == case.shape
     work, most = (1.0, 1.0) if same else (case.work.bytes, reference.work.bytes)
     return (work / times[case.id]) / (most / times[roof])
 
 
-def table(
-    facts: Mapping[str, Facts], times: Mapping[str, float], family: Family, dtype: str, shape: tuple[int, ...]
-) -> str:
-    """The family's rungs on one shape, each with its best block; nothing where none of them was timed.
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """Holds what saved runs say of their cases, by case id: recorded facts, and medians in seconds."""
 
-    ``facts`` and ``times`` are of the same cases, by their ids.
-    """
+    families: Sequence[Family]
+    facts: Mapping[str, Facts]
+    times: Mapping[str, float]
+
+
+def table(timed: Timed, family: Family, dtype: str, shape: tuple[int, ...]) -> str:
+    """The family's rungs on one shape, each with its best block; nothing where none of them was timed."""
+    facts, times = timed.facts, timed.times
     cases = [c for c in timed_cases([family]) if c.dtype == dtype and c.shape == shape and c.id in times]
     if not cases:
         return ""
@@ -68,7 +50,7 @@ def table(
     before = None
     for case in best(cases, times):
         seconds, own = times[case.id], facts[case.id]
-        reached = share(case, times)
+        reached = share(timed.families, case, times)
         shared = own.shared_bytes + (own.dynamic_shared_bytes or 0)
         resources = f"{own.registers} | {shared:,}" if not case.variant.library else "|"
         gain = f"{before / seconds:.2f}×" if before and not case.variant.library else ""
@@ -93,23 +75,27 @@ def best(cases: Sequence[Case], times: Mapping[str, float]) -> Iterator[Case]:
         yield min((case for case in cases if case.variant is variant), key=lambda case: times[case.id])
 
 
-def reached(runs: Sequence[Run]) -> str:
-    """The best rung on each of REACHED, by the median of all runs, and the range of its shares in single runs."""
+def reached(families: Sequence[Family], runs: Sequence[Run]) -> str:
+    """The best rung on each of the families' ``reached_shapes``, by the median of all runs.
+
+    Beside each share is the range of that in single runs.
+    """
     times, each = medians(runs), [medians([run]) for run in runs]
-    families = {family.name: family for family in FAMILIES}
     lines = ["| case | best rung | of a copy's bandwidth | of the vendor's library |", "|---|---|---:|---:|"]
-    for name, dtype, shape in REACHED:
-        cases = [c for c in timed_cases([families[name]]) if (c.dtype, c.shape) == (dtype, shape) and c.id in times]
+    for family, dtype, shape in listed(families, "reached_shapes"):
+        cases = [c for c in timed_cases([family]) if (c.dtype, c.shape) == (dtype, shape) and c.id in times]
         ours = [case for case in best(cases, times) if not case.variant.library]
         if not ours:
             continue
         case = min(ours, key=lambda case: times[case.id])
         vendor = next((other.id for other in cases if other.variant.library), "")
-        shares = [None if case.family.roof(shape, dtype) == vendor else share(case, own) for own in (times, *each)]
+        shares = [
+            None if case.family.roof(shape, dtype) == vendor else share(families, case, own) for own in (times, *each)
+        ]
         ratios = [own[vendor] / own[case.id] if {vendor, case.id} <= own.keys() else None for own in (times, *each)]
         columns = (_range(shares), _range(ratios))
         rung = f"{case.variant.name}, {case.build.block_name}"
-        lines.append(f"| {name} {'×'.join(map(str, shape))}, {dtype} | {rung} | {' | '.join(columns)} |")
+        lines.append(f"| {family.name} {'×'.join(map(str, shape))}, {dtype} | {rung} | {' | '.join(columns)} |")
     return "\n".join(lines) if len(lines) > 2 else ""
 
 
@@ -125,19 +111,23 @@ def alike(runs: Sequence[Run]) -> list[Run]:
     return [run for run, own in zip(runs, code, strict=True) if all(code[-1].get(n, own[n]) == own[n] for n in own)]
 
 
-def tables(runs: Sequence[Run]) -> str:
-    """All that the README shows, from the runs of the last one's machine code."""
+def listed(families: Iterable[Family], field: str) -> Iterator[tuple[Family, str, tuple[int, ...]]]:
+    """Family, element type and shape of all that ``ladder_shapes`` or ``reached_shapes`` name."""
+    for family in families:
+        for dtype, shapes in getattr(family, field).items():
+            for shape in shapes:
+                yield family, dtype, shape
+
+
+def tables(runs: Sequence[Run], families: Sequence[Family]) -> str:
+    """A table for each of the families' ``ladder_shapes`` and one of what is reached, in Markdown.
+
+    From the runs whose machine code is that of the last one.
+    """
     chosen = alike(runs)
-    times = medians(chosen)
     facts = {name: timed.facts for run in chosen for name, timed in run.cases.items()}  # of several, the last run's
-    families = {family.name: family for family in FAMILIES}
-    parts = [table(facts, times, families[name], dtype, shape) for name, dtype, shape in SHOWN]
-    if not any(parts := [*parts, reached(chosen)]):
+    timed = Timed(families=families, facts=facts, times=medians(chosen))
+    parts = [table(timed, family, dtype, shape) for family, dtype, shape in listed(families, "ladder_shapes")]
+    if not any(parts := [*parts, reached(families, chosen)]):
         raise BadRun(f"{chosen[-1].path}: has none of the shapes that ladders are shown for")
     return "\n\n".join(filter(None, parts))
-
-
-if __name__ == "__main__":
-    run_command(
-        lambda: print_runs("python -m warpwatch.report.ladder", "The rungs of each family, in Markdown.", tables)
-    )

@@ -1,39 +1,35 @@
-"""One picture a family: how far each rung is from the reference, shape by shape.
-
-python -m warpwatch.report.picture RUN [RUN ...] [--to FOLDER]  SVG files, from the runs of the last one's machine code
+"""Draws one picture a family: how far each rung is from the reference, shape by shape.
 
 Drawn by matplotlib (extra ``pictures``), which everybody knows how to change.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernels import FAMILIES
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.report.ladder import SHOWN, alike, best, share
+from warpwatch.report.ladder import alike, best, listed, share
 from warpwatch.report.tables import medians
-from warpwatch.report.terminal import run_command
-from warpwatch.runs.saved import BadRun, Run, read_run
+from warpwatch.runs.saved import Run
 
 SIZE = (8.0, 4.5)  # inches
 LEAST_GAP = 0.045  # between the names of two rungs, as a share of the picture's height
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "warpwatch", "font.size": 9, "text.parse_math": False}
 
 
-def shares(family: Family, dtype: str, times: Mapping[str, float]) -> dict[str, dict[str, float]]:
+def shares(
+    families: Sequence[Family], family: Family, dtype: str, times: Mapping[str, float]
+) -> dict[str, dict[str, float]]:
     """For each shape, from little work to much, the share that each rung reaches with its best block."""
     cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]
     cases.sort(key=lambda case: (case.work.operations, case.work.bytes))
     reached: dict[str, dict[str, float]] = {}
     for shape in dict.fromkeys(case.shape for case in cases):
         for case in best([case for case in cases if case.shape == shape], times):
-            if (value := share(case, times)) is not None:
+            if (value := share(families, case, times)) is not None:
                 reached.setdefault(case.shape_name, {})[case.variant.name] = value
     return reached
 
@@ -74,37 +70,14 @@ def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:
     return placed
 
 
-def pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Draw what the README shows."""
+def pictures(runs: Sequence[Run], families: Sequence[Family], folder: Path) -> list[Path]:
+    """Draw the families and element types that have ``ladder_shapes``."""
     chosen = alike(runs)
     times, made = medians(chosen), []
-    for name, dtype in dict.fromkeys((name, dtype) for name, dtype, _ in SHOWN):
-        family = next(family for family in FAMILIES if family.name == name)
-        reached = shares(family, dtype, times)
+    for family, dtype in dict.fromkeys((family, dtype) for family, dtype, _ in listed(families, "ladder_shapes")):
+        reached = shares(families, family, dtype, times)
         if reached:
-            made.append(folder / f"{name}-{dtype}.svg")
-            title = f"{name}, {dtype}: {chosen[-1].gpu.name or 'no GPU'}, medians of {len(chosen)} runs, L2 cold"
+            made.append(folder / f"{family.name}-{dtype}.svg")
+            title = f"{family.name}, {dtype}: {chosen[-1].gpu.name or 'no GPU'}, medians of {len(chosen)} runs, L2 cold"
             draw(family, reached, title, made[-1])
     return made
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m warpwatch.report.picture", description="The rungs of each family, drawn."
-    )
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="saved runs; of several, the median")
-    parser.add_argument("--to", type=Path, metavar="FOLDER", help="where the SVG files go: beside the runs")
-    options = parser.parse_args()
-    try:
-        runs = [read_run(path) for path in options.runs]
-        made = pictures(runs, options.to or options.runs[-1].parent)
-    except (BadRun, ImportError) as error:
-        cure = "; pip install matplotlib (extra 'pictures')" if isinstance(error, ImportError) else ""
-        print(f"error: {error}{cure}", file=sys.stderr)
-        return 2
-    print("\n".join(map(str, made)))
-    return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,23 +1,16 @@
-"""What a run says to a reader: the summary under the table, and the tables by shape.
-
-python -m warpwatch.report.tables RUN [RUN ...]     tables in Markdown: time and rate of each kernel on each shape
-"""
+"""What a run says to a reader: the summary under the table, and the tables by shape."""
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from kernels import FAMILIES
 from warpwatch.catalogue.declaration import Case, Family
+from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.self_check import path_of, read, table
-from warpwatch.report.terminal import run_command
-from warpwatch.runs.saved import BadRun, Run, read_run
+from warpwatch.runs.saved import Run
 from warpwatch.verdict.rule import Judgement, Verdict
 
 
@@ -84,7 +77,7 @@ def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
-def tables(runs: Sequence[Run]) -> str:
+def tables(runs: Sequence[Run], project: Project) -> str:
     """For each family and element type: a row a variant and block, a column a shape, serial on top."""
     times = medians(runs)
     gpu = runs[0].gpu
@@ -93,10 +86,10 @@ def tables(runs: Sequence[Run]) -> str:
         parts[0] += f"; its memory moves at most {gpu.peak_bytes_per_second / 1e9:,.0f} GB/s, by clock and width"
     if gpu.note:
         parts[0] += f"; {gpu.note}"
-    check = path_of(runs[0].slug)
+    check = path_of(runs[0].slug, project.baselines)
     if check.exists():
         parts.append("\n".join(["What this gate sees here (`pytest bench --self-check`):", *table(read(check))]))
-    for family in FAMILIES:
+    for family in project.families:
         for dtype in family.bench_shapes:
             cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]
             if cases:
@@ -133,19 +126,3 @@ def _cell(case: Case, seconds: float, serial: float | None) -> str:
     if serial and not case.variant.on_host:
         parts.append(f"{serial / seconds:,.0f}×")
     return ", ".join(parts)
-
-
-def print_runs(prog: str, description: str, text: Callable[[Sequence[Run]], str]) -> int:
-    """A command that prints what is made of the runs it is given. Exit status."""
-    parser = argparse.ArgumentParser(prog=prog, description=description)
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="saved runs; of several, the median")
-    try:
-        print(text([read_run(path) for path in parser.parse_args().runs]))
-    except BadRun as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    run_command(lambda: print_runs("python -m warpwatch.report.tables", "Tables of saved runs, in Markdown.", tables))

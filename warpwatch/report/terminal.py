@@ -1,7 +1,4 @@
-"""What the commands of this project do about their output: a terminal without µ, a reader that goes away.
-
-Every command ends in ``run_command``: ``python -m warpwatch``, ``python -m warpwatch.each``, ``python -m bench...``.
-"""
+"""Ends a command as terminals and pipes need it: one without µ, a reader that goes away."""
 
 from __future__ import annotations
 

@@ -23,9 +23,6 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from warpwatch.devices.compiler import ROOT
-
-BASELINES = ROOT / "bench" / "baselines"
 NO_GPU = "no-gpu"
 # A run that differs from its baseline in one of these cannot be compared with it.
 SETTINGS: Mapping[str, str] = {"slug": "GPU", "driver": "driver", "cache": "cache mode", "toolkit": "CUDA toolkit"}

@@ -11,7 +11,6 @@ from warpwatch.catalogue.declaration import Case
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel
-from warpwatch.runs.saved import Facts, typed
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.timer import note
@@ -45,11 +44,6 @@ class Measured:
     taken: list[float] | None = None  # samples that were taken beforehand, to be played back
     fingerprint: int | None = None  # of its right result, for processes that prove it again
 
-    @property
-    def recorded(self) -> Facts:
-        """``facts`` as they are read from a saved run."""
-        return typed(self.facts, Facts)
-
     def sample(self) -> float:
         """One round: the timer advances by what the GPU took."""
         if self.taken is not None:
@@ -82,7 +76,7 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     kind = "host" if case.variant.on_host else "cold" if cold else "warm"
     measured = Measured(kernel, case, kind)
     worker, image = kernel.worker, kernel.image
-    measured.facts |= worker.call(sampling.prepare, case.id, image.path, cold, kernel.checked.path)
+    measured.facts |= worker.call(sampling.prepare, case, image.path, cold, kernel.checked.path)
     measured.facts |= declared(kernel, case)
     if kind == "host" and case.family.serial_seconds(case.shape) * budget.rounds > budget.seconds:
         measured.rounds = budget.rounds  # a pilot would cost as much as a round
@@ -131,7 +125,7 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
     for done, measured in enumerate(chosen, 1):
         call, name = measured.kernel.worker.call, measured.case.id
         try:
-            call(sampling.prepare, name, measured.kernel.image.path, again.cold, proved=True)
+            call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, proved=True)
             call(sampling.settle)
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
             taken = [measured.sample() for _ in range(measured.rounds)]

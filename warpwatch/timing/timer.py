@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,9 @@ from typing import Protocol
 import numpy as np
 
 from warpwatch.catalogue.declaration import Launch
-from warpwatch.devices.compiler import CompileError, compile_file
-from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device
+from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError
-from warpwatch.report.terminal import run_command
 
 FLOOR_ROUNDS = 200
 _samples: list[float] = []
@@ -137,24 +135,3 @@ def floor(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float]]:
             timer.sample(start)
         taken[name] = [timer.sample(start) for _ in range(FLOOR_ROUNDS)]
     return taken
-
-
-def main() -> int:
-    """Print what this timer reads where nothing can be faster; ``ncu`` on this command gives the other half."""
-    try:
-        device = open_device(Settings("gpu"))
-    except (NoDevice, DeviceError, CompileError) as missing:
-        print(f"error: {missing}", file=sys.stderr)
-        return 2
-    print(f"{device.info.name}, medians of {FLOOR_ROUNDS} samples, µs (standard deviation in per cent)")
-    for cold in (False, True):
-        timer = GpuTimer(device, cold)
-        for name, samples in floor(timer).items():
-            median, spread = statistics.median(samples), statistics.stdev(samples)
-            print(f"{'cold' if cold else 'warm'}  {name:<16} {median * 1e6:6.2f}  ({100 * spread / median:.1f} %)")
-    print(f"a read of half of L2 takes {timer.coldness():.2f} times as long after a scrub")
-    return 0
-
-
-if __name__ == "__main__":
-    run_command(main, abruptly=True)

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from kernels import FAMILIES
-from warpwatch.catalogue.declaration import find_case
-from warpwatch.compare.revision import Rival
+from warpwatch.catalogue.declaration import Case
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
+from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import Loaded, load, set_constants
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import worker_samples as sampling
@@ -120,12 +119,12 @@ def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
     return float(np.median((turns[first] + turns[second]) / 2))
 
 
-def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, plan: Plan) -> Pairs:
+def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path, plan: Plan) -> Pairs:
     """Load both sides, prove them if asked to, and sample them in turns: old new new old, new old old new.
 
     Raises WrongResult or DeviceError for the new side, RivalFailed for the old one.
     """
-    case, cold = find_case(FAMILIES, case_id), plan.kind == "cold"
+    cold = plan.kind == "cold"
     sampling.release(keep=sharing_key(case))
     shared, where = sampling.share_operands(case, plan.prove), machine(on_host=False)
     if plan.prove and plan.checked not in (None, image):
@@ -150,14 +149,14 @@ def measure_pair(case_id: str, image: Path, rival: Rival, rival_image: Path, pla
     return pairs
 
 
-def _load_rival(where: Machine, rival: Rival, image: Path) -> Function:
+def _load_rival(where: Machine, rival: OtherKernel, image: Path) -> Function:
     try:
         return where.load(image, rival.entry)
     except DeviceError as error:
         raise RivalFailed(str(error), error.lost) from None
 
 
-def _rival_of(loaded: Loaded, rival: Rival, function: Function) -> Loaded:
+def _rival_of(loaded: Loaded, rival: OtherKernel, function: Function) -> Loaded:
     """The old side on the new one's operands and result."""
     arrays = [array for array in (*loaded.operands, loaded.result) if isinstance(array, GuardedArray)]
     try:
@@ -279,7 +278,8 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> Pairs:
         log = math.log(math.prod(times[True][-2:]) / math.prod(times[False][-2:])) / 2
         sums = sums[0] + log, sums[1] + log * log
     nothing = Clock(0, ())
-    return Pairs(tuple(times[False]), tuple(times[True]), (nothing, nothing), thrown_away)
+    clocks = (nothing, nothing)
+    return Pairs(old=tuple(times[False]), new=tuple(times[True]), clocks=clocks, thrown_away=thrown_away)
 
 
 def _standard_error(turns: int, total: float, squares: float) -> float:

@@ -8,9 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernels import FAMILIES
-from warpwatch.catalogue.declaration import Case, find_case
-from warpwatch.devices import vendor
+from warpwatch.catalogue.declaration import Case
 from warpwatch.devices.machine import Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, load
 from warpwatch.devices.worker import gpu, machine
@@ -36,13 +34,12 @@ class State:
 state = State()
 
 
-def prepare(case_id: str, image: Path, cold: bool, checked: Path | None = None, proved: bool = False) -> dict[str, Any]:
+def prepare(case: Case, image: Path, cold: bool, checked: Path | None = None, proved: bool = False) -> dict[str, Any]:
     """Load a case, launch it once, and compare, unless another process has ``proved`` it right.
 
     ``checked``: a build of the same kernel that finds more faults, proved too, if it is another. What there is to
     record of the case. Raises WrongResult or DeviceError.
     """
-    case = find_case(FAMILIES, case_id)
     release(keep=sharing_key(case))
     shared = share_operands(case, reference=not proved)
     where = machine(case.variant.on_host)
@@ -87,7 +84,7 @@ def describe(loaded: Loaded, places: int, cold: bool) -> dict[str, Any]:
         **asdict(loaded.function.resources),
         "occupancy": loaded.machine.occupancy(loaded.function, launch),
         "fallback": case.variant.fallback(case.shape, case.itemsize),
-        "library": vendor.version(case.variant.library) if case.variant.library else "",
+        "library": case.variant.library.version() if case.variant.library else "",
         "places": places,
         "grid": list(launch.grid),
         "dynamic_shared_bytes": launch.shared_bytes,

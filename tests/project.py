@@ -1,0 +1,11 @@
+"""The repository that these tests belong to, and its kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warpwatch.catalogue.project import load_project
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = load_project(ROOT, "kernels")
+BASELINES = PROJECT.baselines

@@ -1,0 +1,19 @@
+"""Values of command-line options that pytest and `python -m warpwatch` share."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+LONGEST_TIMEOUT = 86_400.0  # seconds, a day: what waits for a process counts its milliseconds in 32 bits
+
+
+def positive_seconds(text: str) -> float:
+    """Reads a number of seconds above 0, at most a day. Raises argparse.ArgumentTypeError, which argparse prints."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= LONGEST_TIMEOUT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0 and up to {LONGEST_TIMEOUT:g}")
+    return seconds

@@ -1,0 +1,1 @@
+"""What the subcommands of ``warpwatch`` do, a module a subject."""

@@ -1,0 +1,51 @@
+"""Runs every kernel once, in this process, so that a tool can watch: ``warpwatch run --all``.
+
+For instance ``compute-sanitizer --tool racecheck python -m warpwatch run --all``. Each build runs on the shapes that
+its family is tested on, as the tests of correctness do in processes of their own.
+"""
+
+from __future__ import annotations
+
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import tested_cases
+from warpwatch.catalogue.validation import problems
+from warpwatch.commands.keywords import selector
+from warpwatch.devices import memory
+from warpwatch.devices.check import compare
+from warpwatch.devices.compiler import compile_build
+from warpwatch.devices.compiling import compile_all
+from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import exact_operands, expected, run
+
+
+def run_every_case(project: Project, expression: str, settings: Settings) -> int:
+    """Run each case whose id matches, and compare with NumPy. Exit status.
+
+    Raises NoDevice, DeviceError, CompileError.
+    """
+    matches = selector(expression)
+    machine = open_device(settings)
+    cases = [case for case in tested_cases(project.families) if not case.variant.on_host and matches(case.id)]
+    cases = [case for case in cases if case.variant.needs <= machine.info.capability]
+    cases = [case for case in cases if not case.variant.library or not case.variant.library.missing()]
+    compile_all({case.build.id: (case.build, machine.info.target) for case in cases}.values(), lambda done, total: None)
+    wrong = 0
+    for problem in problems(project.families):
+        if matches(problem.id):
+            wrong += 1
+            print(f"not run: {problem}")
+    for case in cases:
+        try:
+            memory.require(case, memory.peak_bytes(case, copies=3))
+            operands = exact_operands(case, seed=0)
+            outcome = run(machine, case, compile_build(case.build, machine.info.target).path, operands)
+        except DeviceError as error:
+            print(error)
+            return 2
+        mismatch = compare(outcome.result, expected(case, operands)[0], 0.0)
+        wrong += bool(mismatch or outcome.damage)
+        if mismatch or outcome.damage:
+            print(f"{case.id}: WRONG {mismatch or ''} {' '.join(outcome.damage)}")
+    print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
+    return int(wrong > 0)

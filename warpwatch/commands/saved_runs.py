@@ -1,0 +1,76 @@
+"""Shows saved runs and makes them baselines: ``warpwatch baseline``, ``history``, ``report``, ``ladder``, ``score``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpwatch.catalogue.project import Project
+from warpwatch.compare import score
+from warpwatch.compare.self_check import merge, read, table
+from warpwatch.compare.with_baseline import FEW_UNITS
+from warpwatch.report import ladder, tables
+from warpwatch.runs.baseline import objections, replace_baseline
+from warpwatch.runs.saved import read_run
+
+
+def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], dry_run: bool) -> int:
+    """Make saved runs the baseline of their GPU, after showing what changes. Exit status. Raises BadRun or OSError."""
+    runs = [read_run(path) for path in paths]
+    folder = project.baselines / runs[0].slug
+    previous = [read_run(path) for path in sorted(folder.glob("*.json"))]
+    print(f"{len(runs)} runs become the baseline of {runs[0].slug}; it has {len(previous)} now")
+    print(tables.changes(previous, runs))
+    refused = {word: what for word, what in objections(runs, previous).items() if word not in set(allowed)}
+    for word, what in refused.items():
+        print("\n".join(what) + f"\n  refused; to do it all the same: --allow {word}", file=sys.stderr)
+    if refused or dry_run:
+        return 1 if refused else 0
+    for path in replace_baseline(folder, runs):
+        print(f"wrote {path}")
+    return 0
+
+
+def report(project: Project, paths: Sequence[Path]) -> int:
+    """Print time and rate of each kernel on each shape, in Markdown. Exit status. Raises BadRun."""
+    print(tables.tables([read_run(path) for path in paths], project))
+    return 0
+
+
+def show_ladders(project: Project, paths: Sequence[Path]) -> int:
+    """Print how far each kernel is from its reference, in Markdown. Exit status. Raises BadRun."""
+    print(ladder.tables([read_run(path) for path in paths], project.families))
+    return 0
+
+
+def draw(project: Project, paths: Sequence[Path], folder: Path | None) -> int:
+    """Draw a picture a family, beside the last run unless a folder is given. Raises BadRun, ImportError."""
+    from warpwatch.report.picture import pictures  # noqa: PLC0415  # matplotlib takes a second
+
+    runs = [read_run(path) for path in paths]
+    print("\n".join(map(str, pictures(runs, project.families, folder or paths[-1].parent))))
+    return 0
+
+
+def score_rules(paths: Sequence[Path], trials: int) -> int:
+    """Print what each rule for regressions would have said of recorded runs. Exit status. Raises BadRun."""
+    runs = [read_run(path) for path in paths]
+    alone = [run for run in runs if not run.against]
+    recording = score.record(alone)
+    side_by_side = [run for run in runs if run.against]
+    scores = score.score(recording, trials)
+    if side_by_side:
+        pairs = score.play_pairs(score.record_pairs(side_by_side), trials)
+        scores = {score.OURS: scores[score.OURS], score.PAIRED: pairs} | scores
+    if len({run.unit for run in alone}) > FEW_UNITS:
+        scores = {score.OURS: scores[score.OURS], score.STRANGE: score.play_strangers(alone)} | scores
+    print(score.table(recording, scores))
+    return 0
+
+
+def merge_self_check(project: Project, parts: Sequence[Path]) -> int:
+    """Join parts of a self-check that were made with -k, beside the baseline. Exit status. Raises BadRun or OSError."""
+    path = merge(parts, project.families, project.baselines)
+    print("\n".join([*table(read(path)), f"saved {path}"]))
+    return 0

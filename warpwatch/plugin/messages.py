@@ -1,0 +1,45 @@
+"""Makes what a run prints short: failures without tracebacks, skips by reason, what is wrong with declarations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+
+import pytest
+
+from warpwatch.catalogue.declaration import BadCase
+from warpwatch.catalogue.validation import problems
+from warpwatch.devices.check import WrongResult
+from warpwatch.devices.compiler import CompileError, cache_notes
+from warpwatch.devices.machine import DeviceError
+from warpwatch.plugin.device import CACHE_NOTES, PROJECT
+from warpwatch.plugin.verify import command_of, with_command
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print skips by their reason, a line each; pytest's own -rs has a line for every test function.
+
+    Also what has no cases because its declaration is wrong: a selection by shape would not miss it.
+    """
+    stash = terminalreporter.config.stash
+    if PROJECT not in stash:
+        return
+    reports = terminalreporter.stats.get("skipped", ())
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count} skipped: {reason}")
+    for problem in problems(stash[PROJECT].families):
+        terminalreporter.line(f"left out, because declared wrong: {problem}")
+    for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes())):
+        terminalreporter.line(f"cache: {sentence}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail with what an error says alone: a kernel's developer has no use for this plugin's traceback."""
+    try:
+        return (yield)
+    except DeviceError as error:
+        raise pytest.fail.Exception(with_command(str(error), command_of(item)), pytrace=False) from None
+    except (BadCase, CompileError, WrongResult) as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
