@@ -23,10 +23,10 @@ check: $(READY)
 	$(BIN)/python -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/zizmor --offline --persona=pedantic --quiet --no-progress --strict-collection .github/workflows
 	$(BIN)/actionlint .github/workflows/*.yml
-	$(BIN)/python -m tests.workflows
+	$(BIN)/python -m tools.workflows
 
 mutate: $(READY)
-	$(BIN)/python -m tests.mutate $(ARGS)
+	$(BIN)/python -m tests.mutation.mutate $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,64 @@
+"""Every finding ends with the command that shows it again."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from kernels import FAMILIES
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.plugin.verify import assert_right
+
+CASE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")
+BAD = ROOT / "tests" / "softcuda" / "bad_kernels" / "null_pointer.cu"
+
+
+def test_a_finding_ends_with_the_command_of_its_test() -> None:
+    worker = Worker(PROJECT, Settings("software"))
+    try:
+        image = compile_file(BAD, CASE.build.macros, worker.call(describe_device).target)
+        with pytest.raises(DeviceError, match=r"\n  again     pytest x$") as caught:
+            assert_right(Kernel(worker, CASE.build, image), CASE, "pytest x", exact=True)
+    finally:
+        worker.stop()
+    assert "out of bounds in matmul_naive" in str(caught.value)
+    assert caught.value.lost
+
+
+TEST = """
+import pytest
+from warpwatch.devices.machine import DeviceError
+
+def test_that_finds_something():
+    raise DeviceError("race in a kernel")
+"""
+
+
+@pytest.mark.parametrize("options", [["--device", "none"], ["--device", "none", "--schedule-seed", "7"]])
+def test_it_names_the_options_of_the_run(pytester: pytest.Pytester, options: list[str]) -> None:
+    path = pytester.makepyfile(TEST)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "pyproject.toml", "-p", "conftest"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, *options, str(path)], cwd=ROOT, capture_output=True, text=True, check=False, env=environment
+    )
+    again = rf'race in a kernel\n  again     pytest "\S*::test_that_finds_something" {" ".join(options)}\n'
+    assert re.search(again, done.stdout), done.stdout
+
+
+def test_the_command_that_runs_one_case_names_itself() -> None:
+    case = "copy-naive-256-100-float32"
+    command = [sys.executable, "-m", "warpwatch", "run", case, "--seed", "3", "--device", "software"]
+    command += ["--schedule-seed", "5", "--launch-timeout", "1e-9"]  # a limit that is over at once
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"\n  again     python -m warpwatch run {case} --seed 3 --device software --schedule-seed 5\n" in done.stderr

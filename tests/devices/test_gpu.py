@@ -1,0 +1,221 @@
+"""The GPU itself: limits, faults, and what the timer reads. Skipped where there is none."""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels import FAMILIES
+from kernels.matmul import structs
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Case, Launch
+from warpwatch.devices import gpu as device
+from warpwatch.devices.check import compare
+from warpwatch.devices.compiler import compile_build, compile_file
+from warpwatch.devices.gpu import Settings, pack
+from warpwatch.devices.info import DeviceInfo, Limits
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import Outcome, exact_operands, expected
+from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
+from warpwatch.timing import worker_proof as proof
+from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.timer import GpuTimer
+
+CASE = "matmul-naive-16x16-40x33x50-float32"
+H200 = Limits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 232448)
+
+
+@pytest.fixture
+def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
+    """A worker of our own, with little patience."""
+    child = Worker(PROJECT, Settings(pytestconfig.getoption("--device"), device.ordinal, launch_timeout=1.0))
+    yield child
+    child.stop()
+
+
+def run(child: Worker, case: Case, source: Path | None = None) -> Outcome:
+    target = child.call(describe_device).target
+    image = compile_file(source, case.build.macros, target) if source else compile_build(case.build, target)
+    return Kernel(child, case.build, image).run(case.shape, exact_operands(case, 1))
+
+
+def is_right(child: Worker) -> bool:
+    case = find_case(FAMILIES, CASE)
+    reference, _ = expected(case, exact_operands(case, 1))
+    return compare(run(child, case).result, reference, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("launch", "refusal"),
+    [
+        (Launch((1, 1, 1), (64, 64, 1)), "a block of 64x64x1 has 4,096 threads; this device allows 1,024"),
+        (Launch((1, 65536, 1), (8, 8, 1)), "grid.y would be 65,536; this device allows 65,535"),
+        (Launch((1, 1, 1), (8, 8, 1), 300_000), "a block needs 300,000 bytes of dynamic shared memory"),
+        (Launch((2**31 - 1, 65535, 65535), (32, 32, 1), 232448), None),
+    ],
+)
+def test_a_launch_beyond_the_limits_is_refused_with_the_limit(launch: Launch, refusal: str | None) -> None:
+    said = H200.refusal(launch)
+    assert said is None if refusal is None else refusal in str(said)
+
+
+def test_arguments_lie_as_c_lays_out_the_members_of_a_struct() -> None:
+    packed = pack((np.int32(1), np.uint64(2), np.int32(3)))
+    assert packed == b"\1\0\0\0" + b"\0" * 4 + b"\2" + b"\0" * 7 + b"\3\0\0\0"
+    assert len(pack(structs([1, 2, 3], (4, 5, 6)))) == 72
+    assert pack(()) == b""
+
+
+@pytest.mark.parametrize(
+    ("case_id", "said"),
+    [
+        ("matmul-naive-64x64-9x9x9-float32", "a block of 64x64x1 has 4,096 threads; this device allows"),
+        ("conv2d-shared_filter-8x8-2000x2000x2000-float32", "bytes of dynamic shared memory; this device allows"),
+    ],
+)
+def test_what_the_device_cannot_launch_names_case_and_limit_and_spoils_nothing(
+    child: Worker, case_id: str, said: str
+) -> None:
+    with pytest.raises(DeviceError) as caught:
+        run(child, find_case(FAMILIES, case_id))
+    assert str(caught.value).startswith(case_id)
+    assert said in str(caught.value)
+    assert is_right(child)
+    assert child.started == 1
+
+
+def allocate_all(case_id: str) -> None:
+    gpu().require(find_case(FAMILIES, case_id).array_bytes)
+
+
+def test_too_little_memory_is_said_before_anything_is_allocated(child: Worker) -> None:
+    with pytest.raises(DeviceError, match=r"not enough memory: 6,000\.00 GB needed, .* GB free"):
+        child.call(allocate_all, "transpose-naive-8x8-1000000x750000-float32")
+    assert is_right(child)
+
+
+def test_an_illegal_address_fails_its_own_case_and_not_the_next(child: Worker) -> None:
+    with pytest.raises(DeviceError, match="illegal memory access") as caught:
+        run(child, find_case(FAMILIES, CASE), ROOT / "tests/softcuda/bad_kernels/illegal_address.cu")
+    assert str(caught.value).startswith(CASE)
+    assert is_right(child)
+    assert child.started == 2
+
+
+def fail_at_once(image: Path) -> None:
+    function = gpu().load(image, "matmul_naive")
+    start = gpu().launcher(function, Launch((1, 1, 1), (1, 1, 1)), [np.uint64(0)] * 3 + [np.int32(1)] * 3)
+    start()
+    time.sleep(0.3)  # so that the event after it finds it failed
+    gpu().finish()
+
+
+def test_a_kernel_that_fails_before_anyone_waits_for_it_is_a_device_error(child: Worker) -> None:
+    case, target = find_case(FAMILIES, CASE), child.call(describe_device).target
+    image = compile_file(ROOT / "tests/softcuda/bad_kernels/illegal_address.cu", case.build.macros, target)
+    with pytest.raises(DeviceError, match=r"the kernel failed: .*illegal memory access") as caught:
+        child.call(fail_at_once, image.path)
+    assert caught.value.lost
+    assert is_right(child)
+
+
+def slip() -> None:
+    gpu()
+    raise importlib.import_module("pycuda.driver").LogicError("nobody turned this into one of ours")
+
+
+def test_an_error_of_the_drivers_arrives_where_there_is_no_driver(child: Worker) -> None:
+    with pytest.raises(RuntimeError, match=r"(?s)in slip.*nobody turned this into one of ours"):
+        child.call(slip)
+
+
+def test_a_kernel_that_never_ends_is_stopped_and_the_next_case_runs(child: Worker) -> None:
+    child.call(describe_device)
+    begin = time.monotonic()
+    with pytest.raises(
+        DeviceError, match=r"did not end within 1 s \(--launch-timeout\)|the launch limit of 0\.5 s was over"
+    ):
+        run(child, find_case(FAMILIES, CASE), ROOT / "tests/softcuda/bad_kernels/endless.cu")
+    assert time.monotonic() - begin < 10
+    assert is_right(child)
+
+
+def test_a_write_beyond_the_result_is_damage_or_found_by_the_device_itself(child: Worker) -> None:
+    try:
+        said = run(child, find_case(FAMILIES, CASE), ROOT / "tests/softcuda/bad_kernels/one_row_too_far.cu").damage
+    except DeviceError as error:
+        said = (str(error),)
+    if child.call(describe_device).watches:
+        assert "just past the end of a (argument 1)" in said[0]
+    else:
+        assert said == ("wrote 50 element(s) after C, the nearest 1 after its end",)
+
+
+def test_a_filter_beyond_48_kib_of_shared_memory_is_right_where_the_device_allows_it(child: Worker) -> None:
+    case = find_case(FAMILIES, "conv2d-shared_filter-8x8-130x140x115-int32")
+    if child.call(describe_device).limits.shared_bytes < case.launch.shared_bytes:
+        pytest.skip("this GPU allows a block no more than 48 KiB of shared memory")
+    reference, _ = expected(case, exact_operands(case, 1))
+    assert compare(run(child, case).result, reference, 0.0) is None
+
+
+@pytest.fixture
+def clock(child: Worker) -> Worker:
+    """A worker whose device has a clock of its own."""
+    info = child.call(describe_device)
+    if not info.own_clock:
+        pytest.skip(f"needs a GPU, whose clock it tests; what {info.name} reads is the host's")
+    return child
+
+
+def hold_too_long() -> tuple[float, int]:
+    timer = GpuTimer(gpu(), cold=False)
+    one, slow = (1, 1, 1), iter([True])
+    start = timer.kernel("empty", Launch(one, one))
+
+    def late() -> None:
+        if next(slow, False):
+            time.sleep(4 * device.HOLD_SECONDS)
+        start()
+
+    return timer.sample(late), timer.timeouts
+
+
+def test_a_hold_that_runs_into_its_limit_is_counted_and_the_sample_taken_again(child: Worker) -> None:
+    seconds, timeouts = child.call(hold_too_long)
+    assert timeouts == 1
+    assert seconds < 2 * device.HOLD_SECONDS, "the thrown-away sample held the host's sleep of a second"
+
+
+def test_cold_is_cold(clock: Worker) -> None:
+    assert clock.call(sampling.describe_gpu, True)["coldness"] > 1.3
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_the_floor_of_the_timer_is_low_and_steady(clock: Worker, cold: bool) -> None:
+    read = clock.call(sampling.timer_floor, cold)
+    for name in ("empty kernel", "copy 256x256"):
+        assert statistics.median(read[name]) < 10e-6
+        spread = np.percentile(read[name], 75) - np.percentile(read[name], 25)
+        assert spread < 0.1 * statistics.median(read[name])
+    assert read["timeouts"] == 0
+
+
+def addresses(case: Case, image: Path) -> list[int]:
+    """Where operands and result of each copy of a case lie."""
+    sampling.prepare(case, image, False)
+    arrays = [(*loaded.operands, loaded.result) for loaded in sampling.state.loaded]
+    return [array.address for place in arrays for array in place if array]
+
+
+def test_the_copies_of_a_small_case_have_memory_of_their_own(child: Worker) -> None:
+    case = find_case(FAMILIES, CASE)
+    image = compile_build(case.build, child.call(describe_device).target)
+    assert len(set(child.call(addresses, find_case(FAMILIES, CASE), image.path))) == 3 * proof.PLACES

@@ -1,0 +1,66 @@
+"""The software device's launch limit counts processor time: a busy machine ends no kernel, an endless one ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.project import PROJECT
+from tests.softcuda import calls
+from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.worker import Worker, describe_device
+
+LIMIT = 0.5  # seconds, half of the worker's
+PAUSE = 2.0  # seconds that the process stands still, as on a machine that has other things to do
+LOOP = 'extern "C" __global__ void loop(int* out)\n{\n    for (volatile int i = 0; i < %s; i = i + 1)\n        ;\n}\n'
+
+
+def launch(worker: Worker, folder: Path, turns: str, *, pause: bool) -> tuple[bytes | str, float]:
+    """What comes of a launch whose process is stopped for a while as soon as it has begun, and its seconds."""
+    (folder / "loop.cu").write_text(LOOP % turns)
+    image = compile_file(folder / "loop.cu", {}, worker.call(describe_device).timing_target)
+    assert worker._process
+    process = worker._process.pid
+
+    def stand_still() -> None:
+        os.kill(process, signal.SIGSTOP)
+        time.sleep(PAUSE)
+        os.kill(process, signal.SIGCONT)
+
+    timer = threading.Timer(0.05, stand_still)
+    if pause:
+        timer.start()
+    begin = time.monotonic()
+    said = worker.call(calls.run_or_say, image.path, "loop", (1, 1, 1), (1, 1), 128, 0)
+    elapsed = time.monotonic() - begin
+    if pause:
+        timer.join()
+    return said, elapsed
+
+
+@pytest.mark.exclusive
+def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -> None:
+    worker = Worker(PROJECT, Settings("software", launch_timeout=2 * LIMIT))
+    try:
+        said, elapsed = launch(worker, tmp_path, "60000000", pause=True)  # a tenth of a second of processor time
+    finally:
+        worker.stop()
+    assert isinstance(said, bytes), said
+    assert elapsed > PAUSE, "the kernel had ended before its process stood still: it must take longer"
+
+
+@pytest.mark.exclusive
+def test_an_endless_kernel_is_ended_at_its_limit(tmp_path: Path) -> None:
+    worker = Worker(PROJECT, Settings("software", launch_timeout=2 * LIMIT))
+    try:
+        said, elapsed = launch(worker, tmp_path, "2 || i == i", pause=False)
+    finally:
+        worker.stop()
+    assert "endless kernel in loop" in str(said)
+    assert LIMIT <= elapsed < 20 * LIMIT

@@ -1,0 +1,310 @@
+"""Saved runs that are damaged in any way: reading and every command says so in a sentence, and nothing else goes wrong.
+
+Hypothesis damages real files, as JSON and as bytes: 300 times in `make test`, and as often as MUTATIONS says:
+
+    MUTATIONS=5000 python -m pytest tests/runs/test_damaged_runs.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import io
+import json
+import lzma
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernels import FAMILIES
+from tests.project import BASELINES, PROJECT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.commands.saved_runs import promote
+from warpwatch.compare import history, score
+from warpwatch.compare import self_check as selfcheck
+from warpwatch.compare.with_baseline import FEW_UNITS, Gate, difference, find_runs
+from warpwatch.devices.worker import Kernel
+from warpwatch.report import ladder, picture
+from warpwatch.report import tables as report
+from warpwatch.runs.saved import BadRun, Commit, Facts, Gpu, Run, Sides, read_run, read_usable
+from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.parent_samples import Again, Measured
+
+MUTATIONS = int(os.environ.get("MUTATIONS", "300"))
+H200 = BASELINES / "nvidia-h200"
+RECORDINGS = BASELINES.parent / "recordings" / "nvidia-h200"
+# What stands where the file gets something that Python would not write.
+DEEP, DEPTH = "a list 200,000 deep", 200_000
+LONG = "a number of 5,000 digits"
+# One rung of each family that tables show, a library's and the host's.
+CASES = {
+    "matmul-cublas-vendor-4096x4096x4096-float32",
+    "matmul-tiled-16x16-4096x4096x4096-float32",
+    "matvec-split-512-8192x8192-float32",
+    "transpose-vectorised-64x64-8192x8192-float32",
+    "conv2d-columns-512x128-8192x8192x7-float32",
+    "separable-columns-512x20-8192x8192x7-float32",
+    "matmul-serial-host-128x128x128-float32",
+}
+
+
+@functools.cache
+def whole() -> list[dict[str, Any]]:
+    """Real runs with few cases and samples: of a baseline, and of pairs."""
+    runs = [json.loads(path.read_bytes()) for path in sorted(H200.glob("*.json"))[-3:]]
+    runs.append(json.loads(lzma.decompress((RECORDINGS / "0014_self-check.json.xz").read_bytes())))
+    for run in runs:
+        run["benchmarks"] = [entry for entry in run["benchmarks"] if entry["param"] in CASES]
+        for number, entry in enumerate(run["benchmarks"]):
+            entry["stats"]["data"] = entry["stats"]["data"][: 1 + number % 3]
+            for side in entry["extra_info"].get("pairs", {}).values():
+                side[:] = [samples[:4] for samples in side]
+    return runs
+
+
+@functools.cache
+def whole_check() -> dict[str, Any]:
+    """A real self-check with few cases."""
+    document: dict[str, Any] = json.loads((BASELINES / "nvidia-h200.self-check.json").read_bytes())
+    return document | {"cases": dict(list(document["cases"].items())[::60])}
+
+
+def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every node below this one."""
+    children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, child in children:
+        yield (*at, key)
+        yield from places(child, (*at, key))
+
+
+READ = {each.name for kind in (Facts, Gpu, Commit, Sides, selfcheck.CheckedCase) for each in fields(kind)}
+READ |= {"machine_info", "gpu", "commit_info", "datetime", "warpwatch", "whole", "failed", "slower", "against"}
+READ |= {"benchmarks", "param", "name", "stats", "data", "extra_info", "cases", "*"}  # *: an element of a list
+
+
+def node_at(document: Any, way: Sequence[Any]) -> Any:
+    """The node to which a way leads."""
+    return functools.reduce(lambda node, step: node[step], way, document)
+
+
+ODD: list[Any] = [
+    *(
+        None,
+        True,
+        False,
+        "",
+        "x",
+        "a\nb\x1b[2J",
+        "\ud800",
+        "../../../x",
+        "x" * 20_000,
+        DEEP,
+        LONG,
+        [],
+        {},
+        [[]],
+        [None],
+    ),
+    *(0, -1, 1, 2**31, 2**63, 10**400, -(10**400)),
+    *(0.0, -0.0, 0.5, 1e-300, 1e300, 1.7e308, float("nan"), float("inf"), float("-inf")),
+    *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "2026-02-30T00:00:00", "NaN", "1e-6"),
+]
+ODD_VALUES = st.sampled_from(ODD) | st.sampled_from([[odd] for odd in ODD]) | st.floats() | st.integers() | st.text()
+
+
+def likeness(way: Sequence[Any]) -> tuple[Any, ...]:
+    """What the same node of every case, and every sample, has in common."""
+    return tuple("*" if isinstance(step, int) else step for step in way)
+
+
+@st.composite
+def mutated(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
+    """The document with one to three nodes replaced, removed, doubled, exchanged or added.
+
+    A node is replaced or removed alone, or with all that are like it: so a whole file from another tool looks.
+    """
+    changed: dict[str, Any] = copy.deepcopy(document)
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
+        ways: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        for way in places(changed):
+            ways.setdefault(likeness(way), []).append(way)
+        read = [like for like in ways if like[-1] in READ]  # half of the time what some code looks at
+        if not ways:
+            break
+        alike = ways[draw(st.sampled_from(draw(st.sampled_from([list(ways), read or list(ways)]))))]
+        way = draw(st.sampled_from(alike))
+        chosen = draw(st.sampled_from([[way], draw(st.lists(st.sampled_from(alike), unique=True)), alike]))
+        parent, value = node_at(changed, way[:-1]), draw(ODD_VALUES)
+        match draw(st.sampled_from(["replace", "replace", "remove", "double", "exchange", "add"])):
+            case "replace":
+                for each in chosen:
+                    node_at(changed, each[:-1])[each[-1]] = copy.deepcopy(value)
+            case "remove":
+                for each in sorted(chosen, reverse=True):
+                    del node_at(changed, each[:-1])[each[-1]]
+            case "double" if isinstance(parent, list):
+                parent.insert(way[-1], copy.deepcopy(parent[way[-1]]))
+            case "exchange":
+                other = draw(st.sampled_from(ways[draw(st.sampled_from(list(ways)))]))
+                parent[way[-1]] = copy.deepcopy(node_at(changed, other))
+            case _ if isinstance(parent, dict):
+                parent[draw(st.sampled_from(sorted(READ)) | st.text(max_size=5))] = copy.deepcopy(value)
+    return changed
+
+
+def as_bytes(document: Any) -> bytes:
+    """As JSON, with what Python cannot write in the places that stand for it."""
+    text = json.dumps(document).replace(json.dumps(DEEP), "[" * DEPTH + "]" * DEPTH)
+    return text.replace(json.dumps(LONG), "9" * 5000).encode()
+
+
+@st.composite
+def broken(draw: st.DrawFn, content: bytes) -> bytes:
+    """The bytes cut off, turned, left out or put in, at one to three places."""
+    for _ in range(draw(st.integers(1, 3))):
+        at, some = draw(st.integers(0, max(0, len(content) - 1))), draw(st.binary(min_size=1, max_size=8))
+        match draw(st.sampled_from(["cut", "overwrite", "insert", "leave out"])):
+            case "cut":
+                content = content[:at]
+            case "overwrite":
+                content = content[:at] + some + content[at + len(some) :]
+            case "insert":
+                content = content[:at] + some + content[at:]
+            case _:
+                content = content[:at] + content[at + len(some) :]
+    return content
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
+    """The name and the bytes of a damaged run: by JSON twice as often as by bytes, packed by xz now and then."""
+    document = draw(st.sampled_from(whole()))
+    packed = draw(st.sampled_from([False, False, True]))
+    structural = draw(st.sampled_from([True, True, False]))
+    content = as_bytes(draw(mutated(document)) if structural else document)
+    if packed:
+        content = lzma.compress(content, preset=0)
+    if not structural:
+        content = draw(broken(content))
+    return ("0004_night.json" + ".xz" * packed), content
+
+
+class FakeWorker:
+    """Answers like the process with the kernels: every sample takes as long."""
+
+    def stop(self) -> None:
+        """There is no process."""
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return (1e-3, 0) if function is sampling.sample else {}
+
+
+def measured_now() -> dict[str, Measured]:
+    """What a run of the same cases would have measured."""
+    found = {}
+    for entry in whole()[0]["benchmarks"]:
+        case = find_case(FAMILIES, entry["param"])
+        kernel = cast(Kernel, SimpleNamespace(worker=FakeWorker(), image=SimpleNamespace(path=Path("none"))))
+        facts = {**entry["extra_info"], "hold_timeouts": 0}
+        processes = [[1.1 * sample for sample in entry["stats"]["data"]]]
+        found[case.id] = Measured(kernel, case, "cold", rounds=3, facts=facts, processes=processes)
+    return found
+
+
+def compare_with(path: Path) -> None:
+    """As `pytest bench --benchmark-compare=PATH` and --benchmark-compare=FOLDER do it."""
+    gpu = whole()[0]["machine_info"]["gpu"]
+    for chosen in (path, path.parent):
+        runs, problems = find_runs(str(chosen), path.parent, path.parent / "baselines", gpu["slug"], gpu["uuid"])
+        gate = Gate(runs=runs, unit=gpu["uuid"], apart=difference(runs, gpu), measured=measured_now())
+        gate.conclude(Again(True, lambda done, total: None, {}))
+        print(*gate.describe(), *report.summary(gate.judgements, gate.missing(set())), *problems)
+
+
+def use(path: Path, order: int) -> None:
+    """Everything that a command does with a saved run. Each part may say that the run is bad, and nothing else.
+
+    ``order``: whether the run is given by itself, as the first of several, or as the last.
+    """
+    good = [read_run(other) for other in sorted(path.parent.glob("000[123]_*"))]
+
+    def with_it(text: Callable[[Sequence[Run]], object]) -> Callable[[], object]:
+        return lambda: text([*(good if order == 2 else ()), read_run(path), *(good if order == 1 else ())])
+
+    def strangers(runs: Sequence[Run]) -> object:
+        return score.play_strangers(runs) if len({run.unit for run in runs}) > FEW_UNITS else None
+
+    project = replace(PROJECT, root=path.parent)  # which has no baselines
+    every = ("failed", "partial", "dirty", "mixed", "gpu", "against")
+    parts: list[Callable[[], object]] = [
+        with_it(lambda runs: report.tables(runs, project)),
+        with_it(lambda runs: ladder.tables(runs, FAMILIES)),
+        with_it(
+            lambda runs: [picture.shares(FAMILIES, family, "float32", report.medians(runs)) for family in FAMILIES]
+        ),
+        with_it(score.record),
+        with_it(score.record_pairs),
+        with_it(strangers),
+        lambda: promote(project, [path], allowed=(), dry_run=True),
+        lambda: promote(project, [path, *(run.path for run in good)], allowed=every, dry_run=True),
+        lambda: history.show(path.parent, ""),
+        lambda: history.show(path.parent, next(iter(good[0].cases))),
+        lambda: compare_with(path),
+        lambda: read_usable([path]),
+    ]
+    for part in parts:
+        said = ""
+        try:
+            print(part())
+        except BadRun as error:
+            said = str(error)
+        assert not said or str(path.parent) in said or "these runs" in said, said
+        assert "\n" not in said
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of three good nights, into which a damaged one comes; the baselines are in an empty one meanwhile."""
+    folder = tmp_path_factory.mktemp("nights")
+    for number, document in enumerate(whole()[:3], 1):
+        (folder / f"{number:04}_night.json").write_bytes(as_bytes(document))
+    return folder
+
+
+@settings(max_examples=MUTATIONS, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(damage=damaged(), order=st.integers(0, 2))
+def test_a_damaged_run_is_told_by_a_sentence(nights: Path, damage: tuple[str, bytes], order: int) -> None:
+    name, content = damage
+    path = nights / name
+    path.write_bytes(content)
+    said = io.TextIOWrapper(io.BytesIO(), "utf-8")  # a terminal takes what UTF-8 has
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            use(path, order)
+    finally:
+        path.unlink()
+
+
+@settings(max_examples=MUTATIONS // 3, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(data=st.data())
+def test_a_damaged_self_check_is_told_by_a_sentence(nights: Path, data: st.DataObject) -> None:
+    content = as_bytes(data.draw(mutated(whole_check())))
+    if data.draw(st.booleans()):
+        content = data.draw(broken(content))
+    path = selfcheck.path_of("nvidia-h200", nights)
+    path.write_bytes(content)
+    try:
+        with contextlib.suppress(BadRun):
+            print(selfcheck.table(selfcheck.read(path)), selfcheck.known_spreads("nvidia-h200", nights))
+        with pytest.raises(BadRun):  # of a few cases, so never a whole
+            selfcheck.merge([path], FAMILIES, nights / "merged")
+    finally:
+        path.unlink()

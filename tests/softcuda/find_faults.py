@@ -1,0 +1,158 @@
+"""Who finds the faults of bad_kernels/: the suite on the software device, the suite on a GPU, compute-sanitizer.
+
+python -m tests.softcuda.find_faults measure FILE    # on a machine with a GPU and compute-sanitizer; a few minutes
+python -m tests.softcuda.find_faults table FILE      # the table of softcuda/README.md
+python -m tests.softcuda.find_faults run NAME        # one kernel on the GPU, in this process, for a tool to watch
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kernels import FAMILIES
+from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Case
+from warpwatch.devices.compiler import Image, compile_file
+from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import exact_operands, run
+from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.plugin.verify import assert_right
+
+FOLDER = ROOT / "tests" / "softcuda" / "bad_kernels"
+RECORD = FOLDER / "found.json"
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SECONDS = 1.0  # that a launch may take
+PATIENCE = 40.0  # that a tool may take
+
+
+@dataclass(frozen=True)
+class BadKernel:
+    """A kernel with one planted fault. ``wanted`` is a pattern for what the software device must say."""
+
+    path: Path
+    what: str
+    wanted: str
+    case: Case
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
+def read_kernel(path: Path) -> BadKernel:
+    """A bad kernel as its header describes it. Raises ValueError where that is not as those of its neighbours."""
+    header = re.match(
+        r"// (?P<what>.*)\n// Must be found: (?P<wanted>.*)\n// Case: (?P<case>\S+)\n\n", path.read_text()
+    )
+    if not header:
+        raise ValueError(f"{path}: its first lines are not: what it is, 'Must be found: <pattern>', 'Case: <id>'")
+    return BadKernel(path, header["what"], header["wanted"], find_case(FAMILIES, header["case"]))
+
+
+BAD_KERNELS = [read_kernel(path) for path in sorted(FOLDER.glob("*.cu"))]
+
+
+def compile_bad(kernel: BadKernel, worker: Worker) -> Image:
+    return compile_file(kernel.path, kernel.case.build.macros, worker.call(describe_device).target)
+
+
+def found(kernel: BadKernel, worker: Worker) -> str:
+    """What the suite's own check says of a kernel, or nothing where it is content."""
+    loaded = Kernel(worker, kernel.case.build, compile_bad(kernel, worker))
+    try:
+        assert_right(loaded, kernel.case, kernel.name, exact=True)
+    except (DeviceError, pytest.fail.Exception) as finding:
+        return str(finding)
+    return ""
+
+
+def run_here(name: str) -> None:
+    """One kernel on the GPU, in bare memory: guard bands would hide from a tool where an array ends."""
+    kernel = next(k for k in BAD_KERNELS if k.name == name)
+    device = open_device(Settings("gpu", launch_timeout=PATIENCE / 2))
+    device.watches = True
+    image = compile_file(kernel.path, kernel.case.build.macros, device.info.target)
+    try:
+        run(device, kernel.case, image.path, exact_operands(kernel.case, 0))
+    except DeviceError as error:
+        print(error)
+
+
+def ask_tool(name: str, tool: str) -> str:
+    """The first thing that a tool of compute-sanitizer finds in a kernel, or nothing."""
+    command = ["compute-sanitizer", "--tool", tool, "--print-limit", "1"]
+    command += [sys.executable, "-m", "tests.softcuda.find_faults", "run", name]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return ""
+    total = re.search(r"SUMMARY: (\d+)", done.stdout)
+    if not total:
+        raise RuntimeError(f"{' '.join(command)} has no summary:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    first = re.search(r"========= ((?!COMPUTE-SANITIZER|Program hit|Target).+)", done.stdout)
+    return first[1].strip() if first and int(total[1]) else ""
+
+
+def measure(file: Path) -> None:
+    """Fill the record: the software device, the GPU with and without each tool."""
+    rows: dict[str, dict[str, str]] = {kernel.name: {} for kernel in BAD_KERNELS}
+    for column, kind in (("softcuda", "software"), ("comparison", "gpu")):
+        worker = Worker(PROJECT, Settings(kind, launch_timeout=SECONDS))
+        for kernel in BAD_KERNELS:
+            rows[kernel.name][column] = found(kernel, worker).replace(str(ROOT) + "/", "")
+        machine = worker.call(describe_device)
+        print(f"{machine.name}: {sum(bool(row[column]) for row in rows.values())} of {len(rows)}", flush=True)
+        worker.stop()
+    jobs = [(name, tool) for tool in TOOLS for name in rows]
+    with ThreadPoolExecutor(14) as pool:
+        for (name, tool), answer in zip(jobs, pool.map(lambda job: ask_tool(*job), jobs), strict=True):
+            rows[name][tool] = answer
+    version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=True).stdout
+    release = re.search(r"Version (\S+)", version)
+    record = {"gpu": machine.name, "cuda": machine.driver, "sanitizer": release[1] if release else "", "found": rows}
+    file.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def table(record: Path) -> str:
+    """The record as Markdown: a row a kernel, a column each for whoever looked, and how many each found."""
+    read = json.loads(record.read_text())
+    columns = ("softcuda", "comparison", *TOOLS)
+    lines = [
+        f"| fault | softcuda | comparison on {read['gpu']} | {' | '.join(TOOLS)} |",
+        "|---|" + ":-:|" * len(columns),
+    ]
+    for kernel in BAD_KERNELS:
+        marks = " | ".join("found" if read["found"][kernel.name][column] else "" for column in columns)
+        lines.append(f"| {kernel.name.replace('_', ' ')} | {marks} |")
+    counts = [sum(bool(row[column]) for row in read["found"].values()) for column in columns]
+    lines.append(f"| of {len(read['found'])} | " + " | ".join(f"**{count}**" for count in counts) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["run", name]:
+            run_here(name)
+        case ["measure", file]:
+            measure(Path(file))
+        case ["table", file]:
+            print(table(Path(file)))
+        case _:
+            sys.exit(__doc__)
+    sys.stdout.flush()
+    os._exit(0)  # PyCUDA aborts at the interpreter's own end when a context is left
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Every planted fault is found by the suite's own check on the software device, and no good kernel is accused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from kernels import FAMILIES
+from tests.project import PROJECT, ROOT
+from tests.softcuda.find_faults import BAD_KERNELS, RECORD, BadKernel, found, table
+from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.selection import builds
+from warpwatch.devices.check import compare
+from warpwatch.devices.compiler import compile_build
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.runner import exact_operands, expected
+from warpwatch.devices.worker import Kernel, Worker, describe_device
+
+SEEDS = (1, 2, 3)
+GOOD = [b for b in builds(FAMILIES) if not b.variant.has_no_block]
+
+
+@pytest.fixture(scope="module")
+def software() -> Iterator[Worker]:
+    """The software device, whatever else this machine has."""
+    worker = Worker(PROJECT, Settings("software", launch_timeout=1.0))
+    yield worker
+    worker.stop()
+
+
+def set_seed(seed: int | None) -> None:
+    """In the worker: the order of threads and blocks from the next launch on."""
+    os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)
+
+
+@pytest.mark.parametrize("bad", BAD_KERNELS, ids=lambda bad: bad.name)
+def test_a_planted_fault_is_found_and_named(software: Worker, bad: BadKernel) -> None:
+    """With its place: file and line, thread and block; for a wrong result, the element and its owner."""
+    said = found(bad, software)
+    assert re.search(bad.wanted, said, re.DOTALL), f"{bad.what}\nsaid: {said or 'nothing'}"
+    assert bad.case.id in said
+    if "is wrong in" not in said:
+        assert re.search(rf"tests/softcuda/bad_kernels/{bad.name}\.cu:\d+: ", said), said
+        assert re.search(r"thread|block", said), said
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("bad", [bad for bad in BAD_KERNELS if "race" in bad.wanted], ids=lambda bad: bad.name)
+def test_a_race_is_found_in_every_order(software: Worker, bad: BadKernel, seed: int) -> None:
+    software.call(set_seed, seed)
+    try:
+        assert re.search(bad.wanted, found(bad, software), re.DOTALL)
+    finally:
+        software.call(set_seed, None)
+
+
+@pytest.mark.parametrize("good", GOOD, ids=lambda build: build.id)
+def test_a_good_kernel_is_accused_of_nothing_in_any_order(software: Worker, good: Build) -> None:
+    shape = good.family.test_shapes[1]
+    case = Case(good, shape)
+    if case.launch.shared_bytes > software.call(describe_device).limits.shared_bytes:
+        shape = good.family.test_shapes[0]
+    operands = exact_operands(case, 3)
+    wanted, _ = expected(case, operands)
+    image = compile_build(good, software.call(describe_device).target)
+    for seed in SEEDS:
+        software.call(set_seed, seed)
+        outcome = Kernel(software, good, image).run(shape, operands)
+        assert outcome.damage == ()
+        assert compare(outcome.result, wanted, 0.0) is None
+    software.call(set_seed, None)
+
+
+def test_every_class_of_fault_is_planted_several_times() -> None:
+    assert len(BAD_KERNELS) >= 30
+    for kind in ("out of bounds", "misaligned", "race", "barrier error", "uninitialised", "endless", "is wrong"):
+        assert sum(kind in kernel.wanted for kernel in BAD_KERNELS) >= 2, kind
+
+
+def test_the_published_table_is_that_of_the_record() -> None:
+    assert set(json.loads(RECORD.read_text())["found"]) == {kernel.name for kernel in BAD_KERNELS}
+    assert table(RECORD) in (ROOT / "softcuda" / "README.md").read_text()

@@ -1,0 +1,315 @@
+"""The software device as a driver: its error codes, its order, its cost; whatever GPU is here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import softcuda
+from kernels import FAMILIES
+from tests.project import PROJECT, ROOT
+from tests.softcuda import calls
+from warpwatch.catalogue.cases import find_case
+from warpwatch.devices.compiler import CompileError, Image, Target, compile_build, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.runner import exact_operands
+from warpwatch.devices.worker import Kernel, Worker, describe_device
+
+NAIVE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")
+TILED = find_case(FAMILIES, "matmul-tiled-16x16-33x37x41-float32")
+
+
+@pytest.fixture(scope="module")
+def software() -> Iterator[Worker]:
+    worker = Worker(PROJECT, Settings("software"))
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture(scope="module")
+def naive(software: Worker) -> Image:
+    return compile_build(NAIVE.build, software.call(describe_device).target)
+
+
+def test_every_function_that_pycuda_links_with_is_there(tmp_path: Path) -> None:
+    package = importlib.util.find_spec("pycuda")
+    assert package
+    assert package.origin
+    (pycuda,) = Path(package.origin).parent.glob("_driver*.so")
+
+    def names(path: Path, *options: str) -> set[str]:
+        done = subprocess.run(["nm", "-D", *options, str(path)], capture_output=True, text=True, check=True)
+        return set(re.findall(r" (cu[A-Z]\w+)", done.stdout))
+
+    wanted = names(pycuda, "--undefined-only")
+    assert len(wanted) > 100
+    assert wanted - names(softcuda.build(softcuda.cache_folder()), "--defined-only") == set()
+
+
+def test_it_says_honestly_what_it_is(software: Worker) -> None:
+    info = software.call(describe_device)
+    assert info.name == "softcuda"
+    assert str(info.capability) == "9.0"
+    assert info.limits.threads == 1024
+    assert info.limits.grid == (2**31 - 1, 65535, 65535)
+    assert not info.own_clock
+    assert "no GPU's" in info.note
+
+
+def test_a_broken_image_is_refused(software: Worker, naive: Image) -> None:
+    whole = naive.path.read_bytes()
+    middle = len(whole) // 2
+    for broken in (b"\0" * 100, b"SOFTCUDA", whole[:middle] + b"\xff" + whole[middle + 1 :], b"\x7fELF" + whole):
+        said = software.call(calls.load_bytes, broken)
+        assert re.search("cuModuleLoadData.* failed: device kernel image is invalid", said), broken[:8]
+
+
+def test_a_kernel_that_is_not_there_is_said_not_to_be(software: Worker, naive: Image) -> None:
+    said = software.call(calls.get_function, naive.path, "matmul_brilliant")
+    assert said == "LogicError: cuModuleGetFunction failed: named symbol not found"
+
+
+INVALID = "LogicError: cuLaunchKernel failed: invalid argument"
+
+
+@pytest.mark.parametrize(
+    ("block", "grid", "argument_bytes", "shared", "answer"),
+    [
+        ((64, 64, 1), (1, 1), 36, 0, INVALID),
+        ((1, 1, 65), (1, 1), 36, 0, INVALID),
+        ((1, 1, 1), (1, 65536), 36, 0, INVALID),
+        ((1, 1, 1), (0, 1), 36, 0, INVALID),
+        ((1, 1, 1), (1, 1), 32, 0, INVALID),
+        ((1, 1, 1), (1, 1), 56, 0, INVALID),
+        ((1, 1, 1), (1, 1), 36, 48 * 1024 + 1, INVALID),
+        ((17, 16, 1), (1, 1), 36, 0, INVALID),  # launch bounds of 16x16
+        ((16, 16, 1), (1, 1), 36, 48 * 1024, "no error"),
+    ],
+)
+def test_a_launch_beyond_the_limits_has_the_drivers_error(
+    software: Worker,
+    naive: Image,
+    block: tuple[int, ...],
+    grid: tuple[int, ...],
+    argument_bytes: int,
+    shared: int,
+    answer: str,
+) -> None:
+    """The last one is within them: no thread of a 0×0 product does anything."""
+    assert software.call(calls.launch, naive.path, NAIVE.build.entry, block, grid, argument_bytes, shared) == answer
+
+
+def test_a_copy_to_nowhere_is_an_error(software: Worker) -> None:
+    for address in (0, 12345, 1 << 46):
+        assert software.call(calls.copy_to, address) == "LogicError: cuMemcpyHtoD failed: invalid argument"
+    assert software.call(calls.copy_beyond, 0) == "no error"
+    assert software.call(calls.copy_beyond, 1) == "LogicError: cuMemcpyHtoD failed: invalid argument"
+
+
+def test_what_is_freed_twice_is_an_error(software: Worker) -> None:
+    assert software.call(calls.free_twice) == [0, 1, 1, 0]
+
+
+def test_after_a_fault_every_call_says_which_until_there_is_a_new_process(naive: Image) -> None:
+    software = Worker(PROJECT, Settings("software"))
+    null = compile_file(
+        ROOT / "tests/softcuda/bad_kernels/null_pointer.cu", NAIVE.build.macros, software.call(describe_device).target
+    )
+    for said in software.call(calls.after_a_fault, null.path, NAIVE.build.entry):
+        assert "an illegal memory access was encountered" in said
+        assert "softcuda: out of bounds in matmul_naive" in said
+    software.stop()
+    assert Kernel(software, NAIVE.build, naive).run(NAIVE.shape, exact_operands(NAIVE, 0)).damage == ()
+    software.stop()
+
+
+COPY = "__pipeline_memcpy_async(&tile[threadIdx.x], out + threadIdx.x, 4);"
+DONE = "__pipeline_commit(); __pipeline_wait_prior(0); __syncthreads();"
+
+
+def run_on_a_tile(folder: Path, body: str, checked: bool = True) -> list[int] | str:
+    """What a kernel of 32 threads with a shared tile of 64 integers makes of 32 zeros, or what is found in it."""
+    software, source = Worker(PROJECT, Settings("software")), folder / "copies.cu"
+    tile = "__shared__ __align__(16) int tile[64];"
+    source.write_text(f'extern "C" __global__ void copies(int* __restrict__ out)\n{{\n    {tile} {body}\n}}\n')
+    info = software.call(describe_device)
+    image = compile_file(source, {}, info.target if checked else info.timing_target)
+    try:
+        left = software.call(calls.run_or_say, image.path, "copies", (32, 1, 1), (1, 1), 4 * 32, 0)
+    finally:
+        software.stop()
+    return (
+        left
+        if isinstance(left, str)
+        else [int.from_bytes(left[i : i + 4], "little", signed=True) for i in range(0, len(left), 4)]
+    )
+
+
+NOT_WAITED_FOR = f"{COPY} __pipeline_commit(); __pipeline_wait_prior(1); out[threadIdx.x] = tile[threadIdx.x];"
+NOT_COMMITTED = f"{COPY} __pipeline_wait_prior(0); out[threadIdx.x] = tile[threadIdx.x];"
+
+
+@pytest.mark.parametrize(
+    ("body", "checked", "left"),
+    [
+        (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1] + 1;", True, 1),
+        (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1] + 1;", False, 1),
+        # What is there is no zero yet; with checks it is a finding.
+        (NOT_WAITED_FOR, False, -1),
+        (NOT_COMMITTED, False, -1),
+    ],
+)
+def test_asynchronous_copies_come_as_late_as_they_may(tmp_path: Path, body: str, checked: bool, left: int) -> None:
+    assert run_on_a_tile(tmp_path, body, checked) == [left] * 32
+
+
+def test_copies_that_nobody_waited_for_end_with_their_block(software: Worker, tmp_path: Path) -> None:
+    """Two launches of one process: the first, of a larger block, leaves copies behind that the second never sees."""
+    source = tmp_path / "left.cu"
+    body = (
+        f"__shared__ int tile[64]; {COPY} __pipeline_commit(); if (blockDim.x < 64) {{ {DONE} out[0] = tile[0] + 7; }}"
+    )
+    source.write_text(f'extern "C" __global__ void left(int* out) {{ {body} }}\n')
+    image = compile_file(source, {}, software.call(describe_device).timing_target)
+    for block, first in ((64, 0), (32, 7), (64, 0)):
+        left = software.call(calls.run_or_say, image.path, "left", (block, 1, 1), (1, 1), 4 * 64, 0)
+        assert isinstance(left, bytes), left
+        assert int.from_bytes(left[:4], "little") == first
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (f"{COPY} __pipeline_commit(); __pipeline_wait_prior(0); out[threadIdx.x] = tile[threadIdx.x / 2];", "race"),
+        (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1]; {COPY} {DONE}", "race"),
+        (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x + 32];", "uninitialised memory"),
+        (NOT_WAITED_FOR, "asynchronous copy not waited for"),
+        (NOT_COMMITTED, "asynchronous copy not waited for"),
+        ("__pipeline_memcpy_async(tile + threadIdx.x, out + 1, 8);", "misaligned access"),
+        ("__pipeline_memcpy_async(tile, out + 4, 12);", "of 12 bytes, 0 of them zero; it takes 4, 8 or 16"),
+        (f"__pipeline_memcpy_async(tile + threadIdx.x, out + 1 + threadIdx.x, 4); {DONE}", "out of bounds"),
+        (f"__pipeline_memcpy_async(tile + 33 + threadIdx.x, out + threadIdx.x, 4); {DONE}", "out of bounds"),
+    ],
+)
+def test_faults_of_asynchronous_copies_are_found(tmp_path: Path, body: str, said: str) -> None:
+    assert said in run_on_a_tile(tmp_path, body)
+
+
+PART = """
+template <int n> __device__ __forceinline__ int part(const int* from)
+{
+    int sum = 0;
+    for (int i = 0; i < n; ++i)
+        sum += from[i];
+    return sum;
+}
+"""
+WHOLE = """
+#include "part.h"
+extern "C" __global__ void whole(int* out)
+{
+    out[threadIdx.x] = 3;
+    __syncthreads();
+    for (int i = 0; i < 4; ++i)
+        out[i] = part<33>(out + i);
+}
+"""
+
+
+def test_a_finding_in_a_header_names_the_line_that_led_there(tmp_path: Path) -> None:
+    (tmp_path / "part.h").write_text(PART)
+    source = tmp_path / "whole.cu"
+    source.write_text(WHOLE)
+    software = Worker(PROJECT, Settings("software"))
+    image = compile_file(source, {}, software.call(describe_device).target)
+    said = software.call(calls.run_or_say, image.path, "whole", (1, 1, 1), (1, 1), 4 * 32, 0)
+    software.stop()
+    assert re.search(r"part\.h:6 \(called at \S*whole\.cu:8\): thread \(0, 0\)", str(said))
+
+
+def test_events_and_streams_keep_their_order(software: Worker, tmp_path: Path) -> None:
+    said, order = software.call(calls.event_order)
+    assert said == "LogicError: cuEventElapsedTime failed: invalid resource handle"
+    assert order == "in order"
+    source = tmp_path / "slow.cu"
+    source.write_text(
+        'extern "C" __global__ void slow(volatile int* n)\n'
+        "{\n    *n = 0;\n    for (int i = 0; i < 1000; ++i) {\n        const long long end = clock64() + 10000;\n"
+        "        while (clock64() < end)\n            ;\n        *n = i + 1;\n    }\n}\n"
+    )
+    image = compile_file(source, {}, software.call(describe_device).target)
+    assert software.call(calls.stream_waits_for_event, image.path, "slow") == 1000
+
+
+def test_what_is_not_supported_answers_so_and_can_be_traced() -> None:
+    code = (
+        "import softcuda; softcuda.activate()\n"
+        "import pycuda.driver as drv; drv.init(); drv.Device(0).make_context()\n"
+        "try: drv.managed_zeros(4, 'f4', mem_flags=drv.mem_attach_flags.GLOBAL)\n"
+        "except drv.Error as error: print(error, flush=True)\n"
+        "import os; os._exit(0)"
+    )
+    environment = os.environ | {"SOFTCUDA_TRACE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "cuMemAllocManaged failed: operation not supported\n"
+    assert "softcuda: cuMemAllocManaged (not supported)\n" in done.stderr
+    assert "softcuda: cuCtxCreate\n" in done.stderr
+
+
+# What it costs.
+
+
+@pytest.mark.exclusive
+def test_a_product_of_512_cubed_takes_a_second_unchecked_and_ten_checked(software: Worker) -> None:
+    info = software.call(describe_device)
+    plain, checked = (compile_build(TILED.build, target) for target in (info.timing_target, info.target))
+    seconds = software.call(calls.product_seconds, plain.path, TILED.build.entry, 512, 16)
+    assert seconds <= 1.0
+    assert software.call(calls.product_seconds, checked.path, TILED.build.entry, 512, 16, 10 * seconds) <= 10 * seconds
+
+
+@pytest.mark.exclusive
+def test_a_kernel_compiles_within_a_second(software: Worker, tmp_path: Path) -> None:
+    target = software.call(describe_device).target
+    for number in range(3):
+        source = tmp_path / f"tiled{number}.cu"
+        source.write_text((ROOT / "kernels/matmul/tiled.cu").read_text() + f"// {number}\n")
+        begin = time.perf_counter()
+        compile_file(source, TILED.build.macros, target)
+        assert time.perf_counter() - begin <= 1.0
+
+
+def test_an_array_takes_at_most_twice_its_size() -> None:
+    software = Worker(PROJECT, Settings("software"))
+    size = 1 << 29
+    before, after = software.call(calls.peak_bytes, size)
+    software.stop()
+    assert after - before <= 2 * size + 200e6
+
+
+def test_processes_share_the_cache_of_compiled_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path))
+    target = Target("sm_75", str(softcuda.stand_in(softcuda.cache_folder())), ("--checks",))
+    first = compile_build(NAIVE.build, target)
+    begin = time.perf_counter()
+    assert compile_build(NAIVE.build, target) == first
+    assert time.perf_counter() - begin < 0.1
+    assert [path.name for path in tmp_path.iterdir()] == [first.path.name], "something half made was left behind"
+
+
+def test_a_compiler_that_is_not_there_is_said_not_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(softcuda.BuildError, match=r"g\+\+.*apt install g\+\+"):
+        softcuda.build(tmp_path / "empty")
+    with pytest.raises(CompileError):
+        compile_build(NAIVE.build, Target("sm_75", str(tmp_path / "nvcc")))

@@ -1,0 +1,193 @@
+"""What the software device's findings say: the kernel's own lines, what is missing, and how big a copy is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.project import PROJECT
+from tests.softcuda import calls
+from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.worker import Worker, describe_device
+
+COPIES = """
+template <int bytes, class T> __device__ __forceinline__ void copy(T* to, const T* from, int there = bytes)
+{
+    const unsigned target = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(target), "l"(from), "n"(bytes), "r"(there));
+}
+__device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int later> __device__ __forceinline__ void wait() { asm volatile("cp.async.wait_group %0;" ::"n"(later)); }
+"""
+KERNEL = """#include "copies.h"
+extern "C" __global__ void kernel(int* out)
+{{
+    __shared__ __align__(16) int tile[512], flag;
+    const int t = threadIdx.x;
+    {body}
+}}
+"""
+FIRST_LINE = 6  # of the body
+
+
+def said_of(folder: Path, body: str, *, threads: int = 32, blocks: int = 1, size: int = 4096) -> str:
+    """What is found in a kernel of that body, or nothing."""
+    (folder / "copies.h").write_text(COPIES)
+    source = folder / "kernel.cu"
+    source.write_text(KERNEL.format(body=body))
+    worker = Worker(PROJECT, Settings("software"))
+    try:
+        image = compile_file(source, {}, worker.call(describe_device).target)
+        left = worker.call(calls.run_or_say, image.path, "kernel", (threads, 1, 1), (blocks, 1), size, 0)
+    finally:
+        worker.stop()
+    return left.replace(f"{folder}/", "") if isinstance(left, str) else ""
+
+
+def lines(*rows: str) -> str:
+    return "\n".join(rows)
+
+
+BARRIER = r"barrier error in kernel\n  "
+EARLY = r"uninitialised memory in kernel\n  kernel\.cu:7: "
+LATER = r"which is written only later\n  "
+NOT_WAITED = r"asynchronous copy not waited for in kernel\n  "
+FIRST = r"thread \(0, 0\) of block \(0, 0\)"
+# Each line of a body stands on a line of its own, from FIRST_LINE on.
+SAID = {
+    "a header of softcuda's is not the place": (
+        lines("copy<4>(tile + t, out + t + 1024);", "commit();", "wait<0>();"),
+        r"out of bounds in kernel\n  copies\.h:5 \(called at kernel\.cu:6\): thread \(0, 0\)",
+    ),
+    "nor for a warp function": (
+        lines("if (t < 16)", "    out[t] = __shfl_down_sync(0xffffffffu, t, 1);"),
+        BARRIER + r"kernel\.cu:7: ",
+    ),
+    "a copy has its own size": (
+        lines("copy<16>(tile + 4 * t, out + 4 * t + 4);", "commit();", "wait<0>();"),
+        r"reads 16 bytes \(asynchronous copy\) at 0x\w+, just past the end of out",
+    ),
+    "a copy across the end": (
+        lines("copy<16>(tile + 4 * t, out + 4 * t);", "commit();", "wait<0>();"),
+        r"thread \(31, 0\) .* reads 16 bytes \(asynchronous copy\) at 0x\w+, 8 bytes across the end of out",
+    ),
+    "a wait one stage short": (
+        lines(
+            "for (int i = 0; i < 3; ++i) {",
+            "    copy<4>(tile + 32 * i + t, out + t);",
+            "    commit();",
+            "}",
+            "wait<2>();",
+            "__syncthreads();",
+            "out[64 + t] = tile[t] + tile[32 + t];",
+        ),
+        NOT_WAITED + rf"kernel\.cu:12: {FIRST} reads 4 bytes of shared tile at byte 128"
+        rf"\n  copies\.h:5 \(called at kernel\.cu:7\): {FIRST} copies 4 bytes there, and has not waited for them:"
+        r"\n  copies\.h:8 \(called at kernel\.cu:10\): this wait leaves the newest 2 groups open, and 1 group was"
+        r" committed after that copy's: it has to leave at most 1",
+    ),
+    "no wait at all": (
+        lines(
+            "copy<8>(tile + 2 * t, out + 2 * t);", "commit();", "__syncthreads();", "out[64 + t] = tile[t + 2 & 31];"
+        ),
+        NOT_WAITED + r"kernel\.cu:9: .*\n  copies\.h:5 \(called at kernel\.cu:6\): "
+        r"thread \(1, 0\) of block \(0, 0\) copies 8 bytes there, and has not waited since it committed them",
+    ),
+    "a copy that is not committed": (
+        lines("copy<4>(tile + t, out + t);", "wait<0>();", "__syncthreads();", "out[64 + t] = tile[t];"),
+        NOT_WAITED + r"kernel\.cu:9: .*copies 4 bytes there, which is not committed to a group",
+    ),
+    "a copy over a copy": (
+        lines("copy<4>(tile + t, out + t);", "commit();", "copy<4>(tile + t, out + t);", "wait<0>();"),
+        NOT_WAITED + r"copies\.h:5 \(called at kernel\.cu:8\): .* writes 4 bytes"
+        r" \(asynchronous copy\) of shared tile",
+    ),
+    "a barrier is missing after the wait": (
+        lines("copy<4>(tile + t, out + t);", "commit();", "wait<0>();", "out[64 + t] = tile[t / 2];"),
+        r"race in kernel\n  kernel\.cu:9: thread \(1, 0\)",
+    ),
+    "read before it is written": (
+        lines("if (t == 0)", "    out[64] = flag;", "__syncthreads();", "if (t == 1)", "    flag = 3;"),
+        EARLY + r".* reads 4 bytes of shared flag at byte 0,"
+        r" which is written only later\n  kernel\.cu:10: thread \(1, 0\) of block \(0, 0\) writes it: a barrier",
+    ),
+    "with no barrier between": (
+        lines("if (t == 0)", "    out[64] = flag;", "if (t == 1)", "    flag = 3;"),
+        EARLY + r".* which is written only later\n  kernel\.cu:9: thread \(1, 0\)",
+    ),
+    "by a copy": (
+        lines(
+            "if (t == 0)",
+            "    out[64] = tile[7];",
+            "if (t == 7)",
+            "    copy<4>(tile + t, out + t);",
+            "commit();",
+            "wait<0>();",
+        ),
+        EARLY + r".* which is written only later\n  copies\.h:5 \(called at kernel\.cu:9\)",
+    ),
+    "by the same thread": (
+        lines("if (t == 0) {", "    out[64] = flag;", "    flag = 3;", "}"),
+        EARLY + r".*\n  kernel\.cu:8: .*: the same thread reads first",
+    ),
+    "never written": (
+        lines("if (t == 0)", "    out[64] = flag;", "__syncthreads();", "out[t] = 1;"),
+        EARLY + r".* of shared flag at byte 0, which nothing writes in this block$",
+    ),
+    "never written, and what comes of it is worse": (
+        lines("if (t == 0)", "    out[100000 + flag] = 1;"),
+        EARLY + r".* of shared flag at byte 0, which nothing had written$",
+    ),
+    "a lane that returned": (
+        lines("if (t > 20)", "    return;", "out[t] = __ballot_sync(0xffffffffu, t);"),
+        BARRIER + r"kernel\.cu:8: .*lane.* has returned \(kernel\.cu:7\)",
+    ),
+    "a thread that returned": (
+        lines("if (t > 20)", "    return;", "__syncthreads();"),
+        BARRIER + r"kernel\.cu:8: .* and not by 11 threads \(first: \(21, 0\)\), the first of which has "
+        r"returned \(kernel\.cu:7\)",
+    ),
+    "a lane that waits elsewhere": (
+        lines("if (t > 20)", "    __syncthreads();", "else", "    __syncwarp();", "__syncwarp(1u << t);"),
+        BARRIER + r"kernel\.cu:9: .* which never come: that thread waits at kernel\.cu:7",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "said"), SAID.values(), ids=SAID)
+def test_a_finding_says(tmp_path: Path, body: str, said: str) -> None:
+    size = 4 * (4 * 32 - 2) if "across" in said else 4 * 128 if "16 bytes" in said else 4096
+    heard = said_of(tmp_path, body, size=size)
+    assert re.search(said, heard, re.DOTALL), heard
+    assert "ptx.h" not in heard
+
+
+GLOBAL = """
+extern "C" __global__ void kernel(int* in, int* out)
+{
+    out[blockIdx.x] = in[0];
+    if (blockIdx.x == WRITER)
+        in[0] = 5;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("writer", "said"),
+    [
+        ("2", r"kernel\.cu:4: .*" + LATER + r"\S*kernel\.cu:6: thread \(0, 0\) of block \(2, 0\)"
+         r" writes there: blocks of a launch come in any order"),
+        ("7", r"kernel\.cu:4: .*which nothing writes in this launch$"),
+    ],
+)  # fmt: skip
+def test_a_read_of_global_memory_before_it_is_written(tmp_path: Path, writer: str, said: str) -> None:
+    source = tmp_path / "kernel.cu"
+    source.write_text(GLOBAL)
+    worker = Worker(PROJECT, Settings("software"))
+    image = compile_file(source, {"WRITER": writer}, worker.call(describe_device).target)
+    heard = worker.call(calls.run_on_fresh_memory, image.path, "kernel", 4)
+    worker.stop()
+    assert re.search(r"uninitialised memory in kernel\n  \S*" + said, heard), heard

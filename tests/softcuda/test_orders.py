@@ -1,0 +1,146 @@
+"""The software device accuses no kernel whose threads are ordered, however they are, and finds it when they are not.
+
+Each kernel of ``good_kernels/`` is right; compiled with the macro BROKEN it lacks what its header says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.project import PROJECT, ROOT
+from tests.softcuda import calls
+from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.worker import Worker, describe_device
+
+FOLDER = ROOT / "tests" / "softcuda" / "good_kernels"
+ORDERS = (None, 1, 2, 3, 4)
+BLOCKS = 8  # of 64 threads, where there are several
+THREADS, LANES = range(64), range(32)
+
+
+def ballot_queue() -> list[int]:
+    queues = [[lane for lane in LANES if (lane + round_) % 3 == 0] for round_ in range(3)]
+    return 2 * [sum(queue[-1 - lane] for queue in queues if lane < len(queue)) for lane in LANES]
+
+
+def maximum() -> list[int]:
+    values = np.arange(64 * BLOCKS).reshape(BLOCKS, 64) * 37 % 101
+    return [int(values.max()), *values.max(axis=1).tolist()]
+
+
+LAST_BLOCKS = {
+    "last_block_sum": [36, 0, -1, *range(2, 9)],
+    "last_block_of_many_parts": [BLOCKS * sum(THREADS), 0, *(BLOCKS * list(THREADS))],
+    "last_block_with_own_fences": [sum(range(512)), 512, *range(512)],
+    "look_back": [BLOCKS, 0, *(BLOCKS * [1]), *accumulate(range(BLOCKS))],
+    "look_back_by_atomics": [BLOCKS, 0, *(BLOCKS * [1]), *accumulate(range(BLOCKS))],
+    "grid_stride_in_place": 2 * 64 * BLOCKS * [1],
+    "lock": [sum(range(BLOCKS)), 0],
+    "maximum_by_compare_and_swap": maximum(),
+}
+# What each kernel leaves, in one block of 64 threads or in as many as there are of LAST_BLOCKS.
+EXPECTED: dict[str, list[int]] = {
+    "broadcast_then_overwrite": 64 * [79],
+    "ballot_queue": ballot_queue(),
+    "staged_shuffle_sum": [sum((t // 32 * 32 + 31 - i) * (i + 1) for i in LANES) for t in THREADS],
+    "tile_of_a_warp": 2 * [400 * (i % 8) + sum(range(i // 8 * 8, i // 8 * 8 + 4)) for i in LANES],
+    "double_buffer": 2 * [(i + 6) % 32 for i in LANES],
+    "tree_of_a_warp": [sum(range(t // 32 * 32, t // 32 * 32 + 32)) for t in THREADS],
+    "leader_of_active_lanes": [22] + 22 * [1],
+    "groups_of_eight": 2 * [i & 24 | (i + 3) % 8 for i in LANES],
+    "groups_of_sixteen": [sum(range(t // 16 * 16, t // 16 * 16 + 16)) for t in THREADS],
+    "histogram_of_matches": np.bincount([t * 7 % 5 for t in THREADS]).tolist(),
+    "prefix_sum": [i * (i + 1) // 2 + start for start in (0, 528) for i in LANES],
+    "producers_and_consumers": [3 * (t - 16) if t % 32 >= 16 else 0 for t in THREADS],
+    "chain_of_masks": [5],
+    "neighbours_in_global_memory": [2 * (t ^ 1) for t in THREADS],
+    "last_warp_of_a_block": [7],
+    "bytes_of_a_word": [*np.arange(64, dtype=np.uint8).view(np.int32).tolist(), *[(t ^ 1) + (t ^ 2) for t in THREADS]],
+    **LAST_BLOCKS,
+}
+# In some orders the twins of these read what nothing has written yet: that is then what is found first.
+READ_BEFORE_WRITTEN = {
+    "ballot_queue",
+    "bytes_of_a_word",
+    "chain_of_masks",
+    "groups_of_eight",
+    "prefix_sum",
+    "staged_shuffle_sum",
+    "tile_of_a_warp",
+}
+
+
+@pytest.fixture(scope="module")
+def software() -> Iterator[Worker]:
+    worker = Worker(PROJECT, Settings("software", launch_timeout=20.0))
+    yield worker
+    worker.stop()
+
+
+def answers(software: Worker, name: str, macros: dict[str, str]) -> list[bytes | str]:
+    image = compile_file(FOLDER / f"{name}.cu", macros, software.call(describe_device).target)
+    grid = (BLOCKS if name in LAST_BLOCKS else 1, 1)
+    return software.call(calls.run_in_orders, ORDERS, image.path, name, (64, 1, 1), grid, 4 * len(EXPECTED[name]), 0)
+
+
+def test_every_good_kernel_is_expected_to_leave_something() -> None:
+    assert {path.stem for path in FOLDER.glob("*.cu")} == set(EXPECTED)
+    assert len(EXPECTED) >= 20
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_is_ordered_is_accused_in_no_order(software: Worker, name: str) -> None:
+    for order, left in zip(ORDERS, answers(software, name, {}), strict=True):
+        assert isinstance(left, bytes), f"order {order}: {left}"
+        assert np.frombuffer(left, np.int32).tolist() == EXPECTED[name], f"order {order}"
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_its_broken_twin_is_found_in_every_order_with_both_places(software: Worker, name: str) -> None:
+    place = rf"tests/softcuda/good_kernels/{name}\.cu:\d+: thread \(\d+, 0\) of block \(\d+, 0\)"
+    for order, said in zip(ORDERS, answers(software, name, {"BROKEN": "1"}), strict=True):
+        assert isinstance(said, str), f"order {order}: nothing"
+        early = name in READ_BEFORE_WRITTEN and re.search(rf"softcuda: uninitialised memory .*\n.*{place} reads", said)
+        assert early or re.search(rf"softcuda: race.*\n.*{place} .*\n.*{place} ", said), f"order {order}: {said}"
+
+
+FAR = """
+extern "C" __global__ void far(int* out)
+{
+    const int page = 16384, mine = 256 + int(blockIdx.x * blockDim.x + threadIdx.x);
+    int sum = 0;
+    for (int i = int(threadIdx.x); i < 256; i += int(blockDim.x))
+        sum += out[i * page];
+    __syncthreads();
+    out[mine * page] = sum + mine;
+#ifdef BROKEN
+    out[mine * page + 1] = out[(mine ^ 32) * page];
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_beyond_what_has_large_cells_races_are_found_and_memory_is_not_more(tmp_path: Path, broken: bool) -> None:
+    """A page of 64 KiB for each of 512 threads; the first 256 pages have cells that remember everything."""
+    source = tmp_path / "far.cu"
+    source.write_text(FAR)
+    worker, size = Worker(PROJECT, Settings("software")), 512 * 65536
+    image = compile_file(source, {"BROKEN": "1"} if broken else {}, worker.call(describe_device).target)
+    before, after, left = worker.call(calls.peak_of_run, image.path, "far", (32, 1, 1), (8, 1), size, 0)
+    worker.stop()
+    assert isinstance(left, str) == broken, left
+    if broken:
+        assert re.search(r"race between blocks in far\n\s+\S+far\.cu:11: thread .* reads 4 bytes of out", str(left)), (
+            left
+        )
+        assert "another block wrote them in the same launch" in str(left), left
+    else:
+        assert after - before <= 3 * size + 200e6  # the result's copy on the host is the third

@@ -1,0 +1,228 @@
+"""What the software device does with unset variables, launch bounds and sizes of asynchronous copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import softcuda
+from kernels import FAMILIES
+from tests.project import PROJECT, ROOT
+from tests.softcuda import calls
+from warpwatch.catalogue.cases import find_case
+from warpwatch.devices.check import compare
+from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.runner import exact_operands, expected
+from warpwatch.devices.worker import Kernel, Worker, describe_device
+
+ENTRY = 'extern "C" __global__ void'
+
+
+@pytest.fixture(scope="module")
+def software() -> Iterator[Worker]:
+    worker = Worker(PROJECT, Settings("software"))
+    yield worker
+    worker.stop()
+
+
+def compile_text(software: Worker, folder: Path, text: str) -> Image:
+    """With checks."""
+    source = folder / "sample.cu"
+    source.write_text(text)
+    return compile_file(source, {}, software.call(describe_device).target)
+
+
+# What one thread leaves in out[9], where all of `out` is zeros before.
+UNSET = {
+    "an accumulator": "float sum; for (int i = 0; i < 4; ++i) sum += out[i]; out[9] = sum;",
+    "a factor of zero": "float left; if (blockDim.x == 7) left = 1; out[9] = left * out[0];",
+    "an array in registers": "float sums[4]; for (int i = 0; i < 4; ++i) sums[i] += 1; out[9] = sums[3];",
+    "an array in memory": "float left[40]; if (out[0] == 1) left[out[1] > 0] = 1; out[9] = left[int(out[2]) + 7];",
+    "a large array": "float left[9000]; left[0] = 1; out[9] = left[int(out[1]) + 5] * 0;",
+    "a struct": "struct alignas(16) Pack { float values[4]; } left; left.values[int(out[0])] = 1;"
+    " out[9] = 0 * left.values[1 + int(out[1])];",
+    "a double": "double sum; for (int i = 0; i < 4; ++i) sum += out[i]; out[9] = float(sum * out[0]);",
+    "doubles": "double sums[6]; sums[int(out[0])] = 1; out[9] = float(0 * sums[1 + int(out[1])]);",
+}
+
+
+def value_of(software: Worker, folder: Path, body: str, kind: str) -> np.generic:
+    """What one thread leaves in out[9]."""
+    image = compile_text(software, folder, f"{ENTRY} sample({kind}* out)\n{{\n    {body}\n}}\n")
+    left = software.call(calls.run_on_bytes, image.path, "sample", (1, 1, 1), (1, 1), 4 * 32, 0)
+    return np.frombuffer(left, "f4" if kind == "float" else "u4")[9]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("body", UNSET.values(), ids=UNSET)
+def test_what_is_made_from_an_unset_variable_is_nan(software: Worker, tmp_path: Path, body: str) -> None:
+    assert np.isnan(value_of(software, tmp_path, body, "float"))
+
+
+def test_a_variable_inside_a_loop_is_unset_in_every_turn(software: Worker, tmp_path: Path) -> None:
+    body = "for (int i = 0; i < 8; ++i) { float sum; if (i != 5) sum = 0; sum += 1; out[i] = sum; }"
+    image = compile_text(software, tmp_path, f"{ENTRY} loop(float* out)\n{{\n    {body}\n}}\n")
+    left = np.frombuffer(software.call(calls.run_on_bytes, image.path, "loop", (1, 1, 1), (1, 1), 32, 0), np.float32)
+    assert np.isnan(left).tolist() == [False] * 5 + [True] + [False] * 2
+
+
+def test_an_unset_integer_leads_out_of_every_array(tmp_path: Path) -> None:
+    worker = Worker(PROJECT, Settings("software"))
+    image = compile_text(
+        worker, tmp_path, f"{ENTRY} unset(int* out)\n{{\n    int i; if (out[0]) i = 3; out[i] = 1;\n}}\n"
+    )
+    said = worker.call(calls.run_or_say, image.path, "unset", (1, 1, 1), (1, 1), 128, 0)
+    worker.stop()
+    assert "out of bounds in unset" in str(said)
+
+
+# A kernel's own constants, and what they make of zeros.
+OWN_CONSTANTS = {
+    "out[9] = (out[0] + 0x12345678u) & 0xfefefefeu;": 0x12345678 & 0xFEFEFEFE,
+    "out[9] = ~0x01010101u + out[0];": 0xFEFEFEFE,
+    "unsigned long long x = out[0] ? 1 : 0xfefefefefefefefeull; out[9] = unsigned(x >> 32);": 0xFEFEFEFE,
+    "unsigned char c[64]; memset(c, 254, 64); out[9] = c[out[0] + 7];": 254,
+    "unsigned char c[9000]; memset(c, 254, 9000 - out[0]); out[9] = c[out[1] + 99];": 254,
+}
+
+
+@pytest.mark.parametrize(("body", "wanted"), OWN_CONSTANTS.items())
+def test_constants_that_look_like_what_is_unset_stay(software: Worker, tmp_path: Path, body: str, wanted: int) -> None:
+    assert value_of(software, tmp_path, body, "unsigned") == wanted
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "wrong"),
+    [
+        ("vectorised.cu", "scalar_t sums[side][side] = {};", "scalar_t sums[side][side];"),
+        ("microtile.h", "Pack loaded = {};", "Pack loaded;"),
+    ],
+)
+def test_an_unset_sum_of_a_register_tile_makes_a_wrong_result(
+    software: Worker, tmp_path: Path, file: str, right: str, wrong: str
+) -> None:
+    case = find_case(FAMILIES, "matmul-vectorised-64x64-65x67x66-float32")
+    for name in ("vectorised.cu", "microtile.h"):
+        text = (ROOT / "kernels/matmul" / name).read_text()
+        if name == file:
+            assert right in text
+            text = text.replace(right, wrong)
+        (tmp_path / name).write_text(text)
+    image = compile_file(tmp_path / "vectorised.cu", case.build.macros, software.call(describe_device).target)
+    operands = exact_operands(case, 0)
+    outcome = Kernel(software, case.build, image).run(case.shape, operands)
+    reference, bound = expected(case, operands)
+    mismatch = compare(outcome.result, reference, bound)
+    assert mismatch
+    assert np.isnan(outcome.result).any()
+
+
+OVERFLOWS = {  # every operation that g++ watches; the array is full of zeros
+    "(out[0] + 46341) * (out[1] + 46342)": "46341 * 46342",
+    "(out[0] + 2147483647) + (out[1] + 1)": "2147483647 + 1",
+    "(out[0] - 2147483647) - (out[1] + 2)": "-2147483647 - 2",
+    "(out[0] - 2147483647 - 1) / (out[1] - 1)": "-2147483648 / -1",
+    "-(out[0] - 2147483647 - 1)": "-(-2147483648)",
+}
+
+
+def test_signed_overflow_is_found_and_what_cuda_wraps_is_not(tmp_path: Path) -> None:
+    """Atomics and intrinsics wrap, and so do unsigned numbers; a product of int does not."""
+    worker = Worker(PROJECT, Settings("software"))
+    wraps = (
+        "out[1] = 2147483647; atomicAdd(out + 1, 2); atomicSub(out + 1, 5); out[2] = __dp4a(1 << 24, 1 << 24, out[1]);"
+    )
+    wraps += " out[9] = int(unsigned(out[1]) * 65537u) + out[1] * 0;"
+    image = compile_text(worker, tmp_path, f"{ENTRY} wraps(int* out)\n{{\n    {wraps}\n}}\n")
+    assert isinstance(worker.call(calls.run_or_say, image.path, "wraps", (1, 1, 1), (1, 1), 128, 0), bytes)
+    for expression, computed in OVERFLOWS.items():
+        image = compile_text(worker, tmp_path, f"{ENTRY} one(int* out)\n{{\n    out[9] = {expression};\n}}\n")
+        said = str(worker.call(calls.run_or_say, image.path, "one", (1, 1, 1), (1, 1), 128, 0))
+        worker.stop()  # a finding takes the context with it
+        assert "softcuda: signed overflow in one\n" in said
+        assert f"sample.cu:3: thread (0, 0) of block (0, 0) computes {computed}, which does not fit in 'int'" in said
+
+
+BOUNDED = """
+#define HALF(n) ((n) / 2)
+#define AT_MOST(n) __launch_bounds__(n)
+constexpr int threads = 128;
+extern "C" __global__ void __launch_bounds__(HALF(threads)) by_macro(int* out) { out[threadIdx.x] = 1; }
+template <class T, int n> __global__ __launch_bounds__(n * 32, 2) void instance(T* out) { out[threadIdx.x] = n; }
+template __global__ void instance<float, 3>(float*);
+template __global__ void instance<double, 2>(double*);
+__launch_bounds__(17) extern "C" __global__ void before(float* out) { out[threadIdx.x] = 1; }
+extern "C" __global__ void __launch_bounds__(40) declared(float* out);
+extern "C" __global__ void declared(float* out) { out[threadIdx.x] = 1; }
+extern "C" __global__ void AT_MOST(48) hidden(float* out) { out[threadIdx.x] = 1; }
+extern "C" __global__ void free_of_bounds(float* out) { out[threadIdx.x] = 1; }
+extern "C" __global__ void __launch_bounds__(4096) too_many(float* out) { out[threadIdx.x] = 1; }
+"""
+BOUNDS = {
+    "by_macro": 64,
+    "_Z8instanceIfLi3EEvPT_": 96,
+    "_Z8instanceIdLi2EEvPT_": 64,
+    "before": 17,
+    "declared": 40,
+    "hidden": 48,
+    "free_of_bounds": 1024,
+    "too_many": 1024,
+}
+
+
+def test_a_block_larger_than_launch_bounds_is_refused(software: Worker, tmp_path: Path) -> None:
+    """As the driver does (13.0, H100): invalid argument, and the attribute says how many there may be."""
+    image = compile_text(software, tmp_path, BOUNDED)
+    for name, most in BOUNDS.items():
+        assert software.call(calls.most_threads, image.path, name) == most, name
+        fits = software.call(calls.run_or_say, image.path, name, (most, 1, 1), (1, 1), 8 * 1024, 0)
+        assert isinstance(fits, bytes), fits
+        refused = software.call(calls.run_or_say, image.path, name, (most + 1, 1, 1), (1, 1), 8 * 1025, 0)
+        assert refused == "cuLaunchKernel failed: invalid argument", name
+
+
+def compile_line(folder: Path, line: str) -> None:
+    source = folder / "sample.cu"
+    source.write_text(f'#include "copy.h"\n{ENTRY} kernel(int* out)\n{{\n    {line}\n}}\n')
+    compile_file(source, {}, Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder()))))
+
+
+COPY = """
+template <int bytes> __device__ __forceinline__ void copy(void* to, const void* from)
+{
+    asm volatile("cp.async.KIND.shared.global [%0], [%1], %2;" ::"r"(unsigned(__cvta_generic_to_shared(to))),
+        "l"(from), "n"(bytes));
+}
+template <int bytes> __device__ __forceinline__ void copy_some(void* to, const void* from, int there)
+{
+    if (bytes > 0)
+        asm volatile("cp.async.KIND.shared.global [%0], [%1], %3, %2;" ::"r"(unsigned(__cvta_generic_to_shared(to))),
+            "l"(from), "r"(there), "n"(bytes));
+}
+"""
+TILE = "__shared__ __align__(16) int tile[64]; "
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "said"),
+    [
+        ("cg", TILE + "copy<16>(tile, out); copy_some<16>(tile, out, out[0]);", ""),
+        ("ca", TILE + "copy<4>(tile, out); copy<8>(tile, out); copy_some<16>(tile, out, out[0]);", ""),
+        ("cg", TILE + "if (false) copy<4>(tile, out);", ""),
+        ("cg", TILE + "copy<8>(tile, out);", r"cp\.async\.cg copies 16 bytes"),
+        ("cg", TILE + "copy_some<4>(tile, out, out[0]);", r"cp\.async\.cg copies 16 bytes"),
+        ("ca", TILE + "copy<2>(tile, out);", r"cp\.async\.ca copies 4, 8 or 16 bytes"),
+        ("ca", TILE + "copy_some<12>(tile, out, out[0]);", r"cp\.async\.ca copies 4, 8 or 16 bytes"),
+    ],
+)
+def test_a_size_that_cp_async_has_not_is_a_compile_error(tmp_path: Path, kind: str, line: str, said: str) -> None:
+    (tmp_path / "copy.h").write_text(COPY.replace("KIND", kind))
+    if not said:
+        compile_line(tmp_path, line)
+        return
+    with pytest.raises(CompileError, match=rf"copy\.h:\d+:\d+: error: .*{said}") as caught:
+        compile_line(tmp_path, line)
+    assert "sample.cu:4" in str(caught.value)

@@ -1,0 +1,151 @@
+"""The workflows of GitHub: what a night does when a part of it fails, and that checks of the files find mistakes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tools.workflows import FOLDER, ROOT, SHELL, check_script, load, scripts, steps
+
+NIGHTLY = load(FOLDER / "nightly.yml")
+(JOB,) = NIGHTLY["jobs"].values()
+# Plays make and Python: fails as FAILS tells, and `make bench` writes its run unless it ends before it measures.
+MAKE = """#!/bin/sh
+echo "make $*" >> calls
+mkdir -p results
+case "$1 $*" in
+  test*) case $FAILS in *test*) exit 2;; esac;;
+  *--require-baseline*)
+    case $FAILS in *void*) exit 2;; esac
+    echo '{}' > results/bench.json
+    case $FAILS in *slower*) exit 2;; esac;;
+  bench*) echo '{}' > results/bench.json;;
+esac
+"""
+PYTHON = """#!/bin/sh
+echo "python $*" >> calls
+case "$*" in
+  *warpwatch.report.tables*) test -s results/bench.json && echo "a table";;
+  *history*) echo "a history";;
+esac
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Night:
+    """Holds what a night did: the calls of make and Python, the summary that it wrote, and whether it was green."""
+
+    calls: str
+    summary: str
+    green: bool
+
+
+def applies(condition: str, failed: bool) -> bool:
+    """Whether a step of this condition runs, after others failed or not, in a job that nobody cancelled."""
+    meaning = {"success()": not failed, "!cancelled()": True, "always()": True, "failure()": failed}
+    return meaning[condition.removeprefix("${{").removesuffix("}}").strip()]
+
+
+def play(folder: Path, fails: str) -> Night:
+    """Run the steps of nightly.yml as a runner does, with a make and a Python that only take note."""
+    for name, text in (("bin/make", MAKE), (".venv/bin/python", PYTHON)):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    (folder / "warpwatch-runs" / "a-gpu").mkdir(parents=True)
+    environment = {
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(folder),
+        "GITHUB_STEP_SUMMARY": str(folder / "summary"),
+        "FAILS": fails,
+    }
+    failed = False
+    for step in steps(JOB):
+        if step.script and applies(step.condition, failed):
+            command = [*SHELL, "-c", step.script]
+            failed |= subprocess.run(command, cwd=folder, env=environment, check=False).returncode != 0
+    summary = folder / "summary"
+    text = summary.read_text() if summary.exists() else ""
+    return Night(calls=(folder / "calls").read_text(), summary=text, green=not failed)
+
+
+@pytest.mark.parametrize("fails", ["", "test", "slower", "void", "test void"])
+def test_a_night_measures_and_writes_its_table_whatever_fails_and_is_red_then(tmp_path: Path, fails: str) -> None:
+    night = play(tmp_path, fails)
+    assert night.green == (not fails)
+    assert night.summary == "a table\na history\n"
+    assert len(re.findall("^make bench", night.calls, re.MULTILINE)) == 1 + ("void" in fails)
+
+
+def test_no_failure_of_a_night_is_waved_through() -> None:
+    assert "continue-on-error" not in (FOLDER / "nightly.yml").read_text()
+    assert "|| true" not in (FOLDER / "nightly.yml").read_text()
+
+
+def test_a_night_tests_arrays_beyond_two_to_the_31(tmp_path: Path) -> None:
+    (call,) = (line for line in play(tmp_path, "").calls.splitlines() if line.startswith("make test"))
+    assert " --large " in call
+
+
+def test_no_pull_request_reaches_the_gpu() -> None:
+    assert NIGHTLY["on"].keys() == {"schedule", "workflow_dispatch"}
+    for path in FOLDER.glob("*.yml"):
+        workflow = load(path)
+        assert workflow["permissions"] == {"contents": "read"}
+        if "pull_request" in workflow["on"]:
+            assert all(job["runs-on"] == "ubuntu-24.04" for job in workflow["jobs"].values())
+        assert "pull_request_target" not in workflow["on"]
+        assert "secrets." not in path.read_text()
+
+
+# Checks of the files, as `make check` calls them
+
+
+def check(target: Path) -> subprocess.CompletedProcess[str]:
+    """Call the commands of the Makefile's ``check`` that read workflows, on the workflows of another folder."""
+    recipe = re.search(r"^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe
+    tools = ("check_jsonschema", "zizmor", "actionlint")
+    commands = [line.strip() for line in recipe[1].splitlines() if any(tool in line for tool in tools)]
+    assert len(commands) == len(tools)
+    script = "\n".join(command.replace("$(BIN)", str(Path(sys.executable).parent)) for command in commands)
+    return subprocess.run([*SHELL, "-c", script], cwd=target, capture_output=True, text=True, check=False, timeout=60)
+
+
+BROKEN = {
+    "    runs-on: ubuntu-24.04\n": ("", "is not valid under any|'runs-on' is a required"),
+    "        with:\n          persist-credentials: false\n": ("", "artipacked"),
+    "group: ci-${{ github.ref }}": ("group: ci-${{ github.reff }}", 'property "reff" is not defined'),
+    "permissions:\n  contents: read": ("permissions: write-all", "excessive-permissions"),
+    "run: make check": ('run: echo "${{ github.event.pull_request.title }}"', "template-injection"),
+    "actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8": ("actions/checkout@v5", "unpinned-uses"),
+}
+
+
+@pytest.mark.parametrize("sound", BROKEN)
+def test_a_mistake_in_a_workflow_is_found(tmp_path: Path, sound: str) -> None:
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    text = (FOLDER / "ci.yml").read_text()
+    path = tmp_path / ".github" / "workflows" / "ci.yml"
+    path.write_text(text)
+    done = check(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    broken, said = BROKEN[sound]
+    assert sound in text
+    path.write_text(text.replace(sound, broken))
+    done = check(tmp_path)
+    assert done.returncode != 0
+    assert re.search(said, done.stdout + done.stderr), done.stdout + done.stderr
+
+
+def test_shell_of_the_workflows_is_checked() -> None:
+    assert len(list(scripts())) >= 8
+    assert not [text for place, script in scripts() if (text := check_script(place, script))]
+    assert "SC2086" in check_script("here", 'for file in "$1"; do rm $file; done\n')

@@ -1,0 +1,1 @@
+"""What make calls: setting up, and checks that no package does."""

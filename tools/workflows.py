@@ -1,0 +1,73 @@
+"""Reads the workflows of GitHub and checks the shell of their steps: ``python -m tools.workflows``, in `make check`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / ".github" / "workflows"
+SHELL = ("bash", "-e", "-o", "pipefail")  # as a runner calls it for `shell: bash`, and stricter than its default
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Holds one step of a job: its name or action, the condition under which it runs, and its shell script, if any."""
+
+    name: str
+    condition: str
+    script: str
+
+
+def load(path: Path) -> dict[str, Any]:
+    """A workflow as the file says it."""
+    return dict(YAML(typ="safe", pure=True).load(path))
+
+
+def steps(job: dict[str, Any]) -> list[Step]:
+    """The steps of a job, in their order."""
+    return [
+        Step(
+            name=str(step.get("name") or step.get("uses") or step.get("run")),
+            condition=str(step.get("if", "success()")),
+            script=str(step.get("run", "")),
+        )
+        for step in job["steps"]
+    ]
+
+
+def scripts() -> Iterator[tuple[str, str]]:
+    """Every shell script of the workflows, with the place where it stands."""
+    for path in sorted(FOLDER.glob("*.yml")):
+        for name, job in load(path)["jobs"].items():
+            for step in steps(job):
+                if step.script:
+                    yield f"{path.relative_to(ROOT)}: {name}: {step.name}", step.script
+
+
+def check_script(place: str, script: str) -> str:
+    """What ShellCheck finds in a script, or an empty text. An expression of GitHub's stands for one plain word."""
+    plain = re.sub(r"\$\{\{.*?\}\}", "expression", script, flags=re.DOTALL)
+    program = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:/usr/bin") or "shellcheck"
+    done = subprocess.run(
+        [program, "--shell=bash", "--severity=style", "-"], input=plain, capture_output=True, text=True, check=False
+    )
+    return f"{place}\n{done.stdout}{done.stderr}" if done.returncode else ""
+
+
+def main() -> int:
+    found = [text for place, script in scripts() if (text := check_script(place, script))]
+    print("\n".join(found), end="")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
