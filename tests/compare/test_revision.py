@@ -300,7 +300,7 @@ def test_whatever_it_declares_is_read_or_refused(data: st.DataObject) -> None:
         value: Any = document
         for name in path[:-1]:
             value = value[name]
-        value[path[-1]] = data.draw(ODD)
+        value[path[-1]] = copy.deepcopy(data.draw(ODD))  # or a list could come to hold itself
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
         try:
