@@ -39,7 +39,7 @@ def test_after_a_driver_update_the_run_says_how_to_record_the_next_baseline(chec
     assert recorded, advice
     for seed in range(2):
         checkout.bench(*recorded[1].split(), seed=seed, driver="999.1")
-    _, _, pattern, *allowed = recorded[2].split()
+    _, _, _, pattern, *allowed = recorded[2].split()
     paths = [str(path) for path in sorted(checkout.folder.glob(pattern))]
     assert len(paths) == 2, pattern
     assert checkout.promote(*paths, *allowed, "partial").returncode == 0
