@@ -130,9 +130,9 @@ HOW = {
     "compile_all": "compiling.compile_all([(build, target) for build in builds(FAMILIES)], lambda *_: None)",
     "compile_rivals": (
         "compile_rivals([own_side(case) for case in timed_cases(FAMILIES) if not case.variant.on_host],"
-        " ROOT, target, lambda *_: None)"
+        " ENGINE, target, lambda *_: None)"
     ),
-    "compile_file": "compile_file(ROOT / 'warpwatch/devices/hold.cu', {}, target)",
+    "compile_file": "compile_file(ENGINE / 'warpwatch/devices/hold.cu', {}, target)",
 }
 
 
@@ -146,7 +146,8 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
     nvcc.write_text(SLEEPY.format(python=sys.executable, started=str(tmp_path / "started")))
     nvcc.chmod(0o755)
     code = (
-        "import sys\nfrom kernels import FAMILIES, compiling\nfrom warpwatch.devices.compiler import *\n"
+        "import sys\nfrom kernels import FAMILIES\nfrom warpwatch.devices import compiling\n"
+        "from warpwatch.devices.compiler import *\n"
         "from warpwatch.catalogue.selection import *\nfrom warpwatch.compare.self_check import own_side\n"
         "from warpwatch.compare.revision import compile_rivals\n"
         f"target = Target('sm_90', {str(nvcc)!r})\n{HOW[how]}"

@@ -24,8 +24,9 @@ SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatus
 def checkout(tmp_path: Path) -> Path:
     """A checkout in a folder of such a name."""
     folder = tmp_path / NAME
-    for name in ("kernels", "softcuda"):
+    for name in ("kernels", "softcuda", "warpwatch"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
     return folder
 
 
@@ -58,7 +59,7 @@ def test_nvcc_compiles_kernels_of_any_folder_to_the_same_code(checkout: Path) ->
         pytest.skip(str(missing))
     code = (
         "from warpwatch.devices.compiler import *; macros = dict(scalar_t='float', BLOCK_X='16', BLOCK_Y='16')\n"
-        "print(compile_file(ROOT / 'kernels/matmul/tiled.cu', macros, Target('sm_90')).image_hash)"
+        "print(compile_file(ENGINE / 'kernels/matmul/tiled.cu', macros, Target('sm_90')).image_hash)"
     )
     macros = {"scalar_t": "float", "BLOCK_X": "16", "BLOCK_Y": "16"}
     here = compile_file(ROOT / "kernels/matmul/tiled.cu", macros, Target("sm_90"))
@@ -76,7 +77,7 @@ def test_an_nvcc_of_any_folder_is_called_by_a_plain_name(tmp_path: Path, monkeyp
     refusal = 'case "$0$1" in *--version) ;; *touch*) echo "called as $0" >&2; exit 1; esac'
     there.write_text(f'#!/bin/sh\n{refusal}\nexec "{program}" "$@"\n')
     there.chmod(0o755)
-    image = compile_file(ROOT / "kernels" / "hold.cu", {}, Target("sm_90", str(there)))
+    image = compile_file(ROOT / "warpwatch" / "devices" / "hold.cu", {}, Target("sm_90", str(there)))
     assert image.path.read_bytes()[:4] == b"\x7fELF"
 
 

@@ -76,7 +76,7 @@ def assert_stopped(done: subprocess.CompletedProcess[str], cause: str) -> None:
 @needs_gxx
 @pytest.mark.parametrize("args", [(), ("-q",), ("-n2",)], ids=" ".join)
 def test_a_kernel_of_the_suite_that_does_not_compile_stops_the_run(checkout: Path, args: tuple[str, ...]) -> None:
-    (checkout / "kernels" / "hold.cu").write_text("this is not C++\n")
+    (checkout / "warpwatch" / "devices" / "hold.cu").write_text("this is not C++\n")
     assert_stopped(pytest_in(checkout, "tests", *args), "--device=auto: warpwatch/devices/hold.cu does not compile")
 
 
