@@ -25,7 +25,7 @@ from warpwatch.plugin.machine_lock import lock_file
 NEEDS_A_DEVICE = "def test_one(device): pass\n\n\ndef test_two(device): pass\n"
 BROKEN_IN_WORKERS = """
 import os
-from kernels import worker
+from warpwatch.devices import worker
 from warpwatch.devices.machine import DeviceError
 
 def call(self, *args):
