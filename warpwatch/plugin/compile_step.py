@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from warpwatch.plugin.cases import NO_BLOCK, build_of
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 from warpwatch.plugin.machine_lock import permit_to_compile
 
-BUILDS_TOGETHER = 12  # more would leave cores idle where there are many
+BUILDS_TOGETHER = 5  # heavy kernels gain little by it, and more would leave cores idle at the end
 COMPILATION = pytest.StashKey[Compilation]()
 
 
@@ -88,11 +89,10 @@ def _checks(items: Sequence[pytest.Item]) -> list[Check]:
         if check := _check(item):
             build, target = check
             groups.setdefault((build.source, target), []).append(build)
-    size = BUILDS_TOGETHER
     return [
-        (tuple(builds[start : start + size]), target)
+        (tuple(builds[part :: math.ceil(len(builds) / BUILDS_TOGETHER)]), target)
         for (_, target), builds in groups.items()
-        for start in range(0, len(builds), size)
+        for part in range(math.ceil(len(builds) / BUILDS_TOGETHER))
     ]
 
 
