@@ -26,7 +26,7 @@ def compiles(compilation: Compilation, build: Build, architecture: str) -> None:
         nvcc()
     except NoCompiler as missing:
         pytest.skip(str(missing))
-    compilation.image(build, Target(architecture))
+    compilation.check(build, Target(architecture))
 
 
 @pytest.mark.compiles_for("sm_75")

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpwatch.catalogue.declaration import Build, Capability
+from warpwatch.devices.together import in_one_file
 
 # softcuda is imported when a cache is used, and not before: of another revision there is kernels/ alone to be read.
 if TYPE_CHECKING:
@@ -136,6 +137,39 @@ def compile_file(
     key = _digest(compiler.banner.encode(), " ".join(flags).encode(), str(name).encode(), *_texts(source))
     entry = _kept(f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: _compile(compiler, flags, name, root))
     return Image(entry.path, key, entry.checksum)
+
+
+def compile_text(text: str, name: str, target: Target) -> Image:
+    """Compile a text that includes none of the project's files, by nvcc, as a file ``name``. Raises CompileError."""
+    compiler = nvcc(target.program)
+    flags = [*NVCC_FLAGS, f"-arch={target.arch}", *target.flags]
+    key = _digest(compiler.banner.encode(), " ".join(flags).encode(), text.encode())
+
+    def make() -> bytes:
+        with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
+            source = Path(folder, name)
+            source.write_text(text)
+            return _compile(compiler, flags, source, ENGINE)
+
+    entry = _kept(f"{Path(name).stem}-{key}", ".cubin", make)
+    return Image(entry.path, key, entry.checksum)
+
+
+def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileError]:
+    """Compile builds of one source for a device, in one call where that does. What does not compile, by build id."""
+    source = builds[0].source
+    if len(builds) > 1:
+        with contextlib.suppress(CompileError, OSError, UnicodeError):
+            text = in_one_file(source, [build.macros for build in builds])
+            compile_text(text, f"{source.stem}-together.cu", target)
+            return {}
+    failed = {}
+    for build in builds:  # each by itself, which says whose error it is
+        try:
+            compile_build(build, target)
+        except CompileError as error:
+            failed[build.id] = error
+    return failed
 
 
 def _kept(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:

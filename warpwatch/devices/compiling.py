@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from warpwatch.catalogue.declaration import Build
-from warpwatch.devices.compiler import CompileError, Image, Target, compile_build, kill_compilers
+from warpwatch.devices.compiler import CompileError, Image, Target, check_builds, compile_build, kill_compilers
 
 _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")
 Job = tuple[Build, Target | None]
+Check = tuple[tuple[Build, ...], Target]
 Progress = Callable[[int, int], None]
 Permit = Callable[[], AbstractContextManager[object] | None]
 SECONDS_TO_ASK = 0.02
@@ -33,6 +35,7 @@ class Compilation:
         self._permit = permit
         self._stopping = threading.Event()
         self._jobs: dict[tuple[str, Target | None], Future[Image]] = {}
+        self._checks: dict[tuple[str, Target | None], _Checking] = {}
 
     def add(self, build: Build, target: Target | None) -> None:
         """Queue a build, unless it was queued before."""
@@ -40,12 +43,53 @@ class Compilation:
         if key not in self._jobs:
             self._jobs[key] = self._pool.submit(self._compile, build, target)
 
+    def add_check(self, builds: Sequence[Build], target: Target) -> None:
+        """Queue a check that builds of one source compile, but for those that are queued to be compiled."""
+        builds = tuple(build for build in builds if (build.id, target) not in self._jobs)
+        if builds:
+            checking = _Checking((builds, target), self._pool.submit(self._check, builds, target))
+            self._checks |= dict.fromkeys(((build.id, target) for build in builds), checking)
+
     def _compile(self, build: Build, target: Target | None) -> Image:
+        with self._permitted():
+            return compile_build(build, target)
+
+    def _check(self, builds: Sequence[Build], target: Target) -> dict[str, CompileError]:
+        with self._permitted():
+            return check_builds(builds, target)
+
+    def _permitted(self) -> AbstractContextManager[object]:
         while (permitted := self._permit()) is None:
             if self._stopping.wait(SECONDS_TO_ASK):
                 raise CancelledError
-        with permitted:
-            return compile_build(build, target)
+        return permitted
+
+    def finish_check(self, build: Build, target: Target) -> None:
+        """Return when it is known whether a build compiles. A check that no thread has begun is made here and now."""
+        checking = self._checks.get((build.id, target))
+        if checking is None:
+            self.finish(build, target)
+            return
+        if checking.job.cancel():
+            checking.job = Future()
+            try:
+                checking.job.set_result(self._check(*checking.check))
+            except Exception as error:  # for check() to raise
+                checking.job.set_exception(error)
+        wait([checking.job])
+
+    def check(self, build: Build, target: Target) -> None:
+        """Raise CompileError unless a build compiles."""
+        self.finish_check(build, target)
+        checking = self._checks.get((build.id, target))
+        if checking is None:
+            self.image(build, target)
+        elif error := checking.job.result().get(build.id):
+            raise error
+
+    def _all(self) -> list[Future[Any]]:
+        checks = {id(checking): checking.job for checking in self._checks.values()}
+        return [*self._jobs.values(), *checks.values()]
 
     def finish(self, build: Build, target: Target | None) -> None:
         """Return when a build is compiled or has failed. One that no thread has begun is compiled here and now."""
@@ -60,7 +104,7 @@ class Compilation:
 
     def finish_all(self) -> None:
         """Return when all builds are compiled or have failed."""
-        wait(self._jobs.values())
+        wait(self._all())
 
     def image(self, build: Build, target: Target | None) -> Image:
         """The machine code of a build. Raises CompileError."""
@@ -69,12 +113,13 @@ class Compilation:
 
     def wait(self, progress: Progress, first: Job | None = None) -> None:
         """Wait until everything is compiled, or what ``first`` names. ``progress`` gets done and total."""
-        last = [self._jobs[first[0].id, first[1]]] if first else list(self._jobs.values())
-        waiting, done = set(self._jobs.values()), 0
+        jobs = self._all()
+        last = [self._jobs[first[0].id, first[1]]] if first else jobs
+        waiting, done = set(jobs), 0
         while not all(job.done() for job in last):
             finished, waiting = wait(waiting, return_when="FIRST_COMPLETED")
             done += len(finished)
-            progress(done, len(self._jobs))
+            progress(done, len(jobs))
 
     def errors(self) -> dict[str, CompileError]:
         """What did not compile, by build id. Waits for the rest; raises what is no CompileError."""
@@ -90,7 +135,15 @@ class Compilation:
     def stop(self) -> None:
         """Drop what is queued and kill the compilers that run."""
         self._stopping.set()
-        _stop(self._pool, self._jobs.values())
+        _stop(self._pool, self._all())
+
+
+@dataclass
+class _Checking:
+    """A check of several builds, and the job that makes it."""
+
+    check: Check
+    job: Future[dict[str, CompileError]]
 
 
 def _stop(pool: ThreadPoolExecutor, jobs: Iterable[Future[_T]]) -> None:

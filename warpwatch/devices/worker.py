@@ -160,6 +160,8 @@ def _environment(root: Path) -> dict[str, str]:
             environment[name] = str(Path(environment[name]).absolute())
     given = environment.get("PYTHONPATH", "").split(os.pathsep)
     environment["PYTHONPATH"] = os.pathsep.join([str(root), *filter(os.path.isabs, given)])
+    # NumPy's threads sleep when they have nothing to do: by default they spin for a while on the compilers' cores.
+    environment.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     return environment
 
 

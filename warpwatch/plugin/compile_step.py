@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from warpwatch.catalogue.declaration import Build
 from warpwatch.devices.compiler import NoCompiler, Target, architectures, cache_notes
-from warpwatch.devices.compiling import Compilation, Job
+from warpwatch.devices.compiling import Check, Compilation, Job
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.cases import build_of
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 from warpwatch.plugin.machine_lock import permit_to_compile
 
+BUILDS_TOGETHER = 5  # heavy kernels gain little by it, and more would leave cores idle at the end
 COMPILATION = pytest.StashKey[Compilation]()
 
 
@@ -43,6 +48,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     jobs = [job for item in (*items[start:], *items[:start]) for job in _jobs(item)]
     for build, target in jobs:
         compilation.add(build, target)
+    checks = _checks(items)
+    first = config.stash[WORKER].settings.ordinal * len(checks) // workers
+    for builds, target in (*checks[first:], *checks[:first]):
+        compilation.add_check(builds, target)
     if jobs:
         timed = any("gate" in getattr(item, "fixturenames", ()) for item in items)
         _show_compiling(config, compilation, None if timed else jobs[0])
@@ -50,21 +59,39 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def _jobs(item: pytest.Item) -> list[Job]:
     """What a test needs compiled. What is timed is proved before, by a build that finds more faults if there is one."""
-    only = item.get_closest_marker("compiles_for")
-    if not only and "kernel" not in getattr(item, "fixturenames", ()):
+    if "kernel" not in getattr(item, "fixturenames", ()) or (build := build_of(item)) is None:
         return []
-    if (build := build_of(item)) is None:
-        return []
-    if only:
-        with contextlib.suppress(NoCompiler):  # the test says so
-            return [(build, Target(architectures()[-1].arch if only.args[0] == "newest" else only.args[0]))]
-    elif build.variant.on_host:
+    if build.variant.on_host:
         return [(build, None)]
-    elif not build.variant.library and isinstance(device := open_device(item.config), DeviceInfo):
+    if not build.variant.library and isinstance(device := open_device(item.config), DeviceInfo):
         timed = "gate" in getattr(item, "fixturenames", ())
         targets = (device.target, device.timing_target) if timed else (device.target,)
         return [(build, target) for target in dict.fromkeys(targets)]
     return []
+
+
+def _check(item: pytest.Item) -> tuple[Build, Target] | None:
+    """What a test only compiles, if it does."""
+    only = item.get_closest_marker("compiles_for")
+    if only and (build := build_of(item)):
+        with contextlib.suppress(NoCompiler):  # the test says so
+            arch = architectures()[-1].arch if only.args[0] == "newest" else only.args[0]
+            return build, Target(arch)
+    return None
+
+
+def _checks(items: Sequence[pytest.Item]) -> list[Check]:
+    """What tests only compile: builds of one source for one architecture, at most BUILDS_TOGETHER at once."""
+    groups: dict[tuple[Path, Target], list[Build]] = {}
+    for item in items:
+        if check := _check(item):
+            build, target = check
+            groups.setdefault((build.source, target), []).append(build)
+    return [
+        (tuple(builds[part :: math.ceil(len(builds) / BUILDS_TOGETHER)]), target)
+        for (_, target), builds in groups.items()
+        for part in range(math.ceil(len(builds) / BUILDS_TOGETHER))
+    ]
 
 
 def _show_compiling(config: pytest.Config, compilation: Compilation, first: Job | None) -> None:
@@ -85,6 +112,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         item.config.stash[COMPILATION].finish_all()
     for job in _jobs(item):
         item.config.stash[COMPILATION].finish(*job)
+    if check := _check(item):
+        item.config.stash[COMPILATION].finish_check(*check)
 
 
 @pytest.hookimpl(tryfirst=True)
