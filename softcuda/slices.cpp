@@ -7,7 +7,7 @@
 namespace softcuda {
 namespace {
 
-constexpr size_t most_variables = 4, most_conditions = 2; // as in slices.py: of several that it may be, together
+constexpr size_t most_variables = 3, most_conditions = 2; // lines of each that a finding names, the nearest
 
 using Words = std::vector<std::string>;
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 # The first form in which all calls are inlined. Loops are not unrolled yet, and addresses not yet simplified.
 FLAG = "-fdump-tree-ccp2-lineno"
-MOST_VARIABLES, MOST_CONDITIONS = 4, 2  # lines of each that a finding names
 
 LOCATION = re.compile(r"\[([^\[\]\n]+):(\d+):\d+\] ")
 VALUE = re.compile(r"(?<![\w.])((?:[A-Za-z$][\w$.]*)?_\d+)(\(D\))?(?!\w)")
@@ -23,8 +22,11 @@ NAMED_VALUE = re.compile(r"([A-Za-z$][\w$]*)_\d+")
 LOCAL = re.compile(r"  \S.*?[ *&]([A-Za-z_]\w*(?:\.\d+)?)(?:\[\d+\])*;")
 BASE = re.compile(r"(?:MEM\b[^&]*&)?([A-Za-z_]\w*(?:\.\d+)?)(?![\w(])")
 MEMBER = re.compile(r"(?:\.|->)([A-Za-z_]\w*)$")
+ELEMENT = re.compile(r"([A-Za-z_]\w*)\[")
+CONVERSION = re.compile(r"(?:\([^()]*\) )?([\w$.]*_\d+)")
 OWN_INDEX = re.compile(r"\b(?:threadIdx|blockIdx)\.")
 LAUNCH = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
+ARGUMENT = re.compile(rf"\(D\)|{LAUNCH.pattern}")
 CALL = re.compile(r"[A-Za-z_.][\w:.]* ?\(")
 WATCHED_CALL = re.compile(r"softcuda_(?:copy_async|atomic|compare_and_swap) \(")
 
@@ -52,7 +54,7 @@ class Statement(NamedTuple):
     @property
     def name(self) -> str:
         """The variable that it sets, as the source calls it; "" for what g++ made up."""
-        match = NAMED_VALUE.fullmatch(self.target) or MEMBER.search(self.target)
+        match = NAMED_VALUE.fullmatch(self.target) or MEMBER.search(self.target) or ELEMENT.match(self.target)
         return match[1] if match else ""
 
 
@@ -102,6 +104,11 @@ class Function:
             elif "# DEBUG" not in line:
                 self._read(block, line.strip())
         self.set_by = {s.target: s for s in self.statements if VALUE.fullmatch(s.target)}
+        # g++ uses the value of a variable before its conversion to the variable's type.
+        self.converted: dict[str, Statement] = {}
+        for statement in self.statements:
+            if statement.name and (conversion := CONVERSION.fullmatch(statement.source)):
+                self.converted.setdefault(conversion[1], statement)
         self.stores: dict[str, list[Statement]] = {}
         for statement in self.statements:
             if statement.target not in self.set_by and (variable := self._local(statement.target)):
@@ -166,7 +173,7 @@ class Function:
         found = self._depends_on(self._setters(memory))
         own = {s.place for s in found if OWN_INDEX.search(s.source)}  # where the thread's or block's own part is chosen
         named = self._named(found, access.place)
-        variables = sorted(named, key=lambda place: place not in own)[:MOST_VARIABLES]
+        variables = sorted(named, key=lambda place: place not in own)
         conditions: dict[Place, str] = {}
         for condition in self._conditions(access.block):
             if condition.place:
@@ -178,15 +185,16 @@ class Function:
         return Slice(
             access.place, writes, reads,
             [(named[place], place) for place in variables],
-            [(name, place) for place, name in conditions.items()][:MOST_CONDITIONS],
+            [(name, place) for place, name in conditions.items()],
             {s.place for s in found if s.place},
         )  # fmt: skip
 
     def _named(self, statements: Iterable[Statement], access: Place) -> dict[Place, str]:
         """The lines where variables are set, but not that of the access, nor what the head of a loop counts."""
         named: dict[Place, str] = {}
-        for statement in statements:
-            if statement.name and statement.place and statement.place not in {access, *self._heads}:
+        for one in statements:
+            statement = one if one.name else self.converted.get(one.target, one)
+            if statement.name and statement.place and statement.place != access and statement.place not in self._heads:
                 named.setdefault(statement.place, statement.name)
         return named
 
@@ -222,7 +230,7 @@ class Function:
                 seen.add(branch)
                 waiting.append(branch)
                 condition = self._condition_of.get(branch)
-                if condition and any("(D)" in s.source or LAUNCH.search(s.source) for s in self._depends_on([condition])):
+                if condition and any(ARGUMENT.search(s.source) for s in self._depends_on([condition])):
                     yield condition
 
     @cached_property
