@@ -17,9 +17,10 @@ from typing import NamedTuple
 FLAG = "-fdump-tree-ccp2-lineno"
 
 LOCATION = re.compile(r"\[([^\[\]\n]+):(\d+):\d+\] ")
+DEBUG = re.compile(r"\[([^\[\]\n]+):(\d+):\d+\] # DEBUG ([A-Za-z_]\w*) => ")
 VALUE = re.compile(r"(?<![\w.])((?:[A-Za-z$][\w$.]*)?_\d+)(\(D\))?(?!\w)")
 NAMED_VALUE = re.compile(r"([A-Za-z$][\w$]*)_\d+")
-LOCAL = re.compile(r"  \S.*?[ *&]([A-Za-z_]\w*(?:\.\d+)?)(?:\[\d+\])*;")
+LOCAL = re.compile(r"  (?!static )\S.*?[ *&]([A-Za-z_]\w*(?:\.\d+)?)(?:\[\d+\])*;")
 BASE = re.compile(r"(?:MEM\b[^&]*&)?([A-Za-z_]\w*(?:\.\d+)?)(?![\w(])")
 MEMBER = re.compile(r"(?:\.|->)([A-Za-z_]\w*)$")
 ELEMENT = re.compile(r"([A-Za-z_]\w*)\[")
@@ -93,6 +94,7 @@ class Function:
         self.next: dict[int, list[int]] = {}  # blocks that come after a block
         head, _, body = text.partition("\n  <bb ")
         self.locals = {match[1] for line in head.split("\n") if (match := LOCAL.fullmatch(line))}
+        self.variables: dict[Place | None, set[str]] = {}  # set in a line, those that g++ does without too
         self._places: dict[tuple[str, str], Place | None] = {}
         self._rename = rename
         block = 0
@@ -103,6 +105,8 @@ class Function:
                 block = int(header[1])
             elif "# DEBUG" not in line:
                 self._read(block, line.strip())
+            elif variable := DEBUG.match(line.strip()):
+                self.variables.setdefault(self._place(variable[1], variable[2]), set()).add(variable[3])
         self.set_by = {s.target: s for s in self.statements if VALUE.fullmatch(s.target)}
         # g++ uses the value of a variable before its conversion to the variable's type.
         self.converted: dict[str, Statement] = {}
@@ -171,8 +175,12 @@ class Function:
     def _slice(self, access: Statement, memory: str, *, writes: bool, reads: bool) -> Slice:
         assert access.place
         found = self._depends_on(self._setters(memory))
-        own = {s.place for s in found if OWN_INDEX.search(s.source)}  # where the thread's or block's own part is chosen
+        own = {
+            s.place for s in found if s.place and OWN_INDEX.search(s.source)
+        }  # where the thread's or block's own part is chosen
         named = self._named(found, access.place)
+        for place in own - {access.place, *named, *self._heads}:  # g++ did without the variable
+            named[place] = self._only_name(place)
         variables = sorted(named, key=lambda place: place not in own)
         conditions: dict[Place, str] = {}
         for condition in self._conditions(access.block):
@@ -232,6 +240,11 @@ class Function:
                 condition = self._condition_of.get(branch)
                 if condition and any(ARGUMENT.search(s.source) for s in self._depends_on([condition])):
                     yield condition
+
+    def _only_name(self, place: Place) -> str:
+        """The variable that is set in a line, "" where it is not one alone."""
+        names = self.variables.get(place, set())
+        return next(iter(names)) if len(names) == 1 else ""
 
     @cached_property
     def _heads(self) -> set[Place]:
