@@ -111,9 +111,10 @@ void data_race(const Epoch& earlier, bool wrote, const Access& access, const Sha
     if (earlier.interval >= ordering.block_start) {
         const Place other = unordered_one(earlier);
         const uintptr_t site = other.site ? checker.text + other.site : 0;
-        const std::string others = site && site != access.pc ? dependences(site, wrote) : "";
+        const bool two = site && (where(site) != where(access.pc) || wrote != access.write);
         fault(launch_failed, "race " + text + "\n  " + (site ? where(site) + ": " : "") + who(other.thread) + did
-                + ", with no barrier between" + depends + (others == depends ? "" : others));
+                + ", with no barrier between"
+                + (two ? dependences(access.pc, access.write, "first ") + dependences(site, wrote, "second ") : depends));
     }
     uint64_t ordinal = 0;
     const bool forgotten = earlier.interval == 0 || !ordinal_of(earlier.interval, ordinal);

@@ -159,8 +159,9 @@ void prefer_early_read(Finding& finding); // a finding that comes after one is w
 Finding early_read_at_the_end_of_a_block(bool last); // success where there was none, or it is not settled yet
 void forget_early_read();
 
-// slices.cpp: a line of a finding, "\n    the address depends on row (kernels/matmul/tiled.cu:15), ...", or nothing
-std::string dependences(uintptr_t pc, bool write);
+// slices.cpp: a line of a finding, "\n    the address depends on row (kernels/matmul/tiled.cu:15), ...", ""
+// where that is not known. `which`: "first " or "second " where a finding has two accesses.
+std::string dependences(uintptr_t pc, bool write, const std::string& which = "");
 
 // report.cpp
 void forget_returns();                        // of the block before

@@ -67,7 +67,7 @@ std::string in_words(const std::vector<Slice>& slices, Words Slice::* part, size
 
 } // namespace
 
-std::string dependences(uintptr_t pc, bool write)
+std::string dependences(uintptr_t pc, bool write, const std::string& which)
 {
     Words named = lines_of(pc);
     if (named.empty())
@@ -77,9 +77,10 @@ std::string dependences(uintptr_t pc, bool write)
     const std::string conditions = in_words(slices, &Slice::conditions, most_conditions, named);
     if (variables.empty() && conditions.empty())
         return "";
-    return "\n    " + (variables.empty() ? "" : "the address depends on " + variables)
-        + (variables.empty() || conditions.empty() ? "" : "; ")
-        + (conditions.empty() ? "" : "conditions before it: " + conditions);
+    if (variables.empty())
+        return "\n    conditions before the " + which + "access: " + conditions;
+    return "\n    the " + which + "address depends on " + variables
+        + (conditions.empty() ? "" : "; conditions before it: " + conditions);
 }
 
 } // namespace softcuda
