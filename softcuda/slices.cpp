@@ -7,7 +7,7 @@
 namespace softcuda {
 namespace {
 
-constexpr size_t most_variables = 3, most_conditions = 2; // lines of each that a finding names, the nearest
+constexpr size_t most_variables = 2, most_conditions = 1; // lines of each that a finding names (tried: 3 and 2 help no more)
 
 using Words = std::vector<std::string>;
 
@@ -78,9 +78,9 @@ std::string dependences(uintptr_t pc, bool write, const std::string& which)
     if (variables.empty() && conditions.empty())
         return "";
     if (variables.empty())
-        return "\n    conditions before the " + which + "access: " + conditions;
+        return "\n    condition before the " + which + "access: " + conditions;
     return "\n    the " + which + "address depends on " + variables
-        + (conditions.empty() ? "" : "; conditions before it: " + conditions);
+        + (conditions.empty() ? "" : "; condition before it: " + conditions);
 }
 
 } // namespace softcuda

@@ -125,7 +125,7 @@ def test_a_finding_is_near_where_it_names_a_line_of_the_same_file_within_five() 
     assert verdict("softcuda: race in f\n  kernels/k/x.cu:15: thread\n  kernels/k/y.cu:3: thread").near
     assert verdict("softcuda: race in f\n  kernels/k/x.cu:26: thread").near
     depends = (
-        "\n    the first address depends on row (kernels/k/x.cu:{})\n    conditions before the access: kernels/k/x.cu:3"
+        "\n    the first address depends on row (kernels/k/x.cu:{})\n    condition before the access: kernels/k/x.cu:3"
     )
     same = verdict(f"softcuda: race in f\n  kernels/k/x.cu:40: thread{depends.format(14)}")
     assert (same.near, same.places) == (False, 1), "what an address depends on is no access"
