@@ -160,7 +160,7 @@ Finding early_read_at_the_end_of_a_block(bool last); // success where there was 
 void forget_early_read();
 
 // slices.cpp: a line of a finding, "\n    the address depends on row (kernels/matmul/tiled.cu:15), ...", ""
-// where that is not known. `which`: "first " or "second " where a finding has two accesses.
+// where that is not known. `which`: "first " or "second " where it has two accesses, then without conditions.
 std::string dependences(uintptr_t pc, bool write, const std::string& which = "");
 
 // report.cpp

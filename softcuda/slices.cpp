@@ -74,11 +74,13 @@ std::string dependences(uintptr_t pc, bool write, const std::string& which)
         return "";
     const std::vector<Slice> slices = slices_of(running.launch->function->module->image->slices, named, write);
     const std::string variables = in_words(slices, &Slice::variables, most_variables, named);
-    const std::string conditions = in_words(slices, &Slice::conditions, most_conditions, named);
+    // Two accesses race by what orders them, not by what lets them happen.
+    const size_t how_many = which.empty() ? most_conditions : 0;
+    const std::string conditions = in_words(slices, &Slice::conditions, how_many, named);
     if (variables.empty() && conditions.empty())
         return "";
     if (variables.empty())
-        return "\n    condition before the " + which + "access: " + conditions;
+        return "\n    condition before the access: " + conditions;
     return "\n    the " + which + "address depends on " + variables
         + (conditions.empty() ? "" : "; condition before it: " + conditions);
 }

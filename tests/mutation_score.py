@@ -11,7 +11,7 @@ from tests.mistakes import Change, Mistake
 
 NEEDED = 0.97  # share of the mistakes that must be noticed
 NEAR = 5  # lines
-DEPENDS = re.compile(r"\s+(?:the (?:first |second )?address depends on|condition before the \w+ ?\w*:) ")
+DEPENDS = re.compile(r"\s+(?:the (?:first |second )?address depends on|condition before the access:) ")
 PLACE = re.compile(r"kernels/([\w/]+\.(?:cu|h)):(\d+)")
 
 
