@@ -2,7 +2,10 @@
 
 A fault shows where memory is touched; the mistake is often where the index was computed, or in the condition that let
 the thread come so far. Read from the intermediate form that g++ writes. The answer goes into the image, a line for each
-access, and report.cpp looks there when something is found.
+access, and slices.cpp looks there when something is found.
+
+Limits: a value that comes through shared or global memory ends the slice, a function that is not inlined begins a new
+one, and a switch counts as no condition. Where the form cannot be read, findings are as they would be without.
 """
 
 from __future__ import annotations
