@@ -73,6 +73,8 @@ void touch_coarse(uint32_t& cell, uint32_t bytes, const Access& access);
 // These two return: the launch goes on until it is known who writes there later (watched.cpp).
 void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
 void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
+// Who wrote what lies nearest to an address of shared memory, as a line of a finding; "" where nobody wrote that variable.
+std::string nearest_write(uintptr_t address);
 std::string access_of_shared(uintptr_t address, unsigned size, bool write, uintptr_t pc);
 
 // Ends the launch as data_race does, or keeps the guess until the thread shows what it was.

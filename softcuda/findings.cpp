@@ -56,14 +56,15 @@ std::string shared_name(const SharedRegion& region, uintptr_t address, bool with
 
 void out_of_bounds(uintptr_t address, unsigned size, bool write, uintptr_t pc, const std::string& target)
 {
-    fault(illegal_address, "out of bounds " + access_text(pc, size, write) + " at " + hex(address) + ", " + target);
+    fault(illegal_address,
+        "out of bounds " + access_text(pc, size, write) + " at " + hex(address) + ", " + target + dependences(pc, write));
 }
 
 void misaligned(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
     fault(misaligned_address,
         "misaligned access " + access_text(pc, size, write) + " at " + hex(address) + ", which is no multiple of "
-            + std::to_string(size));
+            + std::to_string(size) + dependences(pc, write));
 }
 
 void bad_global(uintptr_t address, unsigned size, bool write, uintptr_t pc)
@@ -105,17 +106,21 @@ void data_race(const Epoch& earlier, bool wrote, const Access& access, const Sha
 {
     const std::string text = access_text(access.pc, access.size, access.write, access.is_atomic()) + " of "
         + (region ? "shared " + shared_name(*region, access.address, true) : element(access.address));
+    const std::string depends = dependences(access.pc, access.write);
     const std::string did = earlier.flags & is_atomic ? " changed them atomically" : wrote ? " wrote them" : " read them";
     if (earlier.interval >= ordering.block_start) {
         const Place other = unordered_one(earlier);
-        fault(launch_failed, "race " + text + "\n  " + (other.site ? where(checker.text + other.site) + ": " : "")
-                + who(other.thread) + did + ", with no barrier between");
+        const uintptr_t site = other.site ? checker.text + other.site : 0;
+        const bool two = site && (where(site) != where(access.pc) || wrote != access.write);
+        fault(launch_failed, "race " + text + "\n  " + (site ? where(site) + ": " : "") + who(other.thread) + did
+                + ", with no barrier between"
+                + (two ? dependences(access.pc, access.write, "first ") + dependences(site, wrote, "second ") : depends));
     }
     uint64_t ordinal = 0;
     const bool forgotten = earlier.interval == 0 || !ordinal_of(earlier.interval, ordinal);
     fault(launch_failed, "race between blocks " + text + "\n  "
             + (forgotten ? "another block" : where(checker.text + earlier.site) + ": " + who(earlier.thread, block_that_ran(ordinal)))
-            + did + " in the same launch, and nothing orders the blocks");
+            + did + " in the same launch, and nothing orders the blocks" + depends);
 }
 
 void bad_variable(const Symbol& nearest, uintptr_t address, unsigned size, bool write, uintptr_t pc)
@@ -133,14 +138,39 @@ void write_to_constant(const Symbol& symbol, unsigned size, uintptr_t pc)
 
 void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
 {
-    read_too_early(
-        address, size, false, "uninitialised memory " + access_text(pc, size, false, atomic) + " of " + element(address));
+    if (!is_read_too_early())
+        read_too_early(address, size, false,
+            "uninitialised memory " + access_text(pc, size, false, atomic) + " of " + element(address), dependences(pc, false));
 }
 
 void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
 {
-    read_too_early(address, size, true,
-        "uninitialised memory " + access_text(pc, size, false, atomic) + " of shared " + shared_name(region, address, true));
+    if (!is_read_too_early())
+        read_too_early(address, size, true,
+            "uninitialised memory " + access_text(pc, size, false, atomic) + " of shared " + shared_name(region, address, true),
+            dependences(pc, false));
+}
+
+std::string nearest_write(uintptr_t address)
+{
+    const bool is_dynamic = address - checker.dynamic.first < checker.dynamic.size;
+    const SharedRegion& region = is_dynamic ? checker.dynamic : checker.fixed;
+    const size_t offset = address - region.first, middle = offset / 4;
+    size_t first = offset, last = offset; // of the variable
+    while (first > 0 && region.inside[first - 1])
+        --first;
+    while (last + 1 < region.size && region.inside[last + 1])
+        ++last;
+    const auto is_written = [&](size_t cell) { return region.written[cell] && region.cells[cell].write.site; };
+    for (size_t away = 1; middle >= first / 4 + away || middle + away <= last / 4; ++away)
+        for (const size_t cell : {middle - away, middle + away})
+            if (cell >= first / 4 && cell <= last / 4 && is_written(cell)) {
+                const Epoch& write = region.cells[cell].write;
+                const uintptr_t site = checker.text + write.site;
+                return "\n  " + where(site) + ": " + who(write.thread) + " wrote the nearest that is written, "
+                    + shared_name(region, region.first + 4 * cell, true) + dependences(site, true);
+            }
+    return "";
 }
 
 std::string access_of_shared(uintptr_t address, unsigned size, bool write, uintptr_t pc)

@@ -40,9 +40,10 @@ struct Image {
     const KernelEntry *first_kernel, *last_kernel;
     const Symbol *first_symbol, *last_symbol;
     char *first_shared, *last_shared; // all static shared variables, with gaps between them
+    const char* slices; // what the address of each access depends on, by slices.py; "" where that is not known
 };
 
-constexpr unsigned image_version = 2;
+constexpr unsigned image_version = 3;
 
 // In front of the shared object, in what `nvcc` writes and cuModuleLoadData reads.
 struct ImageHeader {

@@ -81,7 +81,7 @@ struct Module {
     uintptr_t image_first = 0, image_last = 0, text_first = 0, text_last = 0; // where it is loaded
     const void* context = nullptr;
     std::vector<std::unique_ptr<struct Function>> functions;
-    mutable std::map<uintptr_t, std::string> lines; // that addr2line was asked for
+    mutable std::map<uintptr_t, std::vector<std::string>> lines; // that addr2line was asked for
 };
 struct Function {
     const Module* module = nullptr;
@@ -153,15 +153,21 @@ enum class Watched { copies, early_read };
 extern bool watching; // something is watched: every access is to be told
 void watch_more(Watched what, bool on);
 void watched_access(uintptr_t address, unsigned size, bool write, uintptr_t pc);
-void read_too_early(uintptr_t address, unsigned size, bool of_shared, const std::string& text); // returns: the launch goes on
+void read_too_early(uintptr_t address, unsigned size, bool of_shared, const std::string& text, const std::string& depends); // returns: the launch goes on
+bool is_read_too_early(); // something was, and one such read is told
 void prefer_early_read(Finding& finding); // a finding that comes after one is what came of it
 Finding early_read_at_the_end_of_a_block(bool last); // success where there was none, or it is not settled yet
 void forget_early_read();
 
+// slices.cpp: a line of a finding, "\n    the address depends on row (kernels/matmul/tiled.cu:15), ...", ""
+// where that is not known. `which`: "first " or "second " where it has two accesses, then without conditions.
+std::string dependences(uintptr_t pc, bool write, const std::string& which = "");
+
 // report.cpp
 void forget_returns();                        // of the block before
 std::string how_it_ended(unsigned thread);    // "has returned (kernels/matmul/naive.cu:11)"
-std::string where(uintptr_t pc);              // "kernels/matmul/tiled.cu:22"
+std::string where(uintptr_t pc);              // "kernels/matmul/tiled.cu:22", with the calls that led there
+const std::vector<std::string>& lines_of(uintptr_t pc); // each alone, the innermost first
 std::string who(unsigned thread);             // "thread (3, 0) of block (2, 1)"
 std::string who(unsigned thread, const Dim& block);
 std::string in_kernel();                      // "in matmul_tiled"

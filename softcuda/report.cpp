@@ -18,8 +18,6 @@ namespace {
 // nvcc has the debug information call its own folder so.
 bool is_header_of_ours(const std::string& path) { return path.compare(0, 10, "/softcuda/") == 0; }
 
-bool is_kernels_file(const std::string& path) { return path.size() > 3 && path.compare(path.size() - 3, 3, ".cu") == 0; }
-
 struct Returned {
     bool any = false;
     uintptr_t at[max_threads] {}; // of each thread of the block: its return statement, 0 where it had none
@@ -45,9 +43,9 @@ FILE* output_of(const char* const* command, pid_t& process)
     return failed ? nullptr : fdopen(ends[0], "r");
 }
 
-// "file:line" of the innermost call that is the kernel's own, by binutils' addr2line; where that is in a header, the
-// line of the kernel's file that led there too.
-std::string ask_addr2line(int file, uintptr_t offset)
+// "file:line" of an instruction and of the inlined calls that led there, the innermost first and the kernel's own only,
+// by binutils' addr2line.
+std::vector<std::string> ask_addr2line(int file, uintptr_t offset)
 {
     char image[64], address[32];
     snprintf(image, sizeof image, "/proc/%d/fd/%d", int(getpid()), file);
@@ -55,9 +53,9 @@ std::string ask_addr2line(int file, uintptr_t offset)
     const char* const command[] = {"addr2line", "-i", "-e", image, address, nullptr};
     pid_t process;
     FILE* pipe = output_of(command, process);
+    std::vector<std::string> found;
     if (!pipe)
-        return "";
-    std::string best, led_there;
+        return found;
     char line[4096];
     while (fgets(line, sizeof line, pipe)) {
         std::string text = line;
@@ -67,16 +65,12 @@ std::string ask_addr2line(int file, uintptr_t offset)
             continue;
         while (text.compare(0, 2, "./") == 0)
             text = text.substr(2);
-        if (is_header_of_ours(file_of(text)))
-            continue;
-        if (best.empty())
-            best = text;
-        else if (file_of(text) != file_of(best) && (led_there.empty() || (is_kernels_file(file_of(text)) && !is_kernels_file(file_of(led_there)))))
-            led_there = text;
+        if (!is_header_of_ours(file_of(text)) && (found.empty() || found.back() != text))
+            found.push_back(text);
     }
     fclose(pipe);
     waitpid(process, nullptr, 0);
-    return led_there.empty() ? best : best + " (called at " + led_there + ")";
+    return found;
 }
 
 std::string grouped(size_t number)
@@ -112,15 +106,28 @@ std::vector<std::string> split_names(const char* names)
 
 } // namespace
 
+const std::vector<std::string>& lines_of(uintptr_t pc)
+{
+    const Module* module = running.launch->function->module;
+    const auto [at, is_new] = module->lines.try_emplace(pc);
+    if (is_new && pc >= module->image_first && pc < module->image_last)
+        // an address to return to lies behind the call that is meant
+        at->second = ask_addr2line(module->file, pc - 1 - module->image_first);
+    return at->second;
+}
+
 std::string where(uintptr_t pc)
 {
     const Module* module = running.launch->function->module;
     if (pc < module->image_first || pc >= module->image_last)
         return "outside the kernel";
-    std::string& text = module->lines[pc];
-    if (text.empty()) // an address to return to lies behind the call that is meant
-        text = ask_addr2line(module->file, pc - 1 - module->image_first);
-    return text.empty() ? "an unknown line" : text;
+    const std::vector<std::string>& lines = lines_of(pc);
+    if (lines.empty())
+        return "an unknown line";
+    std::string text = lines[0];
+    for (size_t i = 1; i < lines.size(); ++i)
+        text += (i == 1 ? " (called at " : ", ") + lines[i];
+    return lines.size() > 1 ? text + ")" : text;
 }
 
 std::string who(unsigned thread, const Dim& block)

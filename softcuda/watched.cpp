@@ -22,7 +22,7 @@ struct EarlyRead {
     unsigned thread = 0;
     bool of_shared = false;
     Dim block {};
-    std::string text;
+    std::string text, depends;
 } early;
 
 bool is_same(const Dim& a, const Dim& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
@@ -35,6 +35,9 @@ std::string what_is_missing()
         return "the same thread reads first";
     return "a barrier between is missing, or both are on the wrong side of it";
 }
+
+// What helps to find who should have written it: the cells still know who wrote beside it.
+std::string what_else() { return early.depends + (early.of_shared ? nearest_write(early.address) : ""); }
 
 } // namespace
 
@@ -55,14 +58,15 @@ void watched_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
     if (write && early.size && address < early.address + early.size && early.address < address + size)
         fault(launch_failed,
             early.text + ", which is written only later\n  " + where(pc) + ": " + who(running.thread) + " writes "
-                + (early.of_shared ? "it" : "there") + ": " + what_is_missing());
+                + (early.of_shared ? "it" : "there") + ": " + what_is_missing() + early.depends);
 }
 
-void read_too_early(uintptr_t address, unsigned size, bool of_shared, const std::string& text)
+bool is_read_too_early() { return early.size; }
+
+void read_too_early(
+    uintptr_t address, unsigned size, bool of_shared, const std::string& text, const std::string& depends)
 {
-    if (early.size)
-        return;
-    early = {address, size, running.thread, of_shared, running.block_index, text};
+    early = {address, size, running.thread, of_shared, running.block_index, text, depends};
     watch_more(Watched::early_read, true);
     stop_within(patience);
 }
@@ -70,14 +74,14 @@ void read_too_early(uintptr_t address, unsigned size, bool of_shared, const std:
 void prefer_early_read(Finding& finding)
 {
     if (early.size && finding.text.compare(0, early.text.size(), early.text) != 0)
-        finding = {launch_failed, early.text + ", which nothing had written"};
+        finding = {launch_failed, early.text + ", which nothing had written" + what_else()};
 }
 
 Finding early_read_at_the_end_of_a_block(bool last)
 {
     if (!early.size || !(last || early.of_shared))
         return {};
-    return {launch_failed, early.text + ", which nothing writes in this " + (early.of_shared ? "block" : "launch")};
+    return {launch_failed, early.text + ", which nothing writes in this " + (early.of_shared ? "block" : "launch") + what_else()};
 }
 
 void forget_early_read()

@@ -11,6 +11,7 @@ from tests.mutation.mistakes import Change, Mistake
 
 NEEDED = 0.97  # share of the mistakes that must be noticed
 NEAR = 5  # lines
+DEPENDS = re.compile(r"\s+(?:the (?:first |second )?address depends on|condition before the access:) ")
 PLACE = re.compile(r"kernels/([\w/]+\.(?:cu|h)):(\d+)")
 
 
@@ -20,7 +21,7 @@ class Verdict:
 
     ``finding``: the software device said it, not a comparison of results or a refused launch. ``near``: a place that it
     named lies within NEAR lines of the mistake. ``places``: how many different ones it named, without the calls that
-    lead there.
+    lead there and what an address depends on.
     """
 
     mistake: Mistake
@@ -56,7 +57,8 @@ def judge(mistake: Mistake, change: Change, test: str, said: str) -> Verdict:
     places = {(file, int(line)) for file, line in PLACE.findall(said)}
     near = any(file == mistake.file and change.first - NEAR <= line <= change.last + NEAR for file, line in places)
     finding = "softcuda:" in said
-    accesses = {match.groups() for match in map(PLACE.search, said.splitlines()) if match}
+    of_accesses = [line for line in said.splitlines() if not DEPENDS.match(line)]
+    accesses = {match.groups() for match in map(PLACE.search, of_accesses) if match}
     return Verdict(mistake, change, test, said, finding, finding and near, len(accesses))
 
 

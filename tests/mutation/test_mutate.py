@@ -124,6 +124,12 @@ def verdict(said: str, test: str = "t", **more: Any) -> Verdict:
 def test_a_finding_is_near_where_it_names_a_line_of_the_same_file_within_five() -> None:
     assert verdict("softcuda: race in f\n  kernels/k/x.cu:15: thread\n  kernels/k/y.cu:3: thread").near
     assert verdict("softcuda: race in f\n  kernels/k/x.cu:26: thread").near
+    depends = (
+        "\n    the first address depends on row (kernels/k/x.cu:{})\n    condition before the access: kernels/k/x.cu:3"
+    )
+    same = verdict(f"softcuda: race in f\n  kernels/k/x.cu:40: thread{depends.format(14)}")
+    assert (same.near, same.places) == (False, 1), "what an address depends on is no access"
+    assert verdict(f"softcuda: race in f\n  kernels/k/x.cu:40: thread{depends.format(15)}").near
     far = verdict("softcuda: race in f\n  kernels/k/x.cu:27: thread\n  kernels/k/y.cu:20: thread")
     assert (far.near, far.places, far.finding) == (False, 2, True)
     compared = verdict("k is wrong in 3 of 4 elements, see kernels/k/x.cu:20")

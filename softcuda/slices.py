@@ -1,0 +1,292 @@
+"""Finds what the address of each access depends on: variables, and conditions on the way (a backward slice).
+
+A fault shows where memory is touched; the mistake is often where the index was computed, or in the condition that let
+the thread come so far. Read from the intermediate form that g++ writes. The answer goes into the image, a line for each
+access, and slices.cpp looks there when something is found.
+
+Limits: a value that comes through shared or global memory ends the slice, a function that is not inlined begins a new
+one, and a switch counts as no condition. Where the form cannot be read, findings are as they would be without.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+# The first form in which all calls are inlined. Loops are not unrolled yet, and addresses not yet simplified.
+FLAG = "-fdump-tree-ccp2-lineno"
+
+LOCATION = re.compile(r"\[([^\[\]\n]+):(\d+):\d+\] ")
+DEBUG = re.compile(r"\[([^\[\]\n]+):(\d+):\d+\] # DEBUG ([A-Za-z_]\w*) => ")
+VALUE = re.compile(r"(?<![\w.])((?:[A-Za-z$][\w$.]*)?_\d+)(\(D\))?(?!\w)")
+NAMED_VALUE = re.compile(r"([A-Za-z$][\w$]*)_\d+")
+LOCAL = re.compile(r"  (?!static )\S.*?[ *&]([A-Za-z_]\w*(?:\.\d+)?)(?:\[\d+\])*;")
+BASE = re.compile(r"(?:MEM\b[^&]*&)?([A-Za-z_]\w*(?:\.\d+)?)(?![\w(])")
+MEMBER = re.compile(r"(?:\.|->)([A-Za-z_]\w*)$")
+ELEMENT = re.compile(r"([A-Za-z_]\w*)\[")
+CONVERSION = re.compile(r"(?:\([^()]*\) )?([\w$.]*_\d+)")
+OWN_INDEX = re.compile(r"\b(?:threadIdx|blockIdx)\.")
+LAUNCH = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
+ARGUMENT = re.compile(rf"\(D\)|{LAUNCH.pattern}")
+CALL = re.compile(r"[A-Za-z_.][\w:.]* ?\(")
+WATCHED_CALL = re.compile(r"softcuda_(?:copy_async|atomic|compare_and_swap) \(")
+
+
+class Place(NamedTuple):
+    """A line of a kernel's file or header."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Statement(NamedTuple):
+    """One statement: what it sets, and the text of what it sets it to, or of the condition that it is."""
+
+    number: int
+    place: Place | None
+    target: str
+    source: str
+    block: int
+    is_condition: bool
+
+    @property
+    def name(self) -> str:
+        """The variable that it sets, as the source calls it; "" for what g++ made up."""
+        match = NAMED_VALUE.fullmatch(self.target) or MEMBER.search(self.target) or ELEMENT.match(self.target)
+        return match[1] if match else ""
+
+
+class Slice(NamedTuple):
+    """What the address of one access depends on: where variables are set, and conditions; the nearest first."""
+
+    place: Place
+    writes: bool
+    reads: bool
+    variables: list[tuple[str, Place]]
+    conditions: list[tuple[str, Place]]  # and what they are of
+    lines: set[Place]  # all of the address
+
+
+def table(dump: str, rename: Callable[[str], str]) -> str:
+    """A line for each access: its place, r or w or rw, names and places of variables, conditions, all lines.
+
+    ``dump``: what FLAG made. ``rename``: the path as findings show it, "" for a file that is none of the kernel's.
+    """
+    lines = set()
+    for text in dump.split("\n;; Function ")[1:]:
+        for one in Function(text, rename).slices():
+            variables, conditions = (
+                "|".join(f"{name}={place}" for name, place in part) for part in (one.variables, one.conditions)
+            )
+            kind, all_lines = "r" * one.reads + "w" * one.writes, "|".join(map(str, sorted(one.lines)))
+            lines.add(f"{one.place}\t{kind}\t{variables}\t{conditions}\t{all_lines}\n")
+    return "".join(sorted(lines))
+
+
+class Function:
+    """A function of a dump."""
+
+    def __init__(self, text: str, rename: Callable[[str], str]) -> None:
+        self.statements: list[Statement] = []
+        self.next: dict[int, list[int]] = {}  # blocks that come after a block
+        head, _, body = text.partition("\n  <bb ")
+        self.locals = {match[1] for line in head.split("\n") if (match := LOCAL.fullmatch(line))}
+        self.variables: dict[Place | None, set[str]] = {}  # set in a line, those that g++ does without too
+        self._places: dict[tuple[str, str], Place | None] = {}
+        self._rename = rename
+        block = 0
+        for line in f"<bb {body}".split("\n"):
+            if header := re.match(r"\s*<bb (\d+)>.*:$", line):
+                if block:
+                    self.next.setdefault(block, [int(header[1])])
+                block = int(header[1])
+            elif "# DEBUG" not in line:
+                self._read(block, line.strip())
+            elif variable := DEBUG.match(line.strip()):
+                self.variables.setdefault(self._place(variable[1], variable[2]), set()).add(variable[3])
+        self.set_by = {s.target: s for s in self.statements if VALUE.fullmatch(s.target)}
+        # g++ uses the value of a variable before its conversion to the variable's type.
+        self.converted: dict[str, Statement] = {}
+        for statement in self.statements:
+            if statement.name and (conversion := CONVERSION.fullmatch(statement.source)):
+                self.converted.setdefault(conversion[1], statement)
+        self.stores: dict[str, list[Statement]] = {}
+        for statement in self.statements:
+            if statement.target not in self.set_by and (variable := self._local(statement.target)):
+                self.stores.setdefault(variable, []).append(statement)
+
+    def _read(self, block: int, line: str) -> None:
+        found = LOCATION.match(line)
+        plain = LOCATION.sub("", line).removeprefix("# ").rstrip(";")
+        if jump := re.search(r"goto <bb (\d+)>", plain):
+            self.next.setdefault(block, []).append(int(jump[1]))
+        elif plain.startswith("return"):
+            self.next.setdefault(block, [])
+        elif plain.startswith("if ("):
+            self._add(found, "", plain, block, True)
+        elif " = " in plain or WATCHED_CALL.match(plain):
+            target, equals, source = plain.partition(" = ")
+            if "CLOBBER" not in source and not source.startswith(".DEFERRED_INIT"):
+                self._add(found, target if equals else "", source if equals else plain, block, False)
+
+    def _add(self, found: re.Match[str] | None, target: str, source: str, block: int, is_condition: bool) -> None:
+        place = self._place(found[1], found[2]) if found else None
+        self.statements.append(Statement(len(self.statements), place, target, source, block, is_condition))
+
+    def _place(self, file: str, line: str) -> Place | None:
+        if (file, line) not in self._places:
+            renamed = self._rename(file)
+            self._places[file, line] = Place(renamed, int(line)) if renamed else None
+        return self._places[file, line]
+
+    def _local(self, text: str) -> str:
+        """What a piece of a local array or struct is called, the same for all that store to it and load from it."""
+        if member := MEMBER.search(text):
+            return f".{member[1]}"
+        base = BASE.match(text)
+        return base[1] if base and base[1] in self.locals and text != base[1] else ""
+
+    def _is_memory(self, text: str) -> bool:
+        """Whether it stands for shared, global or constant memory."""
+        if VALUE.fullmatch(text) or text.startswith("&") or LAUNCH.match(text):
+            return False
+        if text.startswith(("*", "MEM")) or "->" in text:
+            base = BASE.match(text) if text.startswith("MEM") and "&" in text else None
+            return not (base and base[1] in self.locals)
+        base = BASE.match(text)
+        return bool(base and base[1] not in self.locals and re.search(r"[\[.]", text))
+
+    def slices(self) -> Iterator[Slice]:
+        """The slice of each access of memory that threads share."""
+        for statement in self.statements:
+            if not statement.place or statement.is_condition:
+                continue
+            if WATCHED_CALL.match(statement.source):
+                yield self._slice(statement, statement.source, writes=True, reads=True)
+                continue
+            if self._is_memory(statement.target):
+                yield self._slice(statement, statement.target, writes=True, reads=False)
+            if not CALL.match(statement.source) and self._is_memory(statement.source):
+                yield self._slice(statement, statement.source, writes=False, reads=True)
+
+    def _slice(self, access: Statement, memory: str, *, writes: bool, reads: bool) -> Slice:
+        assert access.place
+        found = self._depends_on(self._setters(memory))
+        own = {
+            s.place for s in found if s.place and OWN_INDEX.search(s.source)
+        }  # where the thread's or block's own part is chosen
+        named = self._named(found, access.place)
+        for place in own - {access.place, *named, *self._heads}:  # g++ did without the variable
+            named[place] = self._only_name(place)
+        variables = sorted(named, key=lambda place: place not in own)
+        conditions: dict[Place, str] = {}
+        for condition in self._conditions(access.block):
+            if condition.place:
+                conditions.setdefault(condition.place, "")
+            for place, name in list(self._named(self._depends_on([condition]), access.place).items())[:1]:
+                if place not in variables:
+                    conditions.setdefault(place, name)
+        conditions.pop(access.place, None)
+        return Slice(
+            access.place, writes, reads,
+            [(named[place], place) for place in variables],
+            [(name, place) for place, name in conditions.items()],
+            {s.place for s in found if s.place},
+        )  # fmt: skip
+
+    def _named(self, statements: Iterable[Statement], access: Place) -> dict[Place, str]:
+        """The lines where variables are set, but not that of the access, nor what the head of a loop counts."""
+        named: dict[Place, str] = {}
+        for one in statements:
+            statement = one if one.name else self.converted.get(one.target, one)
+            if statement.name and statement.place and statement.place != access and statement.place not in self._heads:
+                named.setdefault(statement.place, statement.name)
+        return named
+
+    def _setters(self, text: str) -> Iterator[Statement]:
+        """The statements that set what a text uses."""
+        for value, _ in VALUE.findall(text):
+            if value in self.set_by:
+                yield self.set_by[value]
+
+    def _depends_on(self, seeds: Iterable[Statement]) -> list[Statement]:
+        """These statements and all that they depend on, the nearest first; through local variables, not memory."""
+        found: dict[int, Statement] = {}
+        waiting = deque(seeds)
+        while waiting:
+            statement = waiting.popleft()
+            if statement.number in found:
+                continue
+            found[statement.number] = statement
+            if self._is_memory(statement.source) and not self._local(statement.source):
+                continue  # a loaded value, not an index
+            waiting.extend(self._setters(statement.source))
+            if not statement.is_condition and not CALL.match(statement.source):
+                waiting.extend(self.stores.get(self._local(statement.source), ()))
+        return list(found.values())
+
+    def _conditions(self, block: int) -> Iterator[Statement]:
+        """The conditions that decide whether a block is reached, the nearest first; not those of constants alone."""
+        waiting, seen = deque([block]), {block}
+        while waiting:
+            for branch in self._deciders[waiting.popleft()]:
+                if branch in seen:
+                    continue
+                seen.add(branch)
+                waiting.append(branch)
+                condition = self._condition_of.get(branch)
+                if condition and any(ARGUMENT.search(s.source) for s in self._depends_on([condition])):
+                    yield condition
+
+    def _only_name(self, place: Place) -> str:
+        """The variable that is set in a line, "" where it is not one alone."""
+        names = self.variables.get(place, set())
+        return next(iter(names)) if len(names) == 1 else ""
+
+    @cached_property
+    def _heads(self) -> set[Place]:
+        """The lines that have a condition."""
+        return {s.place for s in self.statements if s.is_condition and s.place}
+
+    @cached_property
+    def _condition_of(self) -> dict[int, Statement]:
+        return {s.block: s for s in self.statements if s.is_condition}
+
+    @cached_property
+    def _deciders(self) -> dict[int, list[int]]:
+        """For each block those whose branch decides whether it is reached (control dependence)."""
+        after = self._always_after()
+        decide: dict[int, list[int]] = {block: [] for block in after}
+        for branch, successors in self.next.items():
+            if len(successors) > 1:
+                either = after[successors[0]] | after[successors[1]]
+                always = after[branch] & ~(1 << branch)
+                for block in after:
+                    if either & ~always & 1 << block:
+                        decide[block].append(branch)
+        for branches in decide.values():
+            branches.sort(reverse=True)  # g++ numbers blocks as they come in the source
+        return decide
+
+    def _always_after(self) -> dict[int, int]:
+        """For each block those that every way from it to the end goes through (post-dominators), as bits."""
+        blocks = {s.block for s in self.statements} | set(self.next)
+        blocks.update(*self.next.values())
+        everything = sum(1 << block for block in blocks)
+        after = dict.fromkeys(sorted(blocks, reverse=True), everything)
+        changed = True
+        while changed:
+            changed = False
+            for block in after:
+                common = everything if self.next.get(block) else 0
+                for successor in self.next.get(block, ()):
+                    common &= after[successor]
+                if common | 1 << block != after[block]:
+                    after[block], changed = common | 1 << block, True
+        return after

@@ -1,0 +1,179 @@
+"""What a finding names beside the access: what its address depends on, the calls that led there, who wrote beside."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kernels.compiler import compile_file
+from kernels.device import Settings
+from kernels.worker import Worker, describe_device
+from tests import softcuda_calls as calls
+
+HEADER = """
+struct View {
+    int* data;
+    int first, stride;
+};
+__device__ __forceinline__ void set(const View& view, int i)
+{
+    view.data[view.first + i * view.stride] = i;
+}
+__device__ __forceinline__ void fill(const View& view, int count)
+{
+    for (int i = 0; i < count; ++i)
+        set(view, i);
+}
+"""
+KERNEL = """#include "view.h"
+extern "C" __global__ void kernel(int* __restrict__ out)
+{{
+    __shared__ int tile[96];
+    {body}
+}}
+"""  # the body begins in line 5
+THREADS, BLOCKS, SIZE = 32, 2, 4 * 64
+
+
+def said_of(folder: Path, *rows: str) -> str:
+    (folder / "view.h").write_text(HEADER)
+    source = folder / "kernel.cu"
+    source.write_text(KERNEL.format(body="\n".join(rows)))
+    worker = Worker(Settings("software"))
+    try:
+        image = compile_file(source, {}, worker.call(describe_device).target)
+        left = worker.call(calls.run_or_say, image.path, "kernel", (THREADS, 1, 1), (BLOCKS, 1), SIZE, 0)
+    finally:
+        worker.stop()
+    return left.replace(f"{folder}/", "") if isinstance(left, str) else ""
+
+
+DEPENDS = r"\n    the address depends on "
+# Each row of a body stands in a line of its own, from 5 on. What a finding says, and what it must not say.
+CASES = {
+    "variables where a thread's own part is chosen come first": (
+        (
+            "const int length = 32;",
+            "const int first = blockIdx.x * length + 1;",
+            "const int half = (first + length) / 2;",
+            "out[2 * half + threadIdx.x] = 1;",
+        ),
+        DEPENDS + r"first \(kernel\.cu:6\), half \(kernel\.cu:7\)$",
+        "length",
+    ),
+    "a race between blocks": (
+        ("const int first = blockIdx.x * 16;", "const int i = first + threadIdx.x;", "", "out[i] = first;"),
+        r"race between blocks .*\n.*kernel\.cu:8: .*\n.*kernel\.cu:8: .*nothing orders the blocks"
+        + DEPENDS
+        + r"i \(kernel\.cu:6\), first \(kernel\.cu:5\)$",
+        "condition",
+    ),
+    "the condition that let the thread come so far": (
+        (
+            "const int end = gridDim.x * 32 + 1;",
+            "for (int i = threadIdx.x; i < 3; i += 32)",
+            "    tile[i] = i;",
+            "const int i = blockIdx.x * 32 + threadIdx.x + 1;",
+            "if (i >= end)",
+            "    return;",
+            "",
+            "out[i] = 7;",
+        ),
+        DEPENDS + r"i \(kernel\.cu:8\); condition before it: kernel\.cu:9$",
+        r"kernel\.cu:6",
+    ),
+    "conditions of constants alone are not named": (
+        ("int* to = out + threadIdx.x;", "for (int i = 0; i < 4; ++i) {", "    to += 32;", "    *to = 3;", "}"),
+        DEPENDS + r"(to \(kernel\.cu:[57]\)(, |$)){2}",
+        "condition",
+    ),
+    "through the fields of a struct, and all calls that led there": (
+        ("View view;", "view.data = out;", "view.stride = 2;", "view.first = 32 * blockIdx.x;", "", "fill(view, 33);"),
+        r"\n  view\.h:8 \(called at view\.h:13, kernel\.cu:10\): .*"
+        + DEPENDS
+        + r"first \(kernel\.cu:8\), data \(kernel\.cu:6\)$",
+        "ptx",
+    ),
+    "a flag in a local array": (
+        (
+            "bool there[2];",
+            "for (int i = 0; i < 2; ++i)",
+            "    there[i] = 32 * i + threadIdx.x <= 32;",
+            "for (int i = 0; i < 2; ++i)",
+            "    if (there[i]) out[64 * i + threadIdx.x] = 1;",
+        ),
+        r"condition before (?:it|the access): there \(kernel\.cu:7\)",
+        "tile",
+    ),
+    "a vote is no address": (
+        ("out[__ballot_sync(0xffffffffu, 1) ? 64 : 0] = threadIdx.x;",),
+        r"just past the end of out \(argument 1\), 256 bytes$",
+        "depends",
+    ),
+    "both accesses of a race": (
+        (
+            "const int mine = threadIdx.x + 1;",
+            "tile[threadIdx.x] = tile[threadIdx.x + 32] = 0; __syncthreads();",
+            "tile[mine] = 1;",
+            "const int other = threadIdx.x ^ 1;",
+            "",
+            "out[32 * blockIdx.x + threadIdx.x] = tile[other + 2];",
+        ),
+        r"race in .*\n.*kernel\.cu:7: .* writes .*\n.*kernel\.cu:10: .* read them, with no barrier between"
+        r"\n    the first address depends on mine \(kernel\.cu:5\)"
+        r"\n    the second address depends on other \(kernel\.cu:8\)$",
+        "condition",
+    ),
+    "who wrote beside what nobody wrote": (
+        (
+            "const int last = 30;",
+            "for (int i = threadIdx.x; i <= last; i += 32)",
+            "    tile[i] = 1;",
+            "__syncthreads();",
+            "",
+            "out[32 * blockIdx.x + threadIdx.x] = tile[threadIdx.x];",
+        ),
+        r"uninitialised memory in .*\n  kernel\.cu:10: thread \(31, 0\) .* of shared tile at byte 124, which nothing "
+        r"writes in this block\n  kernel\.cu:7: thread \(30, 0\) of block \(0, 0\) wrote the nearest that is written, "
+        r"tile at byte 120\n    condition before the access: kernel\.cu:6$",
+        "last",
+    ),
+    "nobody wrote any of it": (
+        ("out[32 * blockIdx.x + threadIdx.x] = tile[threadIdx.x];",),
+        r"of shared tile at byte 0, which nothing writes in this block$",
+        "nearest",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "said", "unsaid"), CASES.values(), ids=CASES)
+def test_a_finding_names(tmp_path: Path, rows: tuple[str, ...], said: str, unsaid: str) -> None:
+    heard = said_of(tmp_path, *rows)
+    assert re.search(said, heard), heard
+    assert not re.search(unsaid, heard), heard
+
+
+def test_a_finding_names_at_most_three_lines_that_an_address_depends_on(tmp_path: Path) -> None:
+    names = [f"v{i}" for i in range(8)]
+    rows = [f"const int {name} = blockIdx.x * {i} + out[{i}];" for i, name in enumerate(names)]
+    rows += [f"if ({name} < 100)" for name in names]
+    heard = said_of(tmp_path, *rows, f"    out[64 + {' + '.join(names)}] = 1;")
+    depends = [line for line in heard.split("\n") if line.startswith("    ")]
+    assert len(depends) == 1, heard
+    variables, conditions = depends[0].split("; condition before it: ")
+    assert (variables.count("kernel.cu:"), conditions.count("kernel.cu:")) == (2, 1), heard
+
+
+def test_what_is_not_checked_carries_no_table(tmp_path: Path) -> None:
+    source = tmp_path / "kernel.cu"
+    source.write_text('extern "C" __global__ void kernel(int* out) { const int i = threadIdx.x;\n out[i] = i; }\n')
+    worker = Worker(Settings("software"))
+    info = worker.call(describe_device)
+    worker.stop()
+    checked, plain = (
+        compile_file(source, {}, target).path.read_bytes() for target in (info.target, info.timing_target)
+    )
+    assert b"kernel.cu:2\tw\ti=" in checked
+    assert b"kernel.cu:2\tw\t" not in plain
