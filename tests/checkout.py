@@ -63,7 +63,9 @@ class Bench:
     def bench(self, *args: str, few: bool = True, **play: Any) -> subprocess.CompletedProcess[str]:
         """``play`` is what the fake GPU plays. ``few``: the 17 products of 128 cubed in float32."""
         chosen = ("-k", FEW) if few else ()
-        command = (sys.executable, "-m", "pytest", "bench", "-p", "tests.fake_gpu", "-q", *chosen)
+        # Hypothesis takes as long to be imported as the rest of such a run takes.
+        fake = ("-p", "tests.fake_gpu", "-p", "no:hypothesispytest")
+        command = (sys.executable, "-m", "pytest", "bench", *fake, "-q", *chosen)
         return self._run(*command, "--benchmark-max-time=0.001", *args, **play)
 
     def promote(self, *args: str) -> subprocess.CompletedProcess[str]:
