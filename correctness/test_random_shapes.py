@@ -35,7 +35,7 @@ def test_random_shape(
 ) -> None:
     """Within the bound on random numbers, at any m, n and k from 128 to 2048; smaller where the device is slow."""
     case = Case(build, (m, n, k))
-    while case.launch_cost > device.largest_work:
+    while case.launch_cost > device.largest_launch_cost:
         case = Case(build, tuple(1 + 3 * size // 4 for size in case.shape))
     again = f"python -m warpwatch run {case.id} --seed {seed}{chosen_options(pytestconfig)}"
     assert_right(kernel, case, again, exact=False, seed=seed)

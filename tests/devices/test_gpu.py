@@ -170,7 +170,7 @@ def test_a_filter_beyond_48_kib_of_shared_memory_is_right_where_the_device_allow
 def clock(child: Worker) -> Worker:
     """A worker whose device has a clock of its own."""
     info = child.call(describe_device)
-    if not info.own_clock:
+    if not info.has_gpu_clock:
         pytest.skip(f"needs a GPU, whose clock it tests; what {info.name} reads is the host's")
     return child
 

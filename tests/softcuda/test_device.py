@@ -60,7 +60,7 @@ def test_it_says_honestly_what_it_is(software: Worker) -> None:
     assert str(info.capability) == "9.0"
     assert info.limits.threads == 1024
     assert info.limits.grid == (2**31 - 1, 65535, 65535)
-    assert not info.own_clock
+    assert not info.has_gpu_clock
     assert "no GPU's" in info.note
 
 

@@ -96,8 +96,8 @@ class Device:
             ),
             target=target,
             timing_target=timing,
-            largest_work=SOFTWARE_WORK if compiler else math.inf,
-            own_clock=compiler is None,
+            largest_launch_cost=SOFTWARE_WORK if compiler else math.inf,
+            has_gpu_clock=compiler is None,
             watches=compiler is not None,
             note=SOFTWARE_NOTE if compiler else "",
         )

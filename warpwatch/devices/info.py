@@ -54,8 +54,8 @@ class DeviceInfo:
     limits: Limits
     target: Target  # to compile for
     timing_target: Target  # where time counts: without what a target may do to find faults
-    largest_work: float = math.inf  # Case.weight that a benchmark may ask of one launch
-    own_clock: bool = True  # its times are not the host's
+    largest_launch_cost: float = math.inf  # the most that a benchmark may ask of one launch (Case.launch_cost)
+    has_gpu_clock: bool = True  # its times are a GPU's, not the host's
     watches: bool = False  # sees by itself what a kernel does outside its arrays
     note: str = ""  # what a reader of its times must know
 

@@ -36,7 +36,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     assert isinstance(case, Case)
     if "gate" in request.fixturenames and not case.variant.on_host:
         device: DeviceInfo = request.getfixturevalue("device")
-        if case.launch_cost > device.largest_work:
+        if case.launch_cost > device.largest_launch_cost:
             pytest.skip(f"too large for {device.name}, which would take seconds for a launch: time it on a GPU")
     return case
 

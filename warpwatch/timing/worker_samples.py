@@ -185,7 +185,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
     return {
         "name": device.info.name,
         "slug": device.info.slug,
-        "uuid": state.clocks.uuid if device.info.own_clock else f"{device.info.slug} on {platform.node()}",
+        "uuid": state.clocks.uuid if device.info.has_gpu_clock else f"{device.info.slug} on {platform.node()}",
         "capability": str(device.info.capability),
         "driver": state.clocks.driver or device.info.driver,
         "cuda": device.info.driver,
