@@ -157,7 +157,7 @@ MATMUL = Family(
             FLOATS,
             lambda block: prod(WARP_TILES[block]) // 32,
             needs=Capability(8, 0),
-            only_these_blocks=True,
+            fixed_blocks=True,
             order=rasterised(WARP_GROUP),
             takes=lambda block, dtype: dtype == "float32" or prod(WARP_TILES[block]) <= MOST_DOUBLES,
             shared_bytes=lambda shape, block, itemsize: WARP_STAGES * DEPTH * (sum(block) + 8) * itemsize,
@@ -175,7 +175,7 @@ MATMUL = Family(
             ("float64",),
             lambda block: 32,
             needs=Capability(9, 0),
-            only_these_blocks=True,
+            fixed_blocks=True,
             order=rasterised(TENSOR_GROUP),
             shared_bytes=lambda shape, block, itemsize: (
                 TENSOR_STAGES[block] * (block[1] * (TENSOR_DEPTH + 4) + TENSOR_DEPTH * (block[0] + 4)) * itemsize

@@ -103,7 +103,7 @@ def test_a_new_variant_gets_both_sides_of_where_it_takes_another_way(new: Build)
 
 def test_a_new_variant_gets_blocks_that_are_not_square_unless_it_has_no_others(folder: Path) -> None:
     assert [build.block for build in oblong_builds([made_up(folder)])] == [(4, 2), (2, 4)]
-    assert oblong_builds([made_up(folder, only_these_blocks=True)]) == []
+    assert oblong_builds([made_up(folder, fixed_blocks=True)]) == []
     assert oblong_builds([made_up(folder, threads=lambda block: (64, 1))]) == []
 
 

@@ -152,7 +152,7 @@ def test_a_write_beyond_the_result_is_damage_or_found_by_the_device_itself(child
         said = run(child, find_case(FAMILIES, CASE), ROOT / "tests/softcuda/bad_kernels/one_row_too_far.cu").damage
     except DeviceError as error:
         said = (str(error),)
-    if child.call(describe_device).watches:
+    if child.call(describe_device).finds_faults:
         assert "just past the end of a (argument 1)" in said[0]
     else:
         assert said == ("wrote 50 element(s) after C, the nearest 1 after its end",)

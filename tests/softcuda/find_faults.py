@@ -81,7 +81,7 @@ def run_here(name: str) -> None:
     """One kernel on the GPU, in bare memory: guard bands would hide from a tool where an array ends."""
     kernel = next(k for k in BAD_KERNELS if k.name == name)
     device = open_device(Settings("gpu", launch_timeout=PATIENCE / 2))
-    device.watches = True
+    device.finds_faults = True
     image = compile_file(kernel.path, kernel.case.build.macros, device.info.target)
     try:
         run(device, kernel.case, image.path, exact_operands(kernel.case, 0))

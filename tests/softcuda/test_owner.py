@@ -42,7 +42,7 @@ def chosen_builds() -> list[Build]:
             if family.result is None or variant.has_no_block:
                 continue
             first = {b.block: b for b in reversed(builds([family])) if b.variant is variant}
-            few = first if variant.only_these_blocks else [min(first, key=lambda b: (len(set(b)) == 1, prod(b)))]
+            few = first if variant.fixed_blocks else [min(first, key=lambda b: (len(set(b)) == 1, prod(b)))]
             chosen += [first[block] for block in few]
     return chosen
 

@@ -28,8 +28,11 @@ def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtyp
         problem = f"a shape of {family.name} is {'x'.join(family.sizes)}, not {case.shape_name}"
     elif len(block) != len(variant.blocks[0]):
         problem = f"a block of {variant.name} looks like {size_name(variant.blocks[0])}, not {case.build.block_name}"
-    elif variant.only_these_blocks and block not in variant.blocks:
-        problem = f"{variant.name} has the blocks {', '.join(map(size_name, variant.blocks))}, and no others"
+    elif variant.fixed_blocks and block not in variant.blocks:
+        known = ", ".join(map(size_name, variant.blocks))
+        problem = (
+            f"{variant.name} has the blocks {known}; other tile sizes are refused: the kernel needs macros for each"
+        )
     elif not variant.takes(block, dtype):
         problem = f"{variant.name} has no block {case.build.block_name} in {dtype}"
     elif min(block, default=1) < 1:

@@ -54,7 +54,7 @@ def tile(build: Build) -> tuple[int, int]:
 def oblong_builds(families: Iterable[Family]) -> list[Build]:
     """List builds whose block is longer along x, and longer along y, for variants that list a square block.
 
-    Any block makes sense for those, unless they say ``only_these_blocks``, or count their threads by themselves.
+    Any block makes sense for those, unless they say ``fixed_blocks``, or count their threads by themselves.
     """
     return [
         replace(build, block=block)
@@ -66,7 +66,7 @@ def oblong_builds(families: Iterable[Family]) -> list[Build]:
 
 def _any_block(build: Build) -> bool:
     variant = build.variant
-    return not (variant.only_these_blocks or variant.threads or variant.tile) and len(build.block) == 2
+    return not (variant.fixed_blocks or variant.threads or variant.tile) and len(build.block) == 2
 
 
 def tall_cases(families: Iterable[Family]) -> list[Case]:

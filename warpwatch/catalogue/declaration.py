@@ -106,7 +106,7 @@ class Variant:
     not the tile in which it lies: case, index, elements from an array's alignment to its start -> tile (x, y).
 
     A block names the elements of the result that a block of threads computes, a thread each; ``threads`` says how
-    many threads it has, and ``tile`` how many elements it computes, where that is not so. ``only_these_blocks``: no
+    many threads it has, and ``tile`` how many elements it computes, where that is not so. ``fixed_blocks``: no
     other has what the kernel must be told; ``takes`` says which of them an element type has. ``library``: a
     vendor's library that takes the kernel's place. ``bench_shapes`` are timed instead of the
     family's; ``macros`` are told the kernel beside its block. ``constant`` names an operand that lies in the kernel's
@@ -135,7 +135,7 @@ class Variant:
     entry: Callable[[Shape], str] = lambda shape: ""  # what follows the kernel's name, where a file holds several
     bench_shapes: Mapping[str, tuple[Shape, ...]] | None = None
     macros: Callable[[Block], Mapping[str, int]] = lambda block: {}
-    only_these_blocks: bool = False
+    fixed_blocks: bool = False
     takes: Callable[[Block, str], bool] = lambda block, dtype: True
     constant: str = ""
     padded_arguments: Callable[[Sequence[int], Shape, int], tuple[np.generic, ...]] | None = None

@@ -86,7 +86,7 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -
     if refused:
         raise DeviceError(f"{case.id}: {refused}")
     image = compile_build(case.build, machine.info.target if isinstance(machine, Device) else None)
-    memory.require(case, memory.peak_bytes(case, copies=3 if case.variant.on_host or machine.watches else 2))
+    memory.require(case, memory.peak_bytes(case, copies=3 if case.variant.on_host or machine.finds_faults else 2))
     require_memory(machine, case)
     operands = random_operands(case, seed)
     loaded = load(machine, case, image.path, upload(machine, case, operands))

@@ -51,7 +51,7 @@ class Device:
         self.launch_timeout = launch_timeout
         self._lost = False
         self.info = self._describe(ordinal, compiler)
-        self.watches = self.info.watches
+        self.finds_faults = self.info.finds_faults
         self._stream = driver.Stream(1)  # CU_STREAM_NON_BLOCKING
         self._start, self._stop = driver.Event(), driver.Event()
         self._memory: dict[int, Any] = {}
@@ -98,7 +98,7 @@ class Device:
             timing_target=timing,
             largest_launch_cost=SOFTWARE_WORK if compiler else math.inf,
             has_gpu_clock=compiler is None,
-            watches=compiler is not None,
+            finds_faults=compiler is not None,
             note=SOFTWARE_NOTE if compiler else "",
         )
 

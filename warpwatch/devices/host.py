@@ -19,7 +19,7 @@ from warpwatch.devices.symbols import missing_entry
 class Host:
     """One thread of this process. A launch returns when the kernel has run."""
 
-    watches = False
+    finds_faults = False
 
     def __init__(self) -> None:
         self._memory: dict[int, Array] = {}

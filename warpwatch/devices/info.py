@@ -56,7 +56,7 @@ class DeviceInfo:
     timing_target: Target  # where time counts: without what a target may do to find faults
     largest_launch_cost: float = math.inf  # the most that a benchmark may ask of one launch (Case.launch_cost)
     has_gpu_clock: bool = True  # its times are a GPU's, not the host's
-    watches: bool = False  # sees by itself what a kernel does outside its arrays
+    finds_faults: bool = False  # it reports by itself what a kernel does outside its arrays
     note: str = ""  # what a reader of its times must know
 
     @property

@@ -42,7 +42,7 @@ def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: in
     machine = gpu()
     first, said = cases[0], []
     rows = sampled_rows(first, limit)
-    memory.require(first, memory.peak_bytes(first, copies=int(machine.watches), rows=len(rows)))
+    memory.require(first, memory.peak_bytes(first, copies=int(machine.finds_faults), rows=len(rows)))
     rng = np.random.default_rng(seed)
     operands = tuple(repeated(rng, shape) for shape in first.family.operands(first.shape).values())
     reference, bound = first.family.reference(operands, rows), first.family.bound(operands, rows)

@@ -51,11 +51,11 @@ class Function:
 class Machine(Protocol):
     """Where kernels run. Addresses are plain ints; errors are DeviceError.
 
-    ``watches``: it sees by itself what a kernel does outside its arrays, and its fresh memory is poison. Guard
+    ``finds_faults``: it sees by itself what a kernel does outside its arrays, and its fresh memory is poison. Guard
     bands would only hide from it where an array ends.
     """
 
-    watches: bool
+    finds_faults: bool
 
     def require(self, size: int) -> None:
         """Raise DeviceError where so many bytes are not free."""
@@ -99,13 +99,13 @@ class GuardedArray:
         self.name, self.shape, self.dtype = name, shape, np.dtype(dtype)
         self._poison = poison
         self.machine = machine
-        guard = 0 if machine.watches else GUARD_BYTES
+        guard = 0 if machine.finds_faults else GUARD_BYTES
         self._before = guard + offset * self.dtype.itemsize
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
         self._size = self._before + self.nbytes + guard  # a multiple of 4, as every item size is
         self._base = machine.allocate(self._size)
         self.address = self._base + self._before
-        if machine.watches:
+        if machine.finds_faults:
             self._poison = POISON
         else:
             self.clear()

@@ -53,7 +53,7 @@ def sharing_key(case: Case) -> tuple[object, ...]:
 def share(machine: Machine, case: Case, reference: bool) -> Shared:
     """Operands in the machine's memory and, if ``reference``, what NumPy makes of them. Raises DeviceError."""
     copies, rows = PLACES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1, _compared_rows(case)
-    in_host = copies if case.variant.on_host or machine.watches else 0
+    in_host = copies if case.variant.on_host or machine.finds_faults else 0
     memory.require(case, memory.peak_bytes(case, copies=in_host, rows=None if isinstance(rows, slice) else len(rows)))
     require_memory(machine, case)
     host = random_operands(case, SEED)
