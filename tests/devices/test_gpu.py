@@ -24,7 +24,7 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import Outcome, exact_operands, expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
-from warpwatch.timing import worker_proof as proof
+from warpwatch.timing import worker_checks as checks
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.timer import GpuTimer
 
@@ -218,4 +218,4 @@ def addresses(case: Case, image: Path) -> list[int]:
 def test_the_copies_of_a_small_case_have_memory_of_their_own(child: Worker) -> None:
     case = find_case(FAMILIES, CASE)
     image = compile_build(case.build, child.call(describe_device).target)
-    assert len(set(child.call(addresses, find_case(FAMILIES, CASE), image.path))) == 3 * proof.PLACES
+    assert len(set(child.call(addresses, find_case(FAMILIES, CASE), image.path))) == 3 * checks.PLACES

@@ -22,7 +22,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import expected, random_operands
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.plugin import verify
-from warpwatch.timing import worker_proof as proof
+from warpwatch.timing import worker_checks as checks
 
 CASE = find_case(FAMILIES, "matmul-serial-host-300x200x100-float64")
 MEMINFO = "MemTotal:       16000 kB\nMemFree:         1000 kB\nMemAvailable:    9000 kB\n"
@@ -68,7 +68,7 @@ def refusals() -> dict[str, Any]:
     kernel = Kernel(Worker(PROJECT), CASE.build, None)  # type: ignore[arg-type]
     return {
         "correctness": lambda: verify.assert_right(kernel, CASE, "again", exact=True),
-        "bench": lambda: proof.share(Host(), CASE, reference=True),
+        "bench": lambda: checks.share(Host(), CASE, reference=True),
         "by hand": lambda: one_case.run_case(CASE, seed=1, print_arrays=False, settings=Settings()),
     }
 

@@ -26,7 +26,7 @@ from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.delayed import VARIABLES
-from warpwatch.timing.worker_proof import (
+from warpwatch.timing.worker_checks import (
     Shared,
     is_intact,
     poison,
@@ -66,7 +66,7 @@ class Delay:
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """Numbers that a right result of each side has (warpwatch/timing/worker_proof.py)."""
+    """Numbers that a right result of each side has (warpwatch/timing/worker_checks.py)."""
 
     old: int
     new: int

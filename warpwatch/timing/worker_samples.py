@@ -14,7 +14,16 @@ from warpwatch.devices.runner import Loaded, captured_stdout, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing.clocks import Clock, Clocks
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, floor
-from warpwatch.timing.worker_proof import Shared, is_intact, poison, prove, prove_again, prove_fresh, share, sharing_key
+from warpwatch.timing.worker_checks import (
+    Shared,
+    is_intact,
+    poison,
+    prove,
+    prove_again,
+    prove_fresh,
+    share,
+    sharing_key,
+)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from warpwatch.devices.gpu import Settings
 from warpwatch.devices.large import problems
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.worker import Worker, describe_device, machine
-from warpwatch.timing import worker_proof as proof
+from warpwatch.timing import worker_checks as checks
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 STORE = "b[size_t(col) * m + row] = a[size_t(row) * n + col];"
@@ -207,7 +207,7 @@ def test_a_digest_shows_every_change(software: Worker, on_host: bool) -> None:
 
 def test_the_rows_of_a_large_result_that_are_compared_hold_its_edges() -> None:
     case = find_case(FAMILIES, "transpose-naive-32x32-4096x4096-float32")
-    rows = proof._compared_rows(case)
+    rows = checks._compared_rows(case)
     assert isinstance(rows, np.ndarray)
     assert {0, 1, 4094, 4095} <= set(rows.tolist())
-    assert proof._compared_rows(find_case(FAMILIES, TILED)) == slice(None)
+    assert checks._compared_rows(find_case(FAMILIES, TILED)) == slice(None)
