@@ -20,7 +20,7 @@ from warpwatch.timing.timer import read
 def bench_kernel(
     benchmark: BenchmarkFixture, kernel: Kernel, case: Case, cold: bool, budget: Budget, gate: Judge
 ) -> None:
-    """Proved right, timed, and proved again. Whether it is slower is known when all are timed, and fails it then."""
+    """Check, time, and check again. A slower kernel fails when all are timed, because only then is it known."""
     measured = gate.measure(kernel, case, cold, budget)
     if measured is None:
         return
@@ -30,7 +30,7 @@ def bench_kernel(
     if benchmark.stats:
         measured.finish(benchmark.stats.stats.median)
     try:
-        measured.prove_again()
+        measured.check_last_result()
     except Exception:
         discard(benchmark)
         raise

@@ -44,20 +44,22 @@ LIMITS = Limits(1024, (1, 1, 1), (1, 1, 1), 0)
 INFO = DeviceInfo("Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**20, 1e9, 1e12, LIMITS, TARGET, TARGET)
 
 
-def prepare(case: Case, image: Path, cold: bool, checked: Path | None = None, proved: bool = False) -> dict[str, Any]:
+def prepare(
+    case: Case, image: Path, cold: bool, checking_image: Path | None = None, already_checked: bool = False
+) -> dict[str, Any]:
     global _prepared  # noqa: PLW0603  # one case at a time, as in the process that this plays
     case_id = case.id
     _prepared = case_id
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
-    if not proved and any(name in case_id for name in PLAY.get("wrong", ())):
+    if not already_checked and any(name in case_id for name in PLAY.get("wrong", ())):
         raise WrongResult(f"{case_id} is wrong")
-    if proved and any(name in case_id for name in PLAY.get("breaks_again", ())):
+    if already_checked and any(name in case_id for name in PLAY.get("breaks_again", ())):
         raise DeviceError(f"{case_id}: the kernel failed")
     return {"hold_timeouts": 0, "cache": "host" if "-host-" in case_id else "cold"}
 
 
-def finish(proved: int | None) -> int:
+def finish(fingerprint: int | None) -> int:
     if any(name in _prepared for name in PLAY.get("wrong_later", ())):
         raise WrongResult(f"{_prepared} is wrong after the launches that were timed")
     return 1
@@ -79,7 +81,7 @@ def compile_build(build: Build, target: compiler.Target | None) -> compiler.Imag
 def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path, plan: pairs.Plan) -> pairs.Pairs:
     """The old side without what is played as slower."""
     case_id = case.id
-    if plan.prove:
+    if plan.check:
         prepare(case, image, True)
     if any(name in case_id for name in PLAY.get("rival_wrong", ())):
         raise pairs.RivalFailed(f"{case_id} is wrong\nin many lines")
@@ -92,7 +94,8 @@ def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path,
     old = tuple(sample(plan.kind)[0] for _ in range(10))
     PLAY["slower"] = slower
     clock = Clock(1000, tuple(PLAY.get("throttle", ())))
-    return pairs.Pairs(old, new, (clock, clock), round(1e6 * share), facts={"cache": "cold"} if plan.prove else {})
+    facts = {"cache": "cold"} if plan.check else {}
+    return pairs.Pairs(old=old, new=new, clocks=(clock, clock), cycles=round(1e6 * share), facts=facts)
 
 
 def compile_rivals(

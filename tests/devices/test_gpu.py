@@ -218,4 +218,4 @@ def addresses(case: Case, image: Path) -> list[int]:
 def test_the_copies_of_a_small_case_have_memory_of_their_own(child: Worker) -> None:
     case = find_case(FAMILIES, CASE)
     image = compile_build(case.build, child.call(describe_device).target)
-    assert len(set(child.call(addresses, find_case(FAMILIES, CASE), image.path))) == 3 * checks.PLACES
+    assert len(set(child.call(addresses, find_case(FAMILIES, CASE), image.path))) == 3 * checks.COPIES

@@ -47,11 +47,19 @@ class Duel:
         Raises WrongResult or DeviceError for the new side, RivalFailed for the other.
         """
         warm = seconds * WARM_UP_SHARE if warm_up else 0.0
-        how = (self.measured.kind, process % 2 == 1, process == 0, seconds, warm, self.delay)
-        plan = Plan(*how, self.proved, self.checked)
+        plan = Plan(
+            kind=self.measured.kind,
+            swap=process % 2 == 1,
+            check=process == 0,
+            seconds=seconds,
+            warm_up=warm,
+            delay=self.delay,
+            fingerprints=self.proved,
+            checking_image=self.checked,
+        )
         call, case = self.measured.kernel.worker.call, self.measured.case
         self.taken.append(call(pairs.measure_pair, case, self.image, self.rival, self.rival_image, plan))
-        self.proved = self.taken[-1].proved
+        self.proved = self.taken[-1].fingerprints
         return self.taken[-1]
 
     def first(self, seconds: float, warm_up: bool) -> Measured:

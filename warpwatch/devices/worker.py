@@ -201,21 +201,21 @@ def run_case(case: Case, image: Path, operands: Sequence[Array], placement: Plac
 
 @dataclass(frozen=True)
 class Kernel:
-    """A compiled build that runs in a worker: what the fixture ``kernel`` gives to a test.
+    """A compiled build and the worker that runs it, as the fixture ``kernel`` gives them to a test.
 
-    ``proof``: the machine code that a benchmark proves right before it times ``image``, where that is another because
-    the device can watch more closely than it should while it is timed.
+    ``checking_image``: another build of the same kernel, which finds more faults and is slower. A benchmark checks it
+    before it times ``image``. None where the device has no such build.
     """
 
     worker: Worker
     build: Build
     image: Image
-    proof: Image | None = None
+    checking_image: Image | None = None
 
     @property
     def checked(self) -> Image:
-        """The machine code that finds the most faults."""
-        return self.proof or self.image
+        """Machine code that finds the most faults."""
+        return self.checking_image or self.image
 
     def run(self, shape: Shape, operands: Sequence[Array], placement: Placement = PLAIN) -> Outcome:
         """Launch once on these operands; ``placement`` says how arrays and blocks are laid out."""
