@@ -95,7 +95,7 @@ MATMUL = Family(
     serial_seconds=lambda shape: prod(shape) / 3.0e9,
     test_shapes=((17, 33, 65), (128, 128, 128), (129, 257, 63), (2, 1009, 3)),
     bench_shapes=STUDY,
-    roof=lambda shape, dtype: "" if dtype == "int32" else f"matmul-cublas-vendor-{size_name(shape)}-{dtype}",
+    reference_case=lambda shape, dtype: "" if dtype == "int32" else f"matmul-cublas-vendor-{size_name(shape)}-{dtype}",
     ladder_shapes={"float32": ((4096, 4096, 4096),), "float64": ((4096, 4096, 4096),)},
     reached_shapes={
         "float32": ((1024, 1024, 1024), (4096, 4096, 4096), (4095, 4097, 4093)),

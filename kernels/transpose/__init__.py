@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 
-from kernels.copy import roof
+from kernels.copy import nearest_copy
 from warpwatch.catalogue.alignment import by_elements
 from warpwatch.catalogue.declaration import Array, Block, Case, Family, Owner, Rows, Shape, Variant, Work
 
@@ -63,7 +63,7 @@ TRANSPOSE = Family(
     serial_seconds=lambda shape: prod(shape) / 1.4e8,
     test_shapes=((17, 33), (128, 128), (257, 129), (3, 1009)),
     bench_shapes={"float32": SHAPES, "float64": SHAPES},
-    roof=lambda shape, dtype: roof(work(shape, 8 if dtype == "float64" else 4), dtype),
+    reference_case=lambda shape, dtype: nearest_copy(work(shape, 8 if dtype == "float64" else 4), dtype),
     ladder_shapes={"float32": ((8192, 8192),)},
     reached_shapes={"float32": ((8192, 8192), (8191, 8193))},
     variants=(

@@ -100,9 +100,9 @@ def test_grids_cover_their_results_and_have_no_block_more() -> None:
             assert (blocks - 1) * elements < result[axis] <= blocks * elements, case.id
 
 
-def test_every_roof_is_a_case_that_is_timed() -> None:
+def test_every_reference_case_is_timed() -> None:
     timed = {case.id for case in timed_cases(FAMILIES)}
-    assert {case.family.roof(case.shape, case.dtype) for case in timed_cases(FAMILIES)} <= {*timed, ""}
+    assert {case.family.reference_case(case.shape, case.dtype) for case in timed_cases(FAMILIES)} <= {*timed, ""}
 
 
 def test_rows_past_the_limit_of_grid_y_continue_in_z() -> None:

@@ -139,7 +139,10 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"bound": lambda ops, rows: np.ones(3)}, "bound at 17x33x65, float64, returns shape (3,)"),
     ({"bound": lambda ops, rows: -1.0}, "bound at 17x33x65, float64, holds what is no error"),
     ({"bound": lambda ops, rows: float("inf")}, "holds what is no error: NaN, infinite or negative"),
-    ({"roof": lambda shape, dtype: "copy-memcopy-vendor-4096-float32"}, "roof names no case: no variant of copy"),
+    (
+        {"reference_case": lambda shape, dtype: "copy-memcopy-vendor-4096-float32"},
+        "reference_case names no case: no variant of copy",
+    ),
 ]
 
 
@@ -152,7 +155,7 @@ def test_a_familys_mistake_names_its_field_and_leaves_the_others_alone(change: d
     assert message in str(problem)
     assert "\n" not in str(problem)
     left = {family.name for family, _ in sound(families)}
-    assert left == {family.name for family in FAMILIES} - (set() if "roof" in change else {"matmul"})
+    assert left == {family.name for family in FAMILIES} - (set() if "reference_case" in change else {"matmul"})
     for cases in (tested_cases, edge_cases, timed_cases, omitted_cases):
         assert {case.family.name for case in cases(families)} <= left
 

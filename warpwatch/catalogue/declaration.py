@@ -159,7 +159,7 @@ class Family:
     - ``work``: shape, bytes an element -> Work;
     - ``fits``: shape -> what is wrong with it, or None;
     - ``serial_seconds``: shape -> about how long the serial variant takes, from measured rates;
-    - ``roof``: shape, element type -> id of the case whose rate the others are held against, or nothing;
+    - ``reference_case``: shape, element type -> id of the case whose rate the others are held against, or nothing;
     - ``prints``: block, shape -> the host's own line, then those that a printing kernel must print;
     - ``ladder_shapes``: shapes for each element type of which a table shows every rung;
     - ``reached_shapes``: those of which a table shows the best rung.
@@ -179,7 +179,7 @@ class Family:
     fits: Callable[[Shape], str | None] = lambda shape: None
     serial_seconds: Callable[[Shape], float] = lambda shape: 0.0
     prints: Callable[[Block, Shape], list[str]] | None = None
-    roof: Callable[[Shape, str], str] = lambda shape, dtype: ""
+    reference_case: Callable[[Shape, str], str] = lambda shape, dtype: ""
     ladder_shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
     reached_shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
 

@@ -38,13 +38,13 @@ class Problem:
 def problems(families: Iterable[Family]) -> tuple[Problem, ...]:
     """The first mistake of each family, and of each variant of a family without one.
 
-    ``families`` are all that there are: a roof is looked for among them.
+    ``families``: all that there are, because the reference case of one may belong to another.
     """
     every = tuple(families)
     found = _inspect(every)[1]
     wrong = {problem.family for problem in found if not problem.variant}
-    roofs = (_roof_fault(family, every) for family in every if family.name not in wrong)
-    return (*found, *filter(None, roofs))
+    references = (_reference_case_fault(family, every) for family in every if family.name not in wrong)
+    return (*found, *filter(None, references))
 
 
 def sound(families: Iterable[Family]) -> tuple[tuple[Family, Variant], ...]:
@@ -98,12 +98,12 @@ def _first_fault(rules: Mapping[str, Callable[..., str | None]], *declared: obje
 
 
 @functools.cache
-def _roof_fault(family: Family, families: tuple[Family, ...]) -> Problem | None:
-    """A roof that names no case of any family. Its own family runs all the same, without shares."""
+def _reference_case_fault(family: Family, families: tuple[Family, ...]) -> Problem | None:
+    """Return the fault of a reference case that no family has. The family runs all the same, without shares."""
     try:
-        for roof in {family.roof(shape, dtype) for dtype, shapes in family.bench_shapes.items() for shape in shapes}:
-            if roof:
-                find_case(families, roof)
+        for dtype, shapes in family.bench_shapes.items():
+            for case_id in {family.reference_case(shape, dtype) for shape in shapes} - {""}:
+                find_case(families, case_id)
     except Exception as error:  # of the declaration's function, or of another family that has a mistake
-        return Problem(family=family.name, field="roof", what=f"names no case: {error}")
+        return Problem(family=family.name, field="reference_case", what=f"names no case: {error}")
     return None

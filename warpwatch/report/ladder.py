@@ -1,7 +1,7 @@
 """Shows how far each kernel is from its reference: shares, and the tables by family.
 
-A share is a case's rate over that of its family's reference (``Family.roof``): cuBLAS's on the same shape where
-there is arithmetic to do, else the bandwidth of the driver's copy of about as many bytes.
+A share is a case's rate over that of its family's reference (``Family.reference_case``): cuBLAS's on the same shape
+where there is arithmetic to do, else the bandwidth of the driver's copy of about as many bytes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from warpwatch.runs.saved import BadRun, Facts, Run
 
 def share(families: Iterable[Family], case: Case, times: Mapping[str, float]) -> float | None:
     """The case's rate over its reference's; None where there is none among ``times`` (seconds by case id)."""
-    roof = case.family.roof(case.shape, case.dtype)
-    if not roof or roof not in times or case.id not in times or case.variant.on_host:
+    reference_id = case.family.reference_case(case.shape, case.dtype)
+    if not reference_id or reference_id not in times or case.id not in times or case.variant.on_host:
         return None
-    reference = find_case(families, roof)
+    reference = find_case(families, reference_id)
     same = reference.family is case.family and reference.shape == case.shape
     work, most = (1.0, 1.0) if same else (case.work.bytes, reference.work.bytes)
-    return (work / times[case.id]) / (most / times[roof])
+    return (work / times[case.id]) / (most / times[reference_id])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,8 @@ def reached(families: Sequence[Family], runs: Sequence[Run]) -> str:
         case = min(ours, key=lambda case: times[case.id])
         vendor = next((other.id for other in cases if other.variant.library), "")
         shares = [
-            None if case.family.roof(shape, dtype) == vendor else share(families, case, own) for own in (times, *each)
+            None if case.family.reference_case(shape, dtype) == vendor else share(families, case, own)
+            for own in (times, *each)
         ]
         ratios = [own[vendor] / own[case.id] if {vendor, case.id} <= own.keys() else None for own in (times, *each)]
         columns = (_range(shares), _range(ratios))
