@@ -44,7 +44,7 @@ def test_past_two_to_the_31(
     if device.memory_bytes < need:
         pytest.skip(f"needs {need / 1e9:.0f} GB; {device.name} has {device.memory_bytes / 1e9:.0f}")
     images = [compile_build(case.build, device.target).path for case in cases]
-    worker = Worker(project, Settings(pytestconfig.getoption("--device"), device.ordinal))
+    worker = Worker(project, Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal))
     try:
         found = worker.call(problems, cases, images, 1, LIMIT)
     finally:

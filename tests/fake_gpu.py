@@ -40,8 +40,22 @@ PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
 _noise = random.Random(PLAY.get("seed", 0))
 _prepared = ""
 TARGET = compiler.Target("sm_90")
-LIMITS = Limits(1024, (1, 1, 1), (1, 1, 1), 0)
-INFO = DeviceInfo("Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**20, 1e9, 1e12, LIMITS, TARGET, TARGET)
+LIMITS = Limits(threads=1024, block=(1, 1, 1), grid=(1, 1, 1), shared_bytes=0)
+INFO = DeviceInfo(
+    name="Fake GPU 1",
+    ordinal=0,
+    pci_bus_id="0",
+    capability=Capability(9, 0),
+    driver="13.0",
+    multiprocessors=8,
+    memory_bytes=2**34,
+    l2_bytes=2**20,
+    clock_hz=1e9,
+    peak_bytes_per_second=1e12,
+    limits=LIMITS,
+    target=TARGET,
+    timing_target=TARGET,
+)
 
 
 def prepare(

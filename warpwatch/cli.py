@@ -41,7 +41,7 @@ def _run(project: Project, options: argparse.Namespace) -> int:
         from warpwatch.commands.every_case import run_every_case  # noqa: PLC0415
 
         limit = options.launch_timeout or SANITIZER_SECONDS
-        settings = Settings(options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
+        settings = Settings(kind=options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
         return run_every_case(project, options.k, settings)
     from warpwatch.commands.one_case import again, run_case  # noqa: PLC0415
 
@@ -49,7 +49,7 @@ def _run(project: Project, options: argparse.Namespace) -> int:
     require(project.families, options.case)
     case = find_case(project.families, options.case)
     limit = options.launch_timeout or 10.0
-    settings = Settings(options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
+    settings = Settings(kind=options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
     try:
         return 0 if run_case(case, seed=seed, print_arrays=options.print, settings=settings) else 1
     except DeviceError as error:

@@ -44,11 +44,17 @@ COPY = Family(
     bench_shapes=SHAPES,
     reference_case=lambda shape, dtype: nearest_copy(work(shape, 8 if dtype == "float64" else 4), dtype),
     variants=(
-        Variant("serial", "plain C++, one thread of the host", ((),), FLOATS, x=0, y=None, on_host=True),
-        Variant("memcpy", "the driver's own copy", ((),), FLOATS, x=0, y=None, library=MEMCPY),
-        Variant("naive", "one thread an element", BLOCKS, FLOATS, x=0, y=None),
+        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, x=0, y=None, on_host=True),
+        Variant("memcpy", "the driver's own copy", blocks=((),), dtypes=FLOATS, x=0, y=None, library=MEMCPY),
+        Variant("naive", "one thread an element", blocks=BLOCKS, dtypes=FLOATS, x=0, y=None),
         Variant(
-            "vectorised", "four loads of 16 bytes a thread", ((2048,), (4096,)), FLOATS, 0, None, threads=sixteenth
+            "vectorised",
+            "four loads of 16 bytes a thread",
+            blocks=((2048,), (4096,)),
+            dtypes=FLOATS,
+            x=0,
+            y=None,
+            threads=sixteenth,
         ),
     ),
 )

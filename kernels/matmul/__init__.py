@@ -75,12 +75,14 @@ def rasterised(group: int) -> Callable[[tuple[int, int], tuple[int, int]], int]:
     return number
 
 
-def rung(
-    name: str, note: str, blocks: tuple[Block, ...], dtypes: tuple[str, ...], each: Callable[[Block], int], **more: Any
+def with_thread_tiles(
+    name: str, note: str, *, blocks: tuple[Block, ...], elements_a_thread: Callable[[Block], int], **more: Any
 ) -> Variant:
-    """A variant whose threads compute ``each(block)`` elements of a block's."""
-    more = {"bench_shapes": LADDER} | more
-    return Variant(name, note, blocks, dtypes, threads=lambda block: (prod(block) // each(block), 1), **more)
+    """Make a variant whose blocks are tiles of C, and whose threads compute several elements of such a tile each."""
+    more = {"dtypes": FLOATS, "bench_shapes": LADDER} | more
+    return Variant(
+        name, note, blocks=blocks, threads=lambda block: (prod(block) // elements_a_thread(block), 1), **more
+    )
 
 
 MATMUL = Family(
@@ -103,59 +105,89 @@ MATMUL = Family(
     },
     variants=(
         Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, on_host=True),
-        Variant("cublas", "the vendor's, no TF32, no emulation", ((),), FLOATS, library=GEMM, bench_shapes=BOTH),
-        Variant("strided", "one thread an element, x along rows: uncoalesced", SQUARES, FLOATS, x=0, y=1),
         Variant(
-            "naive", "one thread an element, all from global memory", SQUARES, (*FLOATS, "int32"), bench_shapes=BOTH
+            "cublas",
+            "the vendor's, no TF32, no emulation",
+            blocks=((),),
+            dtypes=FLOATS,
+            library=GEMM,
+            bench_shapes=BOTH,
         ),
-        Variant("rowstrip", "a strip of one row of C a block, A's row in shared memory", ((64, 1), (256, 1)), FLOATS),
-        Variant("tiled", "2-D tiles of A and B in shared memory", SQUARES, (*FLOATS, "int32"), bench_shapes=BOTH),
+        Variant("strided", "one thread an element, x along rows: uncoalesced", blocks=SQUARES, dtypes=FLOATS, x=0, y=1),
+        Variant(
+            "naive",
+            "one thread an element, all from global memory",
+            blocks=SQUARES,
+            dtypes=(*FLOATS, "int32"),
+            bench_shapes=BOTH,
+        ),
+        Variant(
+            "rowstrip",
+            "a strip of one row of C a block, A's row in shared memory",
+            blocks=((64, 1), (256, 1)),
+            dtypes=FLOATS,
+        ),
+        Variant(
+            "tiled",
+            "2-D tiles of A and B in shared memory",
+            blocks=SQUARES,
+            dtypes=(*FLOATS, "int32"),
+            bench_shapes=BOTH,
+        ),
         Variant(
             "struct_naive",
             "naive on Matrix structs passed by value",
-            SQUARES,
-            FLOATS,
+            blocks=SQUARES,
+            dtypes=FLOATS,
             arguments=structs,
             padded_arguments=structs,
         ),
         Variant(
             "struct_tiled",
             "tiled on views of Matrix structs",
-            SQUARES,
-            FLOATS,
+            blocks=SQUARES,
+            dtypes=FLOATS,
             arguments=structs,
             padded_arguments=structs,
         ),
-        rung("register_column", "eight elements of a column of C a thread", ((64, 64),), FLOATS, lambda block: 8),
-        rung("register_tile", "8x8 elements of C a thread", REGTILES, FLOATS, lambda block: 64),
-        rung(
-            "vectorised", "loads of 16 bytes, A's tile transposed", REGTILES, FLOATS, lambda block: 64, fallback=LOADS
+        with_thread_tiles(
+            "register_column",
+            "eight elements of a column of C a thread",
+            blocks=((64, 64),),
+            elements_a_thread=lambda block: 8,
         ),
-        rung(
-            "double_buffered",
-            "the next tile on its way meanwhile",
-            REGTILES,
-            FLOATS,
-            lambda block: 64,
+        with_thread_tiles(
+            "register_tile", "8x8 elements of C a thread", blocks=REGTILES, elements_a_thread=lambda block: 64
+        ),
+        with_thread_tiles(
+            "vectorised",
+            "loads of 16 bytes, A's tile transposed",
+            blocks=REGTILES,
+            elements_a_thread=lambda block: 64,
             fallback=LOADS,
         ),
-        rung(
+        with_thread_tiles(
+            "double_buffered",
+            "the next tile on its way meanwhile",
+            blocks=REGTILES,
+            elements_a_thread=lambda block: 64,
+            fallback=LOADS,
+        ),
+        with_thread_tiles(
             "asynchronous",
             "asynchronous copies, some stages ahead",
-            REGTILES,
-            FLOATS,
-            lambda block: 64,
+            blocks=REGTILES,
+            elements_a_thread=lambda block: 64,
             needs=Capability(8, 0),
             shared_bytes=lambda shape, block, itemsize: STAGES * DEPTH * (sum(block) * itemsize + 16),
             macros=lambda block: {"STAGES": STAGES},
             fallback=LOADS_OF_B,
         ),
-        rung(
+        with_thread_tiles(
             "warptiled",
             "warp tiles, asynchronous copies in stages, rasterised blocks",
-            tuple(WARP_TILES),
-            FLOATS,
-            lambda block: prod(WARP_TILES[block]) // 32,
+            blocks=tuple(WARP_TILES),
+            elements_a_thread=lambda block: prod(WARP_TILES[block]) // 32,
             needs=Capability(8, 0),
             fixed_blocks=True,
             order=rasterised(WARP_GROUP),
@@ -168,12 +200,12 @@ MATMUL = Family(
             },
             fallback=LOADS_OF_B,
         ),
-        rung(
+        with_thread_tiles(
             "tensor",
             "tensor cores in float64, asynchronous copies in stages",
-            tuple(TENSOR_STAGES),
-            ("float64",),
-            lambda block: 32,
+            blocks=tuple(TENSOR_STAGES),
+            dtypes=("float64",),
+            elements_a_thread=lambda block: 32,
             needs=Capability(9, 0),
             fixed_blocks=True,
             order=rasterised(TENSOR_GROUP),

@@ -49,20 +49,21 @@ def work(shape: Shape, itemsize: int) -> Work:
     return Work(2 * m * n, (m * n + n + m) * itemsize)
 
 
-def rung(
+def with_rows_in_parallel(
     name: str,
     note: str,
+    *,
     blocks: tuple[Block, ...],
     threads: Callable[[Block], int],
     rows_a_block: int = 0,
     **more: Any,
 ) -> Variant:
-    """A variant whose block computes as many rows as it is named after, or ``rows_a_block``."""
+    """Make a variant whose block computes as many rows as its block size says, or ``rows_a_block``."""
     return Variant(
         name,
         note,
-        blocks,
-        FLOATS,
+        blocks=blocks,
+        dtypes=FLOATS,
         x=0,
         y=None,
         threads=lambda block: (threads(block), 1),
@@ -88,31 +89,31 @@ MATVEC = Family(
     ladder_shapes={"float32": ((8192, 8192),)},
     reached_shapes={"float32": ((1000, 10000), (4096, 4096), (8192, 8192), (16384, 16384))},
     variants=(
-        Variant("serial", "plain C++, one thread of the host", ((),), FLOATS, x=0, y=None, on_host=True),
-        Variant("naive", "one thread a row", BLOCKS, FLOATS, x=0, y=None),
-        Variant("cublas", "the vendor's", ((),), FLOATS, x=0, y=None, library=GEMV, bench_shapes=BOTH),
-        Variant("tiled", "one thread a row, x staged through shared memory", BLOCKS, FLOATS, x=0, y=None),
-        rung("warp", "a warp a row", ((8,),), lambda block: block[0] * 32),
-        rung(
+        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, x=0, y=None, on_host=True),
+        Variant("naive", "one thread a row", blocks=BLOCKS, dtypes=FLOATS, x=0, y=None),
+        Variant("cublas", "the vendor's", blocks=((),), dtypes=FLOATS, x=0, y=None, library=GEMV, bench_shapes=BOTH),
+        Variant("tiled", "one thread a row, x staged through shared memory", blocks=BLOCKS, dtypes=FLOATS, x=0, y=None),
+        with_rows_in_parallel("warp", "a warp a row", blocks=((8,),), threads=lambda block: block[0] * 32),
+        with_rows_in_parallel(
             "vectorised",
             "a warp a row, several loads of 16 bytes in flight",
-            ((4,), (8,)),
-            lambda block: block[0] * 32,
+            blocks=((4,), (8,)),
+            threads=lambda block: block[0] * 32,
             fallback=by_elements("x", 1),
         ),
-        rung(
+        with_rows_in_parallel(
             "rows",
             "four rows a warp, a piece of x for them all",
-            ((32,),),
-            lambda block: block[0] // ROWS * 32,
+            blocks=((32,),),
+            threads=lambda block: block[0] // ROWS * 32,
             macros=lambda block: {"ROWS": ROWS},
             fallback=by_elements("A and x", 1),
         ),
-        rung(
+        with_rows_in_parallel(
             "split",
             "a block a row",
-            ((128,), (256,), (512,)),
-            lambda block: block[0],
+            blocks=((128,), (256,), (512,)),
+            threads=lambda block: block[0],
             rows_a_block=1,
             fallback=by_elements("x", 1),
         ),

@@ -56,13 +56,13 @@ SEPARABLE = Family(
     bench_shapes=LADDER,
     ladder_shapes={"float32": ((8192, 8192, 7),)},
     variants=(
-        Variant("serial", "plain C++, one thread of the host", ((),), TYPES, on_host=True),
-        Variant("naive", "one thread an output, K^2 products", ((32, 8),), TYPES),
+        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=TYPES, on_host=True),
+        Variant("naive", "one thread an output, K^2 products", blocks=((32, 8),), dtypes=TYPES),
         Variant(
             "columns",
             "one pass, along the row and then down, four columns a thread",
-            ((512, 8), (512, 20)),
-            TYPES,
+            blocks=((512, 8), (512, 20)),
+            dtypes=TYPES,
             threads=lambda block: (block[0] // 4, 1),
             entry=unrolled,
             fallback=fallback,

@@ -34,7 +34,9 @@ BLOCKS = ((16, 16), (48, 16))
 
 def made_up(folder: Path, **more: Any) -> Family:
     """A family of one new variant, whose result is narrower than its operand, with a limit at a K of 20."""
-    variant = Variant("new", "made up", BLOCKS, ("float64", "float32"), needs=next(iter(FAMILIES)).variants[0].needs)
+    variant = Variant(
+        "new", "made up", blocks=BLOCKS, dtypes=("float64", "float32"), needs=next(iter(FAMILIES)).variants[0].needs
+    )
     return Family(
         name="made",
         folder=folder,

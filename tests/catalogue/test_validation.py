@@ -245,7 +245,7 @@ def test_a_reference_that_is_wrong_on_one_shape_alone_says_so_there() -> None:
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 
@@ -298,7 +298,7 @@ class Checkout(Bench):
         return self._run(sys.executable, "-m", *command)
 
 
-NAIVE = 'Variant("naive", "one thread an element", BLOCKS, FLOATS, x=0, y=None)'
+NAIVE = 'Variant("naive", "one thread an element", blocks=BLOCKS, dtypes=FLOATS, x=0, y=None)'
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ TRANSPOSES = [f"transpose-{variant}-32x32-149x351-float32" for variant in ("padd
 
 @pytest.fixture
 def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 

@@ -66,7 +66,7 @@ def test_a_kernel_that_waits_compiles(source: str) -> None:
 def test_a_kernel_waits_as_long_as_it_is_told(device: DeviceInfo, variant: str) -> None:
     """Twice its time, which even a host's clock shows."""
     case = find_case(FAMILIES, f"matmul-{variant}-8x8-128x128x128-float32")
-    side, worker = own_side(case), Worker(PROJECT, Settings("gpu" if device.has_gpu_clock else "software"))
+    side, worker = own_side(case), Worker(PROJECT, Settings(kind="gpu" if device.has_gpu_clock else "software"))
     source = write_delayed(side.source)
     image = compile_file(source, side.macros, device.timing_target).path
     try:

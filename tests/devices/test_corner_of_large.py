@@ -22,7 +22,7 @@ from warpwatch.devices.worker import Worker, describe_device
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
     """The software device, whatever else this machine has."""
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 

@@ -73,7 +73,7 @@ GEOMETRY = {
 
 @pytest.fixture(scope="module")
 def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(pytestconfig.getoption("--device"), device.ordinal))
+    worker = Worker(PROJECT, Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal))
     yield worker
     worker.stop()
 

@@ -29,13 +29,15 @@ from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.timer import GpuTimer
 
 CASE = "matmul-naive-16x16-40x33x50-float32"
-H200 = Limits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 232448)
+H200 = Limits(threads=1024, block=(1024, 1024, 64), grid=(2**31 - 1, 65535, 65535), shared_bytes=232448)
 
 
 @pytest.fixture
 def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
     """A worker of our own, with little patience."""
-    child = Worker(PROJECT, Settings(pytestconfig.getoption("--device"), device.ordinal, launch_timeout=1.0))
+    child = Worker(
+        PROJECT, Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal, launch_timeout=1.0)
+    )
     yield child
     child.stop()
 

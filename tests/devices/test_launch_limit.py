@@ -46,7 +46,7 @@ def launch(worker: Worker, folder: Path, turns: str, *, pause: bool) -> tuple[by
 
 @pytest.mark.exclusive
 def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -> None:
-    worker = Worker(PROJECT, Settings("software", launch_timeout=2 * LIMIT))
+    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=2 * LIMIT))
     try:
         said, elapsed = launch(worker, tmp_path, "60000000", pause=True)  # a tenth of a second of processor time
     finally:
@@ -57,7 +57,7 @@ def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -
 
 @pytest.mark.exclusive
 def test_an_endless_kernel_is_ended_at_its_limit(tmp_path: Path) -> None:
-    worker = Worker(PROJECT, Settings("software", launch_timeout=2 * LIMIT))
+    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=2 * LIMIT))
     try:
         said, elapsed = launch(worker, tmp_path, "2 || i == i", pause=False)
     finally:

@@ -176,7 +176,7 @@ def test_a_large_array_that_is_changed_is_named_and_the_next_case_is_not_blamed(
 
 @pytest.fixture
 def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 

@@ -7,7 +7,7 @@ listed where there is no GPU, no driver, no compiler and no PyCUDA.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,7 @@ class Variant:
 
     name: str
     note: str
+    _: KW_ONLY
     blocks: tuple[Block, ...]
     dtypes: tuple[str, ...]
     x: int = 1
@@ -146,7 +147,7 @@ class Variant:
         return self.on_host or self.library is not None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Family:
     """Kernels that compute the same thing. README, "Add a kernel", shows one in use.
 

@@ -13,7 +13,7 @@ def read_timer() -> int:
 
     Nsight Compute (``ncu``) on this command gives the other half of a comparison.
     """
-    device = open_device(Settings("gpu"))
+    device = open_device(Settings(kind="gpu"))
     print(f"{device.info.name}, medians of {FLOOR_ROUNDS} samples, µs (standard deviation in per cent)")
     for cold in (False, True):
         timer = GpuTimer(device, cold)

@@ -120,8 +120,18 @@ def read_rivals(tree: Path, module: str, revision: str) -> dict[str, OtherKernel
 def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
     """The side that a declaration (warpwatch/compare/declarations.py) describes."""
     launch = Launch(case.grid, case.block, case.shared_bytes)
-    own = (case.library, tree / case.source, case.entry, case.macros)
-    return OtherKernel(*own, flags, launch, case.operands, case.result, case.arguments, case.constant)
+    return OtherKernel(
+        library=case.library,
+        source=tree / case.source,
+        entry=case.entry,
+        macros=case.macros,
+        flags=flags,
+        launch=launch,
+        operands=case.operands,
+        result=case.result,
+        arguments=case.arguments,
+        constant=case.constant,
+    )
 
 
 def compile_rivals(

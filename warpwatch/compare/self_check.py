@@ -106,7 +106,7 @@ class SelfCheck:
         """A against A in this process, both proved right. Libraries and the host's own have no machine code of ours."""
         if case.variant.on_host or case.variant.library:
             return None
-        measured = Measured(kernel, case, "cold" if cold else "warm")
+        measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
         image = kernel.image.path
         duel = Duel(measured, own_side(case), image, image, checked=kernel.checked.path)
         duel.first(PAIR_SECONDS, budget.warm_up)

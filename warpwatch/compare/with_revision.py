@@ -71,7 +71,7 @@ class Against:
         rival = self.rivals[case.id]
         image = self.images[key(rival)]
         assert isinstance(image, Image)
-        measured = Measured(kernel, case, "cold" if cold else "warm")
+        measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
         known = self.known.get(case.id, (0.0, 0))
         return Duel(measured, rival, image.path, kernel.image.path, known=known, checked=kernel.checked.path)
 

@@ -16,7 +16,7 @@ class WrongResult(Exception):
     """A kernel whose result is wrong; the message says where."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mismatch:
     """Where a result is wrong. Indices are the result's; ``bound`` is the error allowed at ``worst``."""
 

@@ -89,10 +89,12 @@ class Device:
             clock_hz=attribute("CLOCK_RATE") * 1e3,
             peak_bytes_per_second=peak,
             limits=Limits(
-                attribute("MAX_THREADS_PER_BLOCK"),
-                axes("BLOCK"),
-                axes("GRID"),
-                max(attribute("MAX_SHARED_MEMORY_PER_BLOCK"), attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")),
+                threads=attribute("MAX_THREADS_PER_BLOCK"),
+                block=axes("BLOCK"),
+                grid=axes("GRID"),
+                shared_bytes=max(
+                    attribute("MAX_SHARED_MEMORY_PER_BLOCK"), attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+                ),
             ),
             target=target,
             timing_target=timing,
@@ -304,7 +306,7 @@ def pack(arguments: Sequence[np.generic]) -> bytes:
     return np.array(tuple(arguments), fields).tobytes()[: last[1] + last[0].itemsize]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Which device to open, and how. ``kind``: gpu, software, or auto: a GPU where there is one."""
 

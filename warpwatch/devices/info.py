@@ -11,7 +11,7 @@ from warpwatch.catalogue.declaration import Capability, Launch, size_name
 from warpwatch.devices.compiler import Target
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """What a launch may ask for."""
 
@@ -37,7 +37,7 @@ class Limits:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeviceInfo:
     """What a device says of itself."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from warpwatch.catalogue.declaration import Case, Launch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OtherKernel:
     """The other revision's side of a case: what to compile, and how it is launched.
 

@@ -34,7 +34,7 @@ class Outcome:
     damage: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Loaded:
     """A case in a machine's memory, ready to be launched again and again."""
 
@@ -105,7 +105,7 @@ def load(
         if result and not error.lost:
             result.free()
         raise DeviceError(f"{case.id}: {error}", error.lost) from None
-    return Loaded(case, machine, function, start, operands, result)
+    return Loaded(case=case, machine=machine, function=function, start=start, operands=operands, result=result)
 
 
 def arguments(case: Case, pointers: Sequence[int], padding: int) -> tuple[np.generic, ...]:

@@ -82,7 +82,12 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     option = config.getoption
-    settings = Settings(option("--device"), ordinal, option("--launch-timeout"), option("--schedule-seed"))
+    settings = Settings(
+        kind=option("--device"),
+        ordinal=ordinal,
+        launch_timeout=option("--launch-timeout"),
+        schedule_seed=option("--schedule-seed"),
+    )
     config.stash[CACHE_NOTES] = {}
     config.stash[PROJECT] = project
     config.stash[WORKER] = worker = Worker(project, settings)

@@ -30,7 +30,7 @@ class Budget:
     warm_up: bool
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Measured:
     """A case that was checked and can be sampled.
 
@@ -79,7 +79,7 @@ class Measured:
 def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     """Check a case, warm up, and choose its rounds from a few first samples. Raises WrongResult or DeviceError."""
     kind = "host" if case.variant.on_host else "cold" if cold else "warm"
-    measured = Measured(kernel, case, kind)
+    measured = Measured(kernel=kernel, case=case, kind=kind)
     worker, image = kernel.worker, kernel.image
     measured.facts |= worker.call(sampling.prepare, case, image.path, cold, kernel.checked.path)
     measured.facts |= declared(kernel, case)

@@ -26,7 +26,7 @@ from warpwatch.timing.worker_checks import (
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class State:
     """State of the worker process between two calls.
 
