@@ -7,13 +7,13 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.corners import (
     aligned,
+    branch_changes,
     ends,
     least_builds,
     oblong_builds,
     ragged,
     several_blocks,
     tall_cases,
-    turns,
 )
 from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.devices.placement import Placement
@@ -76,12 +76,12 @@ def test_blocks_that_are_not_square(kernel: Kernel, build: Build, request: pytes
         assert_right(kernel, case, command(request), exact=True)
 
 
-@pytest.mark.builds([build for build in LEAST if turns(build)])
+@pytest.mark.builds([build for build in LEAST if branch_changes(build)])
 def test_sizes_at_which_a_kernel_takes_another_way(
     kernel: Kernel, build: Build, request: pytest.FixtureRequest
 ) -> None:
     """Bit for bit, on both sides of such a size."""
-    for case in turns(build):
+    for case in branch_changes(build):
         assert_right(kernel, case, command(request), exact=True)
 
 

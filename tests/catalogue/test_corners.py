@@ -15,6 +15,7 @@ from warpwatch.catalogue.corners import (
     BEYOND,
     aligned,
     beyond_32_bits,
+    branch_changes,
     ends,
     least_builds,
     oblong_builds,
@@ -22,7 +23,6 @@ from warpwatch.catalogue.corners import (
     several_blocks,
     tall_cases,
     tile,
-    turns,
 )
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Build, Case, Family, Launch, Variant, Work
 from warpwatch.catalogue.selection import builds
@@ -100,7 +100,7 @@ def test_a_new_variant_gets_ends_of_every_length_modulo_two_sectors(new: Build) 
 
 
 def test_a_new_variant_gets_both_sides_of_where_it_takes_another_way(new: Build) -> None:
-    assert [case.shape[2] for case in turns(new)] == [20, 21]
+    assert [case.shape[2] for case in branch_changes(new)] == [20, 21]
 
 
 def test_a_new_variant_gets_blocks_that_are_not_square_unless_it_has_no_others(folder: Path) -> None:

@@ -207,7 +207,7 @@ from warpwatch.devices.gpu import DeviceInfo, Settings
 from warpwatch.devices.worker import Worker, describe_device
 from tests.project import PROJECT
 from tests.devices.test_worker import process_id, sleep
-worker = Worker(PROJECT, Settings("software"))
+worker = Worker(PROJECT, Settings(kind="software"))
 worker.call(describe_device)
 print(worker.call(process_id), flush=True)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()

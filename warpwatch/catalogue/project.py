@@ -1,7 +1,7 @@
 """Finds and loads the kernels of a repository: the package that declares them, and the folder that it lies in.
 
 The engine is given a Project and imports no kernels by itself. The worker process loads the same project once, so that
-a case can travel there by its names (``Build.__reduce__``).
+a case can be sent there by its names (``Build.__reduce__``).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Project:
 
     @property
     def baselines(self) -> Path:
-        """The folder of the committed baselines, a folder a GPU."""
+        """The folder of the committed baselines, with a folder for each GPU."""
         return self.root / "bench" / "baselines"
 
     @property
     def saved_runs(self) -> Path:
-        """The folder in which runs are saved, a folder a GPU."""
+        """The folder in which runs are saved, with a folder for each GPU."""
         return self.root / ".benchmarks"
 
 
