@@ -229,7 +229,7 @@ def test_look(request):
     folder = Path(request.config.workerinput["warpwatch_locks"])
     about = folder.lstat()
     assert stat.S_ISDIR(about.st_mode) and stat.S_IMODE(about.st_mode) == 0o700 and about.st_uid == os.getuid()
-    assert sorted(path.name for path in folder.iterdir()) == ["entrance", "machine"]
+    assert sorted(path.name for path in folder.iterdir()) == ["machine", "queue"]
     Path(SEEN).write_text(str(folder))
 """
 
@@ -246,7 +246,7 @@ def test_locks_lie_in_a_folder_of_our_own_and_are_removed(checkout: Path, tmp_pa
 
 def test_a_lock_is_not_opened_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("precious")
-    (tmp_path / "entrance").symlink_to(tmp_path / "victim")
+    (tmp_path / "queue").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError, match="symbolic link"):
-        lock_file(tmp_path / "entrance")
+        lock_file(tmp_path / "queue")
     assert (tmp_path / "victim").read_text() == "precious"

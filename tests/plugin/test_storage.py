@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import Bench
-from warpwatch.plugin.storage import require_room
+from warpwatch.plugin.storage import require_space
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +91,10 @@ def test_a_self_check_that_cannot_be_saved_is_told(judged: Bench) -> None:
 
 def test_room_is_shown_and_nothing_is_left(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "run.json"
-    require_room(path, 5000)
+    require_space(path, 5000)
     assert list(path.parent.iterdir()) == []
     path.write_text("kept")
-    require_room(path, 5000)
+    require_space(path, 5000)
     assert path.read_text() == "kept"
     assert list(path.parent.iterdir()) == [path]
-    require_room(Path(os.devnull), 5000)
+    require_space(Path(os.devnull), 5000)

@@ -1,4 +1,4 @@
-"""The hooks of pytest and pytest-benchmark: thin, each hands over to gate, baseline or report."""
+"""Implements the hooks of pytest and pytest-benchmark in a benchmark run, by comparison, runs and report."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from warpwatch.verdict.rule import Verdict
 
 CHECK, STORAGE = "--self-check", "--benchmark-storage"
 CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
-SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and prove nothing
+SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and judge no kernel
 
 
 class BenchPlugin:
-    """One run of the benchmark. ``device`` opens the GPU at the first call."""
+    """One run of the benchmark. ``device`` opens the device at the first call."""
 
     def __init__(
         self, config: pytest.Config, project: Project, worker: Worker, device: Callable[[], DeviceInfo | NoDevice]
@@ -55,12 +55,12 @@ class BenchPlugin:
         self.selected: set[str] = set()
         self.failed: dict[str, str] = {}
         self.passed: dict[str, pytest.TestReport] = {}
-        self.broken: dict[str, str] = {}  # what was right, and failed when it was measured again
+        self.broken: dict[str, str] = {}  # cases that were right and failed when they were measured again
         self.judged = False
         self._done = 0
         self._postponed = Postponed()
         self._notes: list[str] = []
-        # Ours: pytest-benchmark would compare with one run, and know neither GPU nor noise.
+        # Taken from pytest-benchmark, which would compare with a single run and without regard to GPU and noise.
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
         self.against: str | None = config.getoption("--against")
@@ -98,7 +98,7 @@ class BenchPlugin:
         self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
     def _take_over_storage(self) -> None:
-        """The one place that touches what pytest-benchmark keeps to itself (tests/test_plugin.py watches it)."""
+        """Set private attributes of pytest-benchmark's session, which no other code does."""
         benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
         benchmark.save_data = True
         if self.gpu and not (benchmark.save or benchmark.disabled):
@@ -108,7 +108,7 @@ class BenchPlugin:
         self.results.take_over(self.gpu.get("slug", NO_GPU), len(self.selected), self._notes.append)
 
     def _refuse_a_gate_without_comparison(self) -> None:
-        """Options that say when a comparison fails the run need one."""
+        """Refuse options that say when a comparison fails the run, where there is no comparison."""
         named = {"--require-baseline": self.compare, "--fail-on": self.asked.option}
         for option, comparison in named.items():
             if self.config.getoption(option) and not comparison:
@@ -141,7 +141,7 @@ class BenchPlugin:
         cases = map(functools.partial(find_case, self.project.families), self.selected)
         if all(case.variant.on_host or case.variant.library for case in cases):
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
-        self.results.require_room(self._check_path(), CHECK_BYTES, "the self-check is saved there; make room")
+        self.results.require_space(self._check_path(), CHECK_BYTES, "the self-check is saved there; free some space")
         progress = functools.partial(self._progress, "compiling kernels that wait")
         return SelfCheck(self.project.root, device.timing_target, Match(self.gpu.get("note", "")), progress)
 
@@ -173,7 +173,7 @@ class BenchPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """When all is measured, judge it all together; what is interrupted is not judged."""
+        """Judge all cases together after the last sample; an interrupted run is not judged."""
         slower: dict[str, str] = {}
         try:
             result = yield
@@ -189,7 +189,7 @@ class BenchPlugin:
             self._postponed.release(slower | self.broken)
 
     def _check_path(self) -> Path:
-        """Of the self-check: beside the baseline, if it is of all cases on a GPU; else where runs are saved."""
+        """Return the file of the self-check: beside the baseline if it has all cases, else among saved runs."""
         good = self._whole() and not self.gpu.get("note")
         folder = self.project.baselines if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         return path_of(self.gpu["slug"], folder)
@@ -248,13 +248,13 @@ class BenchPlugin:
         return result
 
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
-        """Set the exit status that the comparison asks for; what is to be said last."""
+        """Set the exit status that follows from the comparison, and return the last lines of the run."""
         gate, reasons = self.gate, self.config.getoption("--fail-on")
         by_all = "common" in reasons and gate.alarm
         if self._missing() or by_all or fails(self.asked, gate.judgements, reasons, gate.compared):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         left = uncompared(self.asked, gate.judgements, self.passed, gate.compared)
-        if left and reporter:  # reports, because other plugins look into all of them
+        if left and reporter:  # whole reports, because other plugins read them
             reporter.stats[NOT_COMPARED] = [self.passed[name] for name in left if name in self.passed]
         return self.asked.last_words(gate.judgements, gate.compared)
 
@@ -281,7 +281,7 @@ class BenchPlugin:
 
 
 def _asked(config: pytest.Config, compare: str | bool, against: str | None) -> Asked:
-    """The one comparison that the options ask for. Raises UsageError where there are two, or one of nothing."""
+    """Return the comparison that the options ask for. Raises UsageError for two, or for an empty name."""
     chosen = {"--benchmark-compare": compare, "--against": against, CHECK: config.getoption(CHECK)}
     if isinstance(compare, str) and not compare.strip():
         raise pytest.UsageError("--benchmark-compare= names no run: leave the `=` away to compare with the baseline")

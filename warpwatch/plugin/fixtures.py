@@ -1,4 +1,4 @@
-"""Fixtures that a test of kernels asks for: the case, its build, the compiled kernel, and what a benchmark needs."""
+"""Fixtures for tests of kernels: the case, its build, the compiled kernel, and the options of a benchmark."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def build(request: pytest.FixtureRequest) -> Build:
 
 @pytest.fixture
 def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
-    """The compiled kernel of a case or a build, ready to run; what a benchmark times is another build of it."""
+    """The compiled kernel of a case or a build; for a benchmark also the build without checks that is timed."""
     target = timing = None
     if not build.variant.on_host:
         found: DeviceInfo = request.getfixturevalue("device")
@@ -77,12 +77,12 @@ def gate(pytestconfig: pytest.Config) -> Judge:
 
 @pytest.fixture(scope="session")
 def cold(pytestconfig: pytest.Config) -> bool:
-    """Whether L2 is scrubbed before each launch that is timed."""
+    """True where L2 is scrubbed before each launch that is timed."""
     return pytestconfig.stash[BENCH].cold
 
 
 @pytest.fixture(scope="session")
 def budget(pytestconfig: pytest.Config) -> Budget:
-    """What a case may cost, from pytest-benchmark's own options."""
+    """The time that a case may take, from pytest-benchmark's own options."""
     option = pytestconfig.getoption
     return Budget(float(option("benchmark_max_time")), option("benchmark_min_rounds"), option("benchmark_warmup"))
