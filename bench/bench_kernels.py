@@ -1,4 +1,4 @@
-"""The one benchmark: every kernel of the catalogue on the shapes that its family is timed on."""
+"""Times every kernel of this repository on the shapes that its family is timed on; the only benchmark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from warpwatch.timing.timer import read
 def bench_kernel(
     benchmark: BenchmarkFixture, kernel: Kernel, case: Case, cold: bool, budget: Budget, gate: Judge
 ) -> None:
-    """Check, time, and check again. A slower kernel fails when all are timed, because only then is it known."""
+    """Check, time, and check again. A slower kernel fails after all cases are timed, because it is known only then."""
     measured = gate.measure(kernel, case, cold, budget)
     if measured is None:
         return
@@ -39,7 +39,7 @@ def bench_kernel(
 
 
 def discard(benchmark: BenchmarkFixture) -> None:
-    """Take the samples of a kernel that is wrong out of what is saved and shown."""
+    """Discard the samples of a wrong kernel, so that they are neither saved nor shown."""
     benchmark.has_error = True
     if benchmark.stats:
         benchmark.stats.stats.data.clear()

@@ -1,13 +1,14 @@
-"""A GPU that only answers: a pytest plugin for tests of the gate, loaded with ``-p tests.fake_gpu``.
+"""Imitates a GPU that gives set times: a pytest plugin for tests of comparisons, loaded with ``-p tests.fake_gpu``.
 
-It stands where the process with the kernels would be, and gives every case a time of its own with a little
-noise. What it plays is told by the environment variable FAKE_GPU, as JSON:
+It takes the place of the worker process, and gives every case a time of its own with a little noise. The environment
+variable FAKE_GPU, in JSON, says what it imitates:
 
     {"seed": 1, "slower": {"matmul-naive": 1.1}, "driver": "580.1", "wrong": ["hello"], "throttle": ["..."]}
 
-``room`` is how many bytes a file may have from when the first case is measured, ``no_room`` the same from the start.
-What is ``slower`` has other machine code too; ``odd`` is that without it, ``drift`` a factor on everything, and
-``changed`` other code alone. What is ``wrong_later`` is right until its samples are taken.
+``file_limit``: the largest size of a file in bytes from the first case on; ``file_limit_at_start``: from the start on.
+``slower``: factors on times of cases that have other machine code too. ``odd``: the same without other code.
+``changed``: cases with other code alone. ``drift``: a factor on all times. ``wrong_later``: cases that are right until
+their samples are taken.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def compile_build(build: Build, target: compiler.Target | None) -> compiler.Imag
 
 
 def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path, plan: pairs.Plan) -> pairs.Pairs:
-    """The old side without what is played as slower."""
+    """Imitate the samples of a pair; the old side has no ``slower`` cases."""
     case_id = case.id
     if plan.check:
         prepare(case, image, True)
@@ -156,17 +157,17 @@ def call(self: worker.Worker, function: Callable[..., Any], *args: Any, **kwargs
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    leave(PLAY.get("room"))
+    limit_files(PLAY.get("file_limit"))
 
 
-def leave(room: int | None) -> None:
-    """From now on no file may grow beyond this: a disk that is nearly full, also for root."""
-    if room is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+def limit_files(size: int | None) -> None:
+    """Limit the size of files from now on, also for root, to imitate a disk that is nearly full."""
+    if size is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def pytest_configure() -> None:
-    leave(PLAY.get("no_room"))
+    limit_files(PLAY.get("file_limit_at_start"))
     for module in (plugin, selfcheck):
         vars(module)["compile_rivals"] = compile_rivals
     worker.Worker.call = call  # type: ignore[method-assign]

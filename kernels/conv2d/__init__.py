@@ -37,9 +37,9 @@ def fits(shape: Shape) -> str | None:
 
 
 def convolve(image: Array, kernel: Array, rows: Rows, magnitudes: bool = False) -> Array:
-    """Those rows of the result, in the type of ``kernel``; only the rows of ``image`` that they need are converted.
+    """Compute rows of the result in the type of ``kernel``, and convert only the rows of ``image`` that they need.
 
-    ``magnitudes``: of the products' magnitudes.
+    ``magnitudes``: add the magnitudes of the products in place of the products.
     """
     size = len(kernel)
     height, width = image.shape[0] - size + 1, image.shape[1] - size + 1

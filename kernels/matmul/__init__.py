@@ -22,7 +22,7 @@ STUDY: Mapping[str, tuple[Shape, ...]] = {
     "float32": (*CUBES, (1920, 1024, 1280)),
     "int32": ((1024, 1024, 1024), (1920, 1024, 1280)),
 }
-LADDER: Mapping[str, tuple[Shape, ...]] = {  # where a kernel's distance from the vendor's is measured
+LADDER: Mapping[str, tuple[Shape, ...]] = {  # where variants are compared with the vendor's library
     "float64": ((2048, 2048, 2048), (4096, 4096, 4096), (2049, 2047, 2051)),
     "float32": ((1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (4095, 4097, 4093)),
 }
@@ -33,16 +33,16 @@ WARP_TILES: Mapping[Block, Block] = {
     (128, 128): (64, 32),
     (128, 64): (64, 32),
 }
-MOST_DOUBLES = 32 * 64  # sums of a warp that its registers hold
+MOST_DOUBLES = 32 * 64  # float64 sums that the registers of a warp hold
 DEPTH, STAGES, WARP_STAGES, TENSOR_DEPTH = 8, 3, 4, 16
-WARP_GROUP, TENSOR_GROUP = 8, 4  # rows of tiles that blocks finish before they go on: `group` of the kernels' files
+WARP_GROUP, TENSOR_GROUP = 8, 4  # rows of tiles that blocks take together: `group` in the kernels' files
 TENSOR_STAGES: Mapping[Block, int] = {(128, 128): 4, (64, 64): 3}
 LOADS, LOADS_OF_B = by_elements("loads of A and B", 1, 2), by_elements("loads of B", 2)
 MATRIX = np.dtype([("width", "i4"), ("height", "i4"), ("stride", "i4"), ("data", "u8")], align=True)
 
 
 def structs(pointers: Sequence[int], shape: Shape, padding: int = 0) -> tuple[np.generic, ...]:
-    """A, B and C as structs by value: width, height, stride (elements), data. ``padding``: elements between rows."""
+    """Pass A, B and C as structs: width, height, stride (elements), data. ``padding``: elements after each row."""
     m, n, k = shape
     a, b, c = pointers
     return tuple(np.array([(n, m, n + padding, a), (k, n, k + padding, b), (k, m, k + padding, c)], MATRIX))
@@ -65,7 +65,7 @@ def work(shape: Shape, itemsize: int) -> Work:
 
 
 def rasterised(group: int) -> Callable[[tuple[int, int], tuple[int, int]], int]:
-    """For ``Variant.order``: blocks go down a column of ``group`` tiles, then on to the next column."""
+    """Make a ``Variant.order`` in which blocks go down a column of ``group`` tiles, then on to the next column."""
 
     def number(tile: tuple[int, int], tiles: tuple[int, int]) -> int:
         (x, y), (across, down) = tile, tiles

@@ -16,17 +16,17 @@ from warpwatch.catalogue.tolerance import dot_error, product
 
 BLOCKS = ((64,), (128,), (256,), (512,))
 FLOATS = ("float32", "float64")
-ROWS = 4  # of a warp
-ROWS_AT_ONCE = 1024  # of a reference
+ROWS = 4  # of the result that a warp of `rows` computes
+ROWS_AT_ONCE = 1024  # that the reference computes at a time
 SHAPES = ((1000, 1000), (10000, 10000), (4096, 1023))
 LADDER = dict.fromkeys(FLOATS, ((1000, 10000), (4096, 4096), (8192, 8192), (16384, 16384)))
 BOTH = {dtype: (*SHAPES, *LADDER[dtype]) for dtype in FLOATS}
 
 
 def multiply(a: Array, x: Array, magnitudes: bool = False) -> Array:
-    """A x in float64, some rows at a time: gigabytes of copies would cost more than the product.
+    """Return A x in float64, computed some rows at a time: converting all of A would take longer than the product.
 
-    ``magnitudes``: of the magnitudes of both.
+    ``magnitudes``: use the magnitudes of the elements of both.
     """
     pieces = (a[row : row + ROWS_AT_ONCE] for row in range(0, len(a), ROWS_AT_ONCE))
     if magnitudes:

@@ -1,4 +1,4 @@
-"""2-D convolution with a filter of rank 1, a column of K elements times a row of K; else as conv2d.
+"""2-D convolution with a filter of rank 1, a column of K elements times a row of K; otherwise like conv2d.
 
 out[i][j] = sum of column[p] * row[q] * image[i + p][j + q]: 2 K multiplications an output where conv2d needs K^2.
 Rank 1 is in the operands, and not looked for in a filter: a kernel cannot do that for integers that wrap.
@@ -27,7 +27,7 @@ def reference(operands: Sequence[Array], rows: Rows) -> Array:
 
 
 def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
-    """One rounding more a product than conv2d's, whichever factor comes first."""
+    """Return conv2d's bound with one more rounding for each product, in whatever order its factors are multiplied."""
     image, column, row = operands
     error = dot_error(len(column) ** 2 + 1, image.dtype)
     filter_ = np.outer(column.astype(np.float64), row)

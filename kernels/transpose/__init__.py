@@ -28,17 +28,17 @@ def work(shape: Shape, itemsize: int) -> Work:
 
 
 def tile_owner(block: Block, index: tuple[int, ...]) -> Owner:
-    """A block of (x, y) threads reads a tile of y rows by x columns, and writes its x rows of y elements."""
+    """Return the owner of an element: a block of (x, y) threads reads y rows of x elements and writes x rows of y."""
     (bx, by), (row, col) = block, index
     thread = (row % bx) * by + col % by
     return Owner((row // bx, col // by), (thread % bx, thread // bx))
 
 
 def sector_tile(case: Case, index: tuple[int, ...], offset: int) -> tuple[int, int]:
-    """The tile of vectorised.cu whose block writes an element: off 16 bytes, blocks write whole sectors of memory.
+    """Return the tile of vectorised.cu whose block writes an element.
 
-    What such a block writes of a row of B begins as many elements before its tile as the row is past a sector, and
-    ends as many before its end.
+    Where rows are not aligned to 16 bytes, blocks write whole sectors of memory: the part of a row of B that a block
+    writes is moved back by as many elements as the row starts past a sector.
     """
     (m, n), (row, col), (bx, by) = case.shape, index, case.tile
     pack, sector = 16 // case.itemsize, SECTOR // case.itemsize

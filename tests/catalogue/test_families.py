@@ -1,4 +1,4 @@
-"""The catalogue: ids, launches and owners, and that files and declarations name the same kernels."""
+"""Tests of the declared families: ids, launches and owners, and that files and declarations name the same kernels."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_rows_past_the_limit_of_grid_y_continue_in_z() -> None:
 
 
 def transposed_by(build_block: tuple[int, int], m: int, n: int) -> Mapping[tuple[int, int], object]:
-    """What tiled.cu does, thread by thread: which block and thread write which element."""
+    """Imitate tiled.cu thread by thread: return the block and thread that write each element."""
     bx, by = build_block
     wrote = {}
     blocks = product(range(-(-n // bx)), range(-(-m // by)), range(bx), range(by))

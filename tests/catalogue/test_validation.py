@@ -1,4 +1,4 @@
-"""A mistake in a declaration is one sentence that names family, variant and field, and costs its own case alone."""
+"""Tests that a mistake in a declaration gives one sentence with family, variant and field, and no other case fails."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ MATMUL, COPY = BY_NAME["matmul"], BY_NAME["copy"]
 
 
 def with_family(name: str = "matmul", /, **changes: Any) -> tuple[Family, ...]:
-    """The suite, with one family declared otherwise."""
+    """Return this repository's families with one of them changed."""
     return tuple(replace(family, **changes) if family.name == name else family for family in FAMILIES)
 
 
 def with_variant(name: str = "tiled", /, **changes: Any) -> tuple[Family, ...]:
-    """The suite, with one variant of the matrix product declared otherwise."""
+    """Return this repository's families with one variant of the matrix product changed."""
     changed = tuple(replace(v, **changes) if v.name == name else v for v in MATMUL.variants)
     return with_family(variants=changed)
 
@@ -274,7 +274,7 @@ extern "C" __global__ void second(int* a) { a[threadIdx.x] = helper(a[1]); }
 
 
 def test_the_entries_of_a_cubin_are_its_kernels_alone(tmp_path: Path) -> None:
-    """nvcc's own file, without a GPU: a function that kernels call is no entry."""
+    """A function that kernels call is no entry of a cubin from nvcc."""
     (tmp_path / "two.cu").write_text(SOURCE)
     made = compile_file(tmp_path / "two.cu", {}, Target("sm_90")).path.read_bytes()
     assert entries(made) == ["first", "second"]
@@ -303,7 +303,7 @@ NAIVE = 'Variant("naive", "one thread an element", blocks=BLOCKS, dtypes=FLOATS,
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Checkout:
-    """Python ints as arguments of one variant, and a family whose bytes are too few."""
+    """A checkout with Python ints as arguments of one variant, and with too few bytes in one family."""
     checkout = Checkout(tmp_path)
     checkout.edit("kernels/copy/__init__.py", NAIVE, NAIVE[:-1] + ", arguments=lambda p, s: (*p, *s))")
     checkout.edit("kernels/matvec/__init__.py", "(m * n + n + m) * itemsize", "(m * n) * itemsize")
@@ -339,7 +339,7 @@ def test_the_benchmark_is_not_green_without_what_is_declared_wrong(broken: Check
 
 
 def test_what_a_selection_leaves_out_is_told_where_its_declaration_is_wrong(broken: Checkout) -> None:
-    """-k by a shape knows nothing of a variant without cases; the run says that they are not there."""
+    """A selection by shape cannot match a variant without cases, so the run reports such variants."""
     done = broken.bench("-k", "copy and 1048576", few=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(f"left out, because declared wrong: {said}" in done.stdout for said in SAID), done.stdout

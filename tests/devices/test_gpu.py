@@ -1,4 +1,4 @@
-"""The GPU itself: limits, faults, and what the timer reads. Skipped where there is none."""
+"""Tests of the GPU: limits, faults and times. Skipped where there is none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ H200 = Limits(threads=1024, block=(1024, 1024, 64), grid=(2**31 - 1, 65535, 6553
 
 @pytest.fixture
 def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
-    """A worker of our own, with little patience."""
+    """A worker of this test, with a short launch limit."""
     child = Worker(
         PROJECT, Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal, launch_timeout=1.0)
     )
@@ -211,7 +211,7 @@ def test_the_floor_of_the_timer_is_low_and_steady(clock: Worker, cold: bool) -> 
 
 
 def addresses(case: Case, image: Path) -> list[int]:
-    """Where operands and result of each copy of a case lie."""
+    """Return the addresses of operands and result of each copy of a case."""
     sampling.prepare(case, image, False)
     arrays = [(*loaded.operands, loaded.result) for loaded in sampling.state.loaded]
     return [array.address for place in arrays for array in place if array]

@@ -1,4 +1,4 @@
-"""The software device's launch limit counts processor time: a busy machine ends no kernel, an endless one ends."""
+"""Tests that the software device's launch limit counts processor time: a busy machine ends no kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOP = 'extern "C" __global__ void loop(int* out)\n{\n    for (volatile int i = 
 
 
 def launch(worker: Worker, folder: Path, turns: str, *, pause: bool) -> tuple[bytes | str, float]:
-    """What comes of a launch whose process is stopped for a while as soon as it has begun, and its seconds."""
+    """Launch in a process that is stopped for a while as soon as it has begun; return the outcome and its seconds."""
     (folder / "loop.cu").write_text(LOOP % turns)
     image = compile_file(folder / "loop.cu", {}, worker.call(describe_device).timing_target)
     assert worker._process

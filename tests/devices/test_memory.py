@@ -1,4 +1,4 @@
-"""A case that takes more memory than the host has is refused before anything is allocated."""
+"""Tests that a case which takes more memory than the host has is refused before anything is allocated."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_limit_of_a_control_group_counts_wherever_it_is_set(tmp_path: Path) ->
 
 
 def refusals() -> dict[str, Any]:
-    """Every way in which a case is run that draws operands."""
+    """All ways to run a case that draw operands."""
     kernel = Kernel(Worker(PROJECT), CASE.build, None)  # type: ignore[arg-type]
     return {
         "correctness": lambda: verify.assert_right(kernel, CASE, "again", exact=True),
@@ -74,10 +74,10 @@ def refusals() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", refusals())
-def test_a_case_that_the_host_has_no_room_for_is_refused_before_it_is_drawn(
+def test_a_case_that_host_memory_cannot_hold_is_refused_before_it_is_drawn(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """Its arrays alone would fit: the reference in float64 and the copies do not."""
+    """The arrays alone would fit, but not the reference in float64 and the copies."""
     monkeypatch.setattr(memory, "available", lambda: CASE.array_bytes + 1000)
     monkeypatch.setattr(np, "empty", None)
     with pytest.raises(DeviceError) as caught:
