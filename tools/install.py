@@ -76,7 +76,7 @@ def cuda_root() -> Path:
     dry = subprocess.run([find_nvcc(), "--dryrun", "none.cu"], capture_output=True, text=True, check=False)
     top = re.search(r"^#\$ TOP=(.+)$", dry.stdout + dry.stderr, re.MULTILINE)
     if not top:
-        sys.exit("nvcc --dryrun does not say where CUDA lies; is it a whole toolkit?")
+        sys.exit("nvcc --dryrun does not say where CUDA is installed; is it a whole toolkit?")
     return Path(top[1]).resolve()
 
 

@@ -112,7 +112,7 @@ def test_errors_arrive_as_what_they_are_with_their_traceback(child: Worker) -> N
 def test_silence_ends_at_the_limit(child: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     child.settings = Settings(launch_timeout=0.3)
     child.call(add, 1, 1)
-    monkeypatch.setattr(worker, "PATIENCE", 0.2)
+    monkeypatch.setattr(worker, "CALL_SECONDS", 0.2)
     begin = time.monotonic()
     with pytest.raises(DeviceError, match=r"no answer within 0.5 s"):
         child.call(sleep, 60)
@@ -172,7 +172,7 @@ def chatter() -> None:
 
 def test_an_answer_to_another_question_is_an_error(child: Worker) -> None:
     first = child.call(process_id)
-    with pytest.raises(DeviceError, match="answer 99 came to question 2") as caught:
+    with pytest.raises(DeviceError, match="gave answer 99 to question 2") as caught:
         child.call(chatter)
     assert caught.value.lost
     assert child.call(process_id) != first

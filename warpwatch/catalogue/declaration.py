@@ -22,7 +22,7 @@ from warpwatch.catalogue.names import size_name as size_name  # noqa: PLC0414
 from warpwatch.catalogue.registry import registered
 
 Shape = tuple[int, ...]
-Block = tuple[int, ...]  # the size that an id calls its block; Variant says what it means
+Block = tuple[int, ...]  # the size that an id calls its block (see Variant)
 Array = npt.NDArray[Any]
 Rows = Array | slice
 
@@ -33,7 +33,7 @@ C_TYPES: Mapping[str, str] = {
     "int32": "unsigned",
     "none": "void",
 }
-HOST_BLOCK = "host"  # takes the place of the block in the id of a variant that runs on the host
+HOST_BLOCK = "host"  # replaces the block in the id of a variant that runs on the host
 VENDOR_BLOCK = "vendor"  # the same for a variant that is a library
 LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
 LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
@@ -124,7 +124,7 @@ class Variant:
     - ``order``: tile (x, y), number of tiles (x, y) -> number of the block that computes it, counted along x, then y,
       then z, where that is not the block of the same index;
     - ``tile_of``: case, index of an element, elements from an array's alignment to its start -> tile (x, y) whose block
-      writes the element, where it is not the tile in which the element lies.
+      writes the element, where it is not the tile that contains the element.
     """
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from warpwatch.devices.gpu import Settings, open_device
-from warpwatch.timing.timer import FLOOR_ROUNDS, GpuTimer, floor
+from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, shortest_times
 
 
 def read_timer() -> int:
@@ -14,10 +14,10 @@ def read_timer() -> int:
     Nsight Compute (``ncu``) on this command gives the other half of a comparison.
     """
     device = open_device(Settings(kind="gpu"))
-    print(f"{device.info.name}, medians of {FLOOR_ROUNDS} samples, µs (standard deviation in per cent)")
+    print(f"{device.info.name}, medians of {SHORTEST_ROUNDS} samples, µs (standard deviation in per cent)")
     for cold in (False, True):
         timer = GpuTimer(device, cold)
-        for name, samples in floor(timer).items():
+        for name, samples in shortest_times(timer).items():
             median, spread = statistics.median(samples), statistics.stdev(samples)
             print(f"{'cold' if cold else 'warm'}  {name:<16} {median * 1e6:6.2f}  ({100 * spread / median:.1f} %)")
     print(f"a read of half of L2 takes {timer.coldness():.2f} times as long after a scrub")

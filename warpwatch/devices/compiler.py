@@ -59,10 +59,10 @@ class Image:
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler that can be called, and the version that it prints."""
+    """A compiler that can be called. ``version``: such as '13.0' for nvcc. ``banner``: what it prints for --version."""
 
     program: str
-    version: str  # of nvcc: '13.0'
+    version: str
     banner: str
 
 
@@ -139,7 +139,9 @@ def compile_file(
     # nvcc is given the name relative to the root, so that messages name kernels/matmul/tiled.cu in every checkout.
     name = source.relative_to(root) if source.is_relative_to(root) else source
     key = _digest(compiler.banner.encode(), " ".join(flags).encode(), str(name).encode(), *_texts(source))
-    entry = _kept(f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: _compile(compiler, flags, name, root))
+    entry = _cached(
+        f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: _compile(compiler, flags, name, root)
+    )
     return Image(entry.path, key, entry.checksum)
 
 
@@ -155,12 +157,12 @@ def compile_text(text: str, name: str, target: Target) -> Image:
             source.write_text(text)
             return _compile(compiler, flags, source, ENGINE)
 
-    entry = _kept(f"{Path(name).stem}-{key}", ".cubin", make)
+    entry = _cached(f"{Path(name).stem}-{key}", ".cubin", make)
     return Image(entry.path, key, entry.checksum)
 
 
 def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileError]:
-    """Compile builds of one source for a device, in one call where that does. What does not compile, by build id."""
+    """Compile builds of one source for a device, in one call if possible, and return the errors by build id."""
     source = builds[0].source
     if len(builds) > 1:
         with contextlib.suppress(CompileError, OSError, UnicodeError):
@@ -168,7 +170,7 @@ def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileEr
             compile_text(text, f"{source.stem}-together.cu", target)
             return {}
     failed = {}
-    for build in builds:  # each by itself, which says whose error it is
+    for build in builds:  # each by itself, so that the error names its build
         try:
             compile_build(build, target)
         except CompileError as error:
@@ -176,7 +178,7 @@ def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileEr
     return failed
 
 
-def _kept(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
+def _cached(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
     """Return the cache's entry of that name, and make it where there is none."""
     from softcuda.cache import CacheError  # noqa: PLC0415
 
@@ -194,7 +196,7 @@ def _compile(compiler: Compiler, flags: list[str], source: Path, root: Path) -> 
         made = Path(folder, "made")
         program, where = compiler.program, root
         if "NVIDIA" in compiler.banner:
-            program, where = _beyond_its_shell(Path(program), source, root, Path(folder))
+            program, where = _with_shell_safe_paths(Path(program), source, root, Path(folder))
         # A name that begins with - or @ would be taken for an option, or for a file of options.
         named = f"./{source}" if str(source).startswith(("-", "@")) else str(source)
         command = [program, *flags, named, "-o", str(made)]
@@ -204,7 +206,7 @@ def _compile(compiler: Compiler, flags: list[str], source: Path, root: Path) -> 
         return made.read_bytes()
 
 
-def _beyond_its_shell(program: Path, source: Path, root: Path, folder: Path) -> tuple[str, Path]:
+def _with_shell_safe_paths(program: Path, source: Path, root: Path, folder: Path) -> tuple[str, Path]:
     """Return an nvcc and a working folder whose names a shell takes as they are.
 
     NVIDIA's nvcc gives its own path, the working folder and the source's name to a shell. Where one of them has other

@@ -44,7 +44,7 @@ class Compilation:
             self._jobs[key] = self._pool.submit(self._compile, build, target)
 
     def add_check(self, builds: Sequence[Build], target: Target) -> None:
-        """Queue a check that builds of one source compile, but for those that are queued to be compiled."""
+        """Queue a check that builds of one source compile, without those that are queued to be compiled."""
         builds = tuple(build for build in builds if (build.id, target) not in self._jobs)
         if builds:
             checking = _Checking((builds, target), self._pool.submit(self._check, builds, target))
@@ -65,7 +65,7 @@ class Compilation:
         return permitted
 
     def finish_check(self, build: Build, target: Target) -> None:
-        """Return when it is known whether a build compiles. A check that no thread has begun is made here and now."""
+        """Return when it is known whether a build compiles. A check that no thread has begun runs in this thread."""
         checking = self._checks.get((build.id, target))
         if checking is None:
             self.finish(build, target)
@@ -74,7 +74,7 @@ class Compilation:
             checking.job = Future()
             try:
                 checking.job.set_result(self._check(*checking.check))
-            except Exception as error:  # for check() to raise
+            except Exception as error:  # check() raises it
                 checking.job.set_exception(error)
         wait([checking.job])
 
@@ -140,7 +140,7 @@ class Compilation:
 
 @dataclass
 class _Checking:
-    """A check of several builds, and the job that makes it."""
+    """A check that several builds compile, and the job that makes it."""
 
     check: Check
     job: Future[dict[str, CompileError]]

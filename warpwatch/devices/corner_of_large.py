@@ -33,7 +33,7 @@ def only_the_last_block() -> Iterator[None]:
             del os.environ[name]
 
 
-def corner(array: GuardedArray, shape: Shape) -> Iterator[tuple[int, int]]:
+def corner_rows(array: GuardedArray, shape: Shape) -> Iterator[tuple[int, int]]:
     """Yield the address and the number of each row of the last corner, of that shape, of an array."""
     height = 1 if len(shape) == 1 else shape[0]
     width = shape[-1]
@@ -56,7 +56,7 @@ def problem_of_the_last_block(case: Case, small: Case, image: Path, again: str) 
         for (name, shape), values in zip(case.family.operands(case.shape).items(), operands, strict=True):
             guarded.append(GuardedArray(machine, name, shape, case.dtype, poison=OPERAND_POISON))
             cleanup.callback(guarded[-1].free)
-            for address, row in corner(guarded[-1], values.shape):
+            for address, row in corner_rows(guarded[-1], values.shape):
                 machine.write(address, np.ascontiguousarray(values if values.ndim == 1 else values[row]))
         loaded = load(machine, case, image, tuple(guarded))
         assert loaded.result
@@ -68,7 +68,7 @@ def problem_of_the_last_block(case: Case, small: Case, image: Path, again: str) 
             raise DeviceError(f"{case.id}, its last block: {error}", error.lost) from None
         wanted = _last_tile(case, small.family.reference(operands, slice(None)))
         got = np.empty(wanted.shape, case.dtype)
-        for address, row in corner(loaded.result, wanted.shape):
+        for address, row in corner_rows(loaded.result, wanted.shape):
             machine.read(address, got if got.ndim == 1 else got[row])
     mismatch = compare(got, wanted, 0.0)
     if not mismatch:

@@ -39,7 +39,7 @@ def _left_in_groups(root: Path) -> list[int]:
             continue
         base = root / "sys/fs/cgroup" / top
         group = base / path.lstrip("/")
-        # In a container the path may be the host's, and the container's own group lies at the top.
+        # In a container the path may be the host's, and the container's own group is at the top.
         for folder in (group, *group.parents):
             if folder.is_relative_to(base) and (most := _text(folder / limit).strip()).isdigit():
                 used = int(_text(folder / usage) or 0) - _figure(_text(folder / "memory.stat"), cache)

@@ -37,7 +37,7 @@ from warpwatch.devices.runner import Outcome, run
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-PATIENCE = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
+CALL_SECONDS = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
 
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
@@ -53,7 +53,7 @@ except BaseException as error:
     sys.exit(1)
 main()
 """
-GRACE = 0.7  # seconds for a child to remove its temporary files before it is killed
+CLEAN_UP_SECONDS = 0.7  # seconds for a child to remove its temporary files before it is killed
 
 
 class Worker:
@@ -63,8 +63,8 @@ class Worker:
         self.project, self.settings = project, settings
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
-        self._asked = 0  # number of the last question; each answer carries the number of its question
-        self.started = 0  # how many processes so far
+        self._questions = 0  # sent so far; each answer carries the number of its question
+        self.started = 0  # processes so far
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run ``function``, of a module's top level, in the child. Its exceptions are raised here.
@@ -75,11 +75,11 @@ class Worker:
         """
         try:
             connection = self._connection or self._start()
-            self._asked += 1
-            connection.send((self._asked, function.__module__, function.__qualname__, pickle.dumps((args, kwargs))))
-            value, error = self._answer(connection, self.settings.launch_timeout + PATIENCE)
+            self._questions += 1
+            connection.send((self._questions, function.__module__, function.__qualname__, pickle.dumps((args, kwargs))))
+            value, error = self._answer(connection, self.settings.launch_timeout + CALL_SECONDS)
         except (EOFError, ConnectionError):
-            error = DeviceError(f"the process in which kernels run died: {self._epitaph()}", lost=True)
+            error = DeviceError(f"the process in which kernels run died: {self._exit_reason()}", lost=True)
         except BaseException:
             self.stop()
             raise
@@ -89,13 +89,13 @@ class Worker:
             raise error
         return value  # type: ignore[no-any-return]
 
-    def _answer(self, connection: Connection, patience: float) -> tuple[Any, Exception | None]:
-        if not connection.poll(patience):
-            raise DeviceError(f"no answer within {patience:g} s; process killed", lost=True)
+    def _answer(self, connection: Connection, seconds: float) -> tuple[Any, Exception | None]:
+        if not connection.poll(seconds):
+            raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
         number, value, error = connection.recv()
-        if number != self._asked:
+        if number != self._questions:
             raise DeviceError(
-                f"answer {number} came to question {self._asked} in the process in which kernels run; process killed",
+                f"the process in which kernels run gave answer {number} to question {self._questions}; process killed",
                 lost=True,
             )
         return value, error
@@ -114,13 +114,13 @@ class Worker:
             )
         self._connection = Connection(ours.detach())
         self.started += 1
-        self._asked = 0
-        _, failure = self._answer(self._connection, PATIENCE)
+        self._questions = 0
+        _, failure = self._answer(self._connection, CALL_SECONDS)
         if failure:
             raise DeviceError(f"the process in which kernels run does not start: {failure}", lost=True)
         return self._connection
 
-    def _epitaph(self) -> str:
+    def _exit_reason(self) -> str:
         assert self._process
         try:
             code = self._process.wait(10)
@@ -139,7 +139,7 @@ class Worker:
             return
         try:
             _signal_group(process, signal.SIGTERM)
-            process.wait(GRACE)
+            process.wait(CLEAN_UP_SECONDS)
         except subprocess.TimeoutExpired:
             pass
         finally:
@@ -160,7 +160,7 @@ def _environment(root: Path) -> dict[str, str]:
             environment[name] = str(Path(environment[name]).absolute())
     given = environment.get("PYTHONPATH", "").split(os.pathsep)
     environment["PYTHONPATH"] = os.pathsep.join([str(root), *filter(os.path.isabs, given)])
-    # NumPy's threads sleep when they have nothing to do: by default they spin for a while on the compilers' cores.
+    # By default NumPy's idle threads spin for a while on the cores that compilers need; here they sleep.
     environment.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     return environment
 
@@ -233,13 +233,13 @@ def serve(connection: Connection) -> None:
             args, kwargs = pickle.loads(packed)
             value = getattr(importlib.import_module(module), name)(*args, **kwargs)
         except Exception as caught:  # every error is sent to the parent
-            error = _portable(caught)
+            error = _picklable(caught)
         finally:
             _busy[0] = False
         connection.send((number, value, error))
 
 
-def _portable(error: Exception) -> Exception:
+def _picklable(error: Exception) -> Exception:
     """Return the exception itself if it can be pickled, else its traceback; PyCUDA's needs a driver to be unpickled."""
     foreign = type(error).__module__.partition(".")[0] == "pycuda"
     with contextlib.suppress(Exception):
@@ -258,7 +258,7 @@ def load(root: str, module: str) -> None:
 def main() -> None:
     """Run the child: BOOT with the file descriptor of its connection and its settings. Does not return."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, _end_on_sigterm)
     status = 0
     try:
         _settings[0] = Settings(**json.loads(sys.argv[2]))
@@ -267,9 +267,9 @@ def main() -> None:
         serve(connection)
     except (EOFError, ConnectionError):  # the parent ended, or was killed
         pass
-    except SystemExit as told:
+    except SystemExit as leaving:
         # At once, while the error still holds the loaded module: unloading it would wait for its kernels.
-        os._exit(told.code if isinstance(told.code, int) else 1)
+        os._exit(leaving.code if isinstance(leaving.code, int) else 1)
     except BaseException:
         traceback.print_exc()
         status = 1
@@ -279,7 +279,7 @@ def main() -> None:
     os._exit(status)
 
 
-def _leave(number: int, frame: object) -> None:
+def _end_on_sigterm(number: int, frame: object) -> None:
     """End the child: at once where it waits, else by SystemExit, so that temporary folders are removed."""
     if _busy[0]:
         device = _machines.get(False)

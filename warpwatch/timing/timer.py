@@ -21,7 +21,7 @@ from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError
 
-FLOOR_ROUNDS = 200
+SHORTEST_ROUNDS = 200
 _samples: list[float] = []
 
 
@@ -122,7 +122,7 @@ class GpuTimer:
         return statistics.median(cold) / statistics.median(warm)
 
 
-def floor(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float]]:
+def shortest_times(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float]]:
     """Sample the shortest times there are: an empty kernel, and a float32 copy of ``side`` squared elements."""
     one, count = (1, 1, 1), side * side
     to, source = timer.zeros(4 * count), timer.zeros(4 * count)
@@ -135,5 +135,5 @@ def floor(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float]]:
     for name, start in launches.items():
         for _ in range(20):
             timer.sample(start)
-        taken[name] = [timer.sample(start) for _ in range(FLOOR_ROUNDS)]
+        taken[name] = [timer.sample(start) for _ in range(SHORTEST_ROUNDS)]
     return taken

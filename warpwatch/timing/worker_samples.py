@@ -13,7 +13,7 @@ from warpwatch.devices.machine import Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing.clocks import Clock, Clocks
-from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, floor
+from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
 from warpwatch.timing.worker_checks import (
     Shared,
     check_fresh_launch,
@@ -218,8 +218,8 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
     }
 
 
-def timer_floor(cold: bool) -> dict[str, Any]:
+def sample_shortest_times(cold: bool) -> dict[str, Any]:
     """Take samples of an empty kernel and of a small copy."""
     timer = timer_of("cold" if cold else "warm")
     assert isinstance(timer, GpuTimer)
-    return {**floor(timer), "timeouts": timer.timeouts}
+    return {**shortest_times(timer), "timeouts": timer.timeouts}
