@@ -63,14 +63,23 @@ class Device:
         self._hold = self.load(image.path, "hold")
         self.launcher(self._hold, ONE, (np.uint64(0), np.uint32(0), np.int64(0)))  # prepared once for all samples
 
-    def _describe(self, ordinal: int, compiler: Path | None) -> DeviceInfo:
-        def attribute(name: str) -> int:
-            return int(self._device.get_attribute(getattr(self._driver.device_attribute, name)))
+    def _attribute(self, name: str) -> int:
+        return int(self._device.get_attribute(getattr(self._driver.device_attribute, name)))
 
+    def _limits(self) -> Limits:
         def axes(name: str) -> tuple[int, int, int]:
-            x, y, z = (attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ")
+            x, y, z = (self._attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ")
             return x, y, z
 
+        shared = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        return Limits(
+            threads=self._attribute("MAX_THREADS_PER_BLOCK"),
+            block=axes("BLOCK"),
+            grid=axes("GRID"),
+            shared_bytes=max(map(self._attribute, shared)),
+        )
+
+    def _describe(self, ordinal: int, compiler: Path | None) -> DeviceInfo:
         version = self._driver.get_driver_version()
         capability = Capability(*self._device.compute_capability())
         target = timing = Target(capability.arch)
@@ -78,26 +87,19 @@ class Device:
             target = Target(capability.arch, str(compiler), ("--checks",))
             timing = Target(capability.arch, str(compiler))
         # Memory transfers twice in a clock; the clock is in kHz, the width in bits.
-        peak = 2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8
+        peak = 2e3 * self._attribute("MEMORY_CLOCK_RATE") * self._attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8
         return DeviceInfo(
             name=self._device.name(),
             ordinal=ordinal,
             pci_bus_id=self._device.pci_bus_id(),
             capability=capability,
             driver=f"{version // 1000}.{version % 1000 // 10}",
-            multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
+            multiprocessors=self._attribute("MULTIPROCESSOR_COUNT"),
             memory_bytes=int(self._device.total_memory()),
-            l2_bytes=attribute("L2_CACHE_SIZE"),
-            clock_hz=attribute("CLOCK_RATE") * 1e3,
+            l2_bytes=self._attribute("L2_CACHE_SIZE"),
+            clock_hz=self._attribute("CLOCK_RATE") * 1e3,
             peak_bytes_per_second=peak,
-            limits=Limits(
-                threads=attribute("MAX_THREADS_PER_BLOCK"),
-                block=axes("BLOCK"),
-                grid=axes("GRID"),
-                shared_bytes=max(
-                    attribute("MAX_SHARED_MEMORY_PER_BLOCK"), attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-                ),
-            ),
+            limits=self._limits(),
             target=target,
             timing_target=timing,
             largest_launch_cost=SOFTWARE_LAUNCH_COST if compiler else math.inf,
