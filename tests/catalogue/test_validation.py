@@ -137,8 +137,8 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"reference": lambda ops, rows: ops[7]}, "reference cannot be used: IndexError: tuple index out of range"),
     ({"bound": lambda ops, rows: None}, "bound at 17x33x65, float64, returns None: give a number, or one for each"),
     ({"bound": lambda ops, rows: np.ones(3)}, "bound at 17x33x65, float64, returns shape (3,)"),
-    ({"bound": lambda ops, rows: -1.0}, "bound at 17x33x65, float64, holds what is no error"),
-    ({"bound": lambda ops, rows: float("inf")}, "holds what is no error: NaN, infinite or negative"),
+    ({"bound": lambda ops, rows: -1.0}, "bound at 17x33x65, float64, holds values that are no errors"),
+    ({"bound": lambda ops, rows: float("inf")}, "holds values that are no errors: NaN, infinite or negative ones"),
     (
         {"reference_case": lambda shape, dtype: "copy-memcopy-vendor-4096-float32"},
         "reference_case names no case: no variant of copy",
@@ -342,7 +342,7 @@ def test_what_a_selection_leaves_out_is_told_where_its_declaration_is_wrong(brok
     """A selection by shape cannot match a variant without cases, so the run reports such variants."""
     done = broken.bench("-k", "copy and 1048576", few=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(f"left out, because declared wrong: {said}" in done.stdout for said in SAID), done.stdout
+    assert all(f"left out because of a mistake in the declaration: {said}" in done.stdout for said in SAID), done.stdout
 
 
 def test_the_command_lists_the_rest_and_refuses_the_one(broken: Checkout) -> None:

@@ -129,7 +129,7 @@ def test_a_selection_that_leaves_no_case_is_not_green(judged: Bench, args: tuple
 def test_an_empty_name_of_a_run_is_refused(judged: Bench) -> None:
     done = judged.bench("--benchmark-compare=")
     assert done.returncode == 4
-    assert "ERROR: --benchmark-compare= names no run: leave the `=` away" in done.stderr
+    assert "ERROR: --benchmark-compare= names no run: leave the `=` out" in done.stderr
 
 
 def test_runs_are_saved_in_the_root_wherever_pytest_starts(judged: Bench, tmp_path: Path) -> None:

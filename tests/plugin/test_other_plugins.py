@@ -77,7 +77,7 @@ def test_revisions_are_compared_side_by_side(checkout: Bench) -> None:
     [
         (("--count", "2"), "ERROR: --count: a case is timed once in a run, and found again by its id"),
         (("--count", "2", "--against", "HEAD"), "ERROR: --count: a case is timed once"),
-        (("--reruns", "2"), "ERROR: --reruns: a kernel that is wrong or slower the first time is not to be asked"),
+        (("--reruns", "2"), "ERROR: --reruns: a kernel that is wrong or slower must not be run again until it passes"),
         (("--reruns", "2", "--against", "HEAD"), "ERROR: --reruns: "),
     ],
     ids=" ".join,

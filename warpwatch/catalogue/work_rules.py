@@ -92,7 +92,7 @@ def bound_fault(family: Family, dtype: str) -> str | None:
         return fault
     values = np.asarray(bound, np.float64)
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        return f"{_at(shape, dtype)} holds what is no error: NaN, infinite or negative"
+        return f"{_at(shape, dtype)} holds values that are no errors: NaN, infinite or negative ones"
     if values.any() and family.work(shape, np.dtype(dtype).itemsize).operations == 0:
         return f"{_at(shape, dtype)} is above 0, though by `work` there are no operations that could round"
     return None

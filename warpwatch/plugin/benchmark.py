@@ -68,7 +68,7 @@ class BenchPlugin:
         _keep_storage_in_root(config)
         if config.getoption("numprocesses", None) and _reaches_bench(config):
             raise pytest.UsageError(
-                "pytest bench does not run under -n: processes that share a GPU time each other; leave -n away"
+                "pytest bench does not run under -n: processes that share a GPU would time each other; leave -n out"
             )
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -284,7 +284,7 @@ def _asked(config: pytest.Config, compare: str | bool, against: str | None) -> A
     """Return the comparison that the options ask for. Raises UsageError for two, or for an empty name."""
     chosen = {"--benchmark-compare": compare, "--against": against, CHECK: config.getoption(CHECK)}
     if isinstance(compare, str) and not compare.strip():
-        raise pytest.UsageError("--benchmark-compare= names no run: leave the `=` away to compare with the baseline")
+        raise pytest.UsageError("--benchmark-compare= names no run: leave the `=` out to compare with the baseline")
     if against is not None:
         try:
             check_name(against)

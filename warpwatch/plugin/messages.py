@@ -29,7 +29,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reason, count in reasons.most_common():
         terminalreporter.line(f"{count} skipped: {reason}")
     for problem in problems(stash[PROJECT].families):
-        terminalreporter.line(f"left out, because declared wrong: {problem}")
+        terminalreporter.line(f"left out because of a mistake in the declaration: {problem}")
     for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes())):
         terminalreporter.line(f"cache: {sentence}")
 

@@ -14,7 +14,7 @@ def objection(config: pytest.Config) -> str:
         )
     if config.getoption("reruns", None):  # pytest-rerunfailures; None without it, or without its option
         return (
-            "--reruns: a kernel that is wrong or slower the first time is not to be asked until it is right; "
-            "leave it away (undecided cases are measured again in any case)"
+            "--reruns: a kernel that is wrong or slower must not be run again until it passes; "
+            "leave the option out (undecided cases are measured again in any case)"
         )
     return ""
