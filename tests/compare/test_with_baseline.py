@@ -33,7 +33,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 def test_without_a_baseline_one_line_says_how_to_make_one(checkout: Bench) -> None:
     done = checkout.bench("--benchmark-compare")
     assert done.returncode == 0
-    assert "there is no baseline for fake-gpu-1, so nothing is judged: run `pytest bench` five times" in done.stdout
+    assert "there is no baseline for fake-gpu-1, so nothing is compared: run `pytest bench` five times" in done.stdout
     *_, counts, last = done.stdout.splitlines()
     assert "17 passed, 899 deselected, 17 not compared in" in counts
     assert last.startswith("NOTHING WAS COMPARED (--benchmark-compare): there is no baseline for fake-gpu-1; no kernel")
@@ -255,7 +255,7 @@ def test_a_kernel_that_fails_when_measured_again_fails_its_case(judged: Bench) -
 def test_an_interrupted_run_judges_nothing_and_leaves_whole_files(judged: Bench) -> None:
     done = judged.bench("--benchmark-compare", "--benchmark-save=cut", interrupt="matmul-tiled-8x8-128x128x128-float32")
     assert done.returncode == 2
-    assert "interrupted: not judged" in done.stdout
+    assert "interrupted: no case has a verdict" in done.stdout
     for path in judged.saved:
         assert not path.endswith("_cut.json") or not read_run(Path(path)).whole
     assert not list((judged.folder / ".benchmarks").rglob("*.tmp"))

@@ -102,7 +102,7 @@ def test_new_missing_and_other_launches(fresh: Bench) -> None:
 def test_an_interrupted_run_keeps_whole_files_and_says_so(old: Bench) -> None:
     done = old.bench("--against", "HEAD", "--benchmark-save=cut", changed=["matmul"], interrupt=NAIVE)
     assert done.returncode == 2
-    assert "interrupted: not judged" in done.stdout
+    assert "interrupted: no case has a verdict" in done.stdout
     cut = [Path(path) for path in old.saved if path.endswith("_cut.json")]
     assert all(not read_run(path).whole for path in cut)
     assert not list((old.folder / ".benchmarks").rglob("*.tmp"))

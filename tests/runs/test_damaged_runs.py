@@ -30,7 +30,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.commands.saved_runs import promote
 from warpwatch.compare import history, score
 from warpwatch.compare import self_check as selfcheck
-from warpwatch.compare.with_baseline import FEW_UNITS, Gate, difference, find_runs
+from warpwatch.compare.with_baseline import FEW_UNITS, BaselineComparison, difference, find_runs
 from warpwatch.devices.worker import Kernel
 from warpwatch.report import ladder, picture
 from warpwatch.report import tables as report
@@ -224,9 +224,11 @@ def compare_with(path: Path) -> None:
     gpu = whole()[0]["machine_info"]["gpu"]
     for chosen in (path, path.parent):
         runs, problems = find_runs(str(chosen), path.parent, path.parent / "baselines", gpu["slug"], gpu["uuid"])
-        gate = Gate(runs=runs, unit=gpu["uuid"], apart=difference(runs, gpu), measured=measured_now())
-        gate.conclude(Again(True, lambda done, total: None, {}))
-        print(*gate.describe(), *report.summary(gate.judgements, gate.missing(set())), *problems)
+        comparison = BaselineComparison(
+            runs=runs, unit=gpu["uuid"], apart=difference(runs, gpu), measured=measured_now()
+        )
+        comparison.conclude(Again(True, lambda done, total: None, {}))
+        print(*comparison.describe(), *report.summary(comparison.judgements, comparison.missing(set())), *problems)
 
 
 def use(path: Path, order: int) -> None:

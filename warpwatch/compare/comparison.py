@@ -15,7 +15,7 @@ from warpwatch.verdict.rule import Judgement, Verdict
 COMPARED = frozenset({Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNSURE, Verdict.IDENTICAL})
 
 
-class Judge(Protocol):
+class Comparison(Protocol):
     """Sees every case of a run, and when all are measured gives each its verdict in ``judgements``."""
 
     judgements: dict[str, Judgement]

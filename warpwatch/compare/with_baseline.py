@@ -46,7 +46,7 @@ CONTROL_SECONDS = 1e-3  # medians of the cases that a confirmation measures besi
 
 
 @dataclass
-class Gate:
+class BaselineComparison:
     """``runs`` is the baseline, ``unit`` the GPU at hand; ``apart`` says why the two cannot be compared, if so.
 
     ``doubt`` says why a time of this device proves nothing, if so.

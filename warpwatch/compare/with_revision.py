@@ -25,7 +25,7 @@ COMMON = 10  # kernels of which a median change is worth telling
 
 
 @dataclass
-class Against:
+class RevisionComparison:
     """``rivals``: every case of the other revision; ``images``: their machine code, by ``revision.key``.
 
     ``known``: variances of cases from earlier runs on unchanged code, and their degrees of freedom.
