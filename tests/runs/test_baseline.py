@@ -22,7 +22,7 @@ from warpwatch.commands.saved_runs import promote
 from warpwatch.report.tables import changes, summary, tables
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.saved import BadRun, Facts, Run, read_run, read_runs, write_new
-from warpwatch.verdict.rule import Judgement, Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
 
 def document(**times: float) -> dict[str, Any]:
@@ -228,15 +228,15 @@ def test_changes_count_cases_and_show_the_largest_first(tmp_path: Path) -> None:
 
 
 def test_a_summary_has_the_worst_first_and_no_more_than_is_asked_for() -> None:
-    judgements = {
-        f"case-{i}": Judgement(Verdict.UNSURE, 1e-3, 1e-3 * (1 + i / 100), 1 + i / 100, 1, 2, 0.01, 5)
+    decisions = {
+        f"case-{i}": Decision(Verdict.UNSURE, 1e-3, 1e-3 * (1 + i / 100), 1 + i / 100, 1, 2, 0.01, 5)
         for i in range(1, 5)
     }
-    lines = summary(judgements, ["gone"], most=2)
+    lines = summary(decisions, ["gone"], most=2)
     assert lines[0] == "4 unsure, 1 missing"
     assert [text.partition(":")[0] for text in lines[1:4]] == ["gone", "case-4", "case-3"]
     assert lines[4:] == ["... and 2 more unsure"]
-    assert len(summary(judgements, [])) == 5
+    assert len(summary(decisions, [])) == 5
 
 
 def test_tables_answer_the_course_reports_questions(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def compare_with(path: Path) -> None:
             runs=runs, unit=gpu["uuid"], apart=difference(runs, gpu), measured=measured_now()
         )
         comparison.conclude(Again(True, lambda done, total: None, {}))
-        print(*comparison.describe(), *report.summary(comparison.judgements, comparison.missing(set())), *problems)
+        print(*comparison.describe(), *report.summary(comparison.decisions, comparison.missing(set())), *problems)
 
 
 def use(path: Path, order: int) -> None:

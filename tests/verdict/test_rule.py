@@ -16,9 +16,9 @@ from warpwatch.verdict.rule import (
     RELEVANT,
     TICK,
     Common,
+    Decision,
     Effect,
     Floats,
-    Judgement,
     Prior,
     Verdict,
     aligned,
@@ -35,7 +35,7 @@ CASES = 400
 QUIET = Prior(0.0005, 0.0, 8.0)
 
 
-def verdict(effect: Effect, prior: Prior = QUIET) -> Judgement:
+def verdict(effect: Effect, prior: Prior = QUIET) -> Decision:
     return decide({"a": effect}, prior)["a"]
 
 
@@ -43,10 +43,10 @@ def verdict(effect: Effect, prior: Prior = QUIET) -> Judgement:
 
 
 def test_the_same_is_the_same_and_its_floor_what_nobody_acts_on() -> None:
-    judgement = verdict(apart([1e-3, 1e-3, 1e-3], [1e-3]))
-    assert judgement.verdict == Verdict.SAME
-    assert (judgement.ratio, judgement.floor) == pytest.approx((1, RELEVANT))
-    assert judgement.low < 1 < judgement.high
+    decision = verdict(apart([1e-3, 1e-3, 1e-3], [1e-3]))
+    assert decision.verdict == Verdict.SAME
+    assert (decision.ratio, decision.floor) == pytest.approx((1, RELEVANT))
+    assert decision.low < 1 < decision.high
 
 
 def test_slower_takes_five_processes() -> None:
@@ -60,9 +60,9 @@ def test_slower_takes_five_processes() -> None:
 
 
 def test_a_second_process_that_is_not_slower_clears_the_first() -> None:
-    judgement = verdict(apart([100e-6] * 4, [103e-6, 100e-6]))
-    assert judgement.verdict == Verdict.UNSURE
-    assert judgement.reason == "its interval reaches across its floor"
+    decision = verdict(apart([100e-6] * 4, [103e-6, 100e-6]))
+    assert decision.verdict == Verdict.UNSURE
+    assert decision.reason == "its interval reaches across its floor"
 
 
 def test_faster_is_the_mirror_of_slower() -> None:
@@ -91,8 +91,8 @@ def test_doubt_makes_slower_unsure_and_leaves_faster_alone() -> None:
 
 def test_what_is_slower_in_time_and_not_in_cycles_is_the_clocks_doing() -> None:
     effect = replace(paired(1e-3, 1.03e-3, [math.log(1.03)] * FEWEST), clock=1 / 1.03)
-    judgement = verdict(effect)
-    assert (judgement.verdict, judgement.reason) == (
+    decision = verdict(effect)
+    assert (decision.verdict, decision.reason) == (
         Verdict.UNSURE,
         "in cycles +0.0 %: the SM clock was 2.9 % lower",
     )
@@ -116,9 +116,9 @@ def test_events_resolve_no_less_than_a_tick() -> None:
 
 
 def test_a_floor_that_is_asked_for_is_kept() -> None:
-    judgement = verdict(replace(apart([1e-3] * 3, [1.2e-3] * 2), floor=0.25))
-    assert judgement.floor == pytest.approx(0.25)
-    assert judgement.verdict == Verdict.SAME
+    decision = verdict(replace(apart([1e-3] * 3, [1.2e-3] * 2), floor=0.25))
+    assert decision.floor == pytest.approx(0.25)
+    assert decision.verdict == Verdict.SAME
 
 
 def test_cases_that_cannot_be_called_do_not_count_among_those_that_may_be_wrongly() -> None:
@@ -127,7 +127,7 @@ def test_cases_that_cannot_be_called_do_not_count_among_those_that_may_be_wrongl
     assert decide({"a": scattered} | many, QUIET)["a"].verdict == Verdict.UNSURE
     same_code = {name: replace(effect, doubt="same code", no_gain="same code") for name, effect in many.items()}
     assert decide({"a": scattered} | same_code, QUIET)["a"].verdict == Verdict.SLOWER
-    assert {judgement.verdict for judgement in decide(same_code, QUIET).values()} == {Verdict.SAME}
+    assert {decision.verdict for decision in decide(same_code, QUIET).values()} == {Verdict.SAME}
 
 
 def test_floors_are_as_wide_as_the_furthest_unchanged_case_asks() -> None:
@@ -254,7 +254,7 @@ MEDIANS = np.exp(np.random.default_rng(1).uniform(np.log(4e-6), np.log(5e-3), CA
 NAMES = [str(i) for i in range(CASES)]
 
 
-def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_side: bool) -> dict[str, Judgement]:
+def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_side: bool) -> dict[str, Decision]:
     """As `pytest bench` goes about it: one look, then fresh processes for what is undecided."""
     past = [dict(zip(NAMES, world(rng, MEDIANS), strict=True)) for _ in range(5)]
     past = aligned(past)
@@ -278,19 +278,19 @@ def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_si
 
     old: list[dict[str, float]] = []
     prior: Prior | None = None
-    judgements: dict[str, Judgement] = {}
+    decisions: dict[str, Decision] = {}
     for look in range(6):
         for _ in range(first if look == 0 else 1):
             more()
             old.append(aligned([reference, dict(zip(NAMES, world(rng, MEDIANS), strict=True))])[1])
         effects = {name: effect(name) for name in NAMES}
         prior = prior or learn(list(effects.values()))
-        judgements |= {
-            name: judgement
-            for name, judgement in decide(effects, prior, looks=6).items()
-            if look == 0 or judgements[name].verdict == Verdict.UNSURE
+        decisions |= {
+            name: decision
+            for name, decision in decide(effects, prior, looks=6).items()
+            if look == 0 or decisions[name].verdict == Verdict.UNSURE
         }
-    return judgements
+    return decisions
 
 
 @pytest.mark.parametrize("side_by_side", [False, True], ids=["apart", "paired"])
@@ -298,7 +298,7 @@ def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_si
 def test_whole_runs_on_unchanged_code_call_nothing_slower(world: World, side_by_side: bool) -> None:
     rng, counts = np.random.default_rng(11), Counter[Verdict]()
     for _ in range(10):
-        counts.update(j.verdict for j in whole_run(rng, world, np.ones(CASES), side_by_side).values())
+        counts.update(decision.verdict for decision in whole_run(rng, world, np.ones(CASES), side_by_side).values())
     assert counts[Verdict.SLOWER] == counts[Verdict.FASTER] == 0
     assert counts[Verdict.UNSURE] < (0.02 if side_by_side else 0.05) * 10 * CASES
 
@@ -313,10 +313,10 @@ def test_a_slowdown_of_a_few_kernels_is_seen(world: World, large: float, middle:
     slow = np.arange(CASES) % 10 == 3
     seen: dict[float, list[bool]] = {}
     for _ in range(5):
-        judgements = whole_run(rng, world, np.where(slow, factor, 1), False)
+        decisions = whole_run(rng, world, np.where(slow, factor, 1), False)
         for i in np.flatnonzero(slow):
-            seen.setdefault(float(factor[i]), []).append(judgements[NAMES[i]].verdict == Verdict.SLOWER)
-        assert not any(j.verdict == Verdict.SLOWER for n, j in judgements.items() if not slow[int(n)])
+            seen.setdefault(float(factor[i]), []).append(decisions[NAMES[i]].verdict == Verdict.SLOWER)
+        assert not any(decision.verdict == Verdict.SLOWER for n, decision in decisions.items() if not slow[int(n)])
     assert len(seen) == 3
     for factor_, hits in seen.items():
         assert np.mean(hits) >= 0.95, factor_

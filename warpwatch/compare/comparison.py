@@ -9,16 +9,16 @@ from warpwatch.catalogue.declaration import Case
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.saved import Facts, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured
-from warpwatch.verdict.rule import Judgement, Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
 # Verdicts of cases that were compared with something.
 COMPARED = frozenset({Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNSURE, Verdict.IDENTICAL})
 
 
 class Comparison(Protocol):
-    """Sees every case of a run, and when all are measured gives each its verdict in ``judgements``."""
+    """Sees every case of a run, and when all are measured gives each its verdict in ``decisions``."""
 
-    judgements: dict[str, Judgement]
+    decisions: dict[str, Decision]
 
     @property
     def active(self) -> bool:
@@ -53,6 +53,6 @@ def recorded_facts(measured: Measured) -> Facts:
     return typed(measured.facts, Facts)
 
 
-def count_compared(judgements: Mapping[str, Judgement]) -> int:
+def count_compared(decisions: Mapping[str, Decision]) -> int:
     """How many of these cases were compared with something; the others are new, missing or incomparable."""
-    return sum(judgement.verdict in COMPARED for judgement in judgements.values())
+    return sum(decision.verdict in COMPARED for decision in decisions.values())

@@ -15,7 +15,7 @@ from warpwatch.runs.saved import Facts
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared
 from warpwatch.timing.worker_pairs import Pairs, Plan
-from warpwatch.verdict.rule import Effect, Judgement, Prior, Verdict, decide, learn, paired
+from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, learn, paired
 
 SCREEN = 3  # processes that measure every case
 MOST_PROCESSES = 8  # of a case that is hard to decide
@@ -85,19 +85,19 @@ class Match:
     duels: dict[str, Duel] = field(default_factory=dict)
     prior: Prior | None = None
 
-    def decide(self, again: Again) -> dict[str, Judgement]:
+    def decide(self, again: Again) -> dict[str, Decision]:
         """Judge all pairs together, after each was measured in SCREEN processes and the undecided in more."""
-        judgements: dict[str, Judgement] = {}
+        decisions: dict[str, Decision] = {}
         todo = list(self.duels)
         for process in range(1, MOST_PROCESSES):
             if not todo:
                 break
             self._again(todo, process, again)
             if process + 1 >= SCREEN:
-                judgements = self.judge()
-                todo = [name for name, judgement in judgements.items() if judgement.verdict == Verdict.UNSURE]
+                decisions = self._decide()
+                todo = [name for name, decision in decisions.items() if decision.verdict == Verdict.UNSURE]
                 todo = [] if self.doubt else todo
-        return judgements
+        return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
         self.duels[names[0]].measured.kernel.worker.stop()
@@ -108,7 +108,7 @@ class Match:
                 again.broken[name] = f"measured again in a fresh process: {error}"
             again.progress(done, len(names))
 
-    def judge(self) -> dict[str, Judgement]:
+    def _decide(self) -> dict[str, Decision]:
         """By what there is so far."""
         effects = {name: duel.effect(self.doubt) for name, duel in self.duels.items() if duel.taken}
         if self.prior is None:

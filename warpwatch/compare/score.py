@@ -31,8 +31,8 @@ from warpwatch.runs.saved import BadRun, Run
 from warpwatch.timing.worker_pairs import log_ratio
 from warpwatch.verdict.rule import (
     FEWEST,
+    Decision,
     Floats,
-    Judgement,
     Prior,
     Verdict,
     aligned,
@@ -151,7 +151,7 @@ def play_pairs(recording: PairRecording, trials: int, seed: int = 1) -> Score:
 def called_side_by_side(recording: PairRecording, logs: Mapping[str, Floats]) -> tuple[set[str], int, float]:
     """As ``called_by_us``, of pairs: as warpwatch/compare/pairs.py does it."""
     prior: Prior | None = None
-    judgements: dict[str, Judgement] = {}
+    decisions: dict[str, Decision] = {}
     taken, todo, worth = dict.fromkeys(logs, 0), list(logs), 0.0
     for process in range(SCREEN, MOST + 1):
         worth += len(todo) / len(logs) * (SCREEN if process == SCREEN else 1)
@@ -161,11 +161,11 @@ def called_side_by_side(recording: PairRecording, logs: Mapping[str, Floats]) ->
             median_ = recording.medians[name]
             effects[name] = paired(median_, median_ * math.exp(logs[name][0]), list(logs[name][:count]))
         prior = prior or learn(list(effects.values()))
-        judgements = decide(effects, prior, looks=MOST - SCREEN + 1)
-        todo = [name for name, judgement in judgements.items() if judgement.verdict == Verdict.UNSURE]
+        decisions = decide(effects, prior, looks=MOST - SCREEN + 1)
+        todo = [name for name, decision in decisions.items() if decision.verdict == Verdict.UNSURE]
         if not todo:
             break
-    return {name for name, judgement in judgements.items() if judgement.verdict == Verdict.SLOWER}, len(todo), worth
+    return {name for name, decision in decisions.items() if decision.verdict == Verdict.SLOWER}, len(todo), worth
 
 
 def play_strangers(runs: Sequence[Run], seed: int = 1) -> Score:
@@ -195,8 +195,8 @@ def play_strangers(runs: Sequence[Run], seed: int = 1) -> Score:
                 played |= {
                     n: replace(e, doubt=SAME_CODE, no_gain=SAME_CODE) for n, e in effects.items() if n not in changed
                 }
-                judgements = decide(played, prior, MOST_PROCESSES, widened)
-                called = {name for name in changed if judgements[name].verdict == Verdict.SLOWER}
+                decisions = decide(played, prior, MOST_PROCESSES, widened)
+                called = {name for name in changed if decisions[name].verdict == Verdict.SLOWER}
                 _note(score, mean_of(past), changed, slowdown, called)
     return score
 
@@ -225,7 +225,7 @@ def called_by_us(past: Sequence[Process], new: Sequence[Process]) -> tuple[set[s
     base = aligned([_medians(process) for process in past])
     reference = mean_of(base)
     fresh: list[dict[str, float]] = []
-    todo, judgements, worth = list(reference), {}, 0.0
+    todo, decisions, worth = list(reference), {}, 0.0
     prior: Prior | None = None
     for look in range(MOST_PROCESSES):
         times = _medians(new[look])
@@ -237,11 +237,11 @@ def called_by_us(past: Sequence[Process], new: Sequence[Process]) -> tuple[set[s
             values = [process[name] for process in fresh if name in process]
             effects[name] = apart([times[name] for times in base], values)
         prior = prior or learn(list(effects.values()))
-        judgements = decide(effects, prior, looks=MOST_PROCESSES)
-        todo = [name for name, judgement in judgements.items() if judgement.verdict == Verdict.UNSURE]
+        decisions = decide(effects, prior, looks=MOST_PROCESSES)
+        todo = [name for name, decision in decisions.items() if decision.verdict == Verdict.UNSURE]
         if not todo:
             break
-    slower = {name for name, judgement in judgements.items() if judgement.verdict == Verdict.SLOWER}
+    slower = {name for name, decision in decisions.items() if decision.verdict == Verdict.SLOWER}
     return slower, len(todo), worth
 
 

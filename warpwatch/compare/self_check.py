@@ -36,7 +36,7 @@ from warpwatch.runs.saved import BadRun, Gpu, Seconds, Text, read_document, type
 from warpwatch.timing.delayed import write_delayed
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import Delay
-from warpwatch.verdict.rule import Judgement, Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
 PER_SLOWDOWN = 20  # cases of a size class that are made to wait by the same share
@@ -93,8 +93,8 @@ class SelfCheck:
     match: Match
     compiling: Callable[[int, int], None]
     found: dict[str, Found] = field(default_factory=dict)
-    unchanged: dict[str, Judgement] = field(default_factory=dict)
-    judgements: dict[str, Judgement] = field(default_factory=dict)  # none: nothing here fails a run
+    unchanged: dict[str, Decision] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)  # none: nothing here fails a run
     active = True
     alarm = ""
 
@@ -125,13 +125,13 @@ class SelfCheck:
         shares = {name: duel.delay.share for name, duel in late.duels.items() if duel.delay}
         self._calibrate(late, again)
         self.found = {
-            name: Found(shares[name], j.ratio - 1, j.verdict == Verdict.SLOWER, j.reason)
-            for name, j in late.decide(again).items()
+            name: Found(shares[name], decision.ratio - 1, decision.verdict == Verdict.SLOWER, decision.reason)
+            for name, decision in late.decide(again).items()
         }
 
     def _delayed(self, again: Again) -> dict[str, Duel]:
         """Cases against themselves made to wait, each by one of SLOWDOWNS."""
-        shares = chosen({name: judgement.before for name, judgement in self.unchanged.items()})
+        shares = chosen({name: decision.before for name, decision in self.unchanged.items()})
         sides = {name: own_side(self.match.duels[name].measured.case) for name in self.match.duels if name in shares}
         sides = {name: replace(side, source=write_delayed(side.source)) for name, side in sides.items()}
         images = compile_rivals(sides.values(), self.root, self.target, self.compiling)
@@ -172,14 +172,14 @@ class SelfCheck:
     def document(self) -> dict[str, Any]:
         """What is saved: each case's spread, floor and verdicts."""
         cases = {}
-        for name, judgement in self.unchanged.items():
+        for name, decision in self.unchanged.items():
             spread, freedom = self.match.duels[name].effect("").settled
             cases[name] = {
-                "median": judgement.before,
+                "median": decision.before,
                 "variance": spread,
                 "freedom": freedom,
-                "floor": judgement.floor,
-                "verdict": str(judgement.verdict),
+                "floor": decision.floor,
+                "verdict": str(decision.verdict),
             }
             if name in self.found:
                 cases[name] |= asdict(self.found[name])

@@ -19,8 +19,8 @@ from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, re
 from warpwatch.verdict.rule import (
     CONTROLS,
     Common,
+    Decision,
     Effect,
-    Judgement,
     Prior,
     Verdict,
     aligned,
@@ -57,7 +57,7 @@ class BaselineComparison:
     apart: str = ""
     doubt: str = ""
     measured: dict[str, Measured] = field(default_factory=dict)
-    judgements: dict[str, Judgement] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
     prior: Prior | None = None
     common: Common = field(default_factory=Common)
     alarm: str = ""  # of what every case has in common
@@ -69,7 +69,7 @@ class BaselineComparison:
 
     @property
     def compared(self) -> int:
-        return count_compared(self.judgements)
+        return count_compared(self.decisions)
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Ready to be sampled; None would be a case that needs no measuring. Raises WrongResult or DeviceError."""
@@ -88,21 +88,21 @@ class BaselineComparison:
         for name, measured in self.measured.items():
             spoilt = next((run.problems[name] for run in self.runs if name in run.problems), "")
             if not any(name in run.cases for run in self.runs):
-                self.judgements[name] = Judgement(Verdict.INCOMPARABLE if spoilt else Verdict.NEW, reason=spoilt)
+                self.decisions[name] = Decision(Verdict.INCOMPARABLE if spoilt else Verdict.NEW, reason=spoilt)
             elif self.apart:
-                self.judgements[name] = Judgement(Verdict.INCOMPARABLE, reason=self.apart)
+                self.decisions[name] = Decision(Verdict.INCOMPARABLE, reason=self.apart)
             elif not any(name in run.cases for run in past):
-                self.judgements[name] = Judgement(Verdict.INCOMPARABLE, reason="only runs on another GPU have it")
+                self.decisions[name] = Decision(Verdict.INCOMPARABLE, reason="only runs on another GPU have it")
             else:
                 compared[name] = measured
         if not compared:
             return
         trial = Trial(past, compared, self.unit, self.doubt)
-        self.judgements |= trial.run(again)
+        self.decisions |= trial.run(again)
         self.prior, self.common, self.widened = trial.prior, trial.commons[0], trial.describe()
         self.alarm = self.common.alarm(trial.known)
         for name, measured in self.measured.items():
-            measured.facts["verdict"] = str(self.judgements[name].verdict)
+            measured.facts["verdict"] = str(self.decisions[name].verdict)
             if len(measured.processes) > 1:
                 measured.facts["again"] = measured.processes[1:]
 
@@ -161,10 +161,14 @@ class Trial:
         self.commons.append(common(self.reference, controls))
         self._new.append({name: self.commons[-1].remove(seconds) for name, seconds in medians.items()})
 
-    def run(self, again: Again) -> dict[str, Judgement]:
-        judgements = self._judge()
+    def run(self, again: Again) -> dict[str, Decision]:
+        decisions = self._decide()
         for _ in range(MOST_PROCESSES - 1):
-            todo = [name for name, j in judgements.items() if j.verdict == Verdict.UNSURE and self._may_change(name)]
+            todo = [
+                name
+                for name, decision in decisions.items()
+                if decision.verdict == Verdict.UNSURE and self._may_change(name)
+            ]
             if not todo or self.doubt:
                 break
             chosen = dict.fromkeys([*todo, *self._controls()])
@@ -172,8 +176,8 @@ class Trial:
             for name, values in samples.items():
                 self.measured[name].processes.append(list(values))
             self._absorb(samples)
-            judgements = self._judge()
-        return judgements
+            decisions = self._decide()
+        return decisions
 
     def _may_change(self, name: str) -> bool:
         """Whether another process could make more of an unsure case."""
@@ -186,7 +190,7 @@ class Trial:
         quick = sorted((self.reference[n], n) for n in self.unchanged if self.reference[n] < CONTROL_SECONDS)
         return [name for _, name in quick[:: max(1, len(quick) // (CONTROLS + CONTROLS // 3))]]
 
-    def _judge(self) -> dict[str, Judgement]:
+    def _decide(self) -> dict[str, Decision]:
         effects = {name: self._effect(name) for name in self.measured}
         if self.prior is None:
             self.prior = learn(list(effects.values()))

@@ -18,7 +18,7 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import RivalFailed
-from warpwatch.verdict.rule import Judgement, Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
 CONTROLS = 12  # so many cases with the same machine code on both sides are measured all the same
 COMMON = 10  # kernels of which a median change is worth telling
@@ -37,15 +37,15 @@ class RevisionComparison:
     images: Mapping[tuple[object, ...], Image | CompileError]
     match: Match
     known: Mapping[str, tuple[float, int]] = field(default_factory=dict)
-    judgements: dict[str, Judgement] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
     identical: dict[str, Duel] = field(default_factory=dict)  # which could be measured, and are not
-    controls: dict[str, Judgement] = field(default_factory=dict)  # those of them that were
+    controls: dict[str, Decision] = field(default_factory=dict)  # those of them that were
     active = True
     alarm = ""  # what both sides have alike cancels; see ``describe`` for what most kernels show
 
     @property
     def compared(self) -> int:
-        return count_compared(self.judgements)
+        return count_compared(self.decisions)
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Both sides in this process; None where there is nothing to compare. Raises WrongResult or DeviceError."""
@@ -53,7 +53,7 @@ class RevisionComparison:
             return None
         settled = self._settle(kernel, case)
         if settled:
-            self.judgements[case.id] = settled
+            self.decisions[case.id] = settled
             if settled.verdict == Verdict.IDENTICAL and not case.variant.library:
                 self.identical[case.id] = self._duel(kernel, case, cold)
             return None
@@ -62,7 +62,7 @@ class RevisionComparison:
             measured = duel.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
         except RivalFailed as error:
             what = str(error).partition("\n")[0]
-            self.judgements[case.id] = Judgement(Verdict.INCOMPARABLE, reason=f"in {self.revision}: {what}")
+            self.decisions[case.id] = Decision(Verdict.INCOMPARABLE, reason=f"in {self.revision}: {what}")
             return None
         self.match.duels[case.id] = duel
         return measured
@@ -75,23 +75,23 @@ class RevisionComparison:
         known = self.known.get(case.id, (0.0, 0))
         return Duel(measured, rival, image.path, kernel.image.path, known=known, checked=kernel.checked.path)
 
-    def _settle(self, kernel: Kernel, case: Case) -> Judgement | None:
+    def _settle(self, kernel: Kernel, case: Case) -> Decision | None:
         """What can be said of a case without measuring it."""
         rival = self.rivals.get(case.id)
         if rival is None:
-            return Judgement(Verdict.NEW)
+            return Decision(Verdict.NEW)
         if case.variant.library or rival.library:
             own = case.variant.library.name if case.variant.library else ""
             same = own == rival.library
-            return Judgement(Verdict.IDENTICAL) if same else Judgement(Verdict.INCOMPARABLE, reason="another library")
+            return Decision(Verdict.IDENTICAL) if same else Decision(Verdict.INCOMPARABLE, reason="another library")
         if different := rival.differs(case):
-            return Judgement(Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")
+            return Decision(Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")
         image = self.images[key(rival)]
         if isinstance(image, CompileError):
             first = str(image).partition("\n")[0]
-            return Judgement(Verdict.INCOMPARABLE, reason=f"in {self.revision}, {first}")
+            return Decision(Verdict.INCOMPARABLE, reason=f"in {self.revision}, {first}")
         same = image.image_hash == kernel.image.image_hash and rival.launch == case.launch
-        return Judgement(Verdict.IDENTICAL) if same else None
+        return Decision(Verdict.IDENTICAL) if same else None
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
         """Its samples are known already."""
@@ -101,10 +101,10 @@ class RevisionComparison:
         changed = dict(self.match.duels)
         self._add_controls(again)
         verdicts = self.match.decide(again)
-        self.controls = {name: j for name, j in verdicts.items() if name not in changed}
-        self.judgements |= {name: j for name, j in verdicts.items() if name in changed}
+        self.controls = {name: decision for name, decision in verdicts.items() if name not in changed}
+        self.decisions |= {name: decision for name, decision in verdicts.items() if name in changed}
         for name, duel in changed.items():
-            duel.measured.facts["verdict"] = str(self.judgements[name].verdict)
+            duel.measured.facts["verdict"] = str(self.decisions[name].verdict)
             duel.measured.facts["pairs"] = recorded(duel)
 
     def _add_controls(self, again: Again) -> None:
@@ -121,11 +121,11 @@ class RevisionComparison:
         """What is compared with what, and what the controls say."""
         lines = [f"against {self.revision} ({self.commit[:12]}), both sides in the same processes, at least {SCREEN}"]
         if self.controls:
-            called = Counter(str(j.verdict) for j in self.controls.values())
+            called = Counter(str(decision.verdict) for decision in self.controls.values())
             said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(called.items()))
             lines.append(f"controls: {len(self.controls)} cases of identical machine code were measured too: {said}")
-        changed = [name for name in self.match.duels if name in self.judgements and name not in self.identical]
-        ratios = [self.judgements[name].ratio for name in changed]
+        changed = [name for name in self.match.duels if name in self.decisions and name not in self.identical]
+        ratios = [self.decisions[name].ratio for name in changed]
         if len(ratios) >= COMMON:
             change = 100 * (median(ratios) - 1)
             lines.append(f"median change of the {len(ratios)} kernels whose machine code differs: {change:+.2f} %")

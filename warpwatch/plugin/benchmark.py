@@ -184,7 +184,9 @@ class BenchPlugin:
                 if isinstance(self.comparison, SelfCheck):
                     self._keep(self.comparison)
                 slower = {
-                    name: line(j) for name, j in self.comparison.judgements.items() if j.verdict == Verdict.SLOWER
+                    name: line(decision)
+                    for name, decision in self.comparison.decisions.items()
+                    if decision.verdict == Verdict.SLOWER
                 }
             return result
         finally:
@@ -218,13 +220,15 @@ class BenchPlugin:
         times = {entry["param"]: entry["stats"]["median"] for entry in output_json["benchmarks"]}
         for entry in output_json["benchmarks"]:
             entry["extra_info"]["share"] = share(families, find_case(families, entry["param"]), times)
-        slower = {name for name, judgement in self.comparison.judgements.items() if judgement.verdict == Verdict.SLOWER}
+        slower = {name for name, decision in self.comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
         commit = self.comparison.commit if isinstance(self.comparison, RevisionComparison) else ""
         output_json["warpwatch"] = {
             "failed": sorted(self.failed.keys() - slower),
             "slower": sorted(slower),
             "whole": self._whole() and len(output_json["benchmarks"]) == len(self.selected),
-            "controls": {name: str(j.verdict) for name, j in getattr(self.comparison, "controls", {}).items()},
+            "controls": {
+                name: str(decision.verdict) for name, decision in getattr(self.comparison, "controls", {}).items()
+            },
             "against": CHECK if isinstance(self.comparison, SelfCheck) else commit,
         }
 
@@ -254,12 +258,12 @@ class BenchPlugin:
         """Set the exit status that the comparison asks for; what is to be said last."""
         comparison, reasons = self.comparison, self.config.getoption("--fail-on")
         by_all = "common" in reasons and comparison.alarm
-        if self._missing() or by_all or fails(self.asked, comparison.judgements, reasons, comparison.compared):
+        if self._missing() or by_all or fails(self.asked, comparison.decisions, reasons, comparison.compared):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        left = uncompared(self.asked, comparison.judgements, self.passed, comparison.compared)
+        left = uncompared(self.asked, comparison.decisions, self.passed, comparison.compared)
         if left and reporter:  # reports, because other plugins look into all of them
             reporter.stats[NOT_COMPARED] = [self.passed[name] for name in left if name in self.passed]
-        return self.asked.last_words(comparison.judgements, comparison.compared)
+        return self.asked.last_words(comparison.decisions, comparison.compared)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -270,7 +274,7 @@ class BenchPlugin:
             lines += self.comparison.describe()
             most = SHOWN_WITHOUT_CLOCK if self.gpu.get("note") else None
             if self.concluded:
-                lines += summary(self.comparison.judgements, self._missing(), most)
+                lines += summary(self.comparison.decisions, self._missing(), most)
             else:
                 lines.append("interrupted: no case has a verdict")
         terminalreporter.section("kernels")

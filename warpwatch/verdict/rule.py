@@ -32,7 +32,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Decision:
     """A verdict and what it rests on. Times in seconds; ``ratio``, new over old, has a 95 % interval.
 
     ``floor``: the change that is not told from none, as a share. ``suspect``: among the cases listed as probably
@@ -242,7 +242,7 @@ def furthest(effects: Collection[Effect], prior: Prior) -> float:
     return max(1.0, float(np.max(np.abs(logs) / np.log1p(_own_floors(before, prior, effects)))))
 
 
-def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1, widened: float = 1.0) -> dict[str, Judgement]:
+def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1, widened: float = 1.0) -> dict[str, Decision]:
     """Every case's verdict. ``looks``: how often this is asked of one run while its processes become more.
     ``widened``: what learned floors are multiplied by, as logarithms.
 
@@ -270,14 +270,14 @@ def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1, widened:
         Verdict.FASTER: _adjusted(faster, may_gain, holm) < FALSE_ALARMS / looks,
         Verdict.SAME: (logs - half > -within) & (logs + half < within) & (learned < BLIND),
     }
-    judgements = {}
+    decisions = {}
     for i, (name, effect) in enumerate(effects.items()):
         verdict = next((verdict for verdict, which in called.items() if which[i]), Verdict.UNSURE)
         ratio, low, high = (math.exp(x) for x in (logs[i], logs[i] - half[i], logs[i] + half[i]))
         figures = (effect.before, effect.after, ratio, low, high, float(floors[i]), effect.processes)
         verdict, reason = _qualify(verdict, effect, low, high, float(floors[i]))
-        judgements[name] = Judgement(verdict, *figures, suspect=bool(suspects[i]), reason=reason)
-    return judgements
+        decisions[name] = Decision(verdict, *figures, suspect=bool(suspects[i]), reason=reason)
+    return decisions
 
 
 def _own_floors(medians: Floats, prior: Prior, effects: Collection[Effect]) -> Floats:
