@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.compare.pairs import Duel
+from warpwatch.compare.pairs import Pair
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
@@ -24,7 +24,7 @@ def turns_of(monkeypatch: pytest.MonkeyPatch) -> Any:
     ``first``: what every fourth sample takes longer, as after a pause; ``places``: copies of the arrays.
     """
 
-    def measure(scatter: float, seconds: float = 60.0, first: float = 0.0, places: int = 1) -> pairs.Pairs:
+    def measure(scatter: float, seconds: float = 60.0, first: float = 0.0, places: int = 1) -> pairs.PairSamples:
         noise, number = random.Random(4), count()
 
         def sample(side: float, timer: None) -> tuple[float, int]:
@@ -65,16 +65,16 @@ def test_a_noisy_pair_may_take_twice_the_time(turns_of: Any, monkeypatch: pytest
 def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
     steady, slow = Clock(1980, ()), Clock(1600, ("software power cap",))
 
-    def taken(ratio: float, clock: Clock) -> pairs.Pairs:
-        return pairs.Pairs((1e-3, 1e-3) * 4, (ratio * 1e-3, ratio * 1e-3) * 4, (steady, clock))
+    def taken(ratio: float, clock: Clock) -> pairs.PairSamples:
+        return pairs.PairSamples((1e-3, 1e-3) * 4, (ratio * 1e-3, ratio * 1e-3) * 4, (steady, clock))
 
     own: Any = None
-    duel = Duel(own, own, Path(), Path(), taken=[taken(1.03, steady), taken(1.20, slow), taken(1.03, steady)])
-    effect = duel.effect("")
+    pair = Pair(own, own, Path(), Path(), taken=[taken(1.03, steady), taken(1.20, slow), taken(1.03, steady)])
+    effect = pair.effect("")
     assert (effect.processes, effect.doubt) == (2, "")
     assert effect.log == pytest.approx(math.log(1.03))
-    duel.taken = [taken(1.03, slow), taken(1.03, steady), taken(1.03, slow)]
-    assert duel.effect("").doubt == "clock throttled: software power cap"
+    pair.taken = [taken(1.03, slow), taken(1.03, steady), taken(1.03, slow)]
+    assert pair.effect("").doubt == "clock throttled: software power cap"
 
 
 @pytest.mark.parametrize("places", [1, 3, 4])

@@ -21,7 +21,7 @@ from tests.checkout import Bench, without_rights
 from tests.project import ROOT
 from warpwatch.compare import declared
 from warpwatch.compare.declared import BadRevision, read_declared
-from warpwatch.compare.revision import checkout, find_commit, read_rivals
+from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 
@@ -258,20 +258,20 @@ def test_what_it_declares_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch
     alter(document, next(iter(document["cases"].values())))
     monkeypatch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
     with pytest.raises(BadRevision, match=rf"--against=HEAD: its declaration.*{said}"):
-        read_rivals(tree, "kernels", "HEAD")
+        read_other_kernels(tree, "kernels", "HEAD")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 200_000, b"null", b'{"flags": [' + b"9" * 5000 + b"]}"])
 def test_what_is_no_declaration_is_one_sentence(tree: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     monkeypatch.setattr(declared, "run_apart", answering(text))
     with pytest.raises(BadRevision, match="--against=HEAD: its declarations cannot be read") as error:
-        read_rivals(tree, "kernels", "HEAD")
+        read_other_kernels(tree, "kernels", "HEAD")
     assert "\n" not in str(error.value)
 
 
 def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "run_apart", answering(json.dumps(good()).encode()))
-    assert read_rivals(tree, "kernels", "HEAD").keys() == good()["cases"].keys()
+    assert read_other_kernels(tree, "kernels", "HEAD").keys() == good()["cases"].keys()
     assert any(value[0] == "struct" for case in good()["cases"].values() for value in case["arguments"])
 
 
@@ -304,6 +304,6 @@ def test_whatever_it_declares_is_read_or_refused(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
         try:
-            read_rivals(ROOT, "kernels", "HEAD")
+            read_other_kernels(ROOT, "kernels", "HEAD")
         except BadRevision as error:
             assert "\n" not in str(error)  # noqa: PT017  # what else is raised fails the test

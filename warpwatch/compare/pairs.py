@@ -12,9 +12,8 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.runs.saved import Facts
-from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared
-from warpwatch.timing.worker_pairs import Pairs, Plan
+from warpwatch.timing.worker_pairs import Delay, Fingerprints, PairSamples, Plan, measure_pair
 from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, learn, paired
 
 SCREEN = 3  # processes that measure every case
@@ -23,7 +22,7 @@ PAIR_SECONDS = 0.25  # of wall time for the samples of a case in one process, at
 
 
 @dataclass
-class Duel:
+class Pair:
     """A case that is measured on both sides, and what the processes said so far.
 
     ``image``: the new side's machine code; ``delay``: what it is made to wait, where that is to be found.
@@ -32,25 +31,25 @@ class Duel:
     """
 
     measured: Measured
-    rival: OtherKernel
-    rival_image: Path
+    other: OtherKernel
+    other_image: Path
     image: Path
-    delay: pairs.Delay | None = None
+    delay: Delay | None = None
     known: tuple[float, int] = (0.0, 0)
     checked: Path | None = None
-    taken: list[Pairs] = field(default_factory=list)
-    proved: pairs.Fingerprints | None = None
+    taken: list[PairSamples] = field(default_factory=list)
+    proved: Fingerprints | None = None
 
-    def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> Pairs:
-        """Measure it in the process at hand, the ``process``-th of this duel; the first proves both sides right.
+    def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> PairSamples:
+        """Measure it in the process at hand, the ``process``-th for this pair; the first proves both sides right.
 
-        Raises WrongResult or DeviceError for the new side, RivalFailed for the other.
+        Raises WrongResult or DeviceError for the new side, OtherSideFailed for the other.
         """
         warm = seconds * WARM_UP_SHARE if warm_up else 0.0
         how = (self.measured.kind, process % 2 == 1, process == 0, seconds, warm, self.delay)
         plan = Plan(*how, self.proved, self.checked)
         call, case = self.measured.kernel.worker.call, self.measured.case
-        self.taken.append(call(pairs.measure_pair, case, self.image, self.rival, self.rival_image, plan))
+        self.taken.append(call(measure_pair, case, self.image, self.other, self.other_image, plan))
         self.proved = self.taken[-1].proved
         return self.taken[-1]
 
@@ -78,17 +77,17 @@ class Duel:
 
 
 @dataclass
-class Match:
-    """All duels of a run. ``doubt`` says why a time of this device proves nothing, if so."""
+class PairComparison:
+    """All pairs of a run. ``doubt`` says why a time of this device proves nothing, if so."""
 
     doubt: str = ""
-    duels: dict[str, Duel] = field(default_factory=dict)
+    pairs: dict[str, Pair] = field(default_factory=dict)
     prior: Prior | None = None
 
     def decide(self, again: Again) -> dict[str, Decision]:
         """Judge all pairs together, after each was measured in SCREEN processes and the undecided in more."""
         decisions: dict[str, Decision] = {}
-        todo = list(self.duels)
+        todo = list(self.pairs)
         for process in range(1, MOST_PROCESSES):
             if not todo:
                 break
@@ -100,28 +99,28 @@ class Match:
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
-        self.duels[names[0]].measured.kernel.worker.stop()
+        self.pairs[names[0]].measured.kernel.worker.stop()
         for done, name in enumerate(names, 1):
             try:
-                self.duels[name].take(process)
+                self.pairs[name].take(process)
             except (DeviceError, WrongResult) as error:
                 again.broken[name] = f"measured again in a fresh process: {error}"
             again.progress(done, len(names))
 
     def _decide(self) -> dict[str, Decision]:
         """By what there is so far."""
-        effects = {name: duel.effect(self.doubt) for name, duel in self.duels.items() if duel.taken}
+        effects = {name: pair.effect(self.doubt) for name, pair in self.pairs.items() if pair.taken}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
         return decide(effects, self.prior, looks=MOST_PROCESSES - SCREEN + 1)
 
 
-def recorded(duel: Duel) -> Mapping[str, list[list[float]]]:
+def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:
     """Both sides' samples, a list for each process."""
-    return {side: [list(getattr(taken, side)) for taken in duel.taken] for side in ("old", "new")}
+    return {side: [list(getattr(taken, side)) for taken in pair.taken] for side in ("old", "new")}
 
 
-def _clock_facts(taken: Pairs) -> Facts:
+def _clock_facts(taken: PairSamples) -> Facts:
     return Facts(
         sm_clock_mhz=tuple(clock.mhz for clock in taken.clocks),
         throttle=tuple(clock.throttle for clock in taken.clocks),

@@ -103,18 +103,18 @@ def _message(done: subprocess.CompletedProcess[bytes]) -> str:
     return shortened((done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[0])
 
 
-def read_rivals(tree: Path, module: str, revision: str) -> dict[str, OtherKernel]:
+def read_other_kernels(tree: Path, module: str, revision: str) -> dict[str, OtherKernel]:
     """Every GPU case that a revision times, by its id. Raises BadRevision."""
     document = read_declared(tree, module, revision)
-    rivals = {name: other_kernel_of(tree, document.flags, case) for name, case in document.cases.items()}
-    for name, rival in rivals.items():
+    others = {name: other_kernel_of(tree, document.flags, case) for name, case in document.cases.items()}
+    for name, other in others.items():
         try:
-            if not rival.source.resolve().is_relative_to(tree.resolve()):
-                raise ValueError(f"its source lies outside of the revision, in {rival.source.resolve()}")
-            rival.fill([0] * (len(rival.operands) + 1))
+            if not other.source.resolve().is_relative_to(tree.resolve()):
+                raise ValueError(f"its source lies outside of the revision, in {other.source.resolve()}")
+            other.fill([0] * (len(other.operands) + 1))
         except (OSError, ValueError, TypeError, OverflowError) as error:
             raise BadRevision(f"--against={revision}: its declaration of {name} cannot be used ({error})") from None
-    return rivals
+    return others
 
 
 def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
@@ -124,14 +124,14 @@ def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> O
     return OtherKernel(*own, flags, launch, case.operands, case.result, case.arguments, case.constant)
 
 
-def compile_rivals(
-    rivals: Iterable[OtherKernel], tree: Path, target: Target, progress: Callable[[int, int], None]
+def compile_other_kernels(
+    others: Iterable[OtherKernel], tree: Path, target: Target, progress: Callable[[int, int], None]
 ) -> dict[tuple[object, ...], Image | CompileError]:
-    """Machine code of the rivals by ``key``, made on all cores, or why there is none."""
+    """Machine code of other kernels by ``key``, made on all cores, or why there is none."""
     calls = {
-        key(rival): functools.partial(compile_file, rival.source, rival.macros, target, rival.flags, tree)
-        for rival in rivals
-        if not rival.library
+        key(other): functools.partial(compile_file, other.source, other.macros, target, other.flags, tree)
+        for other in others
+        if not other.library
     }
     made: dict[tuple[object, ...], Image | CompileError] = {}
     for name, job in on_all_cores(calls, progress).items():

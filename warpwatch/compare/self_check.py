@@ -25,8 +25,8 @@ from warpwatch.catalogue.declaration import Case, Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare import declarations
 from warpwatch.compare.declared import declared_case
-from warpwatch.compare.pairs import PAIR_SECONDS, Duel, Match, recorded
-from warpwatch.compare.revision import compile_rivals, other_kernel_of
+from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
+from warpwatch.compare.revision import compile_other_kernels, other_kernel_of
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Target
 from warpwatch.devices.machine import DeviceError
@@ -90,7 +90,7 @@ class SelfCheck:
 
     root: Path
     target: Target
-    match: Match
+    side_by_side: PairComparison
     compiling: Callable[[int, int], None]
     found: dict[str, Found] = field(default_factory=dict)
     unchanged: dict[str, Decision] = field(default_factory=dict)
@@ -108,9 +108,9 @@ class SelfCheck:
             return None
         measured = Measured(kernel, case, "cold" if cold else "warm")
         image = kernel.image.path
-        duel = Duel(measured, own_side(case), image, image, checked=kernel.checked.path)
-        duel.first(PAIR_SECONDS, budget.warm_up)
-        self.match.duels[case.id] = duel
+        pair = Pair(measured, own_side(case), image, image, checked=kernel.checked.path)
+        pair.first(PAIR_SECONDS, budget.warm_up)
+        self.side_by_side.pairs[case.id] = pair
         return measured
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
@@ -118,49 +118,53 @@ class SelfCheck:
 
     def conclude(self, again: Again) -> None:
         """The other processes of A against A, then all of A against A that waits."""
-        self.unchanged = self.match.decide(again)
-        for duel in self.match.duels.values():
-            duel.measured.facts["pairs"] = recorded(duel)
-        late = Match(self.match.doubt, self._delayed(again))
-        shares = {name: duel.delay.share for name, duel in late.duels.items() if duel.delay}
+        self.unchanged = self.side_by_side.decide(again)
+        for pair in self.side_by_side.pairs.values():
+            pair.measured.facts["pairs"] = recorded(pair)
+        late = PairComparison(self.side_by_side.doubt, self._delayed(again))
+        shares = {name: pair.delay.share for name, pair in late.pairs.items() if pair.delay}
         self._calibrate(late, again)
         self.found = {
             name: Found(shares[name], decision.ratio - 1, decision.verdict == Verdict.SLOWER, decision.reason)
             for name, decision in late.decide(again).items()
         }
 
-    def _delayed(self, again: Again) -> dict[str, Duel]:
+    def _delayed(self, again: Again) -> dict[str, Pair]:
         """Cases against themselves made to wait, each by one of SLOWDOWNS."""
         shares = chosen({name: decision.before for name, decision in self.unchanged.items()})
-        sides = {name: own_side(self.match.duels[name].measured.case) for name in self.match.duels if name in shares}
+        sides = {
+            name: own_side(self.side_by_side.pairs[name].measured.case)
+            for name in self.side_by_side.pairs
+            if name in shares
+        }
         sides = {name: replace(side, source=write_delayed(side.source)) for name, side in sides.items()}
-        images = compile_rivals(sides.values(), self.root, self.target, self.compiling)
-        duels = {}
+        images = compile_other_kernels(sides.values(), self.root, self.target, self.compiling)
+        pairs = {}
         for name, side in sides.items():
             image = images[key(side)]
             if isinstance(image, CompileError):
                 again.broken[name] = f"made to wait: {image}"
                 continue
-            own = self.match.duels[name]
+            own = self.side_by_side.pairs[name]
             known = own.effect("").settled
-            duels[name] = Duel(own.measured, side, image.path, image.path, Delay(shares[name]), known)
-        return duels
+            pairs[name] = Pair(own.measured, side, image.path, image.path, Delay(shares[name]), known)
+        return pairs
 
-    def _calibrate(self, late: Match, again: Again) -> None:
+    def _calibrate(self, late: PairComparison, again: Again) -> None:
         """How long each waits is found in a process of its own, whose samples do not count."""
-        for duel in list(late.duels.values())[:1]:
-            duel.measured.kernel.worker.stop()
-        for done, (name, duel) in enumerate(list(late.duels.items()), 1):
+        for pair in list(late.pairs.values())[:1]:
+            pair.measured.kernel.worker.stop()
+        for done, (name, pair) in enumerate(list(late.pairs.items()), 1):
             try:
-                assert duel.delay
-                cycles = duel.take(0).cycles
-                duel.taken.clear()
-                duel.delay = replace(duel.delay, cycles=cycles)
-                duel.take(0)
+                assert pair.delay
+                cycles = pair.take(0).cycles
+                pair.taken.clear()
+                pair.delay = replace(pair.delay, cycles=cycles)
+                pair.take(0)
             except (DeviceError, WrongResult) as error:
                 again.broken[name] = f"made to wait: {error}"
-                del late.duels[name]
-            again.progress(done, len(late.duels))
+                del late.pairs[name]
+            again.progress(done, len(late.pairs))
 
     def describe(self) -> list[str]:
         """The table by size class."""
@@ -173,7 +177,7 @@ class SelfCheck:
         """What is saved: each case's spread, floor and verdicts."""
         cases = {}
         for name, decision in self.unchanged.items():
-            spread, freedom = self.match.duels[name].effect("").settled
+            spread, freedom = self.side_by_side.pairs[name].effect("").settled
             cases[name] = {
                 "median": decision.before,
                 "variance": spread,
@@ -183,7 +187,7 @@ class SelfCheck:
             }
             if name in self.found:
                 cases[name] |= asdict(self.found[name])
-        return {"cases": cases, "note": self.match.doubt}
+        return {"cases": cases, "note": self.side_by_side.doubt}
 
 
 def chosen(medians: Mapping[str, float]) -> dict[str, float]:

@@ -15,9 +15,9 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.pairs import Match
+from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.reference import DEFAULT_STORAGE, find_reference, how_to_record
-from warpwatch.compare.revision import check_name, checkout, compile_rivals, find_commit, read_rivals
+from warpwatch.compare.revision import check_name, checkout, compile_other_kernels, find_commit, read_other_kernels
 from warpwatch.compare.self_check import SelfCheck, known_spreads, path_of, save
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
@@ -143,24 +143,24 @@ class BenchPlugin:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
         self.results.require_room(self._check_path(), CHECK_BYTES, "the self-check is saved there; make room")
         progress = functools.partial(self._progress, "compiling kernels that wait")
-        return SelfCheck(self.project.root, device.timing_target, Match(self.gpu.get("note", "")), progress)
+        return SelfCheck(self.project.root, device.timing_target, PairComparison(self.gpu.get("note", "")), progress)
 
     def _find_revision(self, revision: str, device: DeviceInfo) -> RevisionComparison:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
         try:
             commit = find_commit(revision, self.project.root)
             tree = checkout(commit, revision, self.project.root, self.project.module)
-            rivals = read_rivals(tree, self.project.module, revision)
+            others = read_other_kernels(tree, self.project.module, revision)
             known = known_spreads(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
             raise pytest.UsageError(str(error)) from None
-        wanted = [rival for name, rival in rivals.items() if name in self.selected]
+        wanted = [other for name, other in others.items() if name in self.selected]
         if not wanted:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
             self.asked.refuse()
-        images = compile_rivals(wanted, tree, device.timing_target, progress)
-        match = Match(self.gpu.get("note", ""))
-        return RevisionComparison(revision, commit, rivals, images, match, known)
+        images = compile_other_kernels(wanted, tree, device.timing_target, progress)
+        side_by_side = PairComparison(self.gpu.get("note", ""))
+        return RevisionComparison(revision, commit, others, images, side_by_side, known)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
