@@ -69,7 +69,8 @@ def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
         return pairs.PairSamples((1e-3, 1e-3) * 4, (ratio * 1e-3, ratio * 1e-3) * 4, (steady, clock))
 
     own: Any = None
-    pair = Pair(own, own, Path(), Path(), taken=[taken(1.03, steady), taken(1.20, slow), taken(1.03, steady)])
+    first = [taken(1.03, steady), taken(1.20, slow), taken(1.03, steady)]
+    pair = Pair(measured=own, other=own, other_image=Path(), image=Path(), taken=first)
     effect = pair.effect("")
     assert (effect.processes, effect.doubt) == (2, "")
     assert effect.log == pytest.approx(math.log(1.03))

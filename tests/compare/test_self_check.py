@@ -22,11 +22,11 @@ from warpwatch.compare.self_check import (
     SLOWDOWNS,
     Checked,
     chosen,
-    known_spreads,
     merge,
     own_side,
     path_of,
     read,
+    read_variances,
     save,
     table,
 )
@@ -121,11 +121,11 @@ def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path) -> None:
     save(made(a=(5e-6, "same", 0.1, True)), path)
     save(made(b=(5e-6, "same", 0.1, True)), path)
     assert [each.name for each in tmp_path.iterdir()] == ["a-gpu.self-check.json"]
-    assert known_spreads("a-gpu", tmp_path) == {"b": (1e-6, 3)}
-    assert known_spreads("b-gpu", tmp_path) == {}
+    assert read_variances("a-gpu", tmp_path) == {"b": (1e-6, 3)}
+    assert read_variances("b-gpu", tmp_path) == {}
     path.write_text('{"cases": {"b": {"variance": 1}}}')
     with pytest.raises(BadRun, match=r"a-gpu.self-check.json: is no self-check that can be read \('b': .*`median`\)"):
-        known_spreads("a-gpu", tmp_path)
+        read_variances("a-gpu", tmp_path)
 
 
 def test_parts_make_a_whole(tmp_path: Path) -> None:

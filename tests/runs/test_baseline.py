@@ -55,7 +55,7 @@ def test_a_saved_run_is_read_back(tmp_path: Path) -> None:
     run = read_run(path)
     assert path.name == "0001_night.json"
     assert run.cases["a-b"].samples == (2e-6,) * 3
-    assert (run.slug, run.unit, run.whole, run.setting("driver")) == ("a-gpu", "1", True, "580")
+    assert (run.slug, run.gpu_uuid, run.whole, run.setting("driver")) == ("a-gpu", "1", True, "580")
     assert [r.path for r in read_runs(tmp_path / "gpu")] == [path]
     assert read_runs(tmp_path / "no such folder") == []
 
@@ -229,7 +229,16 @@ def test_changes_count_cases_and_show_the_largest_first(tmp_path: Path) -> None:
 
 def test_a_summary_has_the_worst_first_and_no_more_than_is_asked_for() -> None:
     decisions = {
-        f"case-{i}": Decision(Verdict.UNSURE, 1e-3, 1e-3 * (1 + i / 100), 1 + i / 100, 1, 2, 0.01, 5)
+        f"case-{i}": Decision(
+            verdict=Verdict.UNSURE,
+            before=1e-3,
+            after=1e-3 * (1 + i / 100),
+            ratio=1 + i / 100,
+            low=1,
+            high=2,
+            floor=0.01,
+            processes=5,
+        )
         for i in range(1, 5)
     }
     lines = summary(decisions, ["gone"], most=2)

@@ -30,7 +30,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.commands.saved_runs import promote
 from warpwatch.compare import history, score
 from warpwatch.compare import self_check as selfcheck
-from warpwatch.compare.with_baseline import FEW_UNITS, BaselineComparison, difference, find_runs
+from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison, difference, find_runs
 from warpwatch.devices.worker import Kernel
 from warpwatch.report import ladder, picture
 from warpwatch.report import tables as report
@@ -225,7 +225,7 @@ def compare_with(path: Path) -> None:
     for chosen in (path, path.parent):
         runs, problems = find_runs(str(chosen), path.parent, path.parent / "baselines", gpu["slug"], gpu["uuid"])
         comparison = BaselineComparison(
-            runs=runs, unit=gpu["uuid"], apart=difference(runs, gpu), measured=measured_now()
+            runs=runs, gpu_uuid=gpu["uuid"], incomparable_reason=difference(runs, gpu), measured=measured_now()
         )
         comparison.conclude(Again(True, lambda done, total: None, {}))
         print(*comparison.describe(), *report.summary(comparison.decisions, comparison.missing(set())), *problems)
@@ -241,8 +241,8 @@ def use(path: Path, order: int) -> None:
     def with_it(text: Callable[[Sequence[Run]], object]) -> Callable[[], object]:
         return lambda: text([*(good if order == 2 else ()), read_run(path), *(good if order == 1 else ())])
 
-    def strangers(runs: Sequence[Run]) -> object:
-        return score.play_strangers(runs) if len({run.unit for run in runs}) > FEW_UNITS else None
+    def other_gpus(runs: Sequence[Run]) -> object:
+        return score.play_other_gpus(runs) if len({run.gpu_uuid for run in runs}) > MIN_GPUS else None
 
     project = replace(PROJECT, root=path.parent)  # which has no baselines
     every = ("failed", "partial", "dirty", "mixed", "gpu", "against")
@@ -254,7 +254,7 @@ def use(path: Path, order: int) -> None:
         ),
         with_it(score.record),
         with_it(score.record_pairs),
-        with_it(strangers),
+        with_it(other_gpus),
         lambda: promote(project, [path], allowed=(), dry_run=True),
         lambda: promote(project, [path, *(run.path for run in good)], allowed=every, dry_run=True),
         lambda: history.show(path.parent, ""),
@@ -305,7 +305,7 @@ def test_a_damaged_self_check_is_told_by_a_sentence(nights: Path, data: st.DataO
     path.write_bytes(content)
     try:
         with contextlib.suppress(BadRun):
-            print(selfcheck.table(selfcheck.read(path)), selfcheck.known_spreads("nvidia-h200", nights))
+            print(selfcheck.table(selfcheck.read(path)), selfcheck.read_variances("nvidia-h200", nights))
         with pytest.raises(BadRun):  # of a few cases, so never a whole
             selfcheck.merge([path], FAMILIES, nights / "merged")
     finally:

@@ -1,4 +1,4 @@
-"""The rule, in worlds of which the truth is known: how often it cries wolf, and what it sees."""
+"""Tests the rule in simulated worlds whose truth is known: its false alarms, and the slowdowns that it finds."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from warpwatch.verdict.process_effects import ProcessEffect, aligned, process_effect
 from warpwatch.verdict.rule import (
-    FEWEST,
     MEASURED,
+    MIN_PROCESSES,
     RELEVANT,
     TICK,
-    Common,
     Decision,
     Effect,
     Floats,
     Prior,
     Verdict,
-    aligned,
-    apart,
-    common,
+    conformal_floor_factor,
     decide,
-    furthest,
     holm,
     learn,
     paired,
+    unpaired,
 )
 
 CASES = 400
@@ -43,7 +41,7 @@ def verdict(effect: Effect, prior: Prior = QUIET) -> Decision:
 
 
 def test_the_same_is_the_same_and_its_floor_what_nobody_acts_on() -> None:
-    decision = verdict(apart([1e-3, 1e-3, 1e-3], [1e-3]))
+    decision = verdict(unpaired([1e-3, 1e-3, 1e-3], [1e-3]))
     assert decision.verdict == Verdict.SAME
     assert (decision.ratio, decision.floor) == pytest.approx((1, RELEVANT))
     assert decision.low < 1 < decision.high
@@ -51,37 +49,37 @@ def test_the_same_is_the_same_and_its_floor_what_nobody_acts_on() -> None:
 
 def test_slower_takes_five_processes() -> None:
     history = [100e-6, 100.1e-6, 99.9e-6, 100e-6]
-    fourth = verdict(apart(history, [103e-6] * 4))
+    fourth = verdict(unpaired(history, [103e-6] * 4))
     assert (fourth.verdict, fourth.reason) == (Verdict.UNSURE, "4 of 5 processes")
-    fifth = verdict(apart(history, [103e-6] * 5))
+    fifth = verdict(unpaired(history, [103e-6] * 5))
     assert fifth.verdict == Verdict.SLOWER
     assert fifth.ratio == pytest.approx(1.03, abs=1e-4)
     assert 1 + fifth.floor < fifth.low < fifth.ratio < fifth.high
 
 
 def test_a_second_process_that_is_not_slower_clears_the_first() -> None:
-    decision = verdict(apart([100e-6] * 4, [103e-6, 100e-6]))
+    decision = verdict(unpaired([100e-6] * 4, [103e-6, 100e-6]))
     assert decision.verdict == Verdict.UNSURE
-    assert decision.reason == "its interval reaches across its floor"
+    assert decision.reason == "its 95 % interval crosses its noise floor"
 
 
 def test_faster_is_the_mirror_of_slower() -> None:
-    assert verdict(paired(1e-3, 1.03e-3, [math.log(1.03)] * FEWEST)).verdict == Verdict.SLOWER
-    assert verdict(paired(1.03e-3, 1e-3, [-math.log(1.03)] * FEWEST)).verdict == Verdict.FASTER
+    assert verdict(paired(1e-3, 1.03e-3, [math.log(1.03)] * MIN_PROCESSES)).verdict == Verdict.SLOWER
+    assert verdict(paired(1.03e-3, 1e-3, [-math.log(1.03)] * MIN_PROCESSES)).verdict == Verdict.FASTER
 
 
 def test_what_is_beyond_the_floor_in_one_case_of_many_is_listed_and_fails_nothing() -> None:
-    effects = {str(i): paired(1e-3, 1e-3, [0.0] * FEWEST) for i in range(CASES)}
+    effects = {str(i): paired(1e-3, 1e-3, [0.0] * MIN_PROCESSES) for i in range(CASES)}
     effects["a"] = paired(1e-3, 1.006e-3, [0.0060, 0.0061, 0.0062, 0.0063, 0.0064])
     alone = decide({"a": effects["a"]}, QUIET, looks=5)["a"]
     among = decide(effects, QUIET, looks=5)["a"]
     assert alone.verdict == Verdict.SLOWER
     assert (among.verdict, among.suspect) == (Verdict.UNSURE, True)
-    assert among.reason == "beyond its floor, as one of so many cases may be by chance"
+    assert among.reason == "beyond its noise floor, but not significant among so many cases"
 
 
 def test_doubt_makes_slower_unsure_and_leaves_faster_alone() -> None:
-    slower, faster = ([sign * math.log(1.1)] * FEWEST for sign in (1, -1))
+    slower, faster = ([sign * math.log(1.1)] * MIN_PROCESSES for sign in (1, -1))
     doubted = verdict(replace(paired(1e-3, 1.1e-3, slower), doubt="clock throttled"))
     assert (doubted.verdict, doubted.reason) == (Verdict.UNSURE, "clock throttled")
     assert verdict(replace(paired(1.1e-3, 1e-3, faster), doubt="clock throttled")).verdict == Verdict.FASTER
@@ -90,7 +88,7 @@ def test_doubt_makes_slower_unsure_and_leaves_faster_alone() -> None:
 
 
 def test_what_is_slower_in_time_and_not_in_cycles_is_the_clocks_doing() -> None:
-    effect = replace(paired(1e-3, 1.03e-3, [math.log(1.03)] * FEWEST), clock=1 / 1.03)
+    effect = replace(paired(1e-3, 1.03e-3, [math.log(1.03)] * MIN_PROCESSES), clock=1 / 1.03)
     decision = verdict(effect)
     assert (decision.verdict, decision.reason) == (
         Verdict.UNSURE,
@@ -100,23 +98,23 @@ def test_what_is_slower_in_time_and_not_in_cycles_is_the_clocks_doing() -> None:
 
 
 def test_a_case_that_scatters_has_a_wider_floor_and_is_not_called() -> None:
-    noisy = verdict(apart([1.00e-3, 1.01e-3, 0.99e-3, 1.008e-3, 0.992e-3], [1.013e-3, 1.016e-3] * 2))
+    noisy = verdict(unpaired([1.00e-3, 1.01e-3, 0.99e-3, 1.008e-3, 0.992e-3], [1.013e-3, 1.016e-3] * 2))
     assert noisy.floor > 5 * RELEVANT
     assert noisy.verdict == Verdict.SAME
 
 
 def test_a_case_that_scatters_so_much_that_all_would_be_the_same_is_unsure() -> None:
-    wild = verdict(apart([1.0e-3, 1.3e-3, 0.8e-3, 1.2e-3, 0.9e-3], [1.0e-3] * 4))
+    wild = verdict(unpaired([1.0e-3, 1.3e-3, 0.8e-3, 1.2e-3, 0.9e-3], [1.0e-3] * 4))
     assert wild.verdict == Verdict.UNSURE
-    assert wild.reason.startswith("scatters too much from process to process to tell less than")
+    assert wild.reason.startswith("varies too much between processes: no change below")
 
 
 def test_events_resolve_no_less_than_a_tick() -> None:
-    assert verdict(apart([3e-6] * 5, [3e-6] * 2)).floor >= TICK / 3e-6
+    assert verdict(unpaired([3e-6] * 5, [3e-6] * 2)).floor >= TICK / 3e-6
 
 
 def test_a_floor_that_is_asked_for_is_kept() -> None:
-    decision = verdict(replace(apart([1e-3] * 3, [1.2e-3] * 2), floor=0.25))
+    decision = verdict(replace(unpaired([1e-3] * 3, [1.2e-3] * 2), floor=0.25))
     assert decision.floor == pytest.approx(0.25)
     assert decision.verdict == Verdict.SAME
 
@@ -131,14 +129,16 @@ def test_cases_that_cannot_be_called_do_not_count_among_those_that_may_be_wrongl
 
 
 def test_floors_are_as_wide_as_the_furthest_unchanged_case_asks() -> None:
-    off = {name: apart([1e-3] * 4, [1e-3 * (1 + share)]) for name, share in {"a": 0.001, "b": -0.02, "c": 0.01}.items()}
-    assert furthest([off["a"]], QUIET) == 1
-    assert furthest(off.values(), QUIET) == pytest.approx(-math.log(0.98) / math.log1p(RELEVANT))
-    slower = replace(apart([1e-3] * 4, [1.02e-3] * FEWEST), processes=FEWEST)
+    off = {
+        name: unpaired([1e-3] * 4, [1e-3 * (1 + share)]) for name, share in {"a": 0.001, "b": -0.02, "c": 0.01}.items()
+    }
+    assert conformal_floor_factor([off["a"]], QUIET) == 1
+    assert conformal_floor_factor(off.values(), QUIET) == pytest.approx(-math.log(0.98) / math.log1p(RELEVANT))
+    slower = replace(unpaired([1e-3] * 4, [1.02e-3] * MIN_PROCESSES), processes=MIN_PROCESSES)
     assert decide({"a": slower}, QUIET)["a"].verdict == Verdict.SLOWER
-    widened = decide({"a": slower}, QUIET, widened=5)["a"]
-    assert widened.verdict == Verdict.SAME
-    assert widened.floor == pytest.approx(1.005**5 - 1)
+    floor_factor = decide({"a": slower}, QUIET, floor_factor=5)["a"]
+    assert floor_factor.verdict == Verdict.SAME
+    assert floor_factor.floor == pytest.approx(1.005**5 - 1)
 
 
 # The parts
@@ -155,18 +155,18 @@ def test_the_prior_is_learned_from_the_cases_themselves(truth: Prior) -> None:
 
     rng = np.random.default_rng(5)
     medians = np.exp(rng.uniform(np.log(4e-6), np.log(5e-3), 500))
-    expected = truth.variance(medians) * stats.invgamma(truth.freedom / 2, scale=truth.freedom / 2).rvs(500, rng)
+    expected = truth.variance(medians) * stats.invgamma(truth.df / 2, scale=truth.df / 2).rvs(500, rng)
     logs = rng.normal(0, np.sqrt(expected)[:, None], (500, 5))
     prior = learn(
-        [apart(list(t * np.exp(row[:4])), [t * np.exp(row[4])]) for t, row in zip(medians, logs, strict=True)]
+        [unpaired(list(t * np.exp(row[:4])), [t * np.exp(row[4])]) for t, row in zip(medians, logs, strict=True)]
     )
     assert prior.variance(30e-6) == pytest.approx(truth.variance(30e-6), rel=0.4)
     assert prior.variance(1e-3) == pytest.approx(truth.variance(1e-3), rel=0.4)
-    assert prior.freedom == pytest.approx(truth.freedom, abs=1)
+    assert prior.df == pytest.approx(truth.df, abs=1)
 
 
 def test_few_cases_teach_nothing() -> None:
-    assert learn([apart([1e-3, 2e-3], [1e-3])] * 5) is MEASURED
+    assert learn([unpaired([1e-3, 2e-3], [1e-3])] * 5) is MEASURED
 
 
 def test_what_a_process_does_to_every_case_is_found_beside_cases_that_changed() -> None:
@@ -175,7 +175,7 @@ def test_what_a_process_does_to_every_case_is_found_beside_cases_that_changed() 
     new = {name: 1.02 * t + 0.5e-6 for name, t in old.items()}
     for name in list(new)[:100]:
         new[name] *= 1.3
-    found = common(old, new)
+    found = process_effect(old, new)
     assert found.factor == pytest.approx(1.02, abs=1e-3)
     assert found.offset == pytest.approx(0.5e-6, abs=0.05e-6)
     assert found.remove(new["200"]) == pytest.approx(old["200"], rel=0.01)
@@ -186,22 +186,22 @@ def test_what_a_process_does_to_every_case_is_found_beside_cases_that_changed() 
 
 
 def test_what_gpus_of_the_baseline_differ_by_is_no_alarm() -> None:
-    found = Common(1.004, -1.05e-6, 100)
+    found = ProcessEffect(1.004, -1.05e-6, 100)
     assert found.alarm().startswith("everything starts 1.05 µs sooner, by 100 cases")
-    known = [Common(0.999, 0.5e-6, 100), Common(1.003, -1.1e-6, 100)]
+    known = [ProcessEffect(0.999, 0.5e-6, 100), ProcessEffect(1.003, -1.1e-6, 100)]
     assert found.alarm(known) == ""
     assert replace(found, offset=-1.55e-6).alarm(known).startswith("everything starts 1.55 µs sooner")
     assert replace(found, factor=1.009).alarm(known).startswith("everything takes 0.9 % longer, by")
     assert (
         replace(found, factor=0.993, offset=0.95e-6)
         .alarm(known)
-        .startswith("everything takes 0.7 % less long and starts 0.95 µs later")
+        .startswith("everything takes 0.7 % less time and starts 0.95 µs later")
     )
 
 
 def test_a_few_cases_have_nothing_in_common() -> None:
     few = {str(i): 1e-3 for i in range(10)}
-    assert common(few, {name: 1.1 * t for name, t in few.items()}) == Common()
+    assert process_effect(few, {name: 1.1 * t for name, t in few.items()}) == ProcessEffect()
 
 
 def test_processes_are_aligned_with_each_other() -> None:
@@ -265,7 +265,7 @@ def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_si
     def more() -> None:
         times = dict(zip(NAMES, world(rng, MEDIANS) * slower, strict=True))
         controls = {name: t for name, t, s in zip(NAMES, times.values(), slower, strict=True) if s == 1}
-        own = common(reference, controls)
+        own = process_effect(reference, controls)
         processes.append({name: own.remove(t) for name, t in times.items()})
 
     def effect(name: str) -> Effect:
@@ -274,7 +274,7 @@ def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_si
             return paired(
                 reference[name], reference[name], [math.log(t / o[name]) for t, o in zip(new, old, strict=True)]
             )
-        return apart([run[name] for run in past], new)
+        return unpaired([run[name] for run in past], new)
 
     old: list[dict[str, float]] = []
     prior: Prior | None = None
@@ -293,7 +293,7 @@ def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_si
     return decisions
 
 
-@pytest.mark.parametrize("side_by_side", [False, True], ids=["apart", "paired"])
+@pytest.mark.parametrize("side_by_side", [False, True], ids=["unpaired", "paired"])
 @pytest.mark.parametrize("world", [quiet, noisy, bimodal, outliers, drifting, uneven])
 def test_whole_runs_on_unchanged_code_call_nothing_slower(world: World, side_by_side: bool) -> None:
     rng, counts = np.random.default_rng(11), Counter[Verdict]()

@@ -9,7 +9,7 @@ from pathlib import Path
 from warpwatch.catalogue.project import Project
 from warpwatch.compare import score
 from warpwatch.compare.self_check import merge, read, table
-from warpwatch.compare.with_baseline import FEW_UNITS
+from warpwatch.compare.with_baseline import MIN_GPUS
 from warpwatch.report import ladder, tables
 from warpwatch.runs.baseline import objections, replace_baseline
 from warpwatch.runs.saved import read_run
@@ -63,8 +63,8 @@ def score_rules(paths: Sequence[Path], trials: int) -> int:
     if side_by_side:
         pairs = score.play_pairs(score.record_pairs(side_by_side), trials)
         scores = {score.OURS: scores[score.OURS], score.PAIRED: pairs} | scores
-    if len({run.unit for run in alone}) > FEW_UNITS:
-        scores = {score.OURS: scores[score.OURS], score.STRANGE: score.play_strangers(alone)} | scores
+    if len({run.gpu_uuid for run in alone}) > MIN_GPUS:
+        scores = {score.OURS: scores[score.OURS], score.OTHER_GPU: score.play_other_gpus(alone)} | scores
     print(score.table(recording, scores))
     return 0
 

@@ -50,7 +50,7 @@ Values = Annotated[tuple[tuple[Any, ...], ...], Meta(max_length=256)]
 
 
 class BadRevision(ValueError):
-    """A revision that cannot be compared with; the message says why and what helps."""
+    """Says that a revision cannot be compared with; the message says why and what helps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ def check_argument(value: Sequence[Any], count: int, depth: int = 0) -> None:
 
 
 def declared_case(document: Mapping[str, Any]) -> DeclaredCase:
-    """The checked form of what ``declarations.declared`` says of a case. Raises ValueError."""
+    """Check what ``declarations.declared`` says of a case. Raises ValueError."""
     return msgspec.convert(document, DeclaredCase)
 
 
@@ -133,7 +133,7 @@ def parse(text: bytes) -> Declared:
 
 
 def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> int:
-    """Run declarations.py on a tree, in a process group of its own that does not outlive it. Its exit status.
+    """Run declarations.py on a tree, in a process group of its own that does not outlive it; returns the exit status.
 
     What is printed goes to ``said``. Raises ValueError where it takes too long or writes too much.
     """
@@ -187,13 +187,13 @@ def _content(file: IO[bytes]) -> bytes:
 
 
 def _last_line(file: IO[bytes]) -> str:
-    """The last line of a file, fit to be printed; empty where there is none."""
+    """Last line of a file, fit to be printed; empty where there is none."""
     file.seek(max(0, _size(file) - 4096))
     lines = file.read(4096).decode(errors="replace").strip().splitlines()
     return shortened(lines[-1]) if lines else ""
 
 
 def shortened(value: object) -> str:
-    """A text of someone else's as one short line without control characters."""
+    """Make one short line without control characters of a foreign text."""
     text = "".join(c if c.isprintable() else "?" for c in str(value)[:300])
     return text + "..." * (len(str(value)) > 300)

@@ -1,8 +1,9 @@
-"""`pytest bench --self-check`: what this gate can see, on the GPU at hand.
+"""Checks the comparison itself on the GPU at hand: ``pytest bench --self-check``.
 
-First every kernel against itself: what is called slower then is a false alarm, and the spread is the case's own. Then
-every kernel against itself made to wait (timing/delayed.py) by a known share of its time: what is called slower then
-was found. Kept beside the baseline, where --against learns the cases' floors from it.
+The first part is an A/A test: every kernel is compared with itself, what is called slower is a false alarm, and the
+spread is the case's own. In the second part slowdowns are injected: a copy of the kernel waits (timing/delayed.py) for
+a given share of its time, and what is called slower was found. The result is kept beside the baseline, and --against
+learns the cases' noise floors from it.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from warpwatch.timing.worker_pairs import Delay
 from warpwatch.verdict.rule import Decision, Verdict
 
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
-PER_SLOWDOWN = 20  # cases of a size class that are made to wait by the same share
+PER_SLOWDOWN = 20  # cases of a size class that get the same slowdown
 CLASSES = {"under 10 µs": (0.0, 10e-6), "10 to 100 µs": (10e-6, 100e-6), "above 100 µs": (100e-6, float("inf"))}
 
 
 @dataclass(frozen=True)
 class Found:
-    """A case made to wait by a share of its time, what was seen of that, whether it was called slower, and why not."""
+    """Holds what was found of a slowdown: the share injected, the share seen, the verdict, and the reason if missed."""
 
     slowdown: float
     seen: float
@@ -55,7 +56,7 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedCase:
-    """Says what a saved self-check knows of a case; ``slowdown`` and ``seen`` are None where it did not wait."""
+    """Holds what a saved self-check says of a case; ``slowdown`` and ``seen`` are None where none was injected."""
 
     median: Seconds
     variance: Annotated[float, Meta(ge=0, le=1e6)]  # of the logarithm, between processes
@@ -74,18 +75,18 @@ class CheckedCase:
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """Holds a saved self-check: its cases by their ids, and the GPU that was checked."""
+    """Holds a saved self-check: its cases by their ids, and the GPU that it was made on."""
 
     cases: dict[Text, CheckedCase]
     gpu: Gpu = field(default_factory=Gpu)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SelfCheck:
-    """Compares every kernel with itself, then with itself made to wait.
+    """Compares every kernel with itself, then with a copy that is made to wait.
 
-    ``root``: the folder that messages name files from; ``target``: what delayed kernels are compiled for;
-    ``compiling``: progress of that; ``match``: of A against A.
+    ``root``: the folder that messages name files from. ``target``: what delayed kernels are compiled for.
+    ``compiling``: progress of that. ``side_by_side``: the pairs of the A/A test.
     """
 
     root: Path
@@ -94,7 +95,7 @@ class SelfCheck:
     compiling: Callable[[int, int], None]
     found: dict[str, Found] = field(default_factory=dict)
     unchanged: dict[str, Decision] = field(default_factory=dict)
-    decisions: dict[str, Decision] = field(default_factory=dict)  # none: nothing here fails a run
+    decisions: dict[str, Decision] = field(default_factory=dict)  # empty: nothing here fails a run
     active = True
     alarm = ""
 
@@ -103,21 +104,27 @@ class SelfCheck:
         return len(self.unchanged)
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
-        """A against A in this process, both proved right. Libraries and the host's own have no machine code of ours."""
+        """Measure a kernel and itself in this process; None for libraries and the host, which have no cubin."""
         if case.variant.on_host or case.variant.library:
             return None
         measured = Measured(kernel, case, "cold" if cold else "warm")
         image = kernel.image.path
-        pair = Pair(measured, own_side(case), image, image, checked=kernel.checked.path)
+        pair = Pair(
+            measured=measured,
+            other=own_side(case),
+            other_image=image,
+            image=image,
+            checked=kernel.checked.path,
+        )
         pair.first(PAIR_SECONDS, budget.warm_up)
         self.side_by_side.pairs[case.id] = pair
         return measured
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
-        """Its samples are known already."""
+        """Do nothing: the samples were taken by ``measure``."""
 
     def conclude(self, again: Again) -> None:
-        """The other processes of A against A, then all of A against A that waits."""
+        """Run the other processes of the A/A test, then all of the injected slowdowns."""
         self.unchanged = self.side_by_side.decide(again)
         for pair in self.side_by_side.pairs.values():
             pair.measured.facts["pairs"] = recorded(pair)
@@ -130,28 +137,32 @@ class SelfCheck:
         }
 
     def _delayed(self, again: Again) -> dict[str, Pair]:
-        """Cases against themselves made to wait, each by one of SLOWDOWNS."""
+        """Pairs of a case and its copy that waits, each with one of SLOWDOWNS."""
         shares = chosen({name: decision.before for name, decision in self.unchanged.items()})
-        sides = {
-            name: own_side(self.side_by_side.pairs[name].measured.case)
-            for name in self.side_by_side.pairs
-            if name in shares
-        }
+        cases = {name: pair.measured.case for name, pair in self.side_by_side.pairs.items() if name in shares}
+        sides = {name: own_side(case) for name, case in cases.items()}
         sides = {name: replace(side, source=write_delayed(side.source)) for name, side in sides.items()}
         images = compile_other_kernels(sides.values(), self.root, self.target, self.compiling)
         pairs = {}
         for name, side in sides.items():
             image = images[key(side)]
             if isinstance(image, CompileError):
-                again.broken[name] = f"made to wait: {image}"
+                again.broken[name] = f"delayed copy: {image}"
                 continue
             own = self.side_by_side.pairs[name]
-            known = own.effect("").settled
-            pairs[name] = Pair(own.measured, side, image.path, image.path, Delay(shares[name]), known)
+            effect = own.effect("")
+            pairs[name] = Pair(
+                measured=own.measured,
+                other=side,
+                other_image=image.path,
+                image=image.path,
+                delay=Delay(shares[name]),
+                recorded_variance=(effect.baseline_variance, effect.baseline_df),
+            )
         return pairs
 
     def _calibrate(self, late: PairComparison, again: Again) -> None:
-        """How long each waits is found in a process of its own, whose samples do not count."""
+        """Find how many cycles each copy must wait, in a process of its own whose samples do not count."""
         for pair in list(late.pairs.values())[:1]:
             pair.measured.kernel.worker.stop()
         for done, (name, pair) in enumerate(list(late.pairs.items()), 1):
@@ -162,26 +173,26 @@ class SelfCheck:
                 pair.delay = replace(pair.delay, cycles=cycles)
                 pair.take(0)
             except (DeviceError, WrongResult) as error:
-                again.broken[name] = f"made to wait: {error}"
+                again.broken[name] = f"delayed copy: {error}"
                 del late.pairs[name]
             again.progress(done, len(late.pairs))
 
     def describe(self) -> list[str]:
-        """The table by size class."""
+        """Lines of the table by size class."""
         return table(typed(self.document(), Checked))
 
     def missing(self, ran: set[str]) -> list[str]:
         return []
 
     def document(self) -> dict[str, Any]:
-        """What is saved: each case's spread, floor and verdicts."""
+        """Document to save: each case's variance, noise floor and verdicts."""
         cases = {}
         for name, decision in self.unchanged.items():
-            spread, freedom = self.side_by_side.pairs[name].effect("").settled
+            effect = self.side_by_side.pairs[name].effect("")
             cases[name] = {
                 "median": decision.before,
-                "variance": spread,
-                "freedom": freedom,
+                "variance": effect.baseline_variance,
+                "freedom": effect.baseline_df,
                 "floor": decision.floor,
                 "verdict": str(decision.verdict),
             }
@@ -191,9 +202,10 @@ class SelfCheck:
 
 
 def chosen(medians: Mapping[str, float]) -> dict[str, float]:
-    """Which cases are made to wait, and by what share of their time: of each size class as many for each share.
+    """Choose the cases that get a slowdown, and which: of each size class as many for each slowdown.
 
-    By a hash of their names, so that another run chooses the same. More would cost minutes and say little.
+    They are chosen by a hash of their names, so that another run chooses the same. More would cost minutes and add
+    little.
     """
     shares: dict[str, float] = {}
     for low, high in CLASSES.values():
@@ -204,13 +216,13 @@ def chosen(medians: Mapping[str, float]) -> dict[str, float]:
 
 
 def own_side(case: Case) -> OtherKernel:
-    """The case itself, as if it were another revision's."""
+    """Describe the case itself as another revision would be described."""
     root = case.family.root
     return other_kernel_of(root, NVCC_FLAGS, declared_case(declarations.declared(case, root)))
 
 
 def table(checked: Checked) -> list[str]:
-    """For each size class false alarms, floors, the slowdowns found 80 and 95 % of the time, and the missed."""
+    """Lines for each size class: false alarms, noise floors, minimum detectable slowdowns, and the missed ones."""
     lines = []
     for name, (low, high) in CLASSES.items():
         of_size = {case_id: case for case_id, case in checked.cases.items() if low <= case.median < high}
@@ -230,7 +242,7 @@ def table(checked: Checked) -> list[str]:
 
 
 def _power(cases: Sequence[CheckedCase]) -> tuple[str, dict[float, float]]:
-    """How many waits were found, in words and as rates, by what was seen of them: it can be more than was asked for."""
+    """Count the slowdowns found, in words and as rates by the slowdown seen, which can exceed the injected one."""
     words, rates = [], {}
     for share in SLOWDOWNS:
         waited = [(case.seen, case.found) for case in cases if case.slowdown == share and case.seen is not None]
@@ -242,14 +254,14 @@ def _power(cases: Sequence[CheckedCase]) -> tuple[str, dict[float, float]]:
 
 
 def _missed(case_id: str, case: CheckedCase) -> str:
-    """A line for a wait that was not found for a reason that is known, else nothing."""
+    """Line for a slowdown that was missed with a reason, else nothing."""
     if case.found or not case.reason or case.slowdown is None or case.seen is None:
         return ""
     return f"  missed: {case_id} by {100 * case.slowdown:g} %, seen {100 * case.seen:+.1f} %: {case.reason}"
 
 
 def _least(rates: Mapping[float, float], wanted: float) -> str:
-    """The smallest share from which on so many are found, in words."""
+    """Minimum detectable slowdown, in words: from it on, at least the wanted share of slowdowns is found."""
     least = None
     for share in sorted(rates, reverse=True):
         if rates[share] < wanted:
@@ -259,12 +271,12 @@ def _least(rates: Mapping[float, float], wanted: float) -> str:
 
 
 def path_of(slug: str, folder: Path) -> Path:
-    """Where the self-check of a GPU is kept: beside its baseline."""
+    """Path of a GPU's self-check, beside its baseline."""
     return folder / f"{slug}.self-check.json"
 
 
 def save(document: Mapping[str, Any], path: Path) -> None:
-    """Write it whole or not at all, in place of an earlier one."""
+    """Write a self-check whole or not at all, in place of an earlier one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
         json.dump(document, file, separators=(",", ":"), allow_nan=False)
@@ -276,7 +288,7 @@ def save(document: Mapping[str, Any], path: Path) -> None:
 
 
 def read(path: Path) -> Checked:
-    """A self-check that was saved. Raises BadRun."""
+    """Read a saved self-check. Raises BadRun."""
     return _check(path, read_document(path))
 
 
@@ -284,7 +296,7 @@ def _check(path: Path, document: Any) -> Checked:
     where = "the file"
     try:
         if isinstance(document, dict) and isinstance(document.get("cases"), dict):
-            for name, case in document["cases"].items():  # one by one, so that the message names the case
+            for name, case in document["cases"].items():  # singly, so that the message names the case
                 where = repr(name)
                 typed(case, CheckedCase)
             where = "the file"
@@ -294,7 +306,7 @@ def _check(path: Path, document: Any) -> Checked:
 
 
 def merge(paths: Sequence[Path], families: Sequence[Family], folder: Path) -> Path:
-    """Parts of one self-check, each of other cases, as one. Raises BadRun where that is no whole."""
+    """Join parts of one self-check, each of other cases. Raises BadRun where they do not make a whole one."""
     documents = {path: read_document(path) for path in paths}
     parts = {path: _check(path, document) for path, document in documents.items()}
     slugs = {part.gpu.slug for part in parts.values()}
@@ -315,8 +327,8 @@ def merge(paths: Sequence[Path], families: Sequence[Family], folder: Path) -> Pa
     return path
 
 
-def known_spreads(slug: str, folder: Path) -> dict[str, tuple[float, int]]:
-    """Variance of each case between processes and its degrees of freedom, where a self-check is kept for the GPU."""
+def read_variances(slug: str, folder: Path) -> dict[str, tuple[float, int]]:
+    """Read each case's variance between processes and its degrees of freedom; empty where no self-check is kept."""
     path = path_of(slug, folder)
     cases = read(path).cases if path.exists() else {}
     return {name: (case.variance, case.freedom) for name, case in cases.items()}

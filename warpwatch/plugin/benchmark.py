@@ -18,7 +18,7 @@ from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.reference import DEFAULT_STORAGE, find_reference, how_to_record
 from warpwatch.compare.revision import check_name, checkout, compile_other_kernels, find_commit, read_other_kernels
-from warpwatch.compare.self_check import SelfCheck, known_spreads, path_of, save
+from warpwatch.compare.self_check import SelfCheck, path_of, read_variances, save
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compiler import nvcc
@@ -135,7 +135,12 @@ class BenchPlugin:
                 raise pytest.UsageError(f"{found.absent}: {cure}")
             so = "what was saved here before takes its place" if found.runs else "nothing is compared"
             self._notes.append(f"{found.absent}, so {so}: {cure}")
-        return BaselineComparison(found.runs, self.gpu["uuid"], found.apart, self.gpu.get("note", ""))
+        return BaselineComparison(
+            runs=found.runs,
+            gpu_uuid=self.gpu["uuid"],
+            incomparable_reason=found.incomparable_reason,
+            doubt=self.gpu.get("note", ""),
+        )
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
         cases = map(functools.partial(find_case, self.project.families), self.selected)
@@ -143,7 +148,12 @@ class BenchPlugin:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
         self.results.require_room(self._check_path(), CHECK_BYTES, "the self-check is saved there; make room")
         progress = functools.partial(self._progress, "compiling kernels that wait")
-        return SelfCheck(self.project.root, device.timing_target, PairComparison(self.gpu.get("note", "")), progress)
+        return SelfCheck(
+            root=self.project.root,
+            target=device.timing_target,
+            side_by_side=PairComparison(self.gpu.get("note", "")),
+            compiling=progress,
+        )
 
     def _find_revision(self, revision: str, device: DeviceInfo) -> RevisionComparison:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
@@ -151,7 +161,7 @@ class BenchPlugin:
             commit = find_commit(revision, self.project.root)
             tree = checkout(commit, revision, self.project.root, self.project.module)
             others = read_other_kernels(tree, self.project.module, revision)
-            known = known_spreads(device.slug, self.project.baselines)
+            variances = read_variances(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
             raise pytest.UsageError(str(error)) from None
         wanted = [other for name, other in others.items() if name in self.selected]
@@ -160,7 +170,14 @@ class BenchPlugin:
             self.asked.refuse()
         images = compile_other_kernels(wanted, tree, device.timing_target, progress)
         side_by_side = PairComparison(self.gpu.get("note", ""))
-        return RevisionComparison(revision, commit, others, images, side_by_side, known)
+        return RevisionComparison(
+            revision=revision,
+            commit=commit,
+            others=others,
+            images=images,
+            side_by_side=side_by_side,
+            recorded_variances=variances,
+        )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:

@@ -129,7 +129,7 @@ class Run:
         return self.gpu.slug or NO_GPU
 
     @property
-    def unit(self) -> str:
+    def gpu_uuid(self) -> str:
         """The very GPU, by its UUID; empty where that is unknown."""
         return self.gpu.uuid
 
