@@ -1,13 +1,13 @@
-"""A GPU that only answers: a pytest plugin for tests of the gate, loaded with ``-p tests.fake_gpu``.
+"""Plays a GPU that only answers: a pytest plugin for tests of comparisons, loaded with ``-p tests.fake_gpu``.
 
-It stands where the process with the kernels would be, and gives every case a time of its own with a little
-noise. What it plays is told by the environment variable FAKE_GPU, as JSON:
+It takes the place of the process with the kernels, and gives every case a time of its own with a little noise. The
+environment variable FAKE_GPU says what it plays, as JSON:
 
     {"seed": 1, "slower": {"matmul-naive": 1.1}, "driver": "580.1", "wrong": ["hello"], "throttle": ["..."]}
 
-``room`` is how many bytes a file may have from when the first case is measured, ``no_room`` the same from the start.
-What is ``slower`` has other machine code too; ``odd`` is that without it, ``drift`` a factor on everything, and
-``changed`` other code alone. What is ``wrong_later`` is right until its samples are taken.
+``room``: the bytes that a file may have from the first measured case on; ``no_room``: the same from the start.
+``slower``: factors on cases that have other machine code too; ``odd``: factors without that; ``drift``: a factor on
+everything; ``changed``: cases of other code alone; ``wrong_later``: cases that are right until their samples are taken.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def compile_build(build: Build, target: compiler.Target | None) -> compiler.Imag
 
 
 def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: pairs.Plan) -> pairs.PairSamples:
-    """The old side without what is played as slower."""
+    """Measure a pair: the old side is without what is played as slower."""
     case_id = case.id
     if plan.prove:
         prepare(case, image, True)
@@ -145,7 +145,7 @@ def pytest_runtestloop() -> None:
 
 
 def leave(room: int | None) -> None:
-    """From now on no file may grow beyond this: a disk that is nearly full, also for root."""
+    """Limit the size of files from now on: a disk that is nearly full, also for root."""
     if room is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 

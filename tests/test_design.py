@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
@@ -148,6 +150,27 @@ def test_rooms_are_small() -> None:
             if isinstance(node, ast.FunctionDef):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 assert length <= 40, f"{path}:{node.lineno} {node.name} has {length} lines"
+
+
+# Packages whose docstrings follow docs/design.md, "Words": a first sentence that stands alone.
+PLAIN = ("__init__", "__main__", "arguments", "cli", "commands", "compare", "report", "runs", "verdict")
+FRAGMENT = re.compile(r"(What|Why|How|By|Such as|Whether|Of|As|Where|Which|Who|The same)\b")
+
+
+def docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the place and the text of every docstring in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if documented and (text := ast.get_docstring(node)):
+            yield f"{path}:{getattr(node, 'lineno', 1)}", text
+
+
+@pytest.mark.parametrize("part", PLAIN)
+def test_docstrings_begin_with_a_sentence_that_stands_alone(part: str) -> None:
+    paths = [ROOT / "warpwatch" / f"{part}.py", *(ROOT / "warpwatch" / part).rglob("*.py")]
+    found = [each for path in paths if path.exists() for each in docstrings(path)]
+    assert found
+    assert not [f"{place}: {text}" for place, text in found if FRAGMENT.match(text)]
 
 
 WITHOUT_A_GPU = (

@@ -1,4 +1,4 @@
-"""How long a pair is measured: until its turns agree, or for as long as it may be."""
+"""Tests how long a pair is measured: until its turns agree, or until its time is over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warpwatch.timing.worker_pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Pl
 
 @pytest.fixture
 def turns_of(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Turns that a pair takes whose samples scatter so, as a share; the new side is 3 % slower.
+    """Turns taken of a pair whose samples scatter by this share; the new side is 3 % slower.
 
     ``first``: what every fourth sample takes longer, as after a pause; ``places``: copies of the arrays.
     """
@@ -79,6 +79,6 @@ def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("places", [1, 3, 4])
-def test_a_pause_before_each_turn_is_nobodys(turns_of: Any, places: int) -> None:
+def test_a_pause_before_each_turn_changes_no_side(turns_of: Any, places: int) -> None:
     taken = turns_of(0.001, first=0.02, places=places)
     assert log_ratio(taken.old, taken.new) == pytest.approx(math.log(1.03), abs=2 * PRECISE)

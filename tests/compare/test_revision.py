@@ -1,4 +1,4 @@
-"""What another revision may do to a run that compares with it: its git tree, its Python and what that declares."""
+"""Tests what another revision can do to a run that compares with it, by git tree, Python and declarations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write(tree: Path, code: str) -> None:
 
 
 def saved(folder: Path) -> str:
-    """The commit of all that lies in a folder."""
+    """Commit all that lies in a folder; returns the commit."""
     for command in (("init", "-q"), ("add", "-A"), COMMIT):
         subprocess.run(["git", *command], cwd=folder, check=True)
     return find_commit("HEAD", folder)
@@ -51,7 +51,7 @@ def saved(folder: Path) -> str:
 
 @functools.cache
 def good() -> dict[str, Any]:
-    """What this revision declares, of three cases alone."""
+    """Declarations of this revision, of three cases alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "parse", json.loads)
         document: Any = read_declared(ROOT, "kernels", "HEAD")
@@ -156,7 +156,7 @@ def test_it_imports_its_own_kernels_and_nothing_of_this_checkout(tree: Path, mon
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ended, at most two seconds from now."""
+    """True where a process ends within two seconds."""
     for _ in range(100):
         stat = Path(f"/proc/{pid}/stat")
         if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
@@ -276,7 +276,7 @@ def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a document, as the keys that lead there."""
+    """Yield every place in a document, as the keys that lead there."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(found for name, each in inner for found in places(each, (*path, name)))]
 

@@ -1,4 +1,4 @@
-"""The scoring of rules: other tools' rules do what their tools say, and a recording is played as it was recorded."""
+"""Tests the scoring of rules: other tools' rules do what their tools say, and recordings are replayed faithfully."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def several() -> list[Run]:
     return [run for run in runs if gpu_uuids.count(run.gpu_uuid) > 1]
 
 
-def test_of_one_run_nobody_learns_a_spread() -> None:
+def test_one_run_shows_no_spread() -> None:
     with pytest.raises(BadRun, match="no two of these runs are of the same GPU"):
         record(read_runs(H200)[:1])
 
@@ -92,7 +92,7 @@ def test_ours_calls_nothing_of_a_few_played_runs_and_sees_what_is_slower() -> No
     assert np.mean(found) >= 0.95
 
 
-def test_a_run_is_held_against_those_of_other_gpus() -> None:
+def test_a_run_is_replayed_against_other_gpus() -> None:
     runs = list({run.gpu_uuid: run for run in read_runs(H200)}.values())
     played = play_other_gpus(runs)
     assert played.alarms == [0] * 10 * len(runs)  # each case changed once a run

@@ -1,4 +1,4 @@
-"""`pytest bench --self-check`: kernels that wait as long as they are told, and what is made of how many were found."""
+"""Tests `pytest bench --self-check`: delayed kernels wait as long as they are told, and the table counts them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_kernel_that_waits_compiles(source: str) -> None:
 @pytest.mark.exclusive
 @pytest.mark.parametrize("variant", ["naive", "tiled"])
 def test_a_kernel_waits_as_long_as_it_is_told(device: DeviceInfo, variant: str) -> None:
-    """Twice its time, which even a host's clock shows."""
+    """Inject a slowdown of 100 %, which even a host's clock shows."""
     case = find_case(FAMILIES, f"matmul-{variant}-8x8-128x128x128-float32")
     side, worker = own_side(case), Worker(PROJECT, Settings("gpu" if device.own_clock else "software"))
     source = write_delayed(side.source)
@@ -176,7 +176,7 @@ def test_what_cannot_be_made_to_wait_fails_by_itself_and_nothing_to_check_is_an_
     checkout = Bench(tmp_path)
     done = checkout.bench("--self-check", uncompiled=["matmul_tiled"])
     assert done.returncode == 1
-    assert "made to wait: tiled.cu does not compile" in done.stdout
+    assert "delayed copy: tiled.cu does not compile" in done.stdout
     assert "3 failed, 14 passed" in done.stdout
     assert "slowdowns found" in done.stdout
     done = checkout.bench("--self-check", "-k", "cublas and 128x128x128", few=False)

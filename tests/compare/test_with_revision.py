@@ -1,4 +1,4 @@
-"""`pytest bench --against REV`: from git to verdict, on a fake GPU, and with real kernels on the software device."""
+"""Tests `pytest bench --against REV` from git to verdict, on a fake GPU and with kernels on the software device."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_shallow_clone_says_so(old: Bench, tmp_path: Path) -> None:
 
 
 def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
-    """The other way round: what is read back from a revision launches what this revision would."""
+    """A declaration that is read back launches what this revision would."""
     commit = find_commit("HEAD", old.folder)
     others = read_other_kernels(checkout(commit, "HEAD", old.folder, "kernels"), "kernels", "HEAD")
     cases = {case.id: case for case in timed_cases(FAMILIES) if not case.variant.on_host}
@@ -220,7 +220,7 @@ def test_real_kernels_of_two_revisions_run_side_by_side(fresh: Bench) -> None:
     assert "1 identical" in done.stdout
 
 
-def test_a_real_slowdown_is_seen_and_not_judged_on_a_device_without_a_clock(fresh: Bench) -> None:
+def test_a_real_slowdown_is_seen_and_not_called_on_a_device_without_a_clock(fresh: Bench) -> None:
     naive = fresh.folder / "kernels" / "matmul" / "naive.cu"
     text = naive.read_text()
     thrice = "for (volatile int again = 0; again < 3; again = again + 1) {\n    sum = 0;\n    for (int i"

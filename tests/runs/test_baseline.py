@@ -1,4 +1,4 @@
-"""Saved runs: what is read is whole, what is written is whole, whatever else happens."""
+"""Tests that saved runs are read whole and written whole, whatever else happens."""
 
 from __future__ import annotations
 

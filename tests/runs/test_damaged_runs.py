@@ -1,9 +1,4 @@
-"""Saved runs that are damaged in any way: reading and every command says so in a sentence, and nothing else goes wrong.
-
-Hypothesis damages real files, as JSON and as bytes: 300 times in `make test`, and as often as MUTATIONS says:
-
-    MUTATIONS=5000 python -m pytest tests/runs/test_damaged_runs.py
-"""
+"""Tests that every command answers a damaged run with one sentence, and does nothing else wrong."""
 
 from __future__ import annotations
 
@@ -78,7 +73,7 @@ def whole_check() -> dict[str, Any]:
 
 
 def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every node below this one."""
+    """Yield the path to every node below this one."""
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, child in children:
         yield (*at, key)
@@ -91,7 +86,7 @@ READ |= {"benchmarks", "param", "name", "stats", "data", "extra_info", "cases", 
 
 
 def node_at(document: Any, way: Sequence[Any]) -> Any:
-    """The node to which a way leads."""
+    """Node to which a path leads."""
     return functools.reduce(lambda node, step: node[step], way, document)
 
 
@@ -121,7 +116,7 @@ ODD_VALUES = st.sampled_from(ODD) | st.sampled_from([[odd] for odd in ODD]) | st
 
 
 def likeness(way: Sequence[Any]) -> tuple[Any, ...]:
-    """What the same node of every case, and every sample, has in common."""
+    """Make one name for the same node of every case, and for every sample."""
     return tuple("*" if isinstance(step, int) else step for step in way)
 
 
@@ -161,7 +156,7 @@ def mutated(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_bytes(document: Any) -> bytes:
-    """As JSON, with what Python cannot write in the places that stand for it."""
+    """Write JSON, with what Python cannot write in the places that stand for it."""
     text = json.dumps(document).replace(json.dumps(DEEP), "[" * DEPTH + "]" * DEPTH)
     return text.replace(json.dumps(LONG), "9" * 5000).encode()
 
@@ -208,7 +203,7 @@ class FakeWorker:
 
 
 def measured_now() -> dict[str, Measured]:
-    """What a run of the same cases would have measured."""
+    """Measure the same cases as a run would have."""
     found = {}
     for entry in whole()[0]["benchmarks"]:
         case = find_case(FAMILIES, entry["param"])
@@ -220,7 +215,7 @@ def measured_now() -> dict[str, Measured]:
 
 
 def compare_with(path: Path) -> None:
-    """As `pytest bench --benchmark-compare=PATH` and --benchmark-compare=FOLDER do it."""
+    """Compare as `pytest bench --benchmark-compare=PATH` and --benchmark-compare=FOLDER do."""
     gpu = whole()[0]["machine_info"]["gpu"]
     for chosen in (path, path.parent):
         runs, problems = find_runs(str(chosen), path.parent, path.parent / "baselines", gpu["slug"], gpu["uuid"])
@@ -232,7 +227,7 @@ def compare_with(path: Path) -> None:
 
 
 def use(path: Path, order: int) -> None:
-    """Everything that a command does with a saved run. Each part may say that the run is bad, and nothing else.
+    """Do all that commands do with a saved run. Each part may say that the run is bad, and nothing else.
 
     ``order``: whether the run is given by itself, as the first of several, or as the last.
     """

@@ -40,7 +40,7 @@ def verdict(effect: Effect, prior: Prior = QUIET) -> Decision:
 # One case
 
 
-def test_the_same_is_the_same_and_its_floor_what_nobody_acts_on() -> None:
+def test_equal_times_are_the_same_with_the_least_noise_floor() -> None:
     decision = verdict(unpaired([1e-3, 1e-3, 1e-3], [1e-3]))
     assert decision.verdict == Verdict.SAME
     assert (decision.ratio, decision.floor) == pytest.approx((1, RELEVANT))
@@ -68,7 +68,7 @@ def test_faster_is_the_mirror_of_slower() -> None:
     assert verdict(paired(1.03e-3, 1e-3, [-math.log(1.03)] * MIN_PROCESSES)).verdict == Verdict.FASTER
 
 
-def test_what_is_beyond_the_floor_in_one_case_of_many_is_listed_and_fails_nothing() -> None:
+def test_a_suspect_among_many_cases_is_listed_and_fails_nothing() -> None:
     effects = {str(i): paired(1e-3, 1e-3, [0.0] * MIN_PROCESSES) for i in range(CASES)}
     effects["a"] = paired(1e-3, 1.006e-3, [0.0060, 0.0061, 0.0062, 0.0063, 0.0064])
     alone = decide({"a": effects["a"]}, QUIET, looks=5)["a"]
@@ -87,7 +87,7 @@ def test_doubt_makes_slower_unsure_and_leaves_faster_alone() -> None:
     assert (unchanged.verdict, unchanged.reason) == (Verdict.UNSURE, "the same machine code")
 
 
-def test_what_is_slower_in_time_and_not_in_cycles_is_the_clocks_doing() -> None:
+def test_a_slowdown_in_time_but_not_in_cycles_is_attributed_to_the_clock() -> None:
     effect = replace(paired(1e-3, 1.03e-3, [math.log(1.03)] * MIN_PROCESSES), clock=1 / 1.03)
     decision = verdict(effect)
     assert (decision.verdict, decision.reason) == (
@@ -103,7 +103,7 @@ def test_a_case_that_scatters_has_a_wider_floor_and_is_not_called() -> None:
     assert noisy.verdict == Verdict.SAME
 
 
-def test_a_case_that_scatters_so_much_that_all_would_be_the_same_is_unsure() -> None:
+def test_a_case_whose_noise_floor_is_above_the_limit_is_unsure() -> None:
     wild = verdict(unpaired([1.0e-3, 1.3e-3, 0.8e-3, 1.2e-3, 0.9e-3], [1.0e-3] * 4))
     assert wild.verdict == Verdict.UNSURE
     assert wild.reason.startswith("varies too much between processes: no change below")
@@ -119,7 +119,7 @@ def test_a_floor_that_is_asked_for_is_kept() -> None:
     assert decision.verdict == Verdict.SAME
 
 
-def test_cases_that_cannot_be_called_do_not_count_among_those_that_may_be_wrongly() -> None:
+def test_cases_that_cannot_be_called_do_not_count_in_the_familywise_error() -> None:
     scattered, other = paired(1e-3, 1.006e-3, [0.0052, 0.0072] * 4), paired(1e-3, 1e-3, [-0.0002, 0.0002] * 4)
     many = {f"b{i}": other for i in range(500)}
     assert decide({"a": scattered} | many, QUIET)["a"].verdict == Verdict.UNSURE
@@ -128,7 +128,7 @@ def test_cases_that_cannot_be_called_do_not_count_among_those_that_may_be_wrongl
     assert {decision.verdict for decision in decide(same_code, QUIET).values()} == {Verdict.SAME}
 
 
-def test_floors_are_as_wide_as_the_furthest_unchanged_case_asks() -> None:
+def test_floors_are_widened_to_the_largest_change_of_an_unchanged_case() -> None:
     off = {
         name: unpaired([1e-3] * 4, [1e-3 * (1 + share)]) for name, share in {"a": 0.001, "b": -0.02, "c": 0.01}.items()
     }
@@ -169,7 +169,7 @@ def test_few_cases_teach_nothing() -> None:
     assert learn([unpaired([1e-3, 2e-3], [1e-3])] * 5) is MEASURED
 
 
-def test_what_a_process_does_to_every_case_is_found_beside_cases_that_changed() -> None:
+def test_a_process_effect_is_found_beside_cases_that_changed() -> None:
     rng = np.random.default_rng(6)
     old = {str(i): float(t) for i, t in enumerate(np.exp(rng.uniform(np.log(4e-6), np.log(5e-3), 300)))}
     new = {name: 1.02 * t + 0.5e-6 for name, t in old.items()}
@@ -185,21 +185,21 @@ def test_what_a_process_does_to_every_case_is_found_beside_cases_that_changed() 
     )
 
 
-def test_what_gpus_of_the_baseline_differ_by_is_no_alarm() -> None:
+def test_a_process_effect_within_the_baselines_range_is_no_alarm() -> None:
     found = ProcessEffect(1.004, -1.05e-6, 100)
     assert found.alarm().startswith("everything starts 1.05 µs sooner, by 100 cases")
-    known = [ProcessEffect(0.999, 0.5e-6, 100), ProcessEffect(1.003, -1.1e-6, 100)]
-    assert found.alarm(known) == ""
-    assert replace(found, offset=-1.55e-6).alarm(known).startswith("everything starts 1.55 µs sooner")
-    assert replace(found, factor=1.009).alarm(known).startswith("everything takes 0.9 % longer, by")
+    baseline = [ProcessEffect(0.999, 0.5e-6, 100), ProcessEffect(1.003, -1.1e-6, 100)]
+    assert found.alarm(baseline) == ""
+    assert replace(found, offset=-1.55e-6).alarm(baseline).startswith("everything starts 1.55 µs sooner")
+    assert replace(found, factor=1.009).alarm(baseline).startswith("everything takes 0.9 % longer, by")
     assert (
         replace(found, factor=0.993, offset=0.95e-6)
-        .alarm(known)
+        .alarm(baseline)
         .startswith("everything takes 0.7 % less time and starts 0.95 µs later")
     )
 
 
-def test_a_few_cases_have_nothing_in_common() -> None:
+def test_few_cases_show_no_process_effect() -> None:
     few = {str(i): 1e-3 for i in range(10)}
     assert process_effect(few, {name: 1.1 * t for name, t in few.items()}) == ProcessEffect()
 
@@ -219,33 +219,33 @@ World = Callable[[np.random.Generator, Floats], Floats]
 
 
 def quiet(rng: np.random.Generator, medians: Floats) -> Floats:
-    """As the H200 was seen to be."""
+    """Scatter as measured on the H200."""
     return np.asarray(medians * np.exp(rng.normal(0, np.sqrt(MEASURED.variance(medians)))))
 
 
 def noisy(rng: np.random.Generator, medians: Floats) -> Floats:
-    """Three times that."""
+    """Scatter three times as much as on the H200."""
     return np.asarray(medians * np.exp(rng.normal(0, 3 * np.sqrt(MEASURED.variance(medians)))))
 
 
 def bimodal(rng: np.random.Generator, medians: Floats) -> Floats:
-    """In one process of twenty a case is 1.5 % slower."""
+    """Slow a case by 1.5 % in one process of twenty."""
     return np.asarray(quiet(rng, medians) * np.where(rng.random(medians.size) < 0.05, 1.015, 1))
 
 
 def outliers(rng: np.random.Generator, medians: Floats) -> Floats:
-    """One-sided: now and then much slower, never faster."""
+    """Slow a case much in one process of a hundred, and never speed it up."""
     late = np.where(rng.random(medians.size) < 0.01, rng.exponential(0.1, medians.size), 0)
     return np.asarray(quiet(rng, medians) * (1 + late))
 
 
 def drifting(rng: np.random.Generator, medians: Floats) -> Floats:
-    """Each process has a clock and a start of its own."""
+    """Give each process its own clock factor and start offset."""
     return np.asarray(quiet(rng, medians) * rng.normal(1, 0.01) + rng.normal(0, 80e-9))
 
 
 def uneven(rng: np.random.Generator, medians: Floats) -> Floats:
-    """One case in fifty scatters ten times as much as its like, always the same ones."""
+    """Scatter ten times as much in one case of fifty, always the same ones."""
     scale = np.where(np.arange(medians.size) % 50 == 0, 10, 1)
     return np.asarray(medians * np.exp(rng.normal(0, scale * np.sqrt(MEASURED.variance(medians)))))
 
@@ -255,7 +255,7 @@ NAMES = [str(i) for i in range(CASES)]
 
 
 def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_side: bool) -> dict[str, Decision]:
-    """As `pytest bench` goes about it: one look, then fresh processes for what is undecided."""
+    """Simulate `pytest bench`: one look, then fresh processes for what is undecided."""
     past = [dict(zip(NAMES, world(rng, MEDIANS), strict=True)) for _ in range(5)]
     past = aligned(past)
     reference = {name: float(np.exp(np.mean([np.log(run[name]) for run in past]))) for name in NAMES}
@@ -307,7 +307,7 @@ def test_whole_runs_on_unchanged_code_call_nothing_slower(world: World, side_by_
     ("world", "large", "middle", "small"), [(quiet, 1.03, 1.05, 1.10), (drifting, 1.03, 1.05, 1.10)]
 )
 def test_a_slowdown_of_a_few_kernels_is_seen(world: World, large: float, middle: float, small: float) -> None:
-    """What the stored baseline is to see 95 % of the time, by size of the kernel."""
+    """The stored baseline finds these slowdowns 95 % of the time, by size of the kernel."""
     rng = np.random.default_rng(12)
     factor = np.select([MEDIANS < 10e-6, MEDIANS < 100e-6], [small, middle], large)
     slow = np.arange(CASES) % 10 == 3

@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-FIRST, SPACING = 1 << 44, 1 << 40  # addresses that stand for pointers, so far apart that an offset shows as such
-MOST_BYTES = 2**26  # of a file that the revision's code writes
+FIRST, SPACING = 1 << 44, 1 << 40  # stand-ins for pointers, far enough apart to tell offsets
+MOST_BYTES = 2**26  # the largest file that the revision's code may write
 
 
 def declared(case: Any, tree: Path) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def engine(folder: Path, module: str) -> tuple[Any, Any]:
     if not (folder / "catalogue.py").exists():
         selection = importlib.import_module("warpwatch.catalogue.selection")
         return selection.timed_cases, importlib.import_module("warpwatch.devices.compiler")
-    # Revisions of this suite before its engine was a package of its own.
+    # In older revisions of this suite the engine was no package of its own.
     listing = "selection" if (folder / "selection.py").exists() else "catalogue"
     return importlib.import_module(f"{module}.{listing}").timed_cases, importlib.import_module(f"{module}.compiler")
 
@@ -81,7 +81,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     sys.path[:] = [tree, *(path for path in sys.path if Path(path) != Path(__file__).parent), *packages]
     package = importlib.import_module(module)
-    if not Path(package.__file__ or "").is_relative_to(tree):  # another of that name, found further on
+    if not Path(package.__file__ or "").is_relative_to(tree):  # a package of that name elsewhere on the path
         raise ModuleNotFoundError(f"No module named {module!r} in this revision")
     families = package.FAMILIES
     timed_cases, compiler = engine(Path(tree, *module.split(".")), module)

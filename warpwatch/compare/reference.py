@@ -10,8 +10,8 @@ from pathlib import Path
 from warpwatch.compare.with_baseline import difference, find_runs
 from warpwatch.runs.saved import Run
 
-NAMED = 3  # files that are named where several were left out for one reason
-DEFAULT_STORAGE = ".benchmarks"  # in the root of the checkout
+NAMED = 3  # the most files named in one line
+DEFAULT_STORAGE = ".benchmarks"  # a folder in the root of the checkout
 
 
 @dataclass(frozen=True, kw_only=True)

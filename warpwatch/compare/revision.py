@@ -16,7 +16,7 @@ from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.compiling import on_all_cores
 from warpwatch.devices.other_kernel import OtherKernel, key
 
-ENGINE_FOLDER = "warpwatch"  # of a checkout of this project
+ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
 
 
 def check_name(revision: str) -> None:

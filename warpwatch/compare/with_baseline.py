@@ -249,7 +249,7 @@ def find_runs(
         runs, problems = read_usable(sorted((storage / slug).glob("*.json")))
         return [r for r in runs if r.gpu_uuid == gpu_uuid and not (r.failed or r.slower or r.against)], problems
     path = Path(str(chosen))
-    if os.path.isfile(path):  # unlike Path.is_file, never an error
+    if os.path.isfile(path):  # Path.is_file can raise OSError
         return read_usable([path])
     folder = path if os.path.isdir(path) else storage / slug
     pattern = "*.json" if folder == path else f"{chosen}*.json"

@@ -1,4 +1,4 @@
-"""What a run says to a reader: the summary under the table, and the tables by shape."""
+"""Writes a run's summary of verdicts, and the tables of times by shape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warpwatch.verdict.rule import Decision, Verdict
 
 
 def line(decision: Decision) -> str:
-    """Such as: slower: median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, 4 processes."""
+    """Line on a case: ``slower: median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, 5 processes``."""
     if math.isnan(decision.ratio):  # it was not compared
         return str(decision.verdict)
     digits = 2 if decision.before < 100e-6 else 1
@@ -28,7 +28,7 @@ def line(decision: Decision) -> str:
 
 
 def summary(decisions: Mapping[str, Decision], missing: Sequence[str], most: int | None = None) -> list[str]:
-    """Counts by verdict, then a line for each case that is not the same, worst first; of a verdict ``most`` lines."""
+    """Counts by verdict, then a line for each case that is not the same, worst first; at most ``most`` a verdict."""
     counts = Counter(decision.verdict for decision in decisions.values())
     counts[Verdict.MISSING] = len(missing)
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
@@ -41,8 +41,8 @@ def summary(decisions: Mapping[str, Decision], missing: Sequence[str], most: int
         if most is not None and len(chosen) > most:
             lines.append(f"... and {len(chosen) - most} more {verdict}")
     lines += [f"{name}: new" for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
-    apart = Counter(decision.reason for decision in decisions.values() if decision.verdict == Verdict.INCOMPARABLE)
-    lines += [f"{count} incomparable: {reason}" for reason, count in sorted(apart.items())]
+    reasons = Counter(decision.reason for decision in decisions.values() if decision.verdict == Verdict.INCOMPARABLE)
+    lines += [f"{count} incomparable: {reason}" for reason, count in sorted(reasons.items())]
     return lines
 
 
@@ -63,7 +63,7 @@ def medians(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
-    """What a new baseline changes: cases that come and go, and the ten that move most."""
+    """List what a new baseline changes: cases that come and go, and the ten that change most."""
     before, after = medians(old), medians(new)
     lines = [f"cases: {len(after)}, {len(after.keys() - before)} of them new, {len(before.keys() - after)} gone"]
     moved = sorted(
@@ -79,7 +79,7 @@ def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
 
 
 def tables(runs: Sequence[Run], project: Project) -> str:
-    """For each family and element type: a row a variant and block, a column a shape, serial on top."""
+    """Markdown tables by family and element type: a row for each variant and block, a column for each shape."""
     times = medians(runs)
     gpu = runs[0].gpu
     parts = [f"GPU: {gpu.name or 'none'}, L2 {gpu.cache or '-'}, medians of {len(runs)} runs"]
@@ -89,7 +89,8 @@ def tables(runs: Sequence[Run], project: Project) -> str:
         parts[0] += f"; {gpu.note}"
     check = path_of(runs[0].slug, project.baselines)
     if check.exists():
-        parts.append("\n".join(["What this gate sees here (`pytest bench --self-check`):", *table(read(check))]))
+        title = "A/A test and injected slowdowns on this GPU (`pytest bench --self-check`):"
+        parts.append("\n".join([title, *table(read(check))]))
     for family in project.families:
         for dtype in family.bench_shapes:
             cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]
