@@ -160,8 +160,9 @@ FRAGMENT = re.compile(r"(What|Why|How|By|Such as|Whether|Of|As|Where|Which|Who|T
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the place and the text of every docstring in a file."""
     for node in ast.walk(ast.parse(path.read_text())):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if documented and (text := ast.get_docstring(node)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if text := ast.get_docstring(node):
             yield f"{path}:{getattr(node, 'lineno', 1)}", text
 
 

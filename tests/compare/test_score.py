@@ -7,13 +7,12 @@ import pytest
 
 from tests.project import BASELINES
 from warpwatch.compare import other_rules as rules
+from warpwatch.compare.recording import PairRecording, record
 from warpwatch.compare.score import (
     OURS,
-    PairRecording,
     called_by_baseline_rule,
     play_other_gpus,
     play_pairs,
-    record,
     score,
     table,
 )

@@ -16,20 +16,9 @@ from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Capability
 from warpwatch.catalogue.selection import builds, timed_cases
-from warpwatch.compare.score import record_pairs
-from warpwatch.compare.self_check import (
-    PER_SLOWDOWN,
-    SLOWDOWNS,
-    Checked,
-    chosen,
-    merge,
-    own_side,
-    path_of,
-    read,
-    read_variances,
-    save,
-    table,
-)
+from warpwatch.compare.recording import record_pairs
+from warpwatch.compare.saved_self_check import SLOWDOWNS, Checked, merge, path_of, read, read_variances, save, table
+from warpwatch.compare.self_check import PER_SLOWDOWN, chosen, own_side
 from warpwatch.devices.compiler import Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo

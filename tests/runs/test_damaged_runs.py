@@ -23,8 +23,8 @@ from kernels import FAMILIES
 from tests.project import BASELINES, PROJECT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.commands.saved_runs import promote
-from warpwatch.compare import history, score
-from warpwatch.compare import self_check as selfcheck
+from warpwatch.compare import history, recording, score
+from warpwatch.compare import saved_self_check as selfcheck
 from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison, difference, find_runs
 from warpwatch.devices.worker import Kernel
 from warpwatch.report import ladder, picture
@@ -247,8 +247,8 @@ def use(path: Path, order: int) -> None:
         with_it(
             lambda runs: [picture.shares(FAMILIES, family, "float32", report.medians(runs)) for family in FAMILIES]
         ),
-        with_it(score.record),
-        with_it(score.record_pairs),
+        with_it(recording.record),
+        with_it(recording.record_pairs),
         with_it(other_gpus),
         lambda: promote(project, [path], allowed=(), dry_run=True),
         lambda: promote(project, [path, *(run.path for run in good)], allowed=every, dry_run=True),

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.compare import score
-from warpwatch.compare.self_check import merge, read, table
+from warpwatch.compare.recording import record, record_pairs
+from warpwatch.compare.saved_self_check import merge, read, table
 from warpwatch.compare.with_baseline import MIN_GPUS
 from warpwatch.report import ladder, tables
 from warpwatch.runs.baseline import objections, replace_baseline
@@ -60,11 +61,11 @@ def score_rules(paths: Sequence[Path], trials: int) -> int:
     """Print what each rule for regressions would have said of recorded runs; returns the exit status. Raises BadRun."""
     runs = [read_run(path) for path in paths]
     alone = [run for run in runs if not run.against]
-    recording = score.record(alone)
+    recording = record(alone)
     side_by_side = [run for run in runs if run.against]
     scores = score.score(recording, trials)
     if side_by_side:
-        pairs = score.play_pairs(score.record_pairs(side_by_side), trials)
+        pairs = score.play_pairs(record_pairs(side_by_side), trials)
         scores = {score.OURS: scores[score.OURS], score.PAIRED: pairs} | scores
     if len({run.gpu_uuid for run in alone}) > MIN_GPUS:
         scores = {score.OURS: scores[score.OURS], score.OTHER_GPU: score.play_other_gpus(alone)} | scores

@@ -18,7 +18,8 @@ from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.reference import DEFAULT_STORAGE, find_reference, how_to_record
 from warpwatch.compare.revision import check_name, checkout, compile_other_kernels, find_commit, read_other_kernels
-from warpwatch.compare.self_check import SelfCheck, path_of, read_variances, save
+from warpwatch.compare.saved_self_check import path_of, read_variances, save
+from warpwatch.compare.self_check import SelfCheck
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compiler import nvcc

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from warpwatch.catalogue.declaration import Case, Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.compare.self_check import path_of, read, table
+from warpwatch.compare.saved_self_check import path_of, read, table
 from warpwatch.runs.saved import Run
 from warpwatch.verdict.rule import Decision, Verdict
 
