@@ -92,9 +92,8 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     old = tuple(sample(plan.kind)[0] for _ in range(10))
     PLAY["slower"] = slower
     clock = Clock(1000, tuple(PLAY.get("throttle", ())))
-    return pairs.PairSamples(
-        old, new, (clock, clock), round(1e6 * share), facts={"cache": "cold"} if plan.prove else {}
-    )
+    facts = {"cache": "cold"} if plan.prove else {}
+    return pairs.PairSamples(old=old, new=new, clocks=(clock, clock), cycles=round(1e6 * share), facts=facts)
 
 
 def compile_other_kernels(

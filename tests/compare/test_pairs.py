@@ -32,7 +32,7 @@ def turns_of(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         monkeypatch.setattr(sampling, "timer_of", lambda kind: None)
         monkeypatch.setattr(sampling, "sample_of", sample)
-        plan = Plan("cold", swap=False, prove=False, seconds=seconds, warm_up=0.0)
+        plan = Plan(kind="cold", swap=False, prove=False, seconds=seconds, warm_up=0.0)
         return pairs._take([(100e-6, 103e-6)] * places, plan)  # type: ignore[list-item]
 
     return measure
@@ -66,7 +66,7 @@ def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
     steady, slow = Clock(1980, ()), Clock(1600, ("software power cap",))
 
     def taken(ratio: float, clock: Clock) -> pairs.PairSamples:
-        return pairs.PairSamples((1e-3, 1e-3) * 4, (ratio * 1e-3, ratio * 1e-3) * 4, (steady, clock))
+        return pairs.PairSamples(old=(1e-3, 1e-3) * 4, new=(ratio * 1e-3, ratio * 1e-3) * 4, clocks=(steady, clock))
 
     own: Any = None
     first = [taken(1.03, steady), taken(1.20, slow), taken(1.03, steady)]

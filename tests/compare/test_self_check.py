@@ -59,10 +59,10 @@ def test_a_kernel_waits_as_long_as_it_is_told(device: DeviceInfo, variant: str) 
     source = write_delayed(side.source)
     image = compile_file(source, side.macros, device.timing_target).path
     try:
-        plan = Plan("warm", swap=False, prove=True, seconds=0.5, warm_up=0.1, delay=Delay(1.0))
+        plan = Plan(kind="warm", swap=False, prove=True, seconds=0.5, warm_up=0.1, delay=Delay(1.0))
         pairs = worker.call(measure_pair, case, image, side, image, plan)
         assert 0.6 < math.expm1(pairs.log) < 1.6
-        plan = Plan("warm", swap=True, prove=False, seconds=0.5, warm_up=0.1, delay=Delay(1.0, pairs.cycles))
+        plan = Plan(kind="warm", swap=True, prove=False, seconds=0.5, warm_up=0.1, delay=Delay(1.0, pairs.cycles))
         assert 0.6 < math.expm1(worker.call(measure_pair, case, image, side, image, plan).log) < 1.6
     finally:
         worker.stop()

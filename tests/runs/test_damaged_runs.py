@@ -210,7 +210,7 @@ def measured_now() -> dict[str, Measured]:
         kernel = cast(Kernel, SimpleNamespace(worker=FakeWorker(), image=SimpleNamespace(path=Path("none"))))
         facts = {**entry["extra_info"], "hold_timeouts": 0}
         processes = [[1.1 * sample for sample in entry["stats"]["data"]]]
-        found[case.id] = Measured(kernel, case, "cold", rounds=3, facts=facts, processes=processes)
+        found[case.id] = Measured(kernel=kernel, case=case, kind="cold", rounds=3, facts=facts, processes=processes)
     return found
 
 

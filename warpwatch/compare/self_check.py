@@ -71,7 +71,7 @@ class SelfCheck:
         """Measure a kernel and itself in this process; None for libraries and the host, which have no cubin."""
         if case.variant.on_host or case.variant.library:
             return None
-        measured = Measured(kernel, case, "cold" if cold else "warm")
+        measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
         image = kernel.image.path
         pair = Pair(
             measured=measured,

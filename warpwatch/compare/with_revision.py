@@ -73,7 +73,7 @@ class RevisionComparison:
         other = self.others[case.id]
         image = self.images[key(other)]
         assert isinstance(image, Image)
-        measured = Measured(kernel, case, "cold" if cold else "warm")
+        measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
         return Pair(
             measured=measured,
             other=other,
