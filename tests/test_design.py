@@ -142,7 +142,7 @@ def test_correctness_and_bench_do_not_know_each_other() -> None:
         assert "correctness" not in packages(path), path
 
 
-def test_rooms_are_small() -> None:
+def test_files_and_functions_are_small() -> None:
     for path in SOURCES:
         text = path.read_text()
         assert text.count("\n") <= 400, f"{path} has more than 400 lines"

@@ -47,7 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def _add_comparisons(group: pytest.OptionGroup) -> None:
     group.addoption(
-        "--against", metavar="REV", help="Time kernels side by side with those of another git revision, and judge."
+        "--against",
+        metavar="REV",
+        help="Time kernels side by side with those of another git revision, and compare them.",
     )
     group.addoption(
         "--self-check",
