@@ -21,7 +21,7 @@ import numpy as np
 from warpwatch.catalogue.declaration import VENDOR_BLOCK
 from warpwatch.compare.doubts import SAME_CODE
 from warpwatch.compare.other_rules import RULES
-from warpwatch.compare.pairs import MAX_PROCESSES as MOST
+from warpwatch.compare.pairs import MAX_PROCESSES as MAX_PAIR_PROCESSES
 from warpwatch.compare.pairs import SCREENING_PROCESSES
 from warpwatch.compare.recording import PairRecording, Process, Recording, same_code
 from warpwatch.compare.saved_self_check import CLASSES
@@ -50,7 +50,10 @@ def play_pairs(recording: PairRecording, trials: int, seed: int = 1) -> Score:
     """Replay the rule of --against on unchanged pairs, then with each slowdown in a tenth of the cases."""
     rng, score = np.random.default_rng(seed), Score()
     for _ in range(trials):
-        played = {name: rng.choice(logs, MOST) * rng.choice([-1, 1], MOST) for name, logs in recording.logs.items()}
+        played = {
+            name: rng.choice(logs, MAX_PAIR_PROCESSES) * rng.choice([-1, 1], MAX_PAIR_PROCESSES)
+            for name, logs in recording.logs.items()
+        }
         for slowdown in (0.0, *SLOWDOWNS):
             slow = {name for name in played if rng.random() < 0.1} if slowdown else set()
             shifted = {name: logs + math.log1p(slowdown) * (name in slow) for name, logs in played.items()}
@@ -67,7 +70,7 @@ def called_side_by_side(recording: PairRecording, logs: Mapping[str, Floats]) ->
     prior: Prior | None = None
     decisions: dict[str, Decision] = {}
     taken, todo, worth = dict.fromkeys(logs, 0), list(logs), 0.0
-    for process in range(SCREENING_PROCESSES, MOST + 1):
+    for process in range(SCREENING_PROCESSES, MAX_PAIR_PROCESSES + 1):
         worth += len(todo) / len(logs) * (SCREENING_PROCESSES if process == SCREENING_PROCESSES else 1)
         taken |= dict.fromkeys(todo, process)
         effects = {}
@@ -75,7 +78,7 @@ def called_side_by_side(recording: PairRecording, logs: Mapping[str, Floats]) ->
             median_ = recording.medians[name]
             effects[name] = paired(median_, median_ * math.exp(logs[name][0]), list(logs[name][:count]))
         prior = prior or learn(list(effects.values()))
-        decisions = decide(effects, prior, looks=MOST - SCREENING_PROCESSES + 1)
+        decisions = decide(effects, prior, looks=MAX_PAIR_PROCESSES - SCREENING_PROCESSES + 1)
         todo = [name for name, decision in decisions.items() if decision.verdict == Verdict.UNSURE]
         if not todo:
             break
@@ -205,7 +208,7 @@ def table(recording: Recording, scores: Mapping[str, Score]) -> str:
     for name, each in scores.items():
         runs = len(each.alarms)
         worth = float(np.mean(each.processes)) if each.processes else 1.0
-        # A process of pairs takes its own time.
+        # The recorded seconds are those of a whole run, not of pairs or of one process on another GPU.
         minutes = "–" if name in (PAIRED, OTHER_GPU) else f"{recording.seconds / 60 * worth:.1f}"
         power = [" ".join(_percent(each.found.get((size, slowdown), [])) for slowdown in SLOWDOWNS) for size in sizes]
         any_ = f"{sum(map(bool, each.alarms))} of {runs}"
