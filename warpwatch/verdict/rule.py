@@ -61,7 +61,7 @@ FLOOR_SIGMAS = 5.0  # floor over the spread between processes: unchanged cases a
 MIN_PROCESSES = 5
 MAX_FLOOR = 0.20  # a case whose own spread asks for a wider floor than this is unsure, never the same
 # Limits of the weight of a learned prior: a smaller one would be noise of the estimate, and a larger one would hide a
-# case that is noisier than others of its size. On the H200, one case in a hundred has ten times their deviation.
+# case that is noisier than others of its size. On the H200, one in a hundred varies ten times as much.
 PRIOR_DF = 3.0, 5.0
 MIN_CONTROLS = 30  # cases that are needed to learn a prior, or what a process does to all of them
 
