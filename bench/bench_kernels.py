@@ -9,7 +9,7 @@ from kernels import FAMILIES
 from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import problems
-from warpwatch.compare.comparison import Judge
+from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Budget
 from warpwatch.timing.timer import read
@@ -18,10 +18,10 @@ from warpwatch.timing.timer import read
 @pytest.mark.benchmark(timer=read)
 @pytest.mark.cases(timed_cases(FAMILIES), problems(FAMILIES))
 def bench_kernel(
-    benchmark: BenchmarkFixture, kernel: Kernel, case: Case, cold: bool, budget: Budget, gate: Judge
+    benchmark: BenchmarkFixture, kernel: Kernel, case: Case, cold: bool, budget: Budget, comparison: Comparison
 ) -> None:
     """Check, time, and check again. A slower kernel fails after all cases are timed, because it is known only then."""
-    measured = gate.measure(kernel, case, cold, budget)
+    measured = comparison.measure(kernel, case, cold, budget)
     if measured is None:
         return
     benchmark.params = case.parameters
@@ -35,7 +35,7 @@ def bench_kernel(
         discard(benchmark)
         raise
     if benchmark.stats:
-        gate.add(measured, benchmark.stats.stats.data)
+        comparison.add(measured, benchmark.stats.stats.data)
 
 
 def discard(benchmark: BenchmarkFixture) -> None:

@@ -93,13 +93,13 @@ def compile_build(build: Build, target: compiler.Target | None) -> compiler.Imag
     return compiler.Image(Path("none"), "source", "other code" if changed else "code")
 
 
-def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path, plan: pairs.Plan) -> pairs.Pairs:
+def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: pairs.Plan) -> pairs.PairSamples:
     """Imitate the samples of a pair; the old side has no ``slower`` cases."""
     case_id = case.id
     if plan.check:
         prepare(case, image, True)
-    if any(name in case_id for name in PLAY.get("rival_wrong", ())):
-        raise pairs.RivalFailed(f"{case_id} is wrong\nin many lines")
+    if any(name in case_id for name in PLAY.get("other_wrong", ())):
+        raise pairs.OtherSideFailed(f"{case_id} is wrong\nin many lines")
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
     globals()["_prepared"] = case_id
@@ -110,18 +110,18 @@ def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path,
     PLAY["slower"] = slower
     clock = Clock(1000, tuple(PLAY.get("throttle", ())))
     facts = {"cache": "cold"} if plan.check else {}
-    return pairs.Pairs(old=old, new=new, clocks=(clock, clock), cycles=round(1e6 * share), facts=facts)
+    return pairs.PairSamples(old=old, new=new, clocks=(clock, clock), cycles=round(1e6 * share), facts=facts)
 
 
-def compile_rivals(
-    rivals: Iterable[OtherKernel], *_: object
+def compile_other_kernels(
+    others: Iterable[OtherKernel], *_: object
 ) -> dict[tuple[object, ...], compiler.Image | CompileError]:
     broken = PLAY.get("uncompiled", ())
     return {
-        key(rival): CompileError(f"{rival.source.name} does not compile\nin many lines")
-        if rival.entry in broken
+        key(other): CompileError(f"{other.source.name} does not compile\nin many lines")
+        if other.entry in broken
         else compiler.Image(Path("none"), "source", "code")
-        for rival in rivals
+        for other in others
     }
 
 
@@ -169,6 +169,6 @@ def limit_files(size: int | None) -> None:
 def pytest_configure() -> None:
     limit_files(PLAY.get("file_limit_at_start"))
     for module in (plugin, selfcheck):
-        vars(module)["compile_rivals"] = compile_rivals
+        vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
     vars(compiling)["compile_build"] = compile_build

@@ -1,4 +1,4 @@
-"""Every finding ends with the command that shows it again."""
+"""Tests that every finding ends with the command that shows it again."""
 
 from __future__ import annotations
 

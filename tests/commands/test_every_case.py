@@ -1,4 +1,4 @@
-"""What watches kernels outside of pytest's own tests: one process for a sanitizer, arrays past 2^31 elements."""
+"""Tests the checks outside of pytest's own tests: one process for a sanitizer, arrays past 2^31 elements."""
 
 from __future__ import annotations
 

@@ -128,8 +128,8 @@ else:
 """
 HOW = {
     "compile_all": "compiling.compile_all([(build, target) for build in builds(FAMILIES)], lambda *_: None)",
-    "compile_rivals": (
-        "compile_rivals([own_side(case) for case in timed_cases(FAMILIES) if not case.variant.on_host],"
+    "compile_other_kernels": (
+        "compile_other_kernels([own_side(case) for case in timed_cases(FAMILIES) if not case.variant.on_host],"
         " ENGINE, target, lambda *_: None)"
     ),
     "compile_file": "compile_file(ENGINE / 'warpwatch/devices/hold.cu', {}, target)",
@@ -149,7 +149,7 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
         "import sys\nfrom kernels import FAMILIES\nfrom warpwatch.devices import compiling\n"
         "from warpwatch.devices.compiler import *\n"
         "from warpwatch.catalogue.selection import *\nfrom warpwatch.compare.self_check import own_side\n"
-        "from warpwatch.compare.revision import compile_rivals\n"
+        "from warpwatch.compare.revision import compile_other_kernels\n"
         f"target = Target('sm_90', {str(nvcc)!r})\n{HOW[how]}"
     )
     environment = os.environ | {"WARPWATCH_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}

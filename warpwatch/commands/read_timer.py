@@ -1,4 +1,4 @@
-"""Shows what the timer reads where nothing can be faster: ``warpwatch timer``."""
+"""Shows what the timer reads for the shortest work there is: ``warpwatch timer``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, shortest_times
 
 
 def read_timer() -> int:
-    """Time an empty kernel and a small copy on the GPU. Exit status. Raises NoDevice, DeviceError, CompileError.
+    """Time an empty kernel and a small copy on the GPU; returns the exit status.
 
-    Nsight Compute (``ncu``) on this command gives the other half of a comparison.
+    Raises NoDevice, DeviceError or CompileError. Run under Nsight Compute (``ncu``), this command
+    shows the readings of both.
     """
     device = open_device(Settings(kind="gpu"))
     print(f"{device.info.name}, medians of {SHORTEST_ROUNDS} samples, µs (standard deviation in per cent)")

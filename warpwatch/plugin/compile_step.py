@@ -53,7 +53,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     for builds, target in (*checks[first:], *checks[:first]):
         compilation.add_check(builds, target)
     if jobs:
-        timed = any("gate" in getattr(item, "fixturenames", ()) for item in items)
+        timed = any("comparison" in getattr(item, "fixturenames", ()) for item in items)
         _show_compiling(config, compilation, None if timed else jobs[0])
 
 
@@ -64,7 +64,7 @@ def _jobs(item: pytest.Item) -> list[Job]:
     if build.variant.on_host:
         return [(build, None)]
     if not build.variant.library and isinstance(device := open_device(item.config), DeviceInfo):
-        timed = "gate" in getattr(item, "fixturenames", ())
+        timed = "comparison" in getattr(item, "fixturenames", ())
         targets = (device.target, device.timing_target) if timed else (device.target,)
         return [(build, target) for target in dict.fromkeys(targets)]
     return []

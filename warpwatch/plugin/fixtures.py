@@ -7,7 +7,7 @@ import pytest
 from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import Problem
-from warpwatch.compare.comparison import Judge
+from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Kernel, library_missing
@@ -34,7 +34,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     if isinstance(case, Problem):
         pytest.fail(str(case), pytrace=False)
     assert isinstance(case, Case)
-    if "gate" in request.fixturenames and not case.variant.on_host:
+    if "comparison" in request.fixturenames and not case.variant.on_host:
         device: DeviceInfo = request.getfixturevalue("device")
         if case.launch_cost > device.largest_launch_cost:
             pytest.skip(f"too large for {device.name}, which would take seconds for a launch: time it on a GPU")
@@ -63,16 +63,16 @@ def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
         pytest.skip(missing)
     try:
         checked = stash[COMPILATION].image(build, target)
-        timed = stash[COMPILATION].image(build, timing) if "gate" in request.fixturenames else checked
+        timed = stash[COMPILATION].image(build, timing) if "comparison" in request.fixturenames else checked
     except CompileError as error:
         pytest.fail(str(error), pytrace=False)
     return Kernel(stash[WORKER], build, timed, checked)
 
 
 @pytest.fixture(scope="session")
-def gate(pytestconfig: pytest.Config) -> Judge:
-    """The judge of this run."""
-    return pytestconfig.stash[BENCH].gate
+def comparison(pytestconfig: pytest.Config) -> Comparison:
+    """The comparison that this run makes: with a baseline, with another revision, with itself, or none."""
+    return pytestconfig.stash[BENCH].comparison
 
 
 @pytest.fixture(scope="session")

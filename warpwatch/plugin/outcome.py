@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from warpwatch.compare.comparison import COMPARED
-from warpwatch.verdict.rule import Judgement, Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
 NOT_COMPARED = "not compared"  # a count in pytest's last line, which keeps it from being green
 ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -38,34 +38,36 @@ class Asked:
             what = self.nothing if self.option == "--benchmark-compare" else f"{self.option}: {self.nothing}"
             raise pytest.UsageError("\n".join([f"{what}, so nothing would be compared", *self.advice]))
 
-    def last_words(self, judgements: Mapping[str, Judgement], compared: int) -> list[str]:
+    def last_words(self, decisions: Mapping[str, Decision], compared: int) -> list[str]:
         """Return the last lines of a run that was asked to compare and compared nothing."""
         if not self.option or compared:
             return []
-        why = self.nothing or why_nothing(judgements)
+        why = self.nothing or why_nothing(decisions)
         said = f"NOTHING WAS COMPARED ({self.option}): {why}; no kernel could be called slower"
         return [said, *self.advice]
 
 
-def why_nothing(judgements: Mapping[str, Judgement]) -> str:
+def why_nothing(decisions: Mapping[str, Decision]) -> str:
     """Say why none of these cases was compared."""
-    reasons = Counter(f"{j.verdict}{': ' * bool(j.reason)}{j.reason}" for j in judgements.values())
+    reasons = Counter(
+        f"{decision.verdict}{': ' * bool(decision.reason)}{decision.reason}" for decision in decisions.values()
+    )
     told = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common(3))
     return told or "no case was measured to its end"
 
 
-def uncompared(asked: Asked, judgements: Mapping[str, Judgement], ran: Collection[str], compared: int) -> list[str]:
+def uncompared(asked: Asked, decisions: Mapping[str, Decision], ran: Collection[str], compared: int) -> list[str]:
     """List the cases that were compared with nothing, in a run that was asked to compare."""
     if asked.option and not compared:
         return list(ran)
-    return [name for name, judgement in judgements.items() if judgement.verdict not in COMPARED]
+    return [name for name, decision in decisions.items() if decision.verdict not in COMPARED]
 
 
-def fails(asked: Asked, judgements: Mapping[str, Judgement], reasons: Collection[str], compared: int) -> bool:
+def fails(asked: Asked, decisions: Mapping[str, Decision], reasons: Collection[str], compared: int) -> bool:
     """Say whether the comparison fails a run whose tests all passed. ``reasons``: of --fail-on."""
     if asked.option and not compared and (asked.required or "incomparable" in reasons):
         return True
-    verdicts = {judgement.verdict for judgement in judgements.values()}
+    verdicts = {decision.verdict for decision in decisions.values()}
     return any(str(verdict) in reasons for verdict in verdicts & {Verdict.UNSURE, Verdict.INCOMPARABLE})
 
 

@@ -49,7 +49,7 @@ PRECISE, TURNS_TO_TELL = 0.0006, 6
 NOISY = 0.0012
 
 
-class RivalFailed(DeviceError):
+class OtherSideFailed(DeviceError):
     """A failure or a wrong result of the other revision's side; the message repeats what that side said."""
 
 
@@ -93,7 +93,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairs:
+class PairSamples:
     """Samples of both sides from one process in seconds, two of each side a turn, and what is recorded beside them.
 
     ``cycles``: the wait of the new side. ``thrown_away``: samples that were discarded because the hold timed out.
@@ -127,21 +127,21 @@ def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
     return float(np.median((turns[first] + turns[second]) / 2))
 
 
-def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path, plan: Plan) -> Pairs:
+def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: Plan) -> PairSamples:
     """Load both sides, check them if asked to, and sample them in turns: old new new old, new old old new.
 
-    Raises WrongResult or DeviceError for the new side, RivalFailed for the old one.
+    Raises WrongResult or DeviceError for the new side, OtherSideFailed for the old one.
     """
     cold = plan.kind == "cold"
     sampling.release(keep=sharing_key(case))
     shared, where = sampling.share_operands(case, plan.check), machine(on_host=False)
     if plan.check and plan.checking_image not in (None, image):
         sampling.check_other_build(where, case, plan.checking_image, shared)
-    function = _load_rival(where, rival, rival_image) if plan.swap else None
+    function = _load_other(where, other, other_image) if plan.swap else None
     new = [load(where, case, image, copy) for copy in shared.copies]
     sampling.state.loaded = tuple(new)
-    function = function or _load_rival(where, rival, rival_image)
-    old = [_rival_of(loaded, rival, function) for loaded in new]
+    function = function or _load_other(where, other, other_image)
+    old = [_other_side_of(loaded, other, function) for loaded in new]
     both = list(zip(old, new, strict=True))
     fingerprints = _check_both(both[0], shared) if plan.check else plan.fingerprints
     poison(new)
@@ -159,27 +159,27 @@ def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path,
     return pairs
 
 
-def _load_rival(where: Machine, rival: OtherKernel, image: Path) -> Function:
+def _load_other(where: Machine, other: OtherKernel, image: Path) -> Function:
     try:
-        return where.load(image, rival.entry)
+        return where.load(image, other.entry)
     except DeviceError as error:
-        raise RivalFailed(str(error), error.lost) from None
+        raise OtherSideFailed(str(error), error.lost) from None
 
 
-def _rival_of(loaded: Loaded, rival: OtherKernel, function: Function) -> Loaded:
+def _other_side_of(loaded: Loaded, other: OtherKernel, function: Function) -> Loaded:
     """Load the old side on the new side's operands and result."""
     arrays = [array for array in (*loaded.operands, loaded.result) if isinstance(array, GuardedArray)]
     try:
-        arguments = rival.fill([array.address for array in arrays])
-        set_constants(loaded.machine, function, rival.constant, loaded.operands)
-        start = loaded.machine.launcher(function, rival.launch, arguments)
+        arguments = other.fill([array.address for array in arrays])
+        set_constants(loaded.machine, function, other.constant, loaded.operands)
+        start = loaded.machine.launcher(function, other.launch, arguments)
     except (DeviceError, IndexError, TypeError) as error:
-        raise RivalFailed(str(error), getattr(error, "lost", False)) from None
+        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
     return replace(loaded, function=function, start=start)
 
 
 def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> Fingerprints:
-    """Compare both sides with NumPy. Raises WrongResult or DeviceError for the new one, RivalFailed for the old."""
+    """Compare both sides with NumPy. Raises WrongResult or DeviceError for the new one, OtherSideFailed for the old."""
     old, new = pair
     right = check_result(new, shared)
     poison([old])
@@ -189,13 +189,13 @@ def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> Fingerprints:
 
 @contextmanager
 def _blaming(is_new: bool) -> Iterator[None]:
-    """Turn errors of the old side into RivalFailed."""
+    """Turn errors of the old side into OtherSideFailed."""
     try:
         yield
     except (DeviceError, WrongResult) as error:
         if is_new:
             raise
-        raise RivalFailed(str(error), getattr(error, "lost", False)) from None
+        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
 
 
 def _check_last_of_both(
@@ -273,7 +273,7 @@ def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
     return cycles
 
 
-def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> Pairs:
+def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> PairSamples:
     timer, begin = sampling.timer_of(plan.kind), time.perf_counter()
     times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
     thrown_away, sums = 0, (0.0, 0.0)  # of the turns' logarithms, and of their squares
@@ -293,7 +293,7 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> Pairs:
         sums = sums[0] + log, sums[1] + log * log
     unknown = Clock(0, ())
     clocks = (unknown, unknown)
-    return Pairs(old=tuple(times[False]), new=tuple(times[True]), clocks=clocks, thrown_away=thrown_away)
+    return PairSamples(old=tuple(times[False]), new=tuple(times[True]), clocks=clocks, thrown_away=thrown_away)
 
 
 def _standard_error(turns: int, total: float, squares: float) -> float:
