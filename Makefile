@@ -1,7 +1,9 @@
-# make bench: times every kernel and compares with this GPU's baseline.   make test: is everything right?
-# make check: lint and types.   The first call sets up .venv; ARGS="..." goes to pytest.
-# make bench COMPARE="--against main": side by side with another revision.
-# make mutate: makes mistakes in the kernels and says which of them no test notices; some minutes on all cores.
+# make test: tests the kernels and the engine, on a GPU or on the software device.
+# make bench: times every kernel and compares with this GPU's baseline.
+# make bench COMPARE="--against main": times every kernel in turns with that of another revision.
+# make check: checks style, types and workflows.
+# make mutate: puts faults into the kernels and lists those that no test finds; some minutes on all cores.
+# The first call of any of them makes the environment .venv. ARGS="..." is passed to pytest.
 PYTHON ?= python3
 COMPARE ?= --benchmark-compare
 VENV := .venv

@@ -1,4 +1,4 @@
-"""What this repository adds to the plugin. Its kernels are named by ``warpwatch_kernels`` in pyproject.toml."""
+"""Options of this repository's own tests. ``warpwatch_kernels`` in pyproject.toml names its kernels for the plugin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytest_plugins = ("pytester",)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the seed of the random tests here, so that the header can name it."""
+    """Draw the seed of the random tests before the header is printed, which names it."""
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**6))
 

@@ -1,1 +1,1 @@
-"""Is any kernel slower than it was?"""
+"""The benchmark of this repository's kernels, and the saved runs that it compares with."""

@@ -1,4 +1,4 @@
-"""The one benchmark: every kernel of the catalogue on the shapes that its family is timed on."""
+"""Times every kernel of this repository on the shapes that its family is timed on; the only benchmark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernels import FAMILIES
 from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import problems
-from warpwatch.compare.comparison import Judge
+from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Budget
 from warpwatch.timing.timer import read
@@ -18,10 +18,10 @@ from warpwatch.timing.timer import read
 @pytest.mark.benchmark(timer=read)
 @pytest.mark.cases(timed_cases(FAMILIES), problems(FAMILIES))
 def bench_kernel(
-    benchmark: BenchmarkFixture, kernel: Kernel, case: Case, cold: bool, budget: Budget, gate: Judge
+    benchmark: BenchmarkFixture, kernel: Kernel, case: Case, cold: bool, budget: Budget, comparison: Comparison
 ) -> None:
-    """Proved right, timed, and proved again. Whether it is slower is known when all are timed, and fails it then."""
-    measured = gate.measure(kernel, case, cold, budget)
+    """Check, time, and check again. A slower kernel fails after all cases are timed, because it is known only then."""
+    measured = comparison.measure(kernel, case, cold, budget)
     if measured is None:
         return
     benchmark.params = case.parameters
@@ -30,16 +30,16 @@ def bench_kernel(
     if benchmark.stats:
         measured.finish(benchmark.stats.stats.median)
     try:
-        measured.prove_again()
+        measured.check_last_result()
     except Exception:
         discard(benchmark)
         raise
     if benchmark.stats:
-        gate.add(measured, benchmark.stats.stats.data)
+        comparison.add(measured, benchmark.stats.stats.data)
 
 
 def discard(benchmark: BenchmarkFixture) -> None:
-    """Take the samples of a kernel that is wrong out of what is saved and shown."""
+    """Discard the samples of a wrong kernel, so that they are neither saved nor shown."""
     benchmark.has_error = True
     if benchmark.stats:
         benchmark.stats.stats.data.clear()

@@ -1,1 +1,1 @@
-"""Is every kernel right?"""
+"""Tests that compare every kernel of this repository with NumPy."""

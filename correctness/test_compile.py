@@ -1,4 +1,4 @@
-"""Every kernel compiles for every architecture that it is for, from the oldest. Needs nvcc, but no GPU.
+"""Compiles every kernel for each architecture from the oldest that it needs on. It needs nvcc, but no GPU.
 
 These tests come last (conftest.py): what they need is compiled in the background while kernels are checked.
 """
@@ -15,7 +15,7 @@ from warpwatch.devices.compiling import Compilation
 
 
 def for_architecture(*capability: int) -> list[Build]:
-    """What a GPU of that compute capability can run."""
+    """List the builds that a GPU of that compute capability can run."""
     found = builds(FAMILIES)
     return [b for b in found if not b.variant.has_no_block and b.variant.needs <= Capability(*capability)]
 

@@ -1,4 +1,4 @@
-"""Every kernel on its corner cases, which warpwatch/catalogue/corners.py makes from its declaration."""
+"""Tests every kernel on its corner cases, which warpwatch/catalogue/corners.py makes from its declaration."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.corners import (
     aligned,
+    branch_changes,
     ends,
     least_builds,
     oblong_builds,
     ragged,
     several_blocks,
     tall_cases,
-    turns,
 )
 from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.devices.placement import Placement
@@ -25,35 +25,35 @@ LEAST = least_builds(FAMILIES)
 
 @pytest.mark.builds(LEAST)
 def test_several_blocks_along_every_axis(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, with a second group of rasterised rows of blocks."""
+    """Check equality to the bit, with a second group of rasterised rows of blocks."""
     for case in several_blocks(build):
         assert_right(kernel, case, command(request), exact=True)
 
 
 @pytest.mark.builds([build for build in LEAST if build.variant.y is not None])
 def test_rows_of_blocks_that_continue_in_z(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, with a grid as an array of more rows would have it: four rows of blocks in y, the others in z."""
+    """Check equality to the bit, with four rows of blocks in y and the others in z, as for an array with more rows."""
     for case in several_blocks(build):
         assert_right(kernel, case, command(request), exact=True, placement=Placement(grid_y=4))
 
 
 @pytest.mark.cases(tall_cases(FAMILIES))
 def test_more_rows_of_blocks_than_a_grid_has(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, at CUDA's own limit, with the launch that the case has by itself."""
+    """Check equality to the bit beyond CUDA's own limit, with the launch that the case has by itself."""
     assert case.launch.grid[2] == 2
     assert_right(kernel, case, command(request), exact=True)
 
 
 @pytest.mark.builds(LEAST)
 def test_aligned_rows_with_a_ragged_edge(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, on whole tiles, and with one axis longer by a piece of 16 bytes, or by one element."""
+    """Check equality to the bit on whole tiles, and with one axis longer by 16 bytes or by one element."""
     for case in ragged(build):
         assert_right(kernel, case, command(request), exact=True)
 
 
 @pytest.mark.builds(LEAST)
 def test_aligned_rows_of_one_array_that_is_not(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, with each array by itself one element, and half a sector of memory, past an alignment."""
+    """Check equality to the bit, with one array at a time moved by one element, and by half a sector of memory."""
     case = aligned(build)
     arrays = len(case.family.operands(case.shape)) + 1
     for offset in (1, 16 // case.itemsize):
@@ -64,28 +64,28 @@ def test_aligned_rows_of_one_array_that_is_not(kernel: Kernel, build: Build, req
 
 @pytest.mark.builds(LEAST)
 def test_ends_of_every_length(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, on sizes that end everywhere between one tile and the next."""
+    """Check equality to the bit on sizes that end everywhere between one tile and the next."""
     for case in ends(build):
         assert_right(kernel, case, command(request), exact=True)
 
 
 @pytest.mark.builds(oblong_builds(FAMILIES))
 def test_blocks_that_are_not_square(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, with a block longer along x, and along y."""
+    """Check equality to the bit, with a block longer along x, and with one longer along y."""
     for case in several_blocks(build):
         assert_right(kernel, case, command(request), exact=True)
 
 
-@pytest.mark.builds([build for build in LEAST if turns(build)])
-def test_sizes_at_which_a_kernel_takes_another_way(
+@pytest.mark.builds([build for build in LEAST if branch_changes(build)])
+def test_sizes_at_which_a_kernel_takes_another_branch(
     kernel: Kernel, build: Build, request: pytest.FixtureRequest
 ) -> None:
-    """Bit for bit, on both sides of such a size."""
-    for case in turns(build):
+    """Check equality to the bit on both sides of such a size."""
+    for case in branch_changes(build):
         assert_right(kernel, case, command(request), exact=True)
 
 
 @pytest.mark.builds([build for build in LEAST if build.variant.padded_arguments])
 def test_rows_further_apart_than_they_are_long(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, with poison between the rows, that is neither read nor written."""
+    """Check equality to the bit with poison between the rows, which must be neither read nor written."""
     assert_right(kernel, aligned(build), command(request), exact=True, placement=Placement(padding=3))

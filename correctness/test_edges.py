@@ -1,4 +1,4 @@
-"""Every kernel where kernels go wrong: lines, single elements, one off a block, unaligned arrays."""
+"""Tests every kernel on lines, single elements, sizes next to its block, and unaligned arrays."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from warpwatch.plugin.verify import assert_right, command
 
 @pytest.mark.cases(edge_cases(FAMILIES))
 def test_edge(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, on ones, on lines, and on sizes one less and one more than the block."""
+    """Check equality to the bit on shapes of ones, on lines, and on sizes one less and one more than the block."""
     assert_right(kernel, case, command(request), exact=True)
 
 
 @pytest.mark.cases(unaligned_cases(FAMILIES))
 def test_unaligned(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, with every array one element past the alignment of an allocation."""
+    """Check equality to the bit with every array one element past the alignment of an allocation."""
     arrays = len(case.family.operands(case.shape)) + 1
     assert_right(kernel, case, command(request), exact=True, placement=Placement(offsets=(1,) * arrays))
 
 
 @pytest.mark.cases([Case(build, (80, 70, 65)) for build in builds(FAMILIES) if build.variant.constant])
-def test_filter_larger_than_constant_memory_has_room_for(
-    kernel: Kernel, case: Case, request: pytest.FixtureRequest
-) -> None:
-    """Bit for bit, though only a part of the filter is there."""
+def test_filter_larger_than_constant_memory(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
+    """Check equality to the bit where constant memory holds only a part of the filter."""
     assert_right(kernel, case, command(request), exact=True)

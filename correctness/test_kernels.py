@@ -1,4 +1,4 @@
-"""Every kernel against NumPy on the shapes of its family."""
+"""Compares every kernel with NumPy on the shapes of its family."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from warpwatch.plugin.verify import assert_right, command
 
 @pytest.mark.cases(tested_cases(FAMILIES), problems(FAMILIES))
 def test_exact(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
-    """Bit for bit NumPy's, on whole numbers that every order of summation adds exactly."""
+    """Check equality to the bit on whole numbers, whose sums are exact in any order."""
     assert_right(kernel, case, command(request), exact=True)
 
 
 @pytest.mark.cases(tested_cases(FAMILIES))
 def test_random(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
-    """Within the bound that theory gives, on random numbers; transposes and integers bit for bit."""
+    """Check the bound from theory on random numbers; transposes and integers must be equal to the bit."""
     assert_right(kernel, case, command(request), exact=False)

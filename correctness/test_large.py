@@ -1,4 +1,4 @@
-"""Arrays of more than 2^31 elements, which no 32-bit index reaches: whole on a GPU, their last block without one."""
+"""Tests arrays of more than 2^31 elements, which no 32-bit index reaches: whole on a GPU, else their last block."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHAPES: tuple[tuple[str, Shape], ...] = (
 def test_past_two_to_the_31(
     device: DeviceInfo, project: Project, family: str, shape: Shape, pytestconfig: pytest.Config
 ) -> None:
-    """Every variant, on some rows of the result: the first and the last, and those around element 2^31."""
+    """Check every variant on some rows of the result: the first and last ones, and those around element 2^31."""
     chosen = {b.variant: b for b in reversed(builds(FAMILIES)) if b.family.name == family and b.dtype == "float32"}
     cases = [Case(b, shape) for b in chosen.values() if not b.variant.has_no_block]
     cases = [case for case in cases if case.variant.needs <= device.capability]
@@ -44,7 +44,7 @@ def test_past_two_to_the_31(
     if device.memory_bytes < need:
         pytest.skip(f"needs {need / 1e9:.0f} GB; {device.name} has {device.memory_bytes / 1e9:.0f}")
     images = [compile_build(case.build, device.target).path for case in cases]
-    worker = Worker(project, Settings(pytestconfig.getoption("--device"), device.ordinal))
+    worker = Worker(project, Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal))
     try:
         found = worker.call(problems, cases, images, 1, LIMIT)
     finally:
@@ -55,8 +55,8 @@ def test_past_two_to_the_31(
 
 @pytest.mark.builds([build for build in least_builds(FAMILIES) if beyond_32_bits(build)])
 def test_the_last_block_past_two_to_the_32(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
-    """Bit for bit, on arrays of which only the corner that the last block needs is in memory."""
-    if not kernel.worker.call(describe_device).watches:
+    """Check equality to the bit on arrays of which memory holds only the corner that the last block accesses."""
+    if not kernel.worker.call(describe_device).finds_faults:
         pytest.skip("only the software device runs a single block of a grid; on a GPU, --large tests whole arrays")
     for large, small in beyond_32_bits(build):
         again = f"again     {command(request)}"

@@ -1,4 +1,4 @@
-"""What Warpwatch measures. FAMILIES is the whole list; nothing else lists kernels."""
+"""The kernels of this repository. FAMILIES is the only list of them."""
 
 from kernels.conv2d import CONV2D
 from kernels.copy import COPY

@@ -1,4 +1,4 @@
-"""A checkout in a folder of its own, for tests of `pytest bench` as a whole."""
+"""Copies the checkout to a folder, for tests of `pytest bench` as a whole."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FEW = "matmul and 128x128x128 and float32 and not host and not vendor"  # 17 cas
 
 
 def without_rights(command: list[str]) -> list[str]:
-    """The command for a process that may not write where permissions forbid it, even where this one is root's."""
+    """Return the command for a process that obeys file permissions, even where this one is root."""
     if os.geteuid():
         return command
     return ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override", "--", *command]
 
 
 class Bench:
-    """A checkout of its own, in which pytest bench runs in processes of its own."""
+    """A copy of the checkout, in which pytest bench runs in other processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class Bench:
         )
 
     def run_in(self, folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """A command in another folder, with these variables besides."""
+        """Run a command in another folder, with these environment variables added."""
         own = {name: value for name, value in os.environ.items() if name != "PYTEST_XDIST_WORKER"}
         return subprocess.run(
             command, cwd=folder, env=own | environment, capture_output=True, text=True, check=False, timeout=200
@@ -61,7 +61,7 @@ class Bench:
         return [str(path) for path in sorted((self.folder / ".benchmarks").rglob("*.json"))]
 
     def bench(self, *args: str, few: bool = True, **play: Any) -> subprocess.CompletedProcess[str]:
-        """``play`` is what the fake GPU plays. ``few``: the 17 products of 128 cubed in float32."""
+        """Run pytest bench. ``play``: settings of the fake GPU. ``few``: the 17 products of 128 cubed alone."""
         chosen = ("-k", FEW) if few else ()
         # Hypothesis takes as long to be imported as the rest of such a run takes.
         fake = ("-p", "tests.fake_gpu", "-p", "no:hypothesispytest")
@@ -72,7 +72,7 @@ class Bench:
         return self._run(sys.executable, "-m", "warpwatch", "baseline", "promote", *args)
 
     def fill_baseline(self, runs: int = 3) -> None:
-        """A baseline of a few cases, straight from saved runs."""
+        """Make a baseline of a few cases from saved runs."""
         for seed in range(runs):
             assert self.bench(seed=seed).returncode == 0
         done = self.promote(*self.saved, "--allow", "partial")

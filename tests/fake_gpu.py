@@ -1,13 +1,14 @@
-"""A GPU that only answers: a pytest plugin for tests of the gate, loaded with ``-p tests.fake_gpu``.
+"""Imitates a GPU that gives set times: a pytest plugin for tests of comparisons, loaded with ``-p tests.fake_gpu``.
 
-It stands where the process with the kernels would be, and gives every case a time of its own with a little
-noise. What it plays is told by the environment variable FAKE_GPU, as JSON:
+It takes the place of the worker process, and gives every case a time of its own with a little noise. The environment
+variable FAKE_GPU, in JSON, says what it imitates:
 
     {"seed": 1, "slower": {"matmul-naive": 1.1}, "driver": "580.1", "wrong": ["hello"], "throttle": ["..."]}
 
-``room`` is how many bytes a file may have from when the first case is measured, ``no_room`` the same from the start.
-What is ``slower`` has other machine code too; ``odd`` is that without it, ``drift`` a factor on everything, and
-``changed`` other code alone. What is ``wrong_later`` is right until its samples are taken.
+``file_limit``: the largest size of a file in bytes from the first case on; ``file_limit_at_start``: from the start on.
+``slower``: factors on times of cases that have other machine code too. ``odd``: the same without other code.
+``changed``: cases with other code alone. ``drift``: a factor on all times. ``wrong_later``: cases that are right until
+their samples are taken.
 """
 
 from __future__ import annotations
@@ -40,24 +41,40 @@ PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
 _noise = random.Random(PLAY.get("seed", 0))
 _prepared = ""
 TARGET = compiler.Target("sm_90")
-LIMITS = Limits(1024, (1, 1, 1), (1, 1, 1), 0)
-INFO = DeviceInfo("Fake GPU 1", 0, "0", Capability(9, 0), "13.0", 8, 2**34, 2**20, 1e9, 1e12, LIMITS, TARGET, TARGET)
+LIMITS = Limits(threads=1024, block=(1, 1, 1), grid=(1, 1, 1), shared_bytes=0)
+INFO = DeviceInfo(
+    name="Fake GPU 1",
+    ordinal=0,
+    pci_bus_id="0",
+    capability=Capability(9, 0),
+    driver="13.0",
+    multiprocessors=8,
+    memory_bytes=2**34,
+    l2_bytes=2**20,
+    clock_hz=1e9,
+    peak_bytes_per_second=1e12,
+    limits=LIMITS,
+    target=TARGET,
+    timing_target=TARGET,
+)
 
 
-def prepare(case: Case, image: Path, cold: bool, checked: Path | None = None, proved: bool = False) -> dict[str, Any]:
+def prepare(
+    case: Case, image: Path, cold: bool, checking_image: Path | None = None, already_checked: bool = False
+) -> dict[str, Any]:
     global _prepared  # noqa: PLW0603  # one case at a time, as in the process that this plays
     case_id = case.id
     _prepared = case_id
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
-    if not proved and any(name in case_id for name in PLAY.get("wrong", ())):
+    if not already_checked and any(name in case_id for name in PLAY.get("wrong", ())):
         raise WrongResult(f"{case_id} is wrong")
-    if proved and any(name in case_id for name in PLAY.get("breaks_again", ())):
+    if already_checked and any(name in case_id for name in PLAY.get("breaks_again", ())):
         raise DeviceError(f"{case_id}: the kernel failed")
     return {"hold_timeouts": 0, "cache": "host" if "-host-" in case_id else "cold"}
 
 
-def finish(proved: int | None) -> int:
+def finish(fingerprint: int | None) -> int:
     if any(name in _prepared for name in PLAY.get("wrong_later", ())):
         raise WrongResult(f"{_prepared} is wrong after the launches that were timed")
     return 1
@@ -76,13 +93,13 @@ def compile_build(build: Build, target: compiler.Target | None) -> compiler.Imag
     return compiler.Image(Path("none"), "source", "other code" if changed else "code")
 
 
-def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path, plan: pairs.Plan) -> pairs.Pairs:
-    """The old side without what is played as slower."""
+def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: pairs.Plan) -> pairs.PairSamples:
+    """Imitate the samples of a pair; the old side has no ``slower`` cases."""
     case_id = case.id
-    if plan.prove:
+    if plan.check:
         prepare(case, image, True)
-    if any(name in case_id for name in PLAY.get("rival_wrong", ())):
-        raise pairs.RivalFailed(f"{case_id} is wrong\nin many lines")
+    if any(name in case_id for name in PLAY.get("other_wrong", ())):
+        raise pairs.OtherSideFailed(f"{case_id} is wrong\nin many lines")
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
     globals()["_prepared"] = case_id
@@ -92,18 +109,19 @@ def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path,
     old = tuple(sample(plan.kind)[0] for _ in range(10))
     PLAY["slower"] = slower
     clock = Clock(1000, tuple(PLAY.get("throttle", ())))
-    return pairs.Pairs(old, new, (clock, clock), round(1e6 * share), facts={"cache": "cold"} if plan.prove else {})
+    facts = {"cache": "cold"} if plan.check else {}
+    return pairs.PairSamples(old=old, new=new, clocks=(clock, clock), cycles=round(1e6 * share), facts=facts)
 
 
-def compile_rivals(
-    rivals: Iterable[OtherKernel], *_: object
+def compile_other_kernels(
+    others: Iterable[OtherKernel], *_: object
 ) -> dict[tuple[object, ...], compiler.Image | CompileError]:
     broken = PLAY.get("uncompiled", ())
     return {
-        key(rival): CompileError(f"{rival.source.name} does not compile\nin many lines")
-        if rival.entry in broken
+        key(other): CompileError(f"{other.source.name} does not compile\nin many lines")
+        if other.entry in broken
         else compiler.Image(Path("none"), "source", "code")
-        for rival in rivals
+        for other in others
     }
 
 
@@ -139,18 +157,18 @@ def call(self: worker.Worker, function: Callable[..., Any], *args: Any, **kwargs
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    leave(PLAY.get("room"))
+    limit_files(PLAY.get("file_limit"))
 
 
-def leave(room: int | None) -> None:
-    """From now on no file may grow beyond this: a disk that is nearly full, also for root."""
-    if room is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+def limit_files(size: int | None) -> None:
+    """Limit the size of files from now on, also for root, to imitate a disk that is nearly full."""
+    if size is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def pytest_configure() -> None:
-    leave(PLAY.get("no_room"))
+    limit_files(PLAY.get("file_limit_at_start"))
     for module in (plugin, selfcheck):
-        vars(module)["compile_rivals"] = compile_rivals
+        vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
     vars(compiling)["compile_build"] = compile_build

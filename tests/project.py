@@ -1,4 +1,4 @@
-"""The repository that these tests belong to, and its kernels."""
+"""Paths of the repository that these tests belong to, and its kernels."""
 
 from __future__ import annotations
 

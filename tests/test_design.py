@@ -1,13 +1,15 @@
-"""The rules of docs/design.md: which way imports go, how long files are, and that listing cases needs no GPU."""
+"""Tests of the rules of docs/design.md: imports, lengths of files, docstrings, and listing without a GPU."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import graphlib
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
@@ -20,7 +22,7 @@ SOURCES = [ROOT / "conftest.py", *(path for folder in FOLDERS for path in (ROOT 
 
 
 def imports(path: Path) -> set[str]:
-    """Every module that a file imports, at its top or inside a function."""
+    """Return every module that a file imports, at its top or inside a function."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -34,7 +36,7 @@ def packages(path: Path) -> set[str]:
     return {name.split(".", maxsplit=1)[0] for name in imports(path)}
 
 
-# One direction, no way back: what each package of the engine may import (docs/design.md).
+# The packages that each package of the engine may import: one direction, no circle (docs/design.md).
 ARROWS: dict[str, set[str]] = {
     "arguments": set(),
     "catalogue": set(),
@@ -54,13 +56,13 @@ PACKAGES = ("warpwatch", "softcuda", "kernels", "correctness", "bench", "tests")
 
 @functools.cache
 def graph() -> dict[str, set[str]]:
-    """Every import in the repository by module, those inside functions and under TYPE_CHECKING too."""
+    """Return every import in the repository by module, those inside functions and under TYPE_CHECKING too."""
     found = grimp.build_graph(*PACKAGES, include_external_packages=True)
     return {module: set(found.find_modules_directly_imported_by(module)) for module in found.modules}
 
 
 def part_of(module: str) -> str:
-    """The package of the engine, or the module beside them, that a module belongs to."""
+    """Return the package of the engine that a module belongs to, or the module's own name."""
     return module.removeprefix("warpwatch.").partition(".")[0]
 
 
@@ -140,7 +142,7 @@ def test_correctness_and_bench_do_not_know_each_other() -> None:
         assert "correctness" not in packages(path), path
 
 
-def test_rooms_are_small() -> None:
+def test_files_and_functions_are_small() -> None:
     for path in SOURCES:
         text = path.read_text()
         assert text.count("\n") <= 400, f"{path} has more than 400 lines"
@@ -150,13 +152,35 @@ def test_rooms_are_small() -> None:
                 assert length <= 40, f"{path}:{node.lineno} {node.name} has {length} lines"
 
 
+# Folders and files whose docstrings follow docs/design.md, "Words": a first sentence that stands alone.
+PLAIN = ("warpwatch", "kernels", "correctness", "bench", "tools", "conftest.py")
+FRAGMENT = re.compile(r"(What|Why|How|By|Such as|Whether|Of|As|Where|Which|Who|The same)\b")
+
+
+def docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the place and the text of every docstring in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if text := ast.get_docstring(node):
+            yield f"{path}:{getattr(node, 'lineno', 1)}", text
+
+
+@pytest.mark.parametrize("part", PLAIN)
+def test_docstrings_begin_with_a_sentence_that_stands_alone(part: str) -> None:
+    paths = [ROOT / part] if part.endswith(".py") else list((ROOT / part).rglob("*.py"))
+    found = [each for path in paths for each in docstrings(path)]
+    assert found
+    assert not [f"{place}: {text}" for place, text in found if FRAGMENT.match(text)]
+
+
 WITHOUT_A_GPU = (
     "import sys; sys.modules |= {'pycuda': None, 'pynvml': None}\n"  # and without a compiler, by an empty PATH
 )
 
 
 def without_a_gpu(code: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code in the checkout, where what only a GPU needs is not to be found."""
+    """Run Python code in the checkout, without the packages that only a GPU needs."""
     command = [sys.executable, "-c", WITHOUT_A_GPU + code]
     return subprocess.run(command, cwd=ROOT, env={"PATH": ""}, capture_output=True, text=True, check=False)
 
@@ -175,7 +199,7 @@ def test_every_case_is_listed_in_two_seconds_without_pycuda_or_compiler() -> Non
 
 
 def test_every_test_is_collected_without_pycuda_or_compiler() -> None:
-    """How long that takes is mostly pytest's own work on thousands of tests, and not timed here."""
+    """Its time is not measured here, because most of it is pytest's own work on thousands of tests."""
     done = without_a_gpu("import pytest; sys.exit(pytest.main(['--collect-only', '-q', '-p', 'no:cacheprovider']))")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "bench/bench_kernels.py::bench_kernel[matmul-tiled-16x16-1920x1024x1280-float32]" in done.stdout

@@ -1,4 +1,4 @@
-"""The workflows of GitHub: what a night does when a part of it fails, and that checks of the files find mistakes."""
+"""Tests of the workflows of GitHub: a night in which a part fails, and checks of the files that find mistakes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ esac
 
 @dataclass(frozen=True, kw_only=True)
 class Night:
-    """Holds what a night did: the calls of make and Python, the summary that it wrote, and whether it was green."""
+    """The calls of make and Python in a night, the summary that it wrote, and its success."""
 
     calls: str
     summary: str
@@ -47,13 +47,13 @@ class Night:
 
 
 def applies(condition: str, failed: bool) -> bool:
-    """Whether a step of this condition runs, after others failed or not, in a job that nobody cancelled."""
+    """Say whether a step with this condition runs, after others failed or not, in a job that was not cancelled."""
     meaning = {"success()": not failed, "!cancelled()": True, "always()": True, "failure()": failed}
     return meaning[condition.removeprefix("${{").removesuffix("}}").strip()]
 
 
 def play(folder: Path, fails: str) -> Night:
-    """Run the steps of nightly.yml as a runner does, with a make and a Python that only take note."""
+    """Run the steps of nightly.yml as a runner does, with a make and a Python that only record their calls."""
     for name, text in (("bin/make", MAKE), (".venv/bin/python", PYTHON)):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""What make calls: setting up, and checks that no package does."""
+"""Programs that make calls: the installation, and checks of the workflows."""

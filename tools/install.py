@@ -1,9 +1,9 @@
-"""Installs what the suite needs into the environment whose Python runs this: ``.venv/bin/python tools/install.py``.
+"""Installs the packages of this repository into the environment of its Python: ``.venv/bin/python tools/install.py``.
 
-pip alone does not do: PyCUDA has no wheel, and its build wants nvcc, CUDA's headers, a libcuda to link with
+pip alone is not enough: PyCUDA has no wheel, and its build wants nvcc, CUDA's headers, a libcuda to link with
 and libcurand. Here nvcc and the headers come from PyPI where the machine has none, the libcuda is a stub
-that only the linker sees (the driver's own takes its place when the suite runs), and cuRAND is left out.
-Uses the standard library alone, because nothing else is there yet.
+that only the linker uses (when kernels run, the driver's own is loaded), and cuRAND is left out.
+It uses the standard library alone, because nothing else is installed yet.
 """
 
 # ruff: noqa: E402
@@ -65,26 +65,26 @@ def install_pycuda(requirement: str) -> None:
 
 
 def find_nvcc() -> str:
-    """What the suite itself will find, or nothing."""
+    """Return the nvcc that warpwatch finds, or an empty text."""
     code = "from warpwatch.devices.compiler import nvcc; print(nvcc().program)"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     return found.stdout.strip()
 
 
 def cuda_root() -> Path:
-    """Where CUDA lies. nvcc knows; its own path does not tell, for what is on the PATH may be a wrapper script."""
+    """Return CUDA's folder, which nvcc prints. nvcc on the PATH may be a wrapper script in another folder."""
     dry = subprocess.run([find_nvcc(), "--dryrun", "none.cu"], capture_output=True, text=True, check=False)
     top = re.search(r"^#\$ TOP=(.+)$", dry.stdout + dry.stderr, re.MULTILINE)
     if not top:
-        sys.exit("nvcc --dryrun does not say where CUDA lies; is it a whole toolkit?")
+        sys.exit("nvcc --dryrun does not say where CUDA is installed; is it a whole toolkit?")
     return Path(top[1]).resolve()
 
 
 def make_stub(include: Path, folder: Path) -> None:
-    """A libcuda.so that defines every driver function for the linker, under the driver's own SONAME.
+    """Make a libcuda.so that defines every driver function for the linker, under the driver's own SONAME.
 
-    It must define them: a linker drops a library that resolves nothing, and the module built could then not
-    be imported even where a driver is.
+    The functions are needed because a linker drops a library that resolves nothing. PyCUDA could then not be imported
+    even where a driver is installed.
     """
     headers = "#include <cuda.h>\n#include <cudaProfiler.h>\n"
     command = ["g++", "-E", "-P", "-x", "c++", f"-I{include}", "-"]

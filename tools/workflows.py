@@ -20,7 +20,7 @@ SHELL = ("bash", "-e", "-o", "pipefail")  # as a runner calls it for `shell: bas
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Holds one step of a job: its name or action, the condition under which it runs, and its shell script, if any."""
+    """One step of a job: its name or action, the condition under which it runs, and its shell script, if any."""
 
     name: str
     condition: str
@@ -28,12 +28,12 @@ class Step:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """A workflow as the file says it."""
+    """Read a workflow."""
     return dict(YAML(typ="safe", pure=True).load(path))
 
 
 def steps(job: dict[str, Any]) -> list[Step]:
-    """The steps of a job, in their order."""
+    """List the steps of a job in their order."""
     return [
         Step(
             name=str(step.get("name") or step.get("uses") or step.get("run")),
@@ -45,7 +45,7 @@ def steps(job: dict[str, Any]) -> list[Step]:
 
 
 def scripts() -> Iterator[tuple[str, str]]:
-    """Every shell script of the workflows, with the place where it stands."""
+    """Yield every shell script of the workflows, after its file, job and step."""
     for path in sorted(FOLDER.glob("*.yml")):
         for name, job in load(path)["jobs"].items():
             for step in steps(job):
@@ -53,18 +53,18 @@ def scripts() -> Iterator[tuple[str, str]]:
                     yield f"{path.relative_to(ROOT)}: {name}: {step.name}", step.script
 
 
-def check_script(place: str, script: str) -> str:
-    """What ShellCheck finds in a script, or an empty text. An expression of GitHub's stands for one plain word."""
+def check_script(source: str, script: str) -> str:
+    """Return the findings of ShellCheck, or an empty text. Expressions of GitHub are replaced by a plain word."""
     plain = re.sub(r"\$\{\{.*?\}\}", "expression", script, flags=re.DOTALL)
     program = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:/usr/bin") or "shellcheck"
     done = subprocess.run(
         [program, "--shell=bash", "--severity=style", "-"], input=plain, capture_output=True, text=True, check=False
     )
-    return f"{place}\n{done.stdout}{done.stderr}" if done.returncode else ""
+    return f"{source}\n{done.stdout}{done.stderr}" if done.returncode else ""
 
 
 def main() -> int:
-    found = [text for place, script in scripts() if (text := check_script(place, script))]
+    found = [text for source, script in scripts() if (text := check_script(source, script))]
     print("\n".join(found), end="")
     return 1 if found else 0
 

@@ -1,15 +1,15 @@
-"""Values of command-line options that pytest and `python -m warpwatch` share."""
+"""Reads values of command-line options that pytest and `warpwatch` share."""
 
 from __future__ import annotations
 
 import argparse
 import math
 
-LONGEST_TIMEOUT = 86_400.0  # seconds, a day: what waits for a process counts its milliseconds in 32 bits
+LONGEST_TIMEOUT = 86_400.0  # seconds, a day: waiting for a process counts milliseconds in 32 bits
 
 
 def positive_seconds(text: str) -> float:
-    """Reads a number of seconds above 0, at most a day. Raises argparse.ArgumentTypeError, which argparse prints."""
+    """Read a number of seconds above 0, at most a day. Raises argparse.ArgumentTypeError, which argparse prints."""
     try:
         seconds = float(text)
     except ValueError:

@@ -23,7 +23,7 @@ from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.runs.saved import BadRun
 
-SANITIZER_SECONDS = 300.0  # a launch under a sanitizer takes its time
+SANITIZER_SECONDS = 300.0  # a launch under a sanitizer is slow
 
 # Modules of single subcommands are imported when they are called: `warpwatch list` need not wait for SciPy.
 
@@ -41,7 +41,7 @@ def _run(project: Project, options: argparse.Namespace) -> int:
         from warpwatch.commands.every_case import run_every_case  # noqa: PLC0415
 
         limit = options.launch_timeout or SANITIZER_SECONDS
-        settings = Settings(options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
+        settings = Settings(kind=options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
         return run_every_case(project, options.k, settings)
     from warpwatch.commands.one_case import again, run_case  # noqa: PLC0415
 
@@ -49,7 +49,7 @@ def _run(project: Project, options: argparse.Namespace) -> int:
     require(project.families, options.case)
     case = find_case(project.families, options.case)
     limit = options.launch_timeout or 10.0
-    settings = Settings(options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
+    settings = Settings(kind=options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
     try:
         return 0 if run_case(case, seed=seed, print_arrays=options.print, settings=settings) else 1
     except DeviceError as error:
@@ -105,18 +105,18 @@ def _timer(project: Project, options: argparse.Namespace) -> int:
 
 
 def seed_of(text: str) -> int:
-    """A seed of NumPy's generators from the command line; ValueError where it cannot be one."""
+    """Read a seed of NumPy's generators from the command line. Raises ValueError."""
     seed = int(text)
     if seed < 0:
         raise ValueError
     return seed
 
 
-seed_of.__name__ = "seed (0 or more)"  # as argparse calls it
+seed_of.__name__ = "seed (0 or more)"  # argparse prints this name in its messages
 
 
 def _case_ids(prefix: str, **_: object) -> list[str]:
-    """Ids for tab completion."""
+    """List case ids for tab completion."""
     try:
         project = find_project(Path.cwd())
     except BadProject:
@@ -125,7 +125,7 @@ def _case_ids(prefix: str, **_: object) -> list[str]:
 
 
 def _add(commands: Any, name: str, run: Callable[[Project, argparse.Namespace], int], text: str) -> Any:
-    """A subcommand whose one-line help and description are the same text."""
+    """Add a subcommand whose one-line help and description are the same text."""
     parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.set_defaults(run=run)
     return parser
@@ -145,11 +145,18 @@ def _add_kernels(commands: Any) -> None:
     running.add_argument(
         "--device", choices=kinds, default="auto", help="auto: a GPU where there is one, else software"
     )
-    running.add_argument("--schedule-seed", type=int, metavar="N", help="of the software device's order of threads")
+    running.add_argument(
+        "--schedule-seed", type=int, metavar="N", help="seed of the software device's order of threads"
+    )
     running.add_argument("--print", action="store_true", help="print operands and result, as NumPy shortens them")
-    running.add_argument("--seed", type=seed_of, default=None, help="of the random operands; printed when drawn")
-    running.add_argument("--launch-timeout", type=positive_seconds, metavar="SECONDS", help="stop a kernel (10; 300)")
-    _add(commands, "timer", _timer, "show what the timer reads for an empty kernel and for a small copy")
+    running.add_argument("--seed", type=seed_of, default=None, help="seed of the random operands (drawn and printed)")
+    running.add_argument(
+        "--launch-timeout",
+        type=positive_seconds,
+        metavar="SECONDS",
+        help="limit of a kernel (10; --all: 300)",
+    )
+    _add(commands, "timer", _timer, "show the times of an empty kernel and of a small copy")
 
 
 def _add_runs(commands: Any) -> None:
@@ -160,15 +167,20 @@ def _add_runs(commands: Any) -> None:
     _add_saved(promotion, "a file in .benchmarks/<gpu>/")
     promotion.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="failed, partial, dirty, mixed")
     promotion.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
-    past = _add(commands, "history", _history, "show what saved runs say of a case, and where cases changed for good")
+    past = _add(commands, "history", _history, "show a case's times in saved runs, and where cases changed for good")
     past.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")
-    past.add_argument("--runs", type=Path, metavar="FOLDER", help="of one GPU (.benchmarks)")
+    past.add_argument("--runs", type=Path, metavar="FOLDER", help="folder of one GPU's saved runs (.benchmarks)")
     _add_saved(_add(commands, "report", _report, "print time and rate of each kernel on each shape, in Markdown"))
     _add_saved(_add(commands, "ladder", _ladder, "print how far each kernel is from its reference, in Markdown"))
     drawing = _add_saved(_add(commands, "picture", _picture, "draw how far each kernel is from its reference, as SVG"))
     drawing.add_argument("--to", type=Path, metavar="FOLDER", help="where the SVG files go (beside the last run)")
     scoring = _add_saved(
-        _add(commands, "score", _score, "replay saved runs of unchanged kernels through several rules")
+        _add(
+            commands,
+            "score",
+            _score,
+            "replay saved runs of unchanged kernels through several tools' rules",
+        )
     )
     scoring.add_argument("--trials", type=int, default=30, help="whole runs to play (30)")
     checks = commands.add_parser("self-check", help="join parts of a self-check")
@@ -184,7 +196,7 @@ def _add_saved(parser: Any, text: str = "a saved run; of several, medians are sh
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+    """Make the parser of the whole command line."""
     parser = argparse.ArgumentParser(prog="warpwatch", description=__doc__)
     parser.add_argument("--version", action="version", version=f"warpwatch {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -194,13 +206,13 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Run the command line. Exit status: 0, 1 where a kernel is wrong or something is refused, 2 for bad input."""
+    """Run the command line; returns 0, 1 where a kernel is wrong or something is refused, 2 for bad input."""
     parser = make_parser()
     argcomplete.autocomplete(parser)
     options = parser.parse_args()
     try:
         return int(options.run(find_project(Path.cwd()), options))
-    except BrokenPipeError:  # run_command ends the command as others end then
+    except BrokenPipeError:  # run_command handles it
         raise
     except ImportError as error:
         print(f"error: {error}; pip install matplotlib (extra 'pictures')", file=sys.stderr)

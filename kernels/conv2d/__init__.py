@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from kernels.conv2d.cudnn import CONVOLUTION
-from kernels.copy import roof
+from kernels.copy import nearest_copy
 from warpwatch.catalogue.declaration import Array, Block, Family, Rows, Shape, Variant, Work
 from warpwatch.catalogue.tolerance import dot_error
 
@@ -37,9 +37,9 @@ def fits(shape: Shape) -> str | None:
 
 
 def convolve(image: Array, kernel: Array, rows: Rows, magnitudes: bool = False) -> Array:
-    """Those rows of the result, in the type of ``kernel``; only the rows of ``image`` that they need are converted.
+    """Compute rows of the result in the type of ``kernel``, and convert only the rows of ``image`` that they need.
 
-    ``magnitudes``: of the products' magnitudes.
+    ``magnitudes``: add the magnitudes of the products in place of the products.
     """
     size = len(kernel)
     height, width = image.shape[0] - size + 1, image.shape[1] - size + 1
@@ -103,41 +103,48 @@ CONV2D = Family(
     bound=bound,
     work=work,
     fits=fits,
-    roof=lambda shape, dtype: roof(work(shape, 4), dtype),
+    reference_case=lambda shape, dtype: nearest_copy(work(shape, 4), dtype),
     serial_seconds=lambda shape: prod(result_shape(shape)) * shape[2] ** 2 / 1.6e9,
     test_shapes=((17, 33, 3), (128, 128, 5), (129, 257, 7), (3, 1009, 1), (40, 37, 4)),
     bench_shapes={"int32": SHAPES, "float32": SHAPES},
     ladder_shapes={"float32": ((8192, 8192, 7),)},
     reached_shapes={dtype: tuple((8192, 8192, k) for k in (3, 5, 7)) for dtype in ("float32", "int32")},
     variants=(
-        Variant("serial", "plain C++, one thread of the host", ((),), TYPES, on_host=True),
+        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=TYPES, on_host=True),
         Variant(
             "cudnn",
             "the vendor's, by a matrix product, no TF32",
-            ((),),
-            ("float32",),
+            blocks=((),),
+            dtypes=("float32",),
             library=CONVOLUTION,
             bench_shapes={"float32": LADDER["float32"]},
         ),
-        Variant("strided", "one thread an output, x along rows: uncoalesced", SQUARES, TYPES, x=0, y=1),
-        Variant("naive", "one thread an output, x along columns, all from global memory", SQUARES, TYPES),
-        Variant("shared_filter", "the filter in shared memory", SQUARES, TYPES, shared_bytes=filter_bytes),
+        Variant("strided", "one thread an output, x along rows: uncoalesced", blocks=SQUARES, dtypes=TYPES, x=0, y=1),
+        Variant("naive", "one thread an output, x along columns, all from global memory", blocks=SQUARES, dtypes=TYPES),
+        Variant(
+            "shared_filter", "the filter in shared memory", blocks=SQUARES, dtypes=TYPES, shared_bytes=filter_bytes
+        ),
         Variant(
             "constant_filter",
             "the filter in constant memory",
-            SQUARES[1:],
-            TYPES,
+            blocks=SQUARES[1:],
+            dtypes=TYPES,
             constant="filter",
             fallback=lambda shape, itemsize: "filter from global memory: too large" if shape[2] > 64 else "",
         ),
         Variant(
-            "halo", "a tile with its halo in shared memory", HALOS, TYPES, shared_bytes=halo_bytes, bench_shapes=LADDER
+            "halo",
+            "a tile with its halo in shared memory",
+            blocks=HALOS,
+            dtypes=TYPES,
+            shared_bytes=halo_bytes,
+            bench_shapes=LADDER,
         ),
         Variant(
             "window",
             "a window that slides down, filter and sums in registers",
-            WINDOWS,
-            TYPES,
+            blocks=WINDOWS,
+            dtypes=TYPES,
             threads=lambda block: (WINDOW_THREADS, 1),
             macros=lambda block: {"COLUMNS": block[0] // WINDOW_THREADS},
             entry=unrolled,
@@ -147,8 +154,8 @@ CONV2D = Family(
         Variant(
             "columns",
             "the window by loads of 16 bytes, four columns a thread, the filter in constant memory",
-            ((512, 8), (512, 20), (512, 128)),
-            TYPES,
+            blocks=((512, 8), (512, 20), (512, 128)),
+            dtypes=TYPES,
             threads=lambda block: (block[0] // 4, 1),
             entry=unrolled,
             bench_shapes=LADDER,

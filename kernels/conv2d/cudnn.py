@@ -45,7 +45,7 @@ def _handle(stream: int) -> ctypes.c_void_p:
 
 @functools.cache
 def _descriptor(of: str, dimensions: str, *values: int) -> ctypes.c_void_p:
-    """A descriptor of cuDNN's, such as one of a 4-D tensor; there are few, and they are kept."""
+    """Make a descriptor of cuDNN, such as one of a 4-D tensor. There are few, and they are kept."""
     cudnn, made = CUDNN.load(), ctypes.c_void_p()
     check_status(f"cudnnCreate{of}Descriptor", getattr(cudnn, f"cudnnCreate{of}Descriptor")(ctypes.byref(made)))
     setter = f"cudnnSet{of}{dimensions}Descriptor"
@@ -55,7 +55,7 @@ def _descriptor(of: str, dimensions: str, *values: int) -> ctypes.c_void_p:
 
 @functools.cache
 def _workspace(size: int) -> ctypes.c_void_p:
-    """Device memory of that many bytes for cuDNN's own use, kept until the process ends."""
+    """Allocate device memory of ``size`` bytes for cuDNN's own use, which is kept until the process ends."""
     address = ctypes.c_uint64()
     if size:
         status = ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))

@@ -1,4 +1,4 @@
-"""Copy of n elements: what memory allows, and the roof for every kernel that mostly moves bytes."""
+"""Copy of n elements: the bandwidth of memory, which every kernel that mostly moves bytes is held against."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LARGEST = {"float32": 28, "float64": 27}  # log2 of the most elements that are t
 SHAPES = {dtype: tuple((2**power,) for power in (20, 24, 26, most)) for dtype, most in LARGEST.items()}
 
 
-def roof(work: Work, dtype: str) -> str:
-    """The driver's copy that moves about as many bytes as ``work``, as a case id. For integers, that of float32."""
+def nearest_copy(work: Work, dtype: str) -> str:
+    """Return the id of the driver's copy that moves about as many bytes as ``work``; of float32 for integers."""
     dtype = "float64" if dtype == "float64" else "float32"
     elements = work.bytes / 2 / (8 if dtype == "float64" else 4)
     nearest = min(SHAPES[dtype], key=lambda shape: abs(log2(shape[0] / elements)))
@@ -42,13 +42,19 @@ COPY = Family(
     serial_seconds=lambda shape: prod(shape) / 1.0e9,
     test_shapes=((33,), (4096,), (10_007,)),
     bench_shapes=SHAPES,
-    roof=lambda shape, dtype: roof(work(shape, 8 if dtype == "float64" else 4), dtype),
+    reference_case=lambda shape, dtype: nearest_copy(work(shape, 8 if dtype == "float64" else 4), dtype),
     variants=(
-        Variant("serial", "plain C++, one thread of the host", ((),), FLOATS, x=0, y=None, on_host=True),
-        Variant("memcpy", "the driver's own copy", ((),), FLOATS, x=0, y=None, library=MEMCPY),
-        Variant("naive", "one thread an element", BLOCKS, FLOATS, x=0, y=None),
+        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, x=0, y=None, on_host=True),
+        Variant("memcpy", "the driver's own copy", blocks=((),), dtypes=FLOATS, x=0, y=None, library=MEMCPY),
+        Variant("naive", "one thread an element", blocks=BLOCKS, dtypes=FLOATS, x=0, y=None),
         Variant(
-            "vectorised", "four loads of 16 bytes a thread", ((2048,), (4096,)), FLOATS, 0, None, threads=sixteenth
+            "vectorised",
+            "four loads of 16 bytes a thread",
+            blocks=((2048,), (4096,)),
+            dtypes=FLOATS,
+            x=0,
+            y=None,
+            threads=sixteenth,
         ),
     ),
 )

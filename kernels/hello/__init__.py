@@ -18,7 +18,7 @@ def fits(shape: Shape) -> str | None:
 
 
 def lines(block: Block, shape: Shape) -> list[str]:
-    """What a run prints: the host's line, then one a thread. The GPU prints blocks in any order."""
+    """Return the lines of a run: the host's line, then one of each thread. The GPU prints blocks in any order."""
     (blocks,), (bx, by) = shape, block
     return [HOST_LINE] + [
         f"Hello from block {b}, thread ({x}, {y})" for b in range(blocks) for y in range(by) for x in range(bx)

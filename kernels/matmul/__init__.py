@@ -22,7 +22,7 @@ STUDY: Mapping[str, tuple[Shape, ...]] = {
     "float32": (*CUBES, (1920, 1024, 1280)),
     "int32": ((1024, 1024, 1024), (1920, 1024, 1280)),
 }
-LADDER: Mapping[str, tuple[Shape, ...]] = {  # where a kernel's distance from the vendor's is measured
+LADDER: Mapping[str, tuple[Shape, ...]] = {  # where variants are compared with the vendor's library
     "float64": ((2048, 2048, 2048), (4096, 4096, 4096), (2049, 2047, 2051)),
     "float32": ((1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (4095, 4097, 4093)),
 }
@@ -33,16 +33,16 @@ WARP_TILES: Mapping[Block, Block] = {
     (128, 128): (64, 32),
     (128, 64): (64, 32),
 }
-MOST_DOUBLES = 32 * 64  # sums of a warp that its registers hold
+MOST_DOUBLES = 32 * 64  # float64 sums that the registers of a warp hold
 DEPTH, STAGES, WARP_STAGES, TENSOR_DEPTH = 8, 3, 4, 16
-WARP_GROUP, TENSOR_GROUP = 8, 4  # rows of tiles that blocks finish before they go on: `group` of the kernels' files
+WARP_GROUP, TENSOR_GROUP = 8, 4  # rows of tiles that blocks take together: `group` in the kernels' files
 TENSOR_STAGES: Mapping[Block, int] = {(128, 128): 4, (64, 64): 3}
 LOADS, LOADS_OF_B = by_elements("loads of A and B", 1, 2), by_elements("loads of B", 2)
 MATRIX = np.dtype([("width", "i4"), ("height", "i4"), ("stride", "i4"), ("data", "u8")], align=True)
 
 
 def structs(pointers: Sequence[int], shape: Shape, padding: int = 0) -> tuple[np.generic, ...]:
-    """A, B and C as structs by value: width, height, stride (elements), data. ``padding``: elements between rows."""
+    """Pass A, B and C as structs: width, height, stride (elements), data. ``padding``: elements after each row."""
     m, n, k = shape
     a, b, c = pointers
     return tuple(np.array([(n, m, n + padding, a), (k, n, k + padding, b), (k, m, k + padding, c)], MATRIX))
@@ -65,7 +65,7 @@ def work(shape: Shape, itemsize: int) -> Work:
 
 
 def rasterised(group: int) -> Callable[[tuple[int, int], tuple[int, int]], int]:
-    """For ``Variant.order``: blocks go down a column of ``group`` tiles, then on to the next column."""
+    """Make a ``Variant.order`` in which blocks go down a column of ``group`` tiles, then on to the next column."""
 
     def number(tile: tuple[int, int], tiles: tuple[int, int]) -> int:
         (x, y), (across, down) = tile, tiles
@@ -75,12 +75,14 @@ def rasterised(group: int) -> Callable[[tuple[int, int], tuple[int, int]], int]:
     return number
 
 
-def rung(
-    name: str, note: str, blocks: tuple[Block, ...], dtypes: tuple[str, ...], each: Callable[[Block], int], **more: Any
+def with_thread_tiles(
+    name: str, note: str, *, blocks: tuple[Block, ...], elements_a_thread: Callable[[Block], int], **more: Any
 ) -> Variant:
-    """A variant whose threads compute ``each(block)`` elements of a block's."""
-    more = {"bench_shapes": LADDER} | more
-    return Variant(name, note, blocks, dtypes, threads=lambda block: (prod(block) // each(block), 1), **more)
+    """Make a variant whose blocks are tiles of C, and whose threads compute several elements of such a tile each."""
+    more = {"dtypes": FLOATS, "bench_shapes": LADDER} | more
+    return Variant(
+        name, note, blocks=blocks, threads=lambda block: (prod(block) // elements_a_thread(block), 1), **more
+    )
 
 
 MATMUL = Family(
@@ -95,7 +97,7 @@ MATMUL = Family(
     serial_seconds=lambda shape: prod(shape) / 3.0e9,
     test_shapes=((17, 33, 65), (128, 128, 128), (129, 257, 63), (2, 1009, 3)),
     bench_shapes=STUDY,
-    roof=lambda shape, dtype: "" if dtype == "int32" else f"matmul-cublas-vendor-{size_name(shape)}-{dtype}",
+    reference_case=lambda shape, dtype: "" if dtype == "int32" else f"matmul-cublas-vendor-{size_name(shape)}-{dtype}",
     ladder_shapes={"float32": ((4096, 4096, 4096),), "float64": ((4096, 4096, 4096),)},
     reached_shapes={
         "float32": ((1024, 1024, 1024), (4096, 4096, 4096), (4095, 4097, 4093)),
@@ -103,61 +105,91 @@ MATMUL = Family(
     },
     variants=(
         Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, on_host=True),
-        Variant("cublas", "the vendor's, no TF32, no emulation", ((),), FLOATS, library=GEMM, bench_shapes=BOTH),
-        Variant("strided", "one thread an element, x along rows: uncoalesced", SQUARES, FLOATS, x=0, y=1),
         Variant(
-            "naive", "one thread an element, all from global memory", SQUARES, (*FLOATS, "int32"), bench_shapes=BOTH
+            "cublas",
+            "the vendor's, no TF32, no emulation",
+            blocks=((),),
+            dtypes=FLOATS,
+            library=GEMM,
+            bench_shapes=BOTH,
         ),
-        Variant("rowstrip", "a strip of one row of C a block, A's row in shared memory", ((64, 1), (256, 1)), FLOATS),
-        Variant("tiled", "2-D tiles of A and B in shared memory", SQUARES, (*FLOATS, "int32"), bench_shapes=BOTH),
+        Variant("strided", "one thread an element, x along rows: uncoalesced", blocks=SQUARES, dtypes=FLOATS, x=0, y=1),
+        Variant(
+            "naive",
+            "one thread an element, all from global memory",
+            blocks=SQUARES,
+            dtypes=(*FLOATS, "int32"),
+            bench_shapes=BOTH,
+        ),
+        Variant(
+            "rowstrip",
+            "a strip of one row of C a block, A's row in shared memory",
+            blocks=((64, 1), (256, 1)),
+            dtypes=FLOATS,
+        ),
+        Variant(
+            "tiled",
+            "2-D tiles of A and B in shared memory",
+            blocks=SQUARES,
+            dtypes=(*FLOATS, "int32"),
+            bench_shapes=BOTH,
+        ),
         Variant(
             "struct_naive",
             "naive on Matrix structs passed by value",
-            SQUARES,
-            FLOATS,
+            blocks=SQUARES,
+            dtypes=FLOATS,
             arguments=structs,
             padded_arguments=structs,
         ),
         Variant(
             "struct_tiled",
             "tiled on views of Matrix structs",
-            SQUARES,
-            FLOATS,
+            blocks=SQUARES,
+            dtypes=FLOATS,
             arguments=structs,
             padded_arguments=structs,
         ),
-        rung("register_column", "eight elements of a column of C a thread", ((64, 64),), FLOATS, lambda block: 8),
-        rung("register_tile", "8x8 elements of C a thread", REGTILES, FLOATS, lambda block: 64),
-        rung(
-            "vectorised", "loads of 16 bytes, A's tile transposed", REGTILES, FLOATS, lambda block: 64, fallback=LOADS
+        with_thread_tiles(
+            "register_column",
+            "eight elements of a column of C a thread",
+            blocks=((64, 64),),
+            elements_a_thread=lambda block: 8,
         ),
-        rung(
-            "double_buffered",
-            "the next tile on its way meanwhile",
-            REGTILES,
-            FLOATS,
-            lambda block: 64,
+        with_thread_tiles(
+            "register_tile", "8x8 elements of C a thread", blocks=REGTILES, elements_a_thread=lambda block: 64
+        ),
+        with_thread_tiles(
+            "vectorised",
+            "loads of 16 bytes, A's tile transposed",
+            blocks=REGTILES,
+            elements_a_thread=lambda block: 64,
             fallback=LOADS,
         ),
-        rung(
+        with_thread_tiles(
+            "double_buffered",
+            "the next tile on its way meanwhile",
+            blocks=REGTILES,
+            elements_a_thread=lambda block: 64,
+            fallback=LOADS,
+        ),
+        with_thread_tiles(
             "asynchronous",
             "asynchronous copies, some stages ahead",
-            REGTILES,
-            FLOATS,
-            lambda block: 64,
+            blocks=REGTILES,
+            elements_a_thread=lambda block: 64,
             needs=Capability(8, 0),
             shared_bytes=lambda shape, block, itemsize: STAGES * DEPTH * (sum(block) * itemsize + 16),
             macros=lambda block: {"STAGES": STAGES},
             fallback=LOADS_OF_B,
         ),
-        rung(
+        with_thread_tiles(
             "warptiled",
             "warp tiles, asynchronous copies in stages, rasterised blocks",
-            tuple(WARP_TILES),
-            FLOATS,
-            lambda block: prod(WARP_TILES[block]) // 32,
+            blocks=tuple(WARP_TILES),
+            elements_a_thread=lambda block: prod(WARP_TILES[block]) // 32,
             needs=Capability(8, 0),
-            only_these_blocks=True,
+            fixed_blocks=True,
             order=rasterised(WARP_GROUP),
             takes=lambda block, dtype: dtype == "float32" or prod(WARP_TILES[block]) <= MOST_DOUBLES,
             shared_bytes=lambda shape, block, itemsize: WARP_STAGES * DEPTH * (sum(block) + 8) * itemsize,
@@ -168,14 +200,14 @@ MATMUL = Family(
             },
             fallback=LOADS_OF_B,
         ),
-        rung(
+        with_thread_tiles(
             "tensor",
             "tensor cores in float64, asynchronous copies in stages",
-            tuple(TENSOR_STAGES),
-            ("float64",),
-            lambda block: 32,
+            blocks=tuple(TENSOR_STAGES),
+            dtypes=("float64",),
+            elements_a_thread=lambda block: 32,
             needs=Capability(9, 0),
-            only_these_blocks=True,
+            fixed_blocks=True,
             order=rasterised(TENSOR_GROUP),
             shared_bytes=lambda shape, block, itemsize: (
                 TENSOR_STAGES[block] * (block[1] * (TENSOR_DEPTH + 4) + TENSOR_DEPTH * (block[0] + 4)) * itemsize

@@ -1,7 +1,7 @@
 """Calls cuBLAS for matrix products, and shares its handle with the matrix-vector product.
 
-cuBLAS's default mode is neither TF32 nor emulation; for float32 it is made pedantic besides, which forbids both
-whatever the environment says. Pedantic mode makes float64 slower, so it is not used there.
+cuBLAS's default mode uses neither TF32 nor emulation. For float32 the mode is set to pedantic, which forbids both even
+if environment variables ask for them. Pedantic mode makes float64 slower, so it is not used there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOT_TRANSPOSED = 0  # CUBLAS_OP_N
 
 @functools.cache
 def handle(stream: int, dtype: str) -> ctypes.c_void_p:
-    """A handle of cuBLAS that queues on a stream, in the math mode for an element type."""
+    """Make a handle of cuBLAS that queues on a stream, in the math mode for an element type."""
     cublas, made = CUBLAS.load(), ctypes.c_void_p()
     check_status("cublasCreate", cublas.cublasCreate_v2(ctypes.byref(made)))
     check_status("cublasSetStream", cublas.cublasSetStream_v2(made, ctypes.c_void_p(stream)))
@@ -29,18 +29,18 @@ def handle(stream: int, dtype: str) -> ctypes.c_void_p:
 
 
 def one_and_zero(dtype: str) -> tuple[Any, Any]:
-    """The factors of a product and of the old result, in the element type."""
+    """Return the factors of the product (one) and of the old result (zero), in the element type."""
     kind = ctypes.c_float if dtype == "float32" else ctypes.c_double
     return kind(1.0), kind(0.0)
 
 
 def function(letter: str, dtype: str) -> Any:
-    """cuBLAS's function for an element type, such as cublasSgemm_v2 for ``gemm`` and float32."""
+    """Return cuBLAS's function for an element type, such as cublasSgemm_v2 for ``gemm`` and float32."""
     return getattr(CUBLAS.load(), f"cublas{'S' if dtype == 'float32' else 'D'}{letter}_v2")
 
 
 def _prepare(call: LibraryCall) -> Queue:
-    # cuBLAS counts by columns, so what it calls B A is our A B.
+    # cuBLAS stores matrices by columns, so its product B A is this family's A B.
     (m, n, k), own = call.shape, handle(call.stream, call.dtype)
     a, b, c = map(ctypes.c_void_p, call.pointers)
     one, zero = one_and_zero(call.dtype)

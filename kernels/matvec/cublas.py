@@ -11,7 +11,7 @@ TRANSPOSED = 1  # CUBLAS_OP_T
 
 
 def _prepare(call: LibraryCall) -> Queue:
-    # cuBLAS counts by columns, so our A is its A transposed.
+    # cuBLAS stores matrices by columns, so this family's A is its A transposed.
     (m, n), own = call.shape, handle(call.stream, call.dtype)
     a, x, y = map(ctypes.c_void_p, call.pointers)
     one, zero = one_and_zero(call.dtype)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 
-from kernels.copy import roof
+from kernels.copy import nearest_copy
 from warpwatch.catalogue.alignment import by_elements
 from warpwatch.catalogue.declaration import Array, Block, Case, Family, Owner, Rows, Shape, Variant, Work
 
@@ -28,17 +28,17 @@ def work(shape: Shape, itemsize: int) -> Work:
 
 
 def tile_owner(block: Block, index: tuple[int, ...]) -> Owner:
-    """A block of (x, y) threads reads a tile of y rows by x columns, and writes its x rows of y elements."""
+    """Return the owner of an element: a block of (x, y) threads reads y rows of x elements and writes x rows of y."""
     (bx, by), (row, col) = block, index
     thread = (row % bx) * by + col % by
     return Owner((row // bx, col // by), (thread % bx, thread // bx))
 
 
 def sector_tile(case: Case, index: tuple[int, ...], offset: int) -> tuple[int, int]:
-    """The tile of vectorised.cu whose block writes an element: off 16 bytes, blocks write whole sectors of memory.
+    """Return the tile of vectorised.cu whose block writes an element.
 
-    What such a block writes of a row of B begins as many elements before its tile as the row is past a sector, and
-    ends as many before its end.
+    Where rows are not aligned to 16 bytes, blocks write whole sectors of memory: the part of a row of B that a block
+    writes is moved back by as many elements as the row starts past a sector.
     """
     (m, n), (row, col), (bx, by) = case.shape, index, case.tile
     pack, sector = 16 // case.itemsize, SECTOR // case.itemsize
@@ -63,23 +63,55 @@ TRANSPOSE = Family(
     serial_seconds=lambda shape: prod(shape) / 1.4e8,
     test_shapes=((17, 33), (128, 128), (257, 129), (3, 1009)),
     bench_shapes={"float32": SHAPES, "float64": SHAPES},
-    roof=lambda shape, dtype: roof(work(shape, 8 if dtype == "float64" else 4), dtype),
+    reference_case=lambda shape, dtype: nearest_copy(work(shape, 8 if dtype == "float64" else 4), dtype),
     ladder_shapes={"float32": ((8192, 8192),)},
     reached_shapes={"float32": ((8192, 8192), (8191, 8193))},
     variants=(
-        Variant("serial", "plain C++, one thread of the host", ((),), FLOATS, on_host=True),
-        Variant("naive", "one thread an element, all from global memory", BLOCKS, FLOATS, x=0, y=1),
-        Variant("tiled", "a tile in shared memory: reads and writes coalesced", BLOCKS, FLOATS, 0, 1, owner=tile_owner),
-        Variant("padded", "tiled, with a spare column against bank conflicts", BLOCKS, FLOATS, 0, 1, owner=tile_owner),
-        Variant("rows", "padded, several rows a thread", TILES, FLOATS, 0, 1, threads=fixed, bench_shapes=LADDER),
+        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, on_host=True),
+        Variant("naive", "one thread an element, all from global memory", blocks=BLOCKS, dtypes=FLOATS, x=0, y=1),
         Variant(
-            "swizzled", "an exclusive or, no spare column", TILES, FLOATS, 0, 1, threads=fixed, bench_shapes=LADDER
+            "tiled",
+            "a tile in shared memory: reads and writes coalesced",
+            blocks=BLOCKS,
+            dtypes=FLOATS,
+            x=0,
+            y=1,
+            owner=tile_owner,
+        ),
+        Variant(
+            "padded",
+            "tiled, with a spare column against bank conflicts",
+            blocks=BLOCKS,
+            dtypes=FLOATS,
+            x=0,
+            y=1,
+            owner=tile_owner,
+        ),
+        Variant(
+            "rows",
+            "padded, several rows a thread",
+            blocks=TILES,
+            dtypes=FLOATS,
+            x=0,
+            y=1,
+            threads=fixed,
+            bench_shapes=LADDER,
+        ),
+        Variant(
+            "swizzled",
+            "an exclusive or, no spare column",
+            blocks=TILES,
+            dtypes=FLOATS,
+            x=0,
+            y=1,
+            threads=fixed,
+            bench_shapes=LADDER,
         ),
         Variant(
             "vectorised",
             "loads and stores of 16 bytes",
-            TILES,
-            FLOATS,
+            blocks=TILES,
+            dtypes=FLOATS,
             x=0,
             y=1,
             threads=lambda block: (128, 1),

@@ -1,4 +1,4 @@
-"""Corner cases: every kernel has its own, one that nobody wrote a case for too."""
+"""Tests of corner cases: every kernel has its own, also one that is added without any."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from warpwatch.catalogue.corners import (
     BEYOND,
     aligned,
     beyond_32_bits,
+    branch_changes,
     ends,
     least_builds,
     oblong_builds,
@@ -22,7 +23,6 @@ from warpwatch.catalogue.corners import (
     several_blocks,
     tall_cases,
     tile,
-    turns,
 )
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Build, Case, Family, Launch, Variant, Work
 from warpwatch.catalogue.selection import builds
@@ -33,8 +33,10 @@ BLOCKS = ((16, 16), (48, 16))
 
 
 def made_up(folder: Path, **more: Any) -> Family:
-    """A family of one new variant, whose result is narrower than its operand, with a limit at a K of 20."""
-    variant = Variant("new", "made up", BLOCKS, ("float64", "float32"), needs=next(iter(FAMILIES)).variants[0].needs)
+    """Make a family of one new variant, whose result is narrower than its operand, with a fallback above a K of 20."""
+    variant = Variant(
+        "new", "made up", blocks=BLOCKS, dtypes=("float64", "float32"), needs=next(iter(FAMILIES)).variants[0].needs
+    )
     return Family(
         name="made",
         folder=folder,
@@ -52,7 +54,7 @@ def made_up(folder: Path, **more: Any) -> Family:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder that holds the new variant's file, as declarations are checked for."""
+    """A folder that holds the new variant's file, which declarations are checked for."""
     (tmp_path / "kernels" / "made").mkdir(parents=True)
     (tmp_path / "kernels" / "made" / "new.cu").touch()
     return tmp_path / "kernels" / "made"
@@ -97,13 +99,13 @@ def test_a_new_variant_gets_ends_of_every_length_modulo_two_sectors(new: Build) 
     assert all(not case.family.fits(case.shape) and min(case.shape) > 0 for case in ends(new))
 
 
-def test_a_new_variant_gets_both_sides_of_where_it_takes_another_way(new: Build) -> None:
-    assert [case.shape[2] for case in turns(new)] == [20, 21]
+def test_a_new_variant_gets_both_sides_of_a_size_with_another_branch(new: Build) -> None:
+    assert [case.shape[2] for case in branch_changes(new)] == [20, 21]
 
 
 def test_a_new_variant_gets_blocks_that_are_not_square_unless_it_has_no_others(folder: Path) -> None:
     assert [build.block for build in oblong_builds([made_up(folder)])] == [(4, 2), (2, 4)]
-    assert oblong_builds([made_up(folder, only_these_blocks=True)]) == []
+    assert oblong_builds([made_up(folder, fixed_blocks=True)]) == []
     assert oblong_builds([made_up(folder, threads=lambda block: (64, 1))]) == []
 
 
@@ -142,10 +144,10 @@ def test_rows_are_spread_with_poison_between_and_gathered_again(dtype: str) -> N
     assert spread.shape == (2, 5)
     assert placement.spread(plain[0]) is not None
     assert placement.spread(plain[0]).shape == (3,)
-    room = np.full((2, 5 * spread.itemsize // 4), POISON, np.uint32).view(dtype)
-    room[:, :3] = plain
-    result, damage = placement.gather("C", room, (2, 3))
+    padded = np.full((2, 5 * spread.itemsize // 4), POISON, np.uint32).view(dtype)
+    padded[:, :3] = plain
+    result, damage = placement.gather("C", padded, (2, 3))
     assert (result == plain).all()
     assert damage is None
-    room[1, 4] = 7
-    assert placement.gather("C", room, (2, 3))[1] == "wrote 1 element(s) between the rows of C"
+    padded[1, 4] = 7
+    assert placement.gather("C", padded, (2, 3))[1] == "wrote 1 element(s) between the rows of C"

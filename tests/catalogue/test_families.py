@@ -1,4 +1,4 @@
-"""The catalogue: ids, launches and owners, and that files and declarations name the same kernels."""
+"""Tests of the declared families: ids, launches and owners, and that files and declarations name the same kernels."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def test_every_kernel_file_is_declared_and_every_declaration_has_its_file() -> N
         ("matmul-rowstrip-64x1-5x5x5-int32", "rowstrip has no element type int32; it has float64, float32"),
         ("conv2d-naive-8x8-3x9x5-int32", "a 5x5 filter does not fit into a 3x9 image"),
         ("matmul-serial-8x8-5x5x5-float64", "runs on the host; its block is written 'host'"),
-        ("matmul-tensor-32x32-5x5x5-float64", "tensor has the blocks 128x128, 64x64, and no others"),
+        (
+            "matmul-tensor-32x32-5x5x5-float64",
+            "tensor has the blocks 128x128, 64x64; other tile sizes are refused: the kernel needs macros for each",
+        ),
         ("matmul-warptiled-256x128-5x5x5-float64", "warptiled has no block 256x128 in float64"),
         ("matmul", "is not a case id"),
     ],
@@ -97,9 +100,9 @@ def test_grids_cover_their_results_and_have_no_block_more() -> None:
             assert (blocks - 1) * elements < result[axis] <= blocks * elements, case.id
 
 
-def test_every_roof_is_a_case_that_is_timed() -> None:
+def test_every_reference_case_is_timed() -> None:
     timed = {case.id for case in timed_cases(FAMILIES)}
-    assert {case.family.roof(case.shape, case.dtype) for case in timed_cases(FAMILIES)} <= {*timed, ""}
+    assert {case.family.reference_case(case.shape, case.dtype) for case in timed_cases(FAMILIES)} <= {*timed, ""}
 
 
 def test_rows_past_the_limit_of_grid_y_continue_in_z() -> None:
@@ -110,7 +113,7 @@ def test_rows_past_the_limit_of_grid_y_continue_in_z() -> None:
 
 
 def transposed_by(build_block: tuple[int, int], m: int, n: int) -> Mapping[tuple[int, int], object]:
-    """What tiled.cu does, thread by thread: which block and thread write which element."""
+    """Imitate tiled.cu thread by thread: return the block and thread that write each element."""
     bx, by = build_block
     wrote = {}
     blocks = product(range(-(-n // bx)), range(-(-m // by)), range(bx), range(by))

@@ -1,4 +1,4 @@
-"""References and bounds, against plain loops and against arithmetic done on purpose badly."""
+"""Tests of references and bounds, against plain loops and against arithmetic of too little precision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOPS = [case for case in tested_cases(FAMILIES) if case.variant.name == "naive"
 
 
 def by_loops(case: Case, operands: tuple[np.ndarray, ...]) -> np.ndarray:
-    """The definition, in Python integers or float64, one element after another."""
+    """Compute the definition in Python integers or float64, one element after another."""
     wide = object if case.dtype == "int32" else np.float64
     a, *rest = (operand.astype(wide) for operand in operands)
     if case.family.name == "copy":
@@ -70,7 +70,7 @@ def test_rows_of_a_reference_are_the_rows_of_the_whole(case: Case) -> None:
 
 
 def chain(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Dot products of the rows, one addition after another in the type of the operands: the worst usual order."""
+    """Compute dot products of the rows, one addition after another in the operands' type: the worst usual order."""
     total = np.zeros(len(a), a.dtype)
     for i in range(a.shape[1]):
         total += a[:, i] * b[:, i]
@@ -90,7 +90,7 @@ def test_a_chain_of_float32_additions_stays_within_the_bound_and_uses_some_of_it
 
 
 def test_half_precision_operands_do_not_pass_for_float32() -> None:
-    """What a tensor core in TF32 would do: operands of 11 bits. The bound must see it at short lengths."""
+    """The bound must detect operands of 11 bits, as a tensor core in TF32 has them, at short lengths."""
     case = find_case(FAMILIES, "matmul-naive-8x8-64x64x64-float32")
     a, b = random_operands(case, 5)
     rounded = a.astype(np.float16).astype(np.float64) @ b.astype(np.float16).astype(np.float64)

@@ -1,4 +1,4 @@
-"""A mistake in a declaration is one sentence that names family, variant and field, and costs its own case alone."""
+"""Tests that a mistake in a declaration gives one sentence with family, variant and field, and no other case fails."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ MATMUL, COPY = BY_NAME["matmul"], BY_NAME["copy"]
 
 
 def with_family(name: str = "matmul", /, **changes: Any) -> tuple[Family, ...]:
-    """The suite, with one family declared otherwise."""
+    """Return this repository's families with one of them changed."""
     return tuple(replace(family, **changes) if family.name == name else family for family in FAMILIES)
 
 
 def with_variant(name: str = "tiled", /, **changes: Any) -> tuple[Family, ...]:
-    """The suite, with one variant of the matrix product declared otherwise."""
+    """Return this repository's families with one variant of the matrix product changed."""
     changed = tuple(replace(v, **changes) if v.name == name else v for v in MATMUL.variants)
     return with_family(variants=changed)
 
@@ -137,9 +137,12 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"reference": lambda ops, rows: ops[7]}, "reference cannot be used: IndexError: tuple index out of range"),
     ({"bound": lambda ops, rows: None}, "bound at 17x33x65, float64, returns None: give a number, or one for each"),
     ({"bound": lambda ops, rows: np.ones(3)}, "bound at 17x33x65, float64, returns shape (3,)"),
-    ({"bound": lambda ops, rows: -1.0}, "bound at 17x33x65, float64, holds what is no error"),
-    ({"bound": lambda ops, rows: float("inf")}, "holds what is no error: NaN, infinite or negative"),
-    ({"roof": lambda shape, dtype: "copy-memcopy-vendor-4096-float32"}, "roof names no case: no variant of copy"),
+    ({"bound": lambda ops, rows: -1.0}, "bound at 17x33x65, float64, holds values that are no errors"),
+    ({"bound": lambda ops, rows: float("inf")}, "holds values that are no errors: NaN, infinite or negative ones"),
+    (
+        {"reference_case": lambda shape, dtype: "copy-memcopy-vendor-4096-float32"},
+        "reference_case names no case: no variant of copy",
+    ),
 ]
 
 
@@ -152,7 +155,7 @@ def test_a_familys_mistake_names_its_field_and_leaves_the_others_alone(change: d
     assert message in str(problem)
     assert "\n" not in str(problem)
     left = {family.name for family, _ in sound(families)}
-    assert left == {family.name for family in FAMILIES} - (set() if "roof" in change else {"matmul"})
+    assert left == {family.name for family in FAMILIES} - (set() if "reference_case" in change else {"matmul"})
     for cases in (tested_cases, edge_cases, timed_cases, omitted_cases):
         assert {case.family.name for case in cases(families)} <= left
 
@@ -242,7 +245,7 @@ def test_a_reference_that_is_wrong_on_one_shape_alone_says_so_there() -> None:
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 
@@ -271,7 +274,7 @@ extern "C" __global__ void second(int* a) { a[threadIdx.x] = helper(a[1]); }
 
 
 def test_the_entries_of_a_cubin_are_its_kernels_alone(tmp_path: Path) -> None:
-    """nvcc's own file, without a GPU: a function that kernels call is no entry."""
+    """A function that kernels call is no entry of a cubin from nvcc."""
     (tmp_path / "two.cu").write_text(SOURCE)
     made = compile_file(tmp_path / "two.cu", {}, Target("sm_90")).path.read_bytes()
     assert entries(made) == ["first", "second"]
@@ -295,12 +298,12 @@ class Checkout(Bench):
         return self._run(sys.executable, "-m", *command)
 
 
-NAIVE = 'Variant("naive", "one thread an element", BLOCKS, FLOATS, x=0, y=None)'
+NAIVE = 'Variant("naive", "one thread an element", blocks=BLOCKS, dtypes=FLOATS, x=0, y=None)'
 
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Checkout:
-    """Python ints as arguments of one variant, and a family whose bytes are too few."""
+    """A checkout with Python ints as arguments of one variant, and with too few bytes in one family."""
     checkout = Checkout(tmp_path)
     checkout.edit("kernels/copy/__init__.py", NAIVE, NAIVE[:-1] + ", arguments=lambda p, s: (*p, *s))")
     checkout.edit("kernels/matvec/__init__.py", "(m * n + n + m) * itemsize", "(m * n) * itemsize")
@@ -336,10 +339,10 @@ def test_the_benchmark_is_not_green_without_what_is_declared_wrong(broken: Check
 
 
 def test_what_a_selection_leaves_out_is_told_where_its_declaration_is_wrong(broken: Checkout) -> None:
-    """-k by a shape knows nothing of a variant without cases; the run says that they are not there."""
+    """A selection by shape cannot match a variant without cases, so the run reports such variants."""
     done = broken.bench("-k", "copy and 1048576", few=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(f"left out, because declared wrong: {said}" in done.stdout for said in SAID), done.stdout
+    assert all(f"left out because of a mistake in the declaration: {said}" in done.stdout for said in SAID), done.stdout
 
 
 def test_the_command_lists_the_rest_and_refuses_the_one(broken: Checkout) -> None:

@@ -1,4 +1,4 @@
-"""Every finding ends with the command that shows it again."""
+"""Tests that every finding ends with the command that shows it again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BAD = ROOT / "tests" / "softcuda" / "bad_kernels" / "null_pointer.cu"
 
 
 def test_a_finding_ends_with_the_command_of_its_test() -> None:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     try:
         image = compile_file(BAD, CASE.build.macros, worker.call(describe_device).target)
         with pytest.raises(DeviceError, match=r"\n  again     pytest x$") as caught:

@@ -1,4 +1,4 @@
-"""The commands as a hostile user types them: ids, expressions and terminals that nobody thought of."""
+"""Tests the commands with ids, expressions and terminals that they were not made for."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ PRINTING = [
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=lambda arguments: " ".join(map(str, arguments[:2])))
 def test_a_reader_that_goes_away_ends_the_command_as_it_ends_others(arguments: tuple[str, ...]) -> None:
-    """As in ``| head``: by SIGPIPE, and without a word."""
+    """The command ends by SIGPIPE and prints nothing, as other programs do in ``| head``."""
     reading, writing = os.pipe()
     os.close(reading)
     started = [sys.executable, "-m", *map(str, arguments)]

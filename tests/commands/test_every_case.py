@@ -1,4 +1,4 @@
-"""What watches kernels outside of pytest's own tests: one process for a sanitizer, arrays past 2^31 elements."""
+"""Tests the checks outside of pytest's own tests: one process for a sanitizer, arrays past 2^31 elements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRANSPOSES = [f"transpose-{variant}-32x32-149x351-float32" for variant in ("padd
 
 @pytest.fixture
 def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 

@@ -1,4 +1,4 @@
-"""What the nights recorded: steps and drifts are found, with the revisions between which they happened."""
+"""Tests the history of nightly runs: steps and drifts are found, with the revisions between which they happened."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEDIANS = np.exp(np.random.default_rng(2).uniform(np.log(4e-6), np.log(5e-3), CA
 
 
 def record(folder: Path, factors: np.ndarray, seed: int = 3) -> Path:
-    """Nights of CASES cases; ``factors``, nights by cases, is what their times are multiplied with."""
+    """Save nights of CASES cases, whose times are multiplied by ``factors`` (nights by cases)."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True)
     for night, row in enumerate(factors):
@@ -68,7 +68,7 @@ def test_a_step_is_found_with_its_revisions_and_a_drift_that_no_night_shows(tmp_
     assert by_case[f"case-{large[2]}"] == pytest.approx([0.9], abs=0.002)
 
 
-def test_what_every_case_has_alike_is_no_step_of_any(tmp_path: Path) -> None:
+def test_a_process_effect_is_no_step_of_any_case(tmp_path: Path) -> None:
     factors = np.ones((NIGHTS, CASES))
     factors[15:] = 1.05
     assert find_steps(load(record(tmp_path / "a-gpu", factors))[0]) == []

@@ -1,4 +1,4 @@
-"""How long a pair is measured: until its turns agree, or for as long as it may be."""
+"""Tests how long a pair is measured: until its turns agree, or until its time is over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.compare.pairs import Duel
+from warpwatch.compare.pairs import Pair
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
@@ -19,12 +19,12 @@ from warpwatch.timing.worker_pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Pl
 
 @pytest.fixture
 def turns_of(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Turns that a pair takes whose samples scatter so, as a share; the new side is 3 % slower.
+    """Turns taken of a pair whose samples scatter by this share; the new side is 3 % slower.
 
     ``first``: what every fourth sample takes longer, as after a pause; ``places``: copies of the arrays.
     """
 
-    def measure(scatter: float, seconds: float = 60.0, first: float = 0.0, places: int = 1) -> pairs.Pairs:
+    def measure(scatter: float, seconds: float = 60.0, first: float = 0.0, places: int = 1) -> pairs.PairSamples:
         noise, number = random.Random(4), count()
 
         def sample(side: float, timer: None) -> tuple[float, int]:
@@ -32,7 +32,7 @@ def turns_of(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         monkeypatch.setattr(sampling, "timer_of", lambda kind: None)
         monkeypatch.setattr(sampling, "sample_of", sample)
-        plan = Plan("cold", swap=False, prove=False, seconds=seconds, warm_up=0.0)
+        plan = Plan(kind="cold", swap=False, check=False, seconds=seconds, warm_up=0.0)
         return pairs._take([(100e-6, 103e-6)] * places, plan)  # type: ignore[list-item]
 
     return measure
@@ -65,19 +65,20 @@ def test_a_noisy_pair_may_take_twice_the_time(turns_of: Any, monkeypatch: pytest
 def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
     steady, slow = Clock(1980, ()), Clock(1600, ("software power cap",))
 
-    def taken(ratio: float, clock: Clock) -> pairs.Pairs:
-        return pairs.Pairs((1e-3, 1e-3) * 4, (ratio * 1e-3, ratio * 1e-3) * 4, (steady, clock))
+    def taken(ratio: float, clock: Clock) -> pairs.PairSamples:
+        return pairs.PairSamples(old=(1e-3, 1e-3) * 4, new=(ratio * 1e-3, ratio * 1e-3) * 4, clocks=(steady, clock))
 
     own: Any = None
-    duel = Duel(own, own, Path(), Path(), taken=[taken(1.03, steady), taken(1.20, slow), taken(1.03, steady)])
-    effect = duel.effect("")
+    first = [taken(1.03, steady), taken(1.20, slow), taken(1.03, steady)]
+    pair = Pair(measured=own, other=own, other_image=Path(), image=Path(), taken=first)
+    effect = pair.effect("")
     assert (effect.processes, effect.doubt) == (2, "")
     assert effect.log == pytest.approx(math.log(1.03))
-    duel.taken = [taken(1.03, slow), taken(1.03, steady), taken(1.03, slow)]
-    assert duel.effect("").doubt == "clock throttled: software power cap"
+    pair.taken = [taken(1.03, slow), taken(1.03, steady), taken(1.03, slow)]
+    assert pair.effect("").doubt == "clock throttled: software power cap"
 
 
 @pytest.mark.parametrize("places", [1, 3, 4])
-def test_a_pause_before_each_turn_is_nobodys(turns_of: Any, places: int) -> None:
+def test_a_pause_before_each_turn_changes_no_side(turns_of: Any, places: int) -> None:
     taken = turns_of(0.001, first=0.02, places=places)
     assert log_ratio(taken.old, taken.new) == pytest.approx(math.log(1.03), abs=2 * PRECISE)

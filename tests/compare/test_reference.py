@@ -1,4 +1,4 @@
-"""What a run says and how it ends where nothing can be compared, or some of a baseline cannot, on a fake GPU."""
+"""Tests how a run ends where nothing can be compared, or a part of a baseline cannot, on a fake GPU."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def checkout(tmp_path: Path) -> Bench:
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A checkout with a baseline. Tests that share it change neither."""
-    checkout = Bench(tmp_path_factory.mktemp("judged"))
+    checkout = Bench(tmp_path_factory.mktemp("recorded"))
     checkout.fill_baseline()
     return checkout
 
@@ -48,15 +48,15 @@ def test_after_a_driver_update_the_run_says_how_to_record_the_next_baseline(chec
     assert "17 same" in done.stdout
 
 
-def test_odd_runs_among_several_are_left_out_by_name(judged: Bench) -> None:
-    mixed = judged.folder / "mixed"
-    shutil.copytree(judged.baseline, mixed)
+def test_odd_runs_among_several_are_left_out_by_name(recorded: Bench) -> None:
+    mixed = recorded.folder / "mixed"
+    shutil.copytree(recorded.baseline, mixed)
     for path, play in (("0008_driver.json", {"driver": "999.1"}), ("0009_gpu.json", {"slug": "another-gpu"})):
-        document = json.loads(next(iter(sorted(judged.baseline.iterdir()))).read_text())
+        document = json.loads(next(iter(sorted(recorded.baseline.iterdir()))).read_text())
         document["machine_info"]["gpu"] |= play
         (mixed / path).write_text(json.dumps(document))
     (mixed / "0010_foreign.json").write_text('{"a": "letter"}')
-    done = judged.bench(f"--benchmark-compare={mixed}", "--require-baseline")
+    done = recorded.bench(f"--benchmark-compare={mixed}", "--require-baseline")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "baseline: 3 runs in " in done.stdout
     assert "17 same" in done.stdout
@@ -76,12 +76,14 @@ def test_odd_runs_among_several_are_left_out_by_name(judged: Bench) -> None:
     ],
 )
 def test_to_require_a_baseline_and_compare_nothing_is_an_error(
-    judged: Bench, args: tuple[str, ...], status: int, said: str
+    recorded: Bench, args: tuple[str, ...], status: int, said: str
 ) -> None:
     if said:
-        done = judged.bench("--benchmark-compare", "--require-baseline", *args, few=False)
+        done = recorded.bench("--benchmark-compare", "--require-baseline", *args, few=False)
     else:
-        done = judged._run(sys.executable, "-m", "pytest", "bench", "--benchmark-compare", "--require-baseline", *args)
+        done = recorded._run(
+            sys.executable, "-m", "pytest", "bench", "--benchmark-compare", "--require-baseline", *args
+        )
         said = "there is no GPU to have a baseline, so nothing would be compared"
     assert done.returncode == status, done.stdout + done.stderr
     assert said in done.stdout + done.stderr
@@ -111,8 +113,8 @@ def test_a_baseline_without_usable_samples_is_no_baseline(checkout: Bench) -> No
 
 
 @pytest.mark.parametrize("option", [("--require-baseline",), ("--fail-on", "unsure")])
-def test_a_gate_without_a_comparison_is_refused(judged: Bench, option: tuple[str, ...]) -> None:
-    done = judged.bench(*option)
+def test_a_rule_without_a_comparison_is_refused(recorded: Bench, option: tuple[str, ...]) -> None:
+    done = recorded.bench(*option)
     assert done.returncode == 4
     assert f"ERROR: {option[0]} compares nothing by itself: give --benchmark-compare" in done.stderr
 
@@ -120,42 +122,42 @@ def test_a_gate_without_a_comparison_is_refused(judged: Bench, option: tuple[str
 @pytest.mark.parametrize(
     "args", [(), ("--benchmark-compare",), ("--benchmark-compare", "--require-baseline"), ("--against", "HEAD")]
 )
-def test_a_selection_that_leaves_no_case_is_not_green(judged: Bench, args: tuple[str, ...]) -> None:
-    done = judged.bench(*args, "-k", "zzz", few=False)
+def test_a_selection_that_leaves_no_case_is_not_green(recorded: Bench, args: tuple[str, ...]) -> None:
+    done = recorded.bench(*args, "-k", "zzz", few=False)
     assert done.returncode == 5
     assert done.stdout.splitlines()[-1] == "NOTHING RAN: no test is left of those that -k 'zzz' and bench select"
 
 
-def test_an_empty_name_of_a_run_is_refused(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare=")
+def test_an_empty_name_of_a_run_is_refused(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare=")
     assert done.returncode == 4
-    assert "ERROR: --benchmark-compare= names no run: leave the `=` away" in done.stderr
+    assert "ERROR: --benchmark-compare= names no run: leave the `=` out" in done.stderr
 
 
-def test_runs_are_saved_in_the_root_wherever_pytest_starts(judged: Bench, tmp_path: Path) -> None:
-    before = len(judged.saved)
-    command = (sys.executable, "-m", "pytest", str(judged.folder / "bench"), "-p", "tests.fake_gpu", "-q", "-k", FEW)
-    search = {"PYTHONPATH": str(judged.folder)}
-    done = judged.run_in(tmp_path, *command, "--benchmark-max-time=0.001", "--benchmark-compare", **search)
+def test_runs_are_saved_in_the_root_wherever_pytest_starts(recorded: Bench, tmp_path: Path) -> None:
+    before = len(recorded.saved)
+    command = (sys.executable, "-m", "pytest", str(recorded.folder / "bench"), "-p", "tests.fake_gpu", "-q", "-k", FEW)
+    search = {"PYTHONPATH": str(recorded.folder)}
+    done = recorded.run_in(tmp_path, *command, "--benchmark-max-time=0.001", "--benchmark-compare", **search)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "17 same" in done.stdout
-    assert (len(judged.saved), list(tmp_path.iterdir())) == (before + 1, [])
+    assert (len(recorded.saved), list(tmp_path.iterdir())) == (before + 1, [])
     # What the user names is taken from the current folder, as pytest-benchmark documents.
-    done = judged.run_in(tmp_path, *command, "--benchmark-max-time=0.001", "--benchmark-storage=here", **search)
+    done = recorded.run_in(tmp_path, *command, "--benchmark-max-time=0.001", "--benchmark-storage=here", **search)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(judged.saved) == before + 1
+    assert len(recorded.saved) == before + 1
     assert len(list((tmp_path / "here" / "fake-gpu-1").iterdir())) == 1
 
 
-def test_make_says_that_nothing_is_left_of_a_selection(judged: Bench) -> None:
-    """Where tests run in several processes too; the virtual environment is this one."""
-    shutil.copy(ROOT / "Makefile", judged.folder)
-    (judged.folder / ".venv" / "bin").mkdir(parents=True)
-    (judged.folder / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    (judged.folder / ".venv" / "bin" / "python").chmod(0o755)
-    (judged.folder / ".venv" / ".ready").touch()
+def test_make_says_that_nothing_is_left_of_a_selection(recorded: Bench) -> None:
+    """Make works where tests run in several processes too; the virtual environment is this one."""
+    shutil.copy(ROOT / "Makefile", recorded.folder)
+    (recorded.folder / ".venv" / "bin").mkdir(parents=True)
+    (recorded.folder / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (recorded.folder / ".venv" / "bin" / "python").chmod(0o755)
+    (recorded.folder / ".venv" / ".ready").touch()
     for target in ("bench", "test"):
-        done = judged._run("make", "--no-print-directory", "-o", ".venv/.ready", target, "ARGS=-k zzz --device=none")
+        done = recorded._run("make", "--no-print-directory", "-o", ".venv/.ready", target, "ARGS=-k zzz --device=none")
         assert done.returncode == 2
         assert "NOTHING RAN: no test is left of those that -k 'zzz' and" in done.stdout.splitlines()[-1]
         assert "Error 5" in done.stderr

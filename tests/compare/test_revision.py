@@ -1,4 +1,4 @@
-"""What another revision may do to a run that compares with it: its git tree, its Python and what that declares."""
+"""Tests what another revision can do to a run that compares with it, by git tree, Python and declarations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.checkout import Bench, without_rights
 from tests.project import ROOT
 from warpwatch.compare import declared
 from warpwatch.compare.declared import BadRevision, read_declared
-from warpwatch.compare.revision import checkout, find_commit, read_rivals
+from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 
@@ -43,7 +43,7 @@ def write(tree: Path, code: str) -> None:
 
 
 def saved(folder: Path) -> str:
-    """The commit of all that lies in a folder."""
+    """Commit all that lies in a folder; returns the commit."""
     for command in (("init", "-q"), ("add", "-A"), COMMIT):
         subprocess.run(["git", *command], cwd=folder, check=True)
     return find_commit("HEAD", folder)
@@ -51,7 +51,7 @@ def saved(folder: Path) -> str:
 
 @functools.cache
 def good() -> dict[str, Any]:
-    """What this revision declares, of three cases alone."""
+    """Declarations of this revision, of three cases alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "parse", json.loads)
         document: Any = read_declared(ROOT, "kernels", "HEAD")
@@ -156,7 +156,7 @@ def test_it_imports_its_own_kernels_and_nothing_of_this_checkout(tree: Path, mon
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ended, at most two seconds from now."""
+    """True where a process ends within two seconds."""
     for _ in range(100):
         stat = Path(f"/proc/{pid}/stat")
         if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
@@ -258,25 +258,25 @@ def test_what_it_declares_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch
     alter(document, next(iter(document["cases"].values())))
     monkeypatch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
     with pytest.raises(BadRevision, match=rf"--against=HEAD: its declaration.*{said}"):
-        read_rivals(tree, "kernels", "HEAD")
+        read_other_kernels(tree, "kernels", "HEAD")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 200_000, b"null", b'{"flags": [' + b"9" * 5000 + b"]}"])
 def test_what_is_no_declaration_is_one_sentence(tree: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     monkeypatch.setattr(declared, "run_apart", answering(text))
     with pytest.raises(BadRevision, match="--against=HEAD: its declarations cannot be read") as error:
-        read_rivals(tree, "kernels", "HEAD")
+        read_other_kernels(tree, "kernels", "HEAD")
     assert "\n" not in str(error.value)
 
 
 def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "run_apart", answering(json.dumps(good()).encode()))
-    assert read_rivals(tree, "kernels", "HEAD").keys() == good()["cases"].keys()
+    assert read_other_kernels(tree, "kernels", "HEAD").keys() == good()["cases"].keys()
     assert any(value[0] == "struct" for case in good()["cases"].values() for value in case["arguments"])
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a document, as the keys that lead there."""
+    """Yield every place in a document, as the keys that lead there."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(found for name, each in inner for found in places(each, (*path, name)))]
 
@@ -304,6 +304,6 @@ def test_whatever_it_declares_is_read_or_refused(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
         try:
-            read_rivals(ROOT, "kernels", "HEAD")
+            read_other_kernels(ROOT, "kernels", "HEAD")
         except BadRevision as error:
             assert "\n" not in str(error)  # noqa: PT017  # what else is raised fails the test

@@ -1,4 +1,4 @@
-"""The scoring of rules: other tools' rules do what their tools say, and a recording is played as it was recorded."""
+"""Tests the scoring of rules: other tools' rules do what their tools say, and recordings are replayed faithfully."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ import pytest
 
 from tests.project import BASELINES
 from warpwatch.compare import other_rules as rules
-from warpwatch.compare.score import OURS, PairRecording, called_by_us, play_pairs, play_strangers, record, score, table
-from warpwatch.compare.with_baseline import MOST_PROCESSES
+from warpwatch.compare.recording import PairRecording, record
+from warpwatch.compare.score import (
+    OURS,
+    called_by_baseline_rule,
+    play_other_gpus,
+    play_pairs,
+    score,
+    table,
+)
+from warpwatch.compare.with_baseline import MAX_PROCESSES
 from warpwatch.runs.saved import BadRun, Run, read_run, read_runs
 
 H200 = BASELINES / "nvidia-h200"
@@ -23,11 +31,11 @@ def near(seconds: float, spread: float = 0.001, count: int = 100) -> rules.Sampl
 def several() -> list[Run]:
     """The baseline's runs on GPUs that have more than one."""
     runs = read_runs(H200)
-    units = [run.unit for run in runs]
-    return [run for run in runs if units.count(run.unit) > 1]
+    gpu_uuids = [run.gpu_uuid for run in runs]
+    return [run for run in runs if gpu_uuids.count(run.gpu_uuid) > 1]
 
 
-def test_of_one_run_nobody_learns_a_spread() -> None:
+def test_one_run_shows_no_spread() -> None:
     with pytest.raises(BadRun, match="no two of these runs are of the same GPU"):
         record(read_runs(H200)[:1])
 
@@ -70,22 +78,22 @@ def test_ours_calls_nothing_of_a_few_played_runs_and_sees_what_is_slower() -> No
     found = []
     for _ in range(2):
         past = [recording.process(rng) for _ in range(5)]
-        new = [recording.process(rng) for _ in range(MOST_PROCESSES)]
-        called, unsure, worth = called_by_us(past, new)
+        new = [recording.process(rng) for _ in range(MAX_PROCESSES)]
+        called, unsure, worth = called_by_baseline_rule(past, new)
         assert called == set()
         assert unsure < 0.05 * len(recording.logs)
         assert 1 <= worth < 1.3
         slow = {name for name, log in recording.logs.items() if log > np.log(1e-4) and rng.random() < 0.1}
         slower = [{name: times * (1.03 if name in slow else 1) for name, times in process.items()} for process in new]
-        called, _, _ = called_by_us(past, slower)
+        called, _, _ = called_by_baseline_rule(past, slower)
         assert called <= slow
         found += [name in called for name in slow]
     assert np.mean(found) >= 0.95
 
 
-def test_a_run_is_held_against_those_of_other_gpus() -> None:
-    runs = list({run.unit: run for run in read_runs(H200)}.values())
-    played = play_strangers(runs)
+def test_a_run_is_replayed_against_other_gpus() -> None:
+    runs = list({run.gpu_uuid: run for run in read_runs(H200)}.values())
+    played = play_other_gpus(runs)
     assert played.alarms == [0] * 10 * len(runs)  # each case changed once a run
     found = {slowdown: hits for (size, slowdown), hits in played.found.items() if size == "above 100 µs"}
     assert not any(found[0.0])
@@ -95,7 +103,7 @@ def test_a_run_is_held_against_those_of_other_gpus() -> None:
 
 def test_the_table_has_a_row_for_each_rule() -> None:
     runs = several()
-    recording = record([run for run in runs if run.unit == runs[0].unit])
+    recording = record([run for run in runs if run.gpu_uuid == runs[0].gpu_uuid])
     text = table(recording, score(recording, trials=1))
     assert text.startswith("| rule | alarms a run | runs with any | minutes | found, under 10 µs |")
     for name in (OURS, *rules.RULES):

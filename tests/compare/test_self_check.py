@@ -1,4 +1,4 @@
-"""`pytest bench --self-check`: kernels that wait as long as they are told, and what is made of how many were found."""
+"""Tests `pytest bench --self-check`: delayed kernels wait as long as they are told, and the table counts them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,9 @@ from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Capability
 from warpwatch.catalogue.selection import builds, timed_cases
-from warpwatch.compare.score import record_pairs
-from warpwatch.compare.self_check import (
-    PER_SLOWDOWN,
-    SLOWDOWNS,
-    Checked,
-    chosen,
-    known_spreads,
-    merge,
-    own_side,
-    path_of,
-    read,
-    save,
-    table,
-)
+from warpwatch.compare.recording import record_pairs
+from warpwatch.compare.saved_self_check import SLOWDOWNS, Checked, merge, path_of, read, read_variances, save, table
+from warpwatch.compare.self_check import PER_SLOWDOWN, chosen, own_side
 from warpwatch.devices.compiler import Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
@@ -64,16 +53,16 @@ def test_a_kernel_that_waits_compiles(source: str) -> None:
 @pytest.mark.exclusive
 @pytest.mark.parametrize("variant", ["naive", "tiled"])
 def test_a_kernel_waits_as_long_as_it_is_told(device: DeviceInfo, variant: str) -> None:
-    """Twice its time, which even a host's clock shows."""
+    """Inject a slowdown of 100 %, which even a host's clock shows."""
     case = find_case(FAMILIES, f"matmul-{variant}-8x8-128x128x128-float32")
-    side, worker = own_side(case), Worker(PROJECT, Settings("gpu" if device.own_clock else "software"))
+    side, worker = own_side(case), Worker(PROJECT, Settings(kind="gpu" if device.has_gpu_clock else "software"))
     source = write_delayed(side.source)
     image = compile_file(source, side.macros, device.timing_target).path
     try:
-        plan = Plan("warm", swap=False, prove=True, seconds=0.5, warm_up=0.1, delay=Delay(1.0))
+        plan = Plan(kind="warm", swap=False, check=True, seconds=0.5, warm_up=0.1, delay=Delay(1.0))
         pairs = worker.call(measure_pair, case, image, side, image, plan)
         assert 0.6 < math.expm1(pairs.log) < 1.6
-        plan = Plan("warm", swap=True, prove=False, seconds=0.5, warm_up=0.1, delay=Delay(1.0, pairs.cycles))
+        plan = Plan(kind="warm", swap=True, check=False, seconds=0.5, warm_up=0.1, delay=Delay(1.0, pairs.cycles))
         assert 0.6 < math.expm1(worker.call(measure_pair, case, image, side, image, plan).log) < 1.6
     finally:
         worker.stop()
@@ -121,11 +110,11 @@ def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path) -> None:
     save(made(a=(5e-6, "same", 0.1, True)), path)
     save(made(b=(5e-6, "same", 0.1, True)), path)
     assert [each.name for each in tmp_path.iterdir()] == ["a-gpu.self-check.json"]
-    assert known_spreads("a-gpu", tmp_path) == {"b": (1e-6, 3)}
-    assert known_spreads("b-gpu", tmp_path) == {}
+    assert read_variances("a-gpu", tmp_path) == {"b": (1e-6, 3)}
+    assert read_variances("b-gpu", tmp_path) == {}
     path.write_text('{"cases": {"b": {"variance": 1}}}')
     with pytest.raises(BadRun, match=r"a-gpu.self-check.json: is no self-check that can be read \('b': .*`median`\)"):
-        known_spreads("a-gpu", tmp_path)
+        read_variances("a-gpu", tmp_path)
 
 
 def test_parts_make_a_whole(tmp_path: Path) -> None:
@@ -176,7 +165,7 @@ def test_what_cannot_be_made_to_wait_fails_by_itself_and_nothing_to_check_is_an_
     checkout = Bench(tmp_path)
     done = checkout.bench("--self-check", uncompiled=["matmul_tiled"])
     assert done.returncode == 1
-    assert "made to wait: tiled.cu does not compile" in done.stdout
+    assert "delayed copy: tiled.cu does not compile" in done.stdout
     assert "3 failed, 14 passed" in done.stdout
     assert "slowdowns found" in done.stdout
     done = checkout.bench("--self-check", "-k", "cublas and 128x128x128", few=False)

@@ -1,4 +1,4 @@
-"""The whole way from `pytest bench --benchmark-compare` to exit status, JUnit and saved files, on a fake GPU."""
+"""Tests `pytest bench --benchmark-compare` from options to exit status, JUnit and saved files, on a fake GPU."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def checkout(tmp_path: Path) -> Bench:
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A checkout with a baseline. Tests that share it change neither."""
-    checkout = Bench(tmp_path_factory.mktemp("judged"))
+    checkout = Bench(tmp_path_factory.mktemp("recorded"))
     checkout.fill_baseline()
     return checkout
 
@@ -33,7 +33,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 def test_without_a_baseline_one_line_says_how_to_make_one(checkout: Bench) -> None:
     done = checkout.bench("--benchmark-compare")
     assert done.returncode == 0
-    assert "there is no baseline for fake-gpu-1, so nothing is judged: run `pytest bench` five times" in done.stdout
+    assert "there is no baseline for fake-gpu-1, so nothing is compared: run `pytest bench` five times" in done.stdout
     *_, counts, last = done.stdout.splitlines()
     assert "17 passed, 899 deselected, 17 not compared in" in counts
     assert last.startswith("NOTHING WAS COMPARED (--benchmark-compare): there is no baseline for fake-gpu-1; no kernel")
@@ -42,15 +42,15 @@ def test_without_a_baseline_one_line_says_how_to_make_one(checkout: Bench) -> No
     assert "ERROR: there is no baseline for fake-gpu-1" in done.stderr
 
 
-def test_unchanged_is_the_same(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare", seed=99)
+def test_unchanged_is_the_same(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare", seed=99)
     assert done.returncode == 0, done.stdout
     assert "baseline: 3 runs in " in done.stdout
     assert "17 same" in done.stdout
 
 
-def test_slower_is_a_failure_of_just_that_case_with_one_line(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare", "--junitxml=results.xml", seed=98, slower={"matmul-naive-8x8": 1.06})
+def test_slower_is_a_failure_of_just_that_case_with_one_line(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare", "--junitxml=results.xml", seed=98, slower={"matmul-naive-8x8": 1.06})
     assert done.returncode == 1
     (sentence,) = re.findall(r"^slower: .*$", done.stdout, re.MULTILINE)
     assert re.fullmatch(
@@ -60,25 +60,25 @@ def test_slower_is_a_failure_of_just_that_case_with_one_line(judged: Bench) -> N
     assert "1 slower, 16 same" in done.stdout
     assert f"matmul-naive-8x8-128x128x128-float32: {sentence}" in done.stdout
     assert "Traceback" not in done.stdout
-    (suite,) = ET.parse(judged.folder / "results.xml").getroot()
+    (suite,) = ET.parse(recorded.folder / "results.xml").getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("17", "1", "0")
     (failure,) = suite.iter("failure")
     assert failure.get("message") == sentence
     # --lf runs just that again
-    again = judged.bench("--benchmark-compare", "--lf", seed=97)
+    again = recorded.bench("--benchmark-compare", "--lf", seed=97)
     assert "1 passed" in again.stdout
     assert "1 same" in again.stdout
 
 
-def test_faster_is_told_and_passes(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare", slower={"matmul-tiled": 0.8}, seed=96)
+def test_faster_is_told_and_passes(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare", slower={"matmul-tiled": 0.8}, seed=96)
     assert done.returncode == 0
     assert "3 faster, 14 same" in done.stdout
     assert "matmul-tiled-8x8-128x128x128-float32: faster: median" in done.stdout
 
 
-def test_a_slow_clock_makes_a_case_unsure_and_not_slower(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, throttle=["software power cap"])
+def test_a_slow_clock_makes_a_case_unsure_and_not_slower(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, throttle=["software power cap"])
     assert done.returncode == 0
     assert "16 same, 1 unsure" in done.stdout
     assert "clock throttled: software power cap" in done.stdout
@@ -92,32 +92,32 @@ def test_a_slow_clock_makes_a_case_unsure_and_not_slower(judged: Bench) -> None:
     ],
 )
 def test_another_driver_or_cache_mode_is_incomparable(
-    judged: Bench, args: tuple[str, ...], play: dict[str, Any], reason: str, said: str
+    recorded: Bench, args: tuple[str, ...], play: dict[str, Any], reason: str, said: str
 ) -> None:
-    done = judged.bench("--benchmark-compare", *args, slower={"matmul": 2.0}, **play)
+    done = recorded.bench("--benchmark-compare", *args, slower={"matmul": 2.0}, **play)
     assert done.returncode == 0
     assert f"17 incomparable: {reason}" in done.stdout
     assert "17 passed, 899 deselected, 17 not compared" in done.stdout
     assert re.search(rf"\nNOTHING WAS COMPARED \(.*/fake-gpu-1 {said}: {re.escape(reason)};", done.stdout)
     assert ("to record the next baseline" in done.stdout) == (said == "is void")
-    assert judged.bench("--benchmark-compare", *args, "--fail-on", "incomparable", **play).returncode == 1
+    assert recorded.bench("--benchmark-compare", *args, "--fail-on", "incomparable", **play).returncode == 1
 
 
-def test_a_wrong_kernel_gets_no_figure_and_no_place_in_a_baseline(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare", "--benchmark-save=wrong", wrong=["matmul-naive-8x8"])
+def test_a_wrong_kernel_gets_no_figure_and_no_place_in_a_baseline(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare", "--benchmark-save=wrong", wrong=["matmul-naive-8x8"])
     assert done.returncode == 1
     assert "matmul-naive-8x8-128x128x128-float32 is wrong" in done.stdout
-    run = read_run(Path(judged.saved[-1]))
+    run = read_run(Path(recorded.saved[-1]))
     assert run.failed == ("matmul-naive-8x8-128x128x128-float32",)
     assert len(run.cases) == 16
-    refused = judged.promote(judged.saved[-1], "--allow", "partial")
+    refused = recorded.promote(recorded.saved[-1], "--allow", "partial")
     assert refused.returncode == 1
     assert "1 cases failed: matmul-naive-8x8-128x128x128-float32" in refused.stderr
-    assert len(list(judged.baseline.iterdir())) == 3
+    assert len(list(recorded.baseline.iterdir())) == 3
 
 
 def test_new_and_missing_cases(checkout: Bench) -> None:
-    """In a whole run: a case that the baseline lacks is new; one that only the baseline has fails the run."""
+    """A case that the baseline lacks is new; one that only the baseline has fails a whole run."""
     assert checkout.bench(few=False).returncode == 0
     document = json.loads(Path(checkout.saved[0]).read_text())
     gone = document["benchmarks"].pop(0)  # of hello, in float32 as nobody knows it
@@ -133,32 +133,35 @@ def test_new_and_missing_cases(checkout: Bench) -> None:
     assert ": missing:" not in checkout.bench("--benchmark-compare").stdout
 
 
-def test_runs_are_saved_by_gpu_whole_and_never_into_the_baseline(judged: Bench) -> None:
-    before = [path.read_bytes() for path in sorted(judged.baseline.iterdir())]
-    count = len(judged.saved)
-    judged.bench("--benchmark-compare", slower={"matmul": 1.5})
-    assert len(judged.saved) == count + 1
-    assert Path(judged.saved[-1]).parent == judged.folder / ".benchmarks" / "fake-gpu-1"
-    assert [path.read_bytes() for path in sorted(judged.baseline.iterdir())] == before
-    assert not list((judged.folder / ".benchmarks").rglob("*.tmp"))
+def test_runs_are_saved_by_gpu_whole_and_never_into_the_baseline(recorded: Bench) -> None:
+    before = [path.read_bytes() for path in sorted(recorded.baseline.iterdir())]
+    count = len(recorded.saved)
+    recorded.bench("--benchmark-compare", slower={"matmul": 1.5})
+    assert len(recorded.saved) == count + 1
+    assert Path(recorded.saved[-1]).parent == recorded.folder / ".benchmarks" / "fake-gpu-1"
+    assert [path.read_bytes() for path in sorted(recorded.baseline.iterdir())] == before
+    assert not list((recorded.folder / ".benchmarks").rglob("*.tmp"))
 
 
-def test_a_slower_night_never_becomes_the_reference_by_itself(judged: Bench) -> None:
-    """pytest-benchmark's own gate passes a kernel that loses 10 % a night (it compares with the last run)."""
+def test_a_slower_night_never_becomes_the_reference_by_itself(recorded: Bench) -> None:
+    """pytest-benchmark's own comparison passes a kernel that loses 10 % a night (it compares with the last run)."""
     for night in range(2):
-        done = judged.bench("--benchmark-compare", slower={"matmul-naive": 1.1 ** (night + 1)})
+        done = recorded.bench("--benchmark-compare", slower={"matmul-naive": 1.1 ** (night + 1)})
         assert done.returncode == 1
         assert "3 slower" in done.stdout
 
 
-def test_a_saved_run_can_be_the_reference(judged: Bench) -> None:
-    judged.bench("--benchmark-save=before")
-    (before,) = (Path(path).name for path in judged.saved if path.endswith("_before.json"))
-    done = judged.bench(f"--benchmark-compare={before[:4]}")
+def test_a_saved_run_can_be_the_reference(recorded: Bench) -> None:
+    recorded.bench("--benchmark-save=before")
+    (before,) = (Path(path).name for path in recorded.saved if path.endswith("_before.json"))
+    done = recorded.bench(f"--benchmark-compare={before[:4]}")
     assert "baseline: 1 runs in" in done.stdout
-    assert "of 1 runs nobody learns a spread: that of an H200 is taken; five make a baseline" in done.stdout
+    assert (
+        "too few runs (1) to show the spread between processes: that of an H200 is assumed; five make a baseline"
+        in done.stdout
+    )
     assert "17 same" in done.stdout
-    done = judged.bench("--benchmark-compare=9999")
+    done = recorded.bench("--benchmark-compare=9999")
     assert done.returncode == 4
     assert "--benchmark-compare=9999: no such run in" in done.stderr
 
@@ -204,27 +207,27 @@ def test_holds_that_timed_out_are_told(checkout: Bench) -> None:
     assert "7 samples were thrown away and taken again, because the hold ran into its limit" in done.stdout
 
 
-def test_promoting_shows_what_changes_and_refuses_what_should_not_be(judged: Bench) -> None:
-    judged.bench("--benchmark-save=slow", slower={"matmul-naive-8x8": 1.25})
-    run = judged.saved[-1]
-    shown = judged.promote(run, "--allow", "partial", "--dry-run")
+def test_promoting_shows_what_changes_and_refuses_what_should_not_be(recorded: Bench) -> None:
+    recorded.bench("--benchmark-save=slow", slower={"matmul-naive-8x8": 1.25})
+    run = recorded.saved[-1]
+    shown = recorded.promote(run, "--allow", "partial", "--dry-run")
     assert shown.returncode == 0
     assert re.search(r"\+2[45]\.\d\d %  .* µs  matmul-naive-8x8-128x128x128-float32", shown.stdout)
-    assert len(list(judged.baseline.iterdir())) == 3
-    refused = judged.promote(run)
+    assert len(list(recorded.baseline.iterdir())) == 3
+    refused = recorded.promote(run)
     assert refused.returncode == 1
     assert "does not hold every case\n  refused; to do it all the same: --allow partial" in refused.stderr
-    with (judged.folder / "conftest.py").open("a") as file:
+    with (recorded.folder / "conftest.py").open("a") as file:
         file.write("# a change\n")
-    judged.bench("--benchmark-save=dirty")
-    refused = judged.promote(judged.saved[-1], "--allow", "partial")
-    judged._run("git", "checkout", "-q", "conftest.py")
+    recorded.bench("--benchmark-save=dirty")
+    refused = recorded.promote(recorded.saved[-1], "--allow", "partial")
+    recorded._run("git", "checkout", "-q", "conftest.py")
     assert "was measured on uncommitted changes" in refused.stderr
-    judged.bench("--benchmark-save=warm", "--warm-cache")
-    assert "another cache mode than the baseline (cold)" in judged.promote(judged.saved[-1]).stderr
+    recorded.bench("--benchmark-save=warm", "--warm-cache")
+    assert "another cache mode than the baseline (cold)" in recorded.promote(recorded.saved[-1]).stderr
 
 
-def test_what_everything_shares_is_an_alarm_of_its_own_and_no_kernels_fault(checkout: Bench) -> None:
+def test_a_process_effect_raises_an_alarm_of_its_own_and_accuses_no_kernel(checkout: Bench) -> None:
     chosen = ("-k", "matmul and (128x128x128 or 256x256x256) and not host and not vendor")
     for seed in range(3):
         assert checkout.bench(*chosen, few=False, seed=seed).returncode == 0
@@ -236,29 +239,31 @@ def test_what_everything_shares_is_an_alarm_of_its_own_and_no_kernels_fault(chec
 
 
 @pytest.mark.parametrize(("drift", "said"), [(1.1, "17 slower"), (0.9, "17 faster")])
-def test_the_same_machine_code_is_never_called_slower_or_faster(judged: Bench, drift: float, said: str) -> None:
-    done = judged.bench("--benchmark-compare", drift=drift)
+def test_the_same_machine_code_is_never_called_slower_or_faster(recorded: Bench, drift: float, said: str) -> None:
+    done = recorded.bench("--benchmark-compare", drift=drift)
     assert done.returncode == 0
     assert "17 unsure" in done.stdout
     assert "its machine code and launch are the baseline's: GPU, driver or memory, not the kernel" in done.stdout
     assert done.stdout.count("3 processes; its machine code") == 17
-    again = judged.bench("--benchmark-compare", drift=drift, changed=["matmul"])
+    again = recorded.bench("--benchmark-compare", drift=drift, changed=["matmul"])
     assert said in again.stdout
 
 
-def test_a_kernel_that_fails_when_measured_again_fails_its_case(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, breaks_again=["matmul-naive-8x8"])
+def test_a_kernel_that_fails_when_measured_again_fails_its_case(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, breaks_again=["matmul-naive-8x8"])
     assert done.returncode == 1
     assert "measured again in a fresh process: matmul-naive-8x8-128x128x128-float32: the kernel failed" in done.stdout
 
 
-def test_an_interrupted_run_judges_nothing_and_leaves_whole_files(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare", "--benchmark-save=cut", interrupt="matmul-tiled-8x8-128x128x128-float32")
+def test_an_interrupted_run_gives_no_verdicts_and_leaves_whole_files(recorded: Bench) -> None:
+    done = recorded.bench(
+        "--benchmark-compare", "--benchmark-save=cut", interrupt="matmul-tiled-8x8-128x128x128-float32"
+    )
     assert done.returncode == 2
-    assert "interrupted: not judged" in done.stdout
-    for path in judged.saved:
+    assert "interrupted: no case has a verdict" in done.stdout
+    for path in recorded.saved:
         assert not path.endswith("_cut.json") or not read_run(Path(path)).whole
-    assert not list((judged.folder / ".benchmarks").rglob("*.tmp"))
+    assert not list((recorded.folder / ".benchmarks").rglob("*.tmp"))
 
 
 def test_a_case_that_only_another_gpus_runs_have_is_incomparable(checkout: Bench) -> None:
@@ -272,7 +277,7 @@ def test_a_case_that_only_another_gpus_runs_have_is_incomparable(checkout: Bench
     assert "2 incomparable: only runs on another GPU have it" in done.stdout
 
 
-def test_on_a_gpu_that_the_baseline_lacks_unchanged_cases_say_how_wide_floors_are(checkout: Bench) -> None:
+def test_on_another_gpu_unchanged_cases_show_how_wide_floors_must_be(checkout: Bench) -> None:
     many = ("-k", "matmul and (128x128x128 or 256x256x256) and not host and not vendor")
     for seed in range(3):
         play: dict[str, Any] = {"seed": seed, "uuid": f"GPU-{seed}", "drift": 1 + 0.02 * seed}
@@ -283,7 +288,9 @@ def test_on_a_gpu_that_the_baseline_lacks_unchanged_cases_say_how_wide_floors_ar
     assert "everything takes" not in done.stdout
     assert re.search(r"12 slower, \d+ same\n", done.stdout)
     done = checkout.bench("--benchmark-compare", *many, few=False, **slower, odd={"matmul-tiled": 1.03})
-    assert re.search(r"floors are [3-9]\.\d times as wide: so far off is a case of unchanged machine", done.stdout)
+    assert re.search(
+        r"noise floors widened [3-9]\.\d×: an unchanged kernel differs by that much on this GPU", done.stdout
+    )
     assert done.returncode == 0
     done = checkout.bench("--benchmark-compare", **slower)
     assert "nothing below 25 % is called slower: it takes 3 GPUs in the baseline and 30 cases" in done.stdout

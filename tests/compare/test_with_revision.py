@@ -1,4 +1,4 @@
-"""`pytest bench --against REV`: from git to verdict, on a fake GPU, and with real kernels on the software device."""
+"""Tests `pytest bench --against REV` from git to verdict, on a fake GPU and with kernels on the software device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.checkout import FEW, Bench
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.revision import checkout, find_commit, read_rivals
+from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.saved import read_run
 
@@ -44,7 +44,7 @@ def test_the_same_revision_is_identical_and_some_of_it_is_measured_as_a_control(
 
 
 def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
-    args = ("--against", "HEAD", "--junitxml=results.xml", "--benchmark-save=duel")
+    args = ("--against", "HEAD", "--junitxml=results.xml", "--benchmark-save=pairs")
     done = old.bench(*args, slower={"matmul-naive-8x8": 1.04}, changed=["matmul-tiled"])
     assert done.returncode == 1
     assert "1 slower, 3 same, 13 identical" in done.stdout
@@ -52,7 +52,7 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     assert re.search(pattern, done.stdout, re.MULTILINE)
     (failure,) = ET.parse(old.folder / "results.xml").getroot().iter("failure")
     assert str(failure.get("message")).startswith("slower: median")
-    (path,) = (Path(path) for path in old.saved if path.endswith("_duel.json"))
+    (path,) = (Path(path) for path in old.saved if path.endswith("_pairs.json"))
     document = json.loads(path.read_text())
     (entry,) = (entry for entry in document["benchmarks"] if entry["param"] == NAIVE)
     assert [len(side) for side in entry["extra_info"]["pairs"].values()] == [5, 5]
@@ -72,19 +72,19 @@ def test_throttling_makes_a_pair_unsure_and_that_can_fail_the_run(old: Bench) ->
 
 
 def test_what_was_wrong_before_has_no_time_to_compare_with(old: Bench) -> None:
-    done = old.bench("--against", "HEAD", changed=["matmul-naive"], rival_wrong=["matmul-naive-8x8"])
+    done = old.bench("--against", "HEAD", changed=["matmul-naive"], other_wrong=["matmul-naive-8x8"])
     assert done.returncode == 0
     assert f"1 incomparable: in HEAD: {NAIVE} is wrong\n" in done.stdout
 
 
 def test_where_every_case_is_incomparable_the_run_fails_and_says_so_last(old: Bench) -> None:
     chosen = ("-k", f"{FEW} and naive-8x8")
-    done = old.bench("--against", "HEAD", *chosen, few=False, changed=["matmul"], rival_wrong=["matmul"])
+    done = old.bench("--against", "HEAD", *chosen, few=False, changed=["matmul"], other_wrong=["matmul"])
     assert done.returncode == 1
     *_, counts, last = done.stdout.splitlines()
     assert re.match(r"2 passed, 914 deselected, 2 not compared in", counts)
     assert re.match(r"NOTHING WAS COMPARED \(--against\): 1 incomparable: in HEAD: .* is wrong; 1 incomparable:", last)
-    done = old.bench("--against", "HEAD", changed=["matmul-naive"], rival_wrong=["matmul-naive-8x8"])
+    done = old.bench("--against", "HEAD", changed=["matmul-naive"], other_wrong=["matmul-naive-8x8"])
     assert (done.returncode, "1 not compared" in done.stdout) == (0, True)
 
 
@@ -102,7 +102,7 @@ def test_new_missing_and_other_launches(fresh: Bench) -> None:
 def test_an_interrupted_run_keeps_whole_files_and_says_so(old: Bench) -> None:
     done = old.bench("--against", "HEAD", "--benchmark-save=cut", changed=["matmul"], interrupt=NAIVE)
     assert done.returncode == 2
-    assert "interrupted: not judged" in done.stdout
+    assert "interrupted: no case has a verdict" in done.stdout
     cut = [Path(path) for path in old.saved if path.endswith("_cut.json")]
     assert all(not read_run(path).whole for path in cut)
     assert not list((old.folder / ".benchmarks").rglob("*.tmp"))
@@ -172,24 +172,25 @@ def test_a_shallow_clone_says_so(old: Bench, tmp_path: Path) -> None:
 
 
 def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
-    """The other way round: what is read back from a revision launches what this revision would."""
+    """A declaration that is read back launches what this revision would."""
     commit = find_commit("HEAD", old.folder)
-    rivals = read_rivals(checkout(commit, "HEAD", old.folder, "kernels"), "kernels", "HEAD")
+    others = read_other_kernels(checkout(commit, "HEAD", old.folder, "kernels"), "kernels", "HEAD")
     cases = {case.id: case for case in timed_cases(FAMILIES) if not case.variant.on_host}
-    assert rivals.keys() == cases.keys()
-    for name, rival in rivals.items():
+    assert others.keys() == cases.keys()
+    for name, other in others.items():
         case = cases[name]
-        assert (rival.launch, rival.macros, rival.entry) == (case.launch, case.build.macros, case.entry)
-        assert rival.differs(case) == ""
-        pointers = [(i + 1) << 20 for i in range(len(rival.operands) + (rival.result is not None))]
+        assert (other.launch, other.macros, other.entry) == (case.launch, case.build.macros, case.entry)
+        assert other.differs(case) == ""
+        pointers = [(i + 1) << 20 for i in range(len(other.operands) + (other.result is not None))]
         ours = case.variant.arguments(pointers, case.shape)
-        assert [value.item() for value in rival.fill(pointers)] == [value.item() for value in ours]
+        assert [value.item() for value in other.fill(pointers)] == [value.item() for value in ours]
 
 
-def test_a_rival_of_another_shape_is_told(old: Bench) -> None:
+def test_a_kernel_of_another_shape_is_told(old: Bench) -> None:
     case = find_case(FAMILIES, NAIVE)
-    rivals = read_rivals(checkout(find_commit("HEAD", old.folder), "HEAD", old.folder, "kernels"), "kernels", "HEAD")
-    other = next(rival for name, rival in rivals.items() if name == NAIVE.replace("128x128x128", "256x256x256"))
+    tree = checkout(find_commit("HEAD", old.folder), "HEAD", old.folder, "kernels")
+    others = read_other_kernels(tree, "kernels", "HEAD")
+    other = others[NAIVE.replace("128x128x128", "256x256x256")]
     assert other.differs(case) == "its operands were others"
 
 
@@ -219,7 +220,7 @@ def test_real_kernels_of_two_revisions_run_side_by_side(fresh: Bench) -> None:
     assert "1 identical" in done.stdout
 
 
-def test_a_real_slowdown_is_seen_and_not_judged_on_a_device_without_a_clock(fresh: Bench) -> None:
+def test_a_real_slowdown_is_seen_and_not_called_on_a_device_without_a_clock(fresh: Bench) -> None:
     naive = fresh.folder / "kernels" / "matmul" / "naive.cu"
     text = naive.read_text()
     thrice = "for (volatile int again = 0; again < 3; again = again + 1) {\n    sum = 0;\n    for (int i"

@@ -1,4 +1,4 @@
-"""Caches of compiled kernels and of the software device: damaged, foreign, read-only, shared and badly named."""
+"""Tests of the caches of kernels and of the software device: damaged, foreign, read-only, shared, badly named."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOBODY = 65534
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own, and its own place for temporary files."""
+    """A cache and a folder for temporary files, for this test alone."""
     monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
@@ -93,7 +93,7 @@ def test_the_hash_of_the_machine_code_is_in_the_name(source: Path) -> None:
 
 
 def test_checking_what_is_found_costs_little(source: Path, folders: Path) -> None:
-    """190 entries of 300 kB among 1000 others, in processor time."""
+    """Measure the processor time for 190 entries of 300 kB among 1000 others."""
     folders.mkdir()
     for number in range(1000):
         (folders / f"other{number}-{number:016x}-{number:016x}.cubin").touch()
@@ -121,7 +121,7 @@ def test_folders_are_made_for_the_user_alone_and_entries_not_for_others_to_write
 
 
 def plant(image: Path, name: str) -> Path:
-    """A shared object that gives itself away, under an entry's name with a checksum that fits."""
+    """Write a shared object that reports its own loading, under an entry's name with a checksum that fits."""
     code = image.with_name("planted.cpp")
     code.write_text('extern "C" int twice(int x) { return 666; }\n')
     subprocess.run(["g++", "-shared", "-fPIC", "-o", str(code.with_suffix(".so")), str(code)], check=True)
@@ -165,7 +165,7 @@ def test_what_another_user_could_have_written_is_not_loaded(source: Path, folder
 
 
 def test_a_private_group_may_write(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where umask is 002: the group is of the user's name, and nobody else is in it."""
+    """The group may write where it has the user's name and no other member, as with a umask of 002."""
     image = compile_file(source, {}, None)
     image.path.chmod(0o664)
     image.path.parent.chmod(0o775)
@@ -188,7 +188,7 @@ def test_which_groups_are_private() -> None:
 
 @pytest.fixture
 def read_only(folders: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The cache, where nothing can be written; root may write anywhere, so for root the system's answer is played."""
+    """A cache that cannot be written. Root may write anywhere, so for root the system's answer is imitated."""
     folders.mkdir()
     folders.chmod(0o555)
     if AS_ROOT:

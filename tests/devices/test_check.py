@@ -1,4 +1,4 @@
-"""What is called wrong, and what the message says of it."""
+"""Tests of the comparison of results, and of its messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_equal_is_right_and_within_the_bound_is_right() -> None:
 
 @pytest.mark.parametrize("shape", [(3, PIECE), (PIECE + 7,), (1, 2 * PIECE), (700, 100)])
 def test_no_piece_of_a_large_array_is_left_out(shape: tuple[int, ...]) -> None:
-    """Its last element is wrong, and each has a bound of its own."""
+    """The last element is wrong, and each element has a bound of its own."""
     reference = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
     bound = reference / 100
     got = (reference * 1.009).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The compiler's cache and messages, with g++, which is on every machine that runs this."""
+"""Tests of the compiler's cache and messages, with g++, which every machine that runs this has."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_architectures_are_in_order_and_hold_the_oldest_that_we_support() -> Non
 
 
 def test_an_empty_variable_is_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As the XDG specification has it; the caches would lie in whatever folder one is in."""
+    """An empty variable counts as missing by the XDG specification; otherwise caches would be in the working folder."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("WARPWATCH_CACHE", "")
     monkeypatch.setenv("XDG_CACHE_HOME", "")

@@ -1,4 +1,4 @@
-"""Compiling in the background: order, interruption, and what a failure costs the tests."""
+"""Tests of compiling in the background: order, interruption, and the effect of a failure on tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def image_of(build: Build) -> Image:
 
 
 class Desk:
-    """Stands for the compiler: who came when, and what it waits for."""
+    """An imitation of the compiler, which records its calls and waits until it is told to go on."""
 
     def __init__(self) -> None:
         self.came: list[str] = []
@@ -128,8 +128,8 @@ else:
 """
 HOW = {
     "compile_all": "compiling.compile_all([(build, target) for build in builds(FAMILIES)], lambda *_: None)",
-    "compile_rivals": (
-        "compile_rivals([own_side(case) for case in timed_cases(FAMILIES) if not case.variant.on_host],"
+    "compile_other_kernels": (
+        "compile_other_kernels([own_side(case) for case in timed_cases(FAMILIES) if not case.variant.on_host],"
         " ENGINE, target, lambda *_: None)"
     ),
     "compile_file": "compile_file(ENGINE / 'warpwatch/devices/hold.cu', {}, target)",
@@ -139,7 +139,7 @@ HOW = {
 @pytest.mark.exclusive
 @pytest.mark.parametrize("how", HOW)
 def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path: Path, how: str) -> None:
-    """With some 190 builds queued, as Ctrl-C does it: the signal goes to the process alone."""
+    """Interrupt it with some 190 builds queued; the signal goes to the process alone."""
     (tmp_path / "started").mkdir()
     (tmp_path / "tmp").mkdir()
     nvcc = tmp_path / "nvcc"
@@ -149,7 +149,7 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
         "import sys\nfrom kernels import FAMILIES\nfrom warpwatch.devices import compiling\n"
         "from warpwatch.devices.compiler import *\n"
         "from warpwatch.catalogue.selection import *\nfrom warpwatch.compare.self_check import own_side\n"
-        "from warpwatch.compare.revision import compile_rivals\n"
+        "from warpwatch.compare.revision import compile_other_kernels\n"
         f"target = Target('sm_90', {str(nvcc)!r})\n{HOW[how]}"
     )
     environment = os.environ | {"WARPWATCH_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}
@@ -170,7 +170,7 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout of its own, with a cache of its own."""
+    """A copy of the checkout, with a cache of its own."""
     for name in ("kernels", "bench", "softcuda", "correctness", "warpwatch"):
         ignored = shutil.ignore_patterns("__pycache__", "baselines", "recordings")
         shutil.copytree(ROOT / name, tmp_path / "checkout" / name, ignore=ignored)

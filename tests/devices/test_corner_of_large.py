@@ -1,4 +1,4 @@
-"""Indices past 2^32 are tested without memory for so much: one of 32 bits is noticed, a right kernel not accused."""
+"""Tests that 32-bit indices are found on arrays past 2^32 elements without their memory; a right kernel passes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from warpwatch.devices.worker import Worker, describe_device
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
     """The software device, whatever else this machine has."""
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 
@@ -32,7 +32,7 @@ def build_of(family: str, variant: str) -> Build:
 
 
 def said(worker: Worker, build: Build, source: Path) -> str:
-    """What is said of the last blocks of a build whose source is another file."""
+    """Return the faults of the last blocks of a build whose source is another file."""
     image = compile_file(source, build.macros, worker.call(describe_device).target).path
     try:
         for large, small in beyond_32_bits(build):
@@ -78,7 +78,7 @@ def test_an_index_of_32_bits_is_noticed(
 
 
 def settings_now() -> list[str]:
-    """In the worker: which settings of the last block alone are still there."""
+    """Return, in the worker, the settings of the last block that are still set."""
     return [name for name in SETTINGS if name in os.environ]
 
 

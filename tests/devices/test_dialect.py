@@ -1,4 +1,4 @@
-"""CUDA C++ as kernels use it, on the device of the run: what the software device says is what a GPU says."""
+"""Tests CUDA C++ as kernels use it, on the device of the run: the software device must agree with a GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reversed_bits(value: int) -> int:
 
 
 def integer_functions(value: int) -> list[int]:
-    """popc, clz, ffs, mulhi, umulhi by 77 and brev, by Python's integers without end."""
+    """Compute popc, clz, ffs, mulhi, umulhi by 77 and brev with Python's unlimited integers."""
     bits = value & 0xFFFFFFFF
     halves = [value * value >> 32, bits * 77 >> 32]
     return [bits.bit_count(), 32 - bits.bit_length(), (bits & -bits).bit_length(), *halves, reversed_bits(value)]
@@ -73,7 +73,7 @@ GEOMETRY = {
 
 @pytest.fixture(scope="module")
 def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(pytestconfig.getoption("--device"), device.ordinal))
+    worker = Worker(PROJECT, Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal))
     yield worker
     worker.stop()
 

@@ -1,4 +1,4 @@
-"""The GPU itself: limits, faults, and what the timer reads. Skipped where there is none."""
+"""Tests of the GPU: limits, faults and times. Skipped where there is none."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import Outcome, exact_operands, expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
-from warpwatch.timing import worker_proof as proof
+from warpwatch.timing import worker_checks as checks
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.timer import GpuTimer
 
 CASE = "matmul-naive-16x16-40x33x50-float32"
-H200 = Limits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 232448)
+H200 = Limits(threads=1024, block=(1024, 1024, 64), grid=(2**31 - 1, 65535, 65535), shared_bytes=232448)
 
 
 @pytest.fixture
 def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
-    """A worker of our own, with little patience."""
-    child = Worker(PROJECT, Settings(pytestconfig.getoption("--device"), device.ordinal, launch_timeout=1.0))
+    """A worker of this test, with a short launch limit."""
+    child = Worker(
+        PROJECT, Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal, launch_timeout=1.0)
+    )
     yield child
     child.stop()
 
@@ -152,7 +154,7 @@ def test_a_write_beyond_the_result_is_damage_or_found_by_the_device_itself(child
         said = run(child, find_case(FAMILIES, CASE), ROOT / "tests/softcuda/bad_kernels/one_row_too_far.cu").damage
     except DeviceError as error:
         said = (str(error),)
-    if child.call(describe_device).watches:
+    if child.call(describe_device).finds_faults:
         assert "just past the end of a (argument 1)" in said[0]
     else:
         assert said == ("wrote 50 element(s) after C, the nearest 1 after its end",)
@@ -170,7 +172,7 @@ def test_a_filter_beyond_48_kib_of_shared_memory_is_right_where_the_device_allow
 def clock(child: Worker) -> Worker:
     """A worker whose device has a clock of its own."""
     info = child.call(describe_device)
-    if not info.own_clock:
+    if not info.has_gpu_clock:
         pytest.skip(f"needs a GPU, whose clock it tests; what {info.name} reads is the host's")
     return child
 
@@ -200,7 +202,7 @@ def test_cold_is_cold(clock: Worker) -> None:
 
 @pytest.mark.parametrize("cold", [False, True])
 def test_the_floor_of_the_timer_is_low_and_steady(clock: Worker, cold: bool) -> None:
-    read = clock.call(sampling.timer_floor, cold)
+    read = clock.call(sampling.sample_shortest_times, cold)
     for name in ("empty kernel", "copy 256x256"):
         assert statistics.median(read[name]) < 10e-6
         spread = np.percentile(read[name], 75) - np.percentile(read[name], 25)
@@ -209,7 +211,7 @@ def test_the_floor_of_the_timer_is_low_and_steady(clock: Worker, cold: bool) -> 
 
 
 def addresses(case: Case, image: Path) -> list[int]:
-    """Where operands and result of each copy of a case lie."""
+    """Return the addresses of operands and result of each copy of a case."""
     sampling.prepare(case, image, False)
     arrays = [(*loaded.operands, loaded.result) for loaded in sampling.state.loaded]
     return [array.address for place in arrays for array in place if array]
@@ -218,4 +220,4 @@ def addresses(case: Case, image: Path) -> list[int]:
 def test_the_copies_of_a_small_case_have_memory_of_their_own(child: Worker) -> None:
     case = find_case(FAMILIES, CASE)
     image = compile_build(case.build, child.call(describe_device).target)
-    assert len(set(child.call(addresses, find_case(FAMILIES, CASE), image.path))) == 3 * proof.PLACES
+    assert len(set(child.call(addresses, find_case(FAMILIES, CASE), image.path))) == 3 * checks.COPIES

@@ -1,4 +1,4 @@
-"""The software device's launch limit counts processor time: a busy machine ends no kernel, an endless one ends."""
+"""Tests that the software device's launch limit counts processor time: a busy machine ends no kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOP = 'extern "C" __global__ void loop(int* out)\n{\n    for (volatile int i = 
 
 
 def launch(worker: Worker, folder: Path, turns: str, *, pause: bool) -> tuple[bytes | str, float]:
-    """What comes of a launch whose process is stopped for a while as soon as it has begun, and its seconds."""
+    """Launch in a process that is stopped for a while as soon as it has begun; return the outcome and its seconds."""
     (folder / "loop.cu").write_text(LOOP % turns)
     image = compile_file(folder / "loop.cu", {}, worker.call(describe_device).timing_target)
     assert worker._process
@@ -46,7 +46,7 @@ def launch(worker: Worker, folder: Path, turns: str, *, pause: bool) -> tuple[by
 
 @pytest.mark.exclusive
 def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -> None:
-    worker = Worker(PROJECT, Settings("software", launch_timeout=2 * LIMIT))
+    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=2 * LIMIT))
     try:
         said, elapsed = launch(worker, tmp_path, "60000000", pause=True)  # a tenth of a second of processor time
     finally:
@@ -57,7 +57,7 @@ def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -
 
 @pytest.mark.exclusive
 def test_an_endless_kernel_is_ended_at_its_limit(tmp_path: Path) -> None:
-    worker = Worker(PROJECT, Settings("software", launch_timeout=2 * LIMIT))
+    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=2 * LIMIT))
     try:
         said, elapsed = launch(worker, tmp_path, "2 || i == i", pause=False)
     finally:

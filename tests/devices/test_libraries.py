@@ -1,4 +1,4 @@
-"""Vendors' libraries: what is said where one is missing, of another version, or refuses. On a GPU they really run."""
+"""Tests of vendors' libraries: one that is missing, has another version, or refuses. On a GPU they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from warpwatch.catalogue.library import LibraryCall, LibraryError, SharedLibrary
 
 
 class Library:
-    """A library of that version that notes what is called. ``refuses``: a function that returns a status."""
+    """An imitation of a library that records its calls. ``refuses``: the function that returns an error status."""
 
     def __init__(self, version: tuple[int, int, int], refuses: str = "") -> None:
         self.version, self.refuses, self.calls = version, refuses, dict[str, tuple[Any, ...]]()

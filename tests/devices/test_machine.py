@@ -1,4 +1,4 @@
-"""Guard bands and poison, on the host: what a kernel writes where it must not is seen and named."""
+"""Tests of guard bands and poison, on the host: writes outside of arrays are found and named."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_poison_is_not_a_number_as_float64_either() -> None:
 
 
 def planted(tmp_path: Path, edit: Callable[[str], str]) -> Path:
-    """The serial matmul with a fault."""
+    """Return the source of the serial matmul with a fault."""
     text = Path("kernels/matmul/serial.cpp").read_text()
     assert edit(text) != text
     file = tmp_path / "serial.cpp"

@@ -1,4 +1,4 @@
-"""A case that takes more memory than the host has is refused before anything is allocated."""
+"""Tests that a case which takes more memory than the host has is refused before anything is allocated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import expected, random_operands
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.plugin import verify
-from warpwatch.timing import worker_proof as proof
+from warpwatch.timing import worker_checks as checks
 
 CASE = find_case(FAMILIES, "matmul-serial-host-300x200x100-float64")
 MEMINFO = "MemTotal:       16000 kB\nMemFree:         1000 kB\nMemAvailable:    9000 kB\n"
@@ -64,20 +64,20 @@ def test_a_limit_of_a_control_group_counts_wherever_it_is_set(tmp_path: Path) ->
 
 
 def refusals() -> dict[str, Any]:
-    """Every way in which a case is run that draws operands."""
+    """All ways to run a case that draw operands."""
     kernel = Kernel(Worker(PROJECT), CASE.build, None)  # type: ignore[arg-type]
     return {
         "correctness": lambda: verify.assert_right(kernel, CASE, "again", exact=True),
-        "bench": lambda: proof.share(Host(), CASE, reference=True),
+        "bench": lambda: checks.share(Host(), CASE, reference=True),
         "by hand": lambda: one_case.run_case(CASE, seed=1, print_arrays=False, settings=Settings()),
     }
 
 
 @pytest.mark.parametrize("way", refusals())
-def test_a_case_that_the_host_has_no_room_for_is_refused_before_it_is_drawn(
+def test_a_case_that_host_memory_cannot_hold_is_refused_before_it_is_drawn(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """Its arrays alone would fit: the reference in float64 and the copies do not."""
+    """The arrays alone would fit, but not the reference in float64 and the copies."""
     monkeypatch.setattr(memory, "available", lambda: CASE.array_bytes + 1000)
     monkeypatch.setattr(np, "empty", None)
     with pytest.raises(DeviceError) as caught:

@@ -1,4 +1,4 @@
-"""No shell reads a name: a checkout may lie in a folder that is called like a command, with blanks and quotes."""
+"""Tests that no shell reads a name: a checkout may be in a folder whose name is a command, with blanks and quotes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatus
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout in a folder of such a name."""
+    """A copy of the checkout in a folder of such a name."""
     folder = tmp_path / NAME
     for name in ("kernels", "softcuda", "warpwatch"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -52,7 +52,7 @@ def test_the_host_runs_kernels_of_any_folder(checkout: Path) -> None:
 
 
 def test_nvcc_compiles_kernels_of_any_folder_to_the_same_code(checkout: Path) -> None:
-    """NVIDIA's own hands paths to a shell, so that it must not see this one."""
+    """NVIDIA's nvcc gives paths to a shell, so it must not be given this one."""
     try:
         nvcc()
     except NoCompiler as missing:

@@ -1,4 +1,4 @@
-"""Several builds in one call of nvcc: the machine code is that of each by itself, and an error is one build's alone."""
+"""Tests of several builds in one call of nvcc: each has the machine code of a call by itself, and its own errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _needs_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that nvcc was called for."""
+    """A list of the files that nvcc was called for."""
     called: list[str] = []
     compile_ = compiler._compile
 
@@ -69,12 +69,12 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def changed(source: Path) -> list[Build]:
-    """The builds of ``source``."""
+    """Return the builds of ``source``."""
     return [replace(build, family=replace(build.family, folder=source.parent)) for build in BUILDS]
 
 
 def machine_code(cubin: bytes) -> dict[str, bytes]:
-    """The functions in a cubin, by name."""
+    """Return the machine code of the functions in a cubin, by name."""
     (start,) = struct.unpack_from("<Q", cubin, 40)
     size, count, names = struct.unpack_from("<HHH", cubin, 58)
     headers = [struct.unpack_from("<IIQQQQ", cubin, start + size * index) for index in range(count)]

@@ -1,4 +1,4 @@
-"""The process in which kernels run: whatever breaks it, the next call has another."""
+"""Tests of the worker process: after any failure the next call gets a new one."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_errors_arrive_as_what_they_are_with_their_traceback(child: Worker) -> N
 def test_silence_ends_at_the_limit(child: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     child.settings = Settings(launch_timeout=0.3)
     child.call(add, 1, 1)
-    monkeypatch.setattr(worker, "PATIENCE", 0.2)
+    monkeypatch.setattr(worker, "CALL_SECONDS", 0.2)
     begin = time.monotonic()
     with pytest.raises(DeviceError, match=r"no answer within 0.5 s"):
         child.call(sleep, 60)
@@ -127,7 +127,7 @@ def test_ctrl_c_is_left_to_the_parent(child: Worker) -> None:
 
 
 class Interruption(BaseException):
-    """What a signal handler raises: as KeyboardInterrupt, or as a plugin that limits a test's time."""
+    """An exception that a signal handler raises, like KeyboardInterrupt or that of a plugin with a time limit."""
 
 
 def interrupt(number: int, frame: object) -> None:
@@ -136,7 +136,7 @@ def interrupt(number: int, frame: object) -> None:
 
 @pytest.fixture
 def alarm() -> Iterator[None]:
-    """SIGALRM interrupts whatever this process does."""
+    """A signal handler: SIGALRM interrupts this process at any point."""
     before = signal.signal(signal.SIGALRM, interrupt)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -172,7 +172,7 @@ def chatter() -> None:
 
 def test_an_answer_to_another_question_is_an_error(child: Worker) -> None:
     first = child.call(process_id)
-    with pytest.raises(DeviceError, match="answer 99 came to question 2") as caught:
+    with pytest.raises(DeviceError, match="gave answer 99 to question 2") as caught:
         child.call(chatter)
     assert caught.value.lost
     assert child.call(process_id) != first
@@ -185,7 +185,7 @@ def test_a_question_that_cannot_be_sent_does_no_harm(child: Worker) -> None:
 
 
 def linger(folder: Path) -> None:
-    """As a compilation does: a temporary folder, and a program that works in it."""
+    """Imitate a compilation: a temporary folder, and a program that works in it."""
     with tempfile.TemporaryDirectory(dir=folder):
         subprocess.run(["sh", "-c", f"echo $$ > {folder}/pid; exec sleep 60"], check=False)
 
@@ -207,7 +207,7 @@ from warpwatch.devices.gpu import DeviceInfo, Settings
 from warpwatch.devices.worker import Worker, describe_device
 from tests.project import PROJECT
 from tests.devices.test_worker import process_id, sleep
-worker = Worker(PROJECT, Settings("software"))
+worker = Worker(PROJECT, Settings(kind="software"))
 worker.call(describe_device)
 print(worker.call(process_id), flush=True)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
@@ -217,7 +217,7 @@ worker.call(sleep, 1.0)
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 def test_a_child_whose_parent_was_killed_ends_quietly(tmp_path: Path) -> None:
-    """PyCUDA would abort, with a core file, were a process with a context to end as others do."""
+    """Without its own way to end, a process with a context would be aborted by PyCUDA, with a core file."""
     with (tmp_path / "said").open("w") as said:
         command = [sys.executable, "-P", "-c", ORPHAN]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}

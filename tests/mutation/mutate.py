@@ -116,7 +116,7 @@ _worker: list[Worker] = []
 def start_worker(cache: str) -> None:
     """In a process of the pool: the software device that it asks."""
     os.environ["WARPWATCH_CACHE"] = cache
-    _worker.append(Worker(PROJECT, Settings("software", launch_timeout=SECONDS)))
+    _worker.append(Worker(PROJECT, Settings(kind="software", launch_timeout=SECONDS)))
 
 
 def attempt(mistake: Mistake) -> Verdict:

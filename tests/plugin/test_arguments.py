@@ -1,4 +1,4 @@
-"""Values of options that make no sense are refused with a sentence, by pytest and by `python -m warpwatch`."""
+"""Tests that invalid values of options are refused with a sentence, by pytest and by `python -m warpwatch`."""
 
 from __future__ import annotations
 

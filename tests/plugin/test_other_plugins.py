@@ -1,4 +1,4 @@
-"""Other plugins of pytest, installed beside this suite: none ends a run with an INTERNALERROR or changes a verdict."""
+"""Tests with other plugins of pytest installed: none ends a run with an INTERNALERROR or changes a verdict."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def _beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of this test's subprocesses alone: pytest finds plugins in every folder that Python imports from."""
+    """Let the subprocesses of this test alone find the plugins, which are in a folder that Python imports from."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(BESIDE), os.environ.get("PYTHONPATH")))))
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A checkout. Its tests change nothing of it, but for the runs that they save."""
+    """A copy of the checkout. Tests change nothing in it but add saved runs."""
     return Bench(tmp_path_factory.mktemp("beside"))
 
 
 def clean(done: subprocess.CompletedProcess[str], status: int) -> str:
-    """What a run said, which ended with that status and in no error of pytest's or a plugin's own."""
+    """Return the output of a run, after a check of its exit status, and that no plugin failed."""
     said = done.stdout + done.stderr
     assert done.returncode == status, said
     assert "INTERNALERROR" not in said
@@ -52,7 +52,7 @@ def test_they_are_all_loaded(checkout: Bench) -> None:
 
 
 def test_a_run_is_saved_and_compared_with_itself(checkout: Bench) -> None:
-    """Plain, and then against what was saved, in whatever order pytest-randomly chooses."""
+    """Run alone, then against what was saved, in any order that pytest-randomly chooses."""
     for seed in range(3):
         clean(checkout.bench("--benchmark-storage=runs", seed=seed), 0)
     runs = str(checkout.folder / "runs" / "fake-gpu-1")
@@ -77,7 +77,7 @@ def test_revisions_are_compared_side_by_side(checkout: Bench) -> None:
     [
         (("--count", "2"), "ERROR: --count: a case is timed once in a run, and found again by its id"),
         (("--count", "2", "--against", "HEAD"), "ERROR: --count: a case is timed once"),
-        (("--reruns", "2"), "ERROR: --reruns: a kernel that is wrong or slower the first time is not to be asked"),
+        (("--reruns", "2"), "ERROR: --reruns: a kernel that is wrong or slower must not be run again until it passes"),
         (("--reruns", "2", "--against", "HEAD"), "ERROR: --reruns: "),
     ],
     ids=" ".join,
@@ -90,7 +90,7 @@ def test_what_makes_no_sense_of_a_time_is_refused(checkout: Bench, options: tupl
 
 
 def test_kernels_are_right_in_parallel_repeated_and_run_again(checkout: Bench) -> None:
-    """On the software device, in two processes: four cases, each of them twice."""
+    """Run four cases on the software device in two processes, each case twice."""
     chosen = "test_exact and copy-naive and 4096"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
     command = [sys.executable, "-m", "pytest", "correctness", "-n", "2", "--device=software", "-k", chosen, "--count=2"]

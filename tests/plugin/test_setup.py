@@ -1,4 +1,4 @@
-"""Only a missing driver, GPU or compiler is a reason to skip; a set-up that is broken stops the run with its cause."""
+"""Tests that only a missing driver, GPU or compiler skips tests; a broken set-up stops the run with its cause."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def pytest_in(folder: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A run of pytest as its command starts it: without the caller's folder among what Python imports from."""
+    """Run pytest as its command does: Python does not import from the caller's folder."""
     code = "import sys; import pytest; sys.exit(pytest.main())"
     command = [sys.executable, "-P", "-c", code, "-p", "no:cacheprovider", *args]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
@@ -110,7 +110,7 @@ def test_no_compiler_is_a_reason_to_skip_and_only_where_the_device_may_be_any(ch
 
 @needs_gxx
 def test_the_folder_that_pytest_starts_in_changes_nothing(checkout: Path) -> None:
-    """kernels/copy would be taken for the standard library's copy, were its folder searched first."""
+    """If kernels/ were searched first, kernels/copy would be taken for the standard library's copy."""
     done = pytest_in(checkout / "kernels", "../tests")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
@@ -129,7 +129,7 @@ def test_a_path_that_is_relative_changes_nothing_in_the_child(monkeypatch: pytes
 
 
 def import_path() -> list[str]:
-    """In the child: where it imports from."""
+    """Return, in the child, the folders that it imports from."""
     return sys.path
 
 
@@ -229,7 +229,7 @@ def test_look(request):
     folder = Path(request.config.workerinput["warpwatch_locks"])
     about = folder.lstat()
     assert stat.S_ISDIR(about.st_mode) and stat.S_IMODE(about.st_mode) == 0o700 and about.st_uid == os.getuid()
-    assert sorted(path.name for path in folder.iterdir()) == ["entrance", "machine"]
+    assert sorted(path.name for path in folder.iterdir()) == ["machine", "queue"]
     Path(SEEN).write_text(str(folder))
 """
 
@@ -246,7 +246,7 @@ def test_locks_lie_in_a_folder_of_our_own_and_are_removed(checkout: Path, tmp_pa
 
 def test_a_lock_is_not_opened_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("precious")
-    (tmp_path / "entrance").symlink_to(tmp_path / "victim")
+    (tmp_path / "queue").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError, match="symbolic link"):
-        lock_file(tmp_path / "entrance")
+        lock_file(tmp_path / "queue")
     assert (tmp_path / "victim").read_text() == "precious"

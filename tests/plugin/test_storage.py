@@ -1,4 +1,4 @@
-"""Where results are to be saved: what cannot be written is refused before anything is measured, or told at the end."""
+"""Tests that results which cannot be written are refused before anything is measured, or reported at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import Bench
-from warpwatch.plugin.storage import require_room
+from warpwatch.plugin.storage import require_space
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
     assert "passed" not in done.stdout
 
 
-def test_a_disk_without_room_for_the_run_is_refused_before_anything_is_measured(judged: Bench) -> None:
-    done = judged.bench("--benchmark-compare", no_room=20_000)
+def test_a_disk_without_space_for_the_run_is_refused_before_anything_is_measured(judged: Bench) -> None:
+    done = judged.bench("--benchmark-compare", file_limit_at_start=20_000)
     assert done.returncode == 4
     assert re.search(r"ERROR: .*fake-gpu-1/run.json cannot be written \(File too large\): runs are saved", done.stderr)
     assert "passed" not in done.stdout
@@ -58,7 +58,7 @@ def test_a_disk_without_room_for_the_run_is_refused_before_anything_is_measured(
 def test_a_disk_that_fills_up_meanwhile_costs_the_files_alone(judged: Bench) -> None:
     saved = judged.saved
     arguments = ("--benchmark-compare", "--junitxml=full.xml", "--benchmark-json=full.json")
-    done = judged.bench(*arguments, seed=95, room=20_000)
+    done = judged.bench(*arguments, seed=95, file_limit=20_000)
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
     assert "17 same" in done.stdout
@@ -70,9 +70,9 @@ def test_a_disk_that_fills_up_meanwhile_costs_the_files_alone(judged: Bench) -> 
     assert not list((judged.folder / ".benchmarks").rglob("*.tmp"))
 
 
-def test_without_room_for_anything_there_is_still_a_verdict(judged: Bench) -> None:
+def test_without_space_for_anything_there_is_still_a_verdict(judged: Bench) -> None:
     done = judged.bench(
-        "--benchmark-compare", "--junitxml=none.xml", seed=94, room=100, slower={"matmul-naive-8x8": 1.2}
+        "--benchmark-compare", "--junitxml=none.xml", seed=94, file_limit=100, slower={"matmul-naive-8x8": 1.2}
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
@@ -83,18 +83,18 @@ def test_without_room_for_anything_there_is_still_a_verdict(judged: Bench) -> No
 
 
 def test_a_self_check_that_cannot_be_saved_is_told(judged: Bench) -> None:
-    done = judged.bench("--self-check", room=100)
+    done = judged.bench("--self-check", file_limit=100)
     assert done.returncode == 1
     assert "slowdowns found" in done.stdout
     assert re.search(r"this self-check, as .*fake-gpu-1.self-check.json, could not be saved: File", done.stdout)
 
 
-def test_room_is_shown_and_nothing_is_left(tmp_path: Path) -> None:
+def test_space_is_tested_and_nothing_is_left(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "run.json"
-    require_room(path, 5000)
+    require_space(path, 5000)
     assert list(path.parent.iterdir()) == []
     path.write_text("kept")
-    require_room(path, 5000)
+    require_space(path, 5000)
     assert path.read_text() == "kept"
     assert list(path.parent.iterdir()) == [path]
-    require_room(Path(os.devnull), 5000)
+    require_space(Path(os.devnull), 5000)

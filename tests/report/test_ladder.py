@@ -1,4 +1,4 @@
-"""Shares and ladders: what a case reaches of its reference."""
+"""Tests shares and ladders: what a case reaches of its reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kernels import FAMILIES
 from tests.project import BASELINES, ROOT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.report.ladder import alike, share, tables
+from warpwatch.report.ladder import same_machine_code, share, tables
 from warpwatch.runs.saved import BadRun, Run, read_runs
 
 
@@ -21,10 +21,10 @@ def test_a_share_is_a_ratio_of_times_on_the_same_shape() -> None:
 
 def test_a_share_is_a_ratio_of_bandwidths_where_bytes_are_what_counts() -> None:
     case = find_case(FAMILIES, "transpose-padded-32x32-10000x10000-float32")
-    roof = find_case(FAMILIES, case.family.roof(case.shape, case.dtype))
-    assert share(FAMILIES, case, {case.id: case.work.bytes / 2e12, roof.id: roof.work.bytes / 4e12}) == pytest.approx(
-        0.5
-    )
+    reference = find_case(FAMILIES, case.family.reference_case(case.shape, case.dtype))
+    assert share(
+        FAMILIES, case, {case.id: case.work.bytes / 2e12, reference.id: reference.work.bytes / 4e12}
+    ) == pytest.approx(0.5)
 
 
 def test_there_is_no_share_without_a_reference_nor_for_the_host() -> None:
@@ -40,10 +40,10 @@ def test_the_readme_shows_the_ladders_of_the_committed_runs() -> None:
 
 def test_tables_are_made_of_runs_of_the_same_machine_code() -> None:
     runs = read_runs(BASELINES / "nvidia-h200")
-    assert alike(runs) == runs
+    assert same_machine_code(runs) == runs
     name, timed = next((n, t) for n, t in runs[0].cases.items() if "transpose-naive" in n)
     changed = {**runs[0].cases, name: replace(timed, facts=replace(timed.facts, image_hash="another"))}
-    assert alike([replace(runs[0], cases=changed), *runs[1:]]) == runs[1:]
+    assert same_machine_code([replace(runs[0], cases=changed), *runs[1:]]) == runs[1:]
 
 
 def test_runs_of_some_cases_have_the_tables_of_those() -> None:

@@ -1,4 +1,4 @@
-"""The pictures: every rung has its line, and its name where it can be read."""
+"""Tests the pictures: every rung has its line, and its name where it can be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saved runs: what is read is whole, what is written is whole, whatever else happens."""
+"""Tests that saved runs are read whole and written whole, whatever else happens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from warpwatch.commands.saved_runs import promote
 from warpwatch.report.tables import changes, summary, tables
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.saved import BadRun, Facts, Run, read_run, read_runs, write_new
-from warpwatch.verdict.rule import Judgement, Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
 
 def document(**times: float) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_a_saved_run_is_read_back(tmp_path: Path) -> None:
     run = read_run(path)
     assert path.name == "0001_night.json"
     assert run.cases["a-b"].samples == (2e-6,) * 3
-    assert (run.slug, run.unit, run.whole, run.setting("driver")) == ("a-gpu", "1", True, "580")
+    assert (run.slug, run.gpu_uuid, run.whole, run.setting("driver")) == ("a-gpu", "1", True, "580")
     assert [r.path for r in read_runs(tmp_path / "gpu")] == [path]
     assert read_runs(tmp_path / "no such folder") == []
 
@@ -228,15 +228,24 @@ def test_changes_count_cases_and_show_the_largest_first(tmp_path: Path) -> None:
 
 
 def test_a_summary_has_the_worst_first_and_no_more_than_is_asked_for() -> None:
-    judgements = {
-        f"case-{i}": Judgement(Verdict.UNSURE, 1e-3, 1e-3 * (1 + i / 100), 1 + i / 100, 1, 2, 0.01, 5)
+    decisions = {
+        f"case-{i}": Decision(
+            verdict=Verdict.UNSURE,
+            before=1e-3,
+            after=1e-3 * (1 + i / 100),
+            ratio=1 + i / 100,
+            low=1,
+            high=2,
+            floor=0.01,
+            processes=5,
+        )
         for i in range(1, 5)
     }
-    lines = summary(judgements, ["gone"], most=2)
+    lines = summary(decisions, ["gone"], most=2)
     assert lines[0] == "4 unsure, 1 missing"
     assert [text.partition(":")[0] for text in lines[1:4]] == ["gone", "case-4", "case-3"]
     assert lines[4:] == ["... and 2 more unsure"]
-    assert len(summary(judgements, [])) == 5
+    assert len(summary(decisions, [])) == 5
 
 
 def test_tables_answer_the_course_reports_questions(tmp_path: Path) -> None:

@@ -1,9 +1,4 @@
-"""Saved runs that are damaged in any way: reading and every command says so in a sentence, and nothing else goes wrong.
-
-Hypothesis damages real files, as JSON and as bytes: 300 times in `make test`, and as often as MUTATIONS says:
-
-    MUTATIONS=5000 python -m pytest tests/runs/test_damaged_runs.py
-"""
+"""Tests that every command answers a damaged run with one sentence, and does nothing else wrong."""
 
 from __future__ import annotations
 
@@ -28,9 +23,9 @@ from kernels import FAMILIES
 from tests.project import BASELINES, PROJECT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.commands.saved_runs import promote
-from warpwatch.compare import history, score
-from warpwatch.compare import self_check as selfcheck
-from warpwatch.compare.with_baseline import FEW_UNITS, Gate, difference, find_runs
+from warpwatch.compare import history, recording, score
+from warpwatch.compare import saved_self_check as selfcheck
+from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison, difference, find_runs
 from warpwatch.devices.worker import Kernel
 from warpwatch.report import ladder, picture
 from warpwatch.report import tables as report
@@ -78,7 +73,7 @@ def whole_check() -> dict[str, Any]:
 
 
 def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every node below this one."""
+    """Yield the path to every node below this one."""
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, child in children:
         yield (*at, key)
@@ -91,7 +86,7 @@ READ |= {"benchmarks", "param", "name", "stats", "data", "extra_info", "cases", 
 
 
 def node_at(document: Any, way: Sequence[Any]) -> Any:
-    """The node to which a way leads."""
+    """Node to which a path leads."""
     return functools.reduce(lambda node, step: node[step], way, document)
 
 
@@ -121,7 +116,7 @@ ODD_VALUES = st.sampled_from(ODD) | st.sampled_from([[odd] for odd in ODD]) | st
 
 
 def likeness(way: Sequence[Any]) -> tuple[Any, ...]:
-    """What the same node of every case, and every sample, has in common."""
+    """Make one name for the same node of every case, and for every sample."""
     return tuple("*" if isinstance(step, int) else step for step in way)
 
 
@@ -161,7 +156,7 @@ def mutated(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_bytes(document: Any) -> bytes:
-    """As JSON, with what Python cannot write in the places that stand for it."""
+    """Write JSON, with what Python cannot write in the places that stand for it."""
     text = json.dumps(document).replace(json.dumps(DEEP), "[" * DEPTH + "]" * DEPTH)
     return text.replace(json.dumps(LONG), "9" * 5000).encode()
 
@@ -208,29 +203,31 @@ class FakeWorker:
 
 
 def measured_now() -> dict[str, Measured]:
-    """What a run of the same cases would have measured."""
+    """Measure the same cases as a run would have."""
     found = {}
     for entry in whole()[0]["benchmarks"]:
         case = find_case(FAMILIES, entry["param"])
         kernel = cast(Kernel, SimpleNamespace(worker=FakeWorker(), image=SimpleNamespace(path=Path("none"))))
         facts = {**entry["extra_info"], "hold_timeouts": 0}
         processes = [[1.1 * sample for sample in entry["stats"]["data"]]]
-        found[case.id] = Measured(kernel, case, "cold", rounds=3, facts=facts, processes=processes)
+        found[case.id] = Measured(kernel=kernel, case=case, kind="cold", rounds=3, facts=facts, processes=processes)
     return found
 
 
 def compare_with(path: Path) -> None:
-    """As `pytest bench --benchmark-compare=PATH` and --benchmark-compare=FOLDER do it."""
+    """Compare as `pytest bench --benchmark-compare=PATH` and --benchmark-compare=FOLDER do."""
     gpu = whole()[0]["machine_info"]["gpu"]
     for chosen in (path, path.parent):
         runs, problems = find_runs(str(chosen), path.parent, path.parent / "baselines", gpu["slug"], gpu["uuid"])
-        gate = Gate(runs=runs, unit=gpu["uuid"], apart=difference(runs, gpu), measured=measured_now())
-        gate.conclude(Again(True, lambda done, total: None, {}))
-        print(*gate.describe(), *report.summary(gate.judgements, gate.missing(set())), *problems)
+        comparison = BaselineComparison(
+            runs=runs, gpu_uuid=gpu["uuid"], incomparable_reason=difference(runs, gpu), measured=measured_now()
+        )
+        comparison.conclude(Again(True, lambda done, total: None, {}))
+        print(*comparison.describe(), *report.summary(comparison.decisions, comparison.missing(set())), *problems)
 
 
 def use(path: Path, order: int) -> None:
-    """Everything that a command does with a saved run. Each part may say that the run is bad, and nothing else.
+    """Do all that commands do with a saved run. Each part may say that the run is bad, and nothing else.
 
     ``order``: whether the run is given by itself, as the first of several, or as the last.
     """
@@ -239,8 +236,8 @@ def use(path: Path, order: int) -> None:
     def with_it(text: Callable[[Sequence[Run]], object]) -> Callable[[], object]:
         return lambda: text([*(good if order == 2 else ()), read_run(path), *(good if order == 1 else ())])
 
-    def strangers(runs: Sequence[Run]) -> object:
-        return score.play_strangers(runs) if len({run.unit for run in runs}) > FEW_UNITS else None
+    def other_gpus(runs: Sequence[Run]) -> object:
+        return score.play_other_gpus(runs) if len({run.gpu_uuid for run in runs}) > MIN_GPUS else None
 
     project = replace(PROJECT, root=path.parent)  # which has no baselines
     every = ("failed", "partial", "dirty", "mixed", "gpu", "against")
@@ -250,9 +247,9 @@ def use(path: Path, order: int) -> None:
         with_it(
             lambda runs: [picture.shares(FAMILIES, family, "float32", report.medians(runs)) for family in FAMILIES]
         ),
-        with_it(score.record),
-        with_it(score.record_pairs),
-        with_it(strangers),
+        with_it(recording.record),
+        with_it(recording.record_pairs),
+        with_it(other_gpus),
         lambda: promote(project, [path], allowed=(), dry_run=True),
         lambda: promote(project, [path, *(run.path for run in good)], allowed=every, dry_run=True),
         lambda: history.show(path.parent, ""),
@@ -303,7 +300,7 @@ def test_a_damaged_self_check_is_told_by_a_sentence(nights: Path, data: st.DataO
     path.write_bytes(content)
     try:
         with contextlib.suppress(BadRun):
-            print(selfcheck.table(selfcheck.read(path)), selfcheck.known_spreads("nvidia-h200", nights))
+            print(selfcheck.table(selfcheck.read(path)), selfcheck.read_variances("nvidia-h200", nights))
         with pytest.raises(BadRun):  # of a few cases, so never a whole
             selfcheck.merge([path], FAMILIES, nights / "merged")
     finally:

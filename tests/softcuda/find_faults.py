@@ -80,8 +80,8 @@ def found(kernel: BadKernel, worker: Worker) -> str:
 def run_here(name: str) -> None:
     """One kernel on the GPU, in bare memory: guard bands would hide from a tool where an array ends."""
     kernel = next(k for k in BAD_KERNELS if k.name == name)
-    device = open_device(Settings("gpu", launch_timeout=PATIENCE / 2))
-    device.watches = True
+    device = open_device(Settings(kind="gpu", launch_timeout=PATIENCE / 2))
+    device.finds_faults = True
     image = compile_file(kernel.path, kernel.case.build.macros, device.info.target)
     try:
         run(device, kernel.case, image.path, exact_operands(kernel.case, 0))
@@ -108,7 +108,7 @@ def measure(file: Path) -> None:
     """Fill the record: the software device, the GPU with and without each tool."""
     rows: dict[str, dict[str, str]] = {kernel.name: {} for kernel in BAD_KERNELS}
     for column, kind in (("softcuda", "software"), ("comparison", "gpu")):
-        worker = Worker(PROJECT, Settings(kind, launch_timeout=SECONDS))
+        worker = Worker(PROJECT, Settings(kind=kind, launch_timeout=SECONDS))
         for kernel in BAD_KERNELS:
             rows[kernel.name][column] = found(kernel, worker).replace(str(ROOT) + "/", "")
         machine = worker.call(describe_device)

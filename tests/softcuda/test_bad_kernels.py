@@ -27,7 +27,7 @@ GOOD = [b for b in builds(FAMILIES) if not b.variant.has_no_block]
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
     """The software device, whatever else this machine has."""
-    worker = Worker(PROJECT, Settings("software", launch_timeout=1.0))
+    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=1.0))
     yield worker
     worker.stop()
 

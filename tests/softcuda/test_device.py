@@ -29,7 +29,7 @@ TILED = find_case(FAMILIES, "matmul-tiled-16x16-33x37x41-float32")
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 
@@ -60,7 +60,7 @@ def test_it_says_honestly_what_it_is(software: Worker) -> None:
     assert str(info.capability) == "9.0"
     assert info.limits.threads == 1024
     assert info.limits.grid == (2**31 - 1, 65535, 65535)
-    assert not info.own_clock
+    assert not info.has_gpu_clock
     assert "no GPU's" in info.note
 
 
@@ -119,7 +119,7 @@ def test_what_is_freed_twice_is_an_error(software: Worker) -> None:
 
 
 def test_after_a_fault_every_call_says_which_until_there_is_a_new_process(naive: Image) -> None:
-    software = Worker(PROJECT, Settings("software"))
+    software = Worker(PROJECT, Settings(kind="software"))
     null = compile_file(
         ROOT / "tests/softcuda/bad_kernels/null_pointer.cu", NAIVE.build.macros, software.call(describe_device).target
     )
@@ -137,7 +137,7 @@ DONE = "__pipeline_commit(); __pipeline_wait_prior(0); __syncthreads();"
 
 def run_on_a_tile(folder: Path, body: str, checked: bool = True) -> list[int] | str:
     """What a kernel of 32 threads with a shared tile of 64 integers makes of 32 zeros, or what is found in it."""
-    software, source = Worker(PROJECT, Settings("software")), folder / "copies.cu"
+    software, source = Worker(PROJECT, Settings(kind="software")), folder / "copies.cu"
     tile = "__shared__ __align__(16) int tile[64];"
     source.write_text(f'extern "C" __global__ void copies(int* __restrict__ out)\n{{\n    {tile} {body}\n}}\n')
     info = software.call(describe_device)
@@ -228,7 +228,7 @@ def test_a_finding_in_a_header_names_the_line_that_led_there(tmp_path: Path) -> 
     (tmp_path / "part.h").write_text(PART)
     source = tmp_path / "whole.cu"
     source.write_text(WHOLE)
-    software = Worker(PROJECT, Settings("software"))
+    software = Worker(PROJECT, Settings(kind="software"))
     image = compile_file(source, {}, software.call(describe_device).target)
     said = software.call(calls.run_or_say, image.path, "whole", (1, 1, 1), (1, 1), 4 * 32, 0)
     software.stop()
@@ -290,7 +290,7 @@ def test_a_kernel_compiles_within_a_second(software: Worker, tmp_path: Path) -> 
 
 
 def test_an_array_takes_at_most_twice_its_size() -> None:
-    software = Worker(PROJECT, Settings("software"))
+    software = Worker(PROJECT, Settings(kind="software"))
     size = 1 << 29
     before, after = software.call(calls.peak_bytes, size)
     software.stop()

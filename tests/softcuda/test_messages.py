@@ -38,7 +38,7 @@ def said_of(folder: Path, body: str, *, threads: int = 32, blocks: int = 1, size
     (folder / "copies.h").write_text(COPIES)
     source = folder / "kernel.cu"
     source.write_text(KERNEL.format(body=body))
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     try:
         image = compile_file(source, {}, worker.call(describe_device).target)
         left = worker.call(calls.run_or_say, image.path, "kernel", (threads, 1, 1), (blocks, 1), size, 0)
@@ -186,7 +186,7 @@ extern "C" __global__ void kernel(int* in, int* out)
 def test_a_read_of_global_memory_before_it_is_written(tmp_path: Path, writer: str, said: str) -> None:
     source = tmp_path / "kernel.cu"
     source.write_text(GLOBAL)
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     image = compile_file(source, {"WRITER": writer}, worker.call(describe_device).target)
     heard = worker.call(calls.run_on_fresh_memory, image.path, "kernel", 4)
     worker.stop()

@@ -79,7 +79,7 @@ READ_BEFORE_WRITTEN = {
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings("software", launch_timeout=20.0))
+    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=20.0))
     yield worker
     worker.stop()
 
@@ -132,7 +132,7 @@ def test_beyond_what_has_large_cells_races_are_found_and_memory_is_not_more(tmp_
     """A page of 64 KiB for each of 512 threads; the first 256 pages have cells that remember everything."""
     source = tmp_path / "far.cu"
     source.write_text(FAR)
-    worker, size = Worker(PROJECT, Settings("software")), 512 * 65536
+    worker, size = Worker(PROJECT, Settings(kind="software")), 512 * 65536
     image = compile_file(source, {"BROKEN": "1"} if broken else {}, worker.call(describe_device).target)
     before, after, left = worker.call(calls.peak_of_run, image.path, "far", (32, 1, 1), (8, 1), size, 0)
     worker.stop()

@@ -42,7 +42,7 @@ def chosen_builds() -> list[Build]:
             if family.result is None or variant.has_no_block:
                 continue
             first = {b.block: b for b in reversed(builds([family])) if b.variant is variant}
-            few = first if variant.only_these_blocks else [min(first, key=lambda b: (len(set(b)) == 1, prod(b)))]
+            few = first if variant.fixed_blocks else [min(first, key=lambda b: (len(set(b)) == 1, prod(b)))]
             chosen += [first[block] for block in few]
     return chosen
 
@@ -110,7 +110,7 @@ def writers(case_id: str, image: Path, offset: int) -> Array:
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 

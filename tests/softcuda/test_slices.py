@@ -42,7 +42,7 @@ def said_of(folder: Path, *rows: str) -> str:
     (folder / "view.h").write_text(HEADER)
     source = folder / "kernel.cu"
     source.write_text(KERNEL.format(body="\n".join(rows)))
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     try:
         image = compile_file(source, {}, worker.call(describe_device).target)
         left = worker.call(calls.run_or_say, image.path, "kernel", (THREADS, 1, 1), (BLOCKS, 1), SIZE, 0)
@@ -170,7 +170,7 @@ def test_a_finding_names_at_most_three_lines_that_an_address_depends_on(tmp_path
 def test_what_is_not_checked_carries_no_table(tmp_path: Path) -> None:
     source = tmp_path / "kernel.cu"
     source.write_text('extern "C" __global__ void kernel(int* out) { const int i = threadIdx.x;\n out[i] = i; }\n')
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     info = worker.call(describe_device)
     worker.stop()
     checked, plain = (

@@ -24,7 +24,7 @@ ENTRY = 'extern "C" __global__ void'
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 
@@ -70,7 +70,7 @@ def test_a_variable_inside_a_loop_is_unset_in_every_turn(software: Worker, tmp_p
 
 
 def test_an_unset_integer_leads_out_of_every_array(tmp_path: Path) -> None:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     image = compile_text(
         worker, tmp_path, f"{ENTRY} unset(int* out)\n{{\n    int i; if (out[0]) i = 3; out[i] = 1;\n}}\n"
     )
@@ -131,7 +131,7 @@ OVERFLOWS = {  # every operation that g++ watches; the array is full of zeros
 
 def test_signed_overflow_is_found_and_what_cuda_wraps_is_not(tmp_path: Path) -> None:
     """Atomics and intrinsics wrap, and so do unsigned numbers; a product of int does not."""
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     wraps = (
         "out[1] = 2147483647; atomicAdd(out + 1, 2); atomicSub(out + 1, 5); out[2] = __dp4a(1 << 24, 1 << 24, out[1]);"
     )

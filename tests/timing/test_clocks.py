@@ -1,4 +1,4 @@
-"""What is made of NVML's clocks."""
+"""Tests of the use of NVML's clocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warpwatch.timing.worker_pairs import log_ratio
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, in a list of one; it passes by sleeping alone."""
+    """The time, in a list of one number; only sleeping advances it."""
     time = [0.0]
 
     def sleep(seconds: float) -> None:
@@ -25,7 +25,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def until(monkeypatch: pytest.MonkeyPatch, now: Sequence[float], end: Sequence[float]) -> Clocks:
-    """A GPU that throttles until then."""
+    """Imitate a GPU that throttles until a time."""
     made = Clocks("")
     monkeypatch.setattr(made, "read", lambda: Clock(1980, ("software power cap",) if now[0] < end[0] else ()))
     return made

@@ -1,4 +1,4 @@
-"""The timer's arithmetic, and how many rounds a case gets."""
+"""Tests of the timer's arithmetic, and of the number of rounds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_rounds(seconds: float, cost: float, fewest: int, rounds: int) -> None:
 
 
 def kernel_that(call: Callable[..., Any]) -> Kernel:
-    """A kernel whose worker answers by ``call``."""
+    """Make a kernel whose worker answers by ``call``."""
     image = SimpleNamespace(path=Path(), source_hash="", image_hash="")
     return cast("Kernel", SimpleNamespace(worker=SimpleNamespace(call=call), image=image, checked=image))
 

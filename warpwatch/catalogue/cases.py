@@ -1,4 +1,4 @@
-"""Makes cases that make sense: from a build and a shape, or from an id."""
+"""Makes valid cases from a build and a shape, or from an id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warpwatch.catalogue.names import BadCase, pick, read_sizes, size_name, spli
 
 
 def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtype: str) -> Case:
-    """A case that makes sense; BadCase says what does not. Device limits are checked at the launch."""
+    """Make a valid case. Raises BadCase, which says what is invalid. Device limits are checked at the launch."""
     case = Case(Build(family, variant, block, dtype), shape)
     problem = None
     if dtype not in variant.dtypes:
@@ -28,8 +28,11 @@ def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtyp
         problem = f"a shape of {family.name} is {'x'.join(family.sizes)}, not {case.shape_name}"
     elif len(block) != len(variant.blocks[0]):
         problem = f"a block of {variant.name} looks like {size_name(variant.blocks[0])}, not {case.build.block_name}"
-    elif variant.only_these_blocks and block not in variant.blocks:
-        problem = f"{variant.name} has the blocks {', '.join(map(size_name, variant.blocks))}, and no others"
+    elif variant.fixed_blocks and block not in variant.blocks:
+        known = ", ".join(map(size_name, variant.blocks))
+        problem = (
+            f"{variant.name} has the blocks {known}; other tile sizes are refused: the kernel needs macros for each"
+        )
     elif not variant.takes(block, dtype):
         problem = f"{variant.name} has no block {case.build.block_name} in {dtype}"
     elif min(block, default=1) < 1:
@@ -50,7 +53,7 @@ def make_case(family: Family, variant: Variant, block: Block, shape: Shape, dtyp
 
 
 def find_case(families: Iterable[Family], case_id: str) -> Case:
-    """The case of that id, listed or not: any shape and any block that make sense will do. Raises BadCase."""
+    """Return the case of that id, listed or not, with any valid shape and block. Raises BadCase."""
     family_name, variant_name, block, shape, dtype = split_id(case_id)
     family = pick(family_name, {f.name: f for f in families}, "family")
     variant = family.variant(variant_name)
@@ -60,6 +63,6 @@ def find_case(families: Iterable[Family], case_id: str) -> Case:
     if variant.library and block != VENDOR_BLOCK:
         raise BadCase(f"{case_id}: {variant_name} is a library's; its block is written {VENDOR_BLOCK!r}")
     case = make_case(family, variant, blocks, read_sizes(shape, "shape", case_id), dtype)
-    if case.id != case_id:  # a size with zeros before it: results are kept under one name alone
+    if case.id != case_id:  # a size with leading zeros: results are kept under one name alone
         raise BadCase(f"{case_id}: is written {case.id}")
     return case

@@ -1,11 +1,11 @@
-"""Makes corner cases of a kernel from its declaration: shapes that ask what plain sizes do not.
+"""Makes corner cases of a kernel from its declaration: shapes that find faults which round sizes do not show.
 
-Each kind of shape is there because a mistake lived without it: a second block along every axis, a second group of
-rasterised rows, rows that are aligned beside a tile that is not full, ends of every length, blocks that are not
-square, sizes at which a kernel takes another way. A kernel that is added gets all of them.
+Each kind of shape is there because a fault was missed without it: a second block along every axis, a second group of
+rasterised rows, aligned rows with a tile that is cut off, ends of every length, blocks that are not square, sizes at
+which a kernel takes another branch. A kernel that is added gets all of them.
 
-One build of each variant is enough, the one with the smallest tile in the narrowest type: what these shapes ask
-depends on neither.
+One build of each variant is enough, the one with the smallest tile in the narrowest type, because these faults depend
+on neither.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Block,
 from warpwatch.catalogue.selection import builds
 
 OBLONG: tuple[Block, ...] = ((4, 2), (2, 4))  # threads along x and y
-PACK_BYTES, SECTOR_BYTES = 16, 32  # the widest load of a thread, and what memory is read and written by
+PACK_BYTES, SECTOR_BYTES = 16, 32  # the widest load of a thread, and the unit in which memory is read and written
 GROUP = 8  # rows of blocks that rasterised kernels take together, at most
-MOST_TURNS = 4  # sizes at which a kernel takes another way, of those that there are
-BEYOND = 2**32  # elements, which no index of 32 bits reaches, signed or not
-FEW = 8  # elements along the other axes of an array of so many
-SEARCHED = range(2, 129)  # where such sizes are looked for
+MOST_BRANCH_SIZES = 4  # sizes that are tested, of those at which a kernel takes another branch
+BEYOND = 2**32  # elements of an array that no 32-bit index reaches, signed or not
+FEW = 8  # elements along the other axes of such an array
+SEARCHED = range(2, 129)  # the sizes among which those with another branch are looked for
 
 
 def least_builds(families: Iterable[Family]) -> list[Build]:
@@ -47,14 +47,14 @@ def _size(build: Build) -> tuple[int, int]:
 
 
 def tile(build: Build) -> tuple[int, int]:
-    """Return how many elements of the result a block computes, along x and y."""
+    """Return how many elements of the result a thread block computes, along x and y."""
     return Case(build, build.family.test_shapes[0]).tile
 
 
 def oblong_builds(families: Iterable[Family]) -> list[Build]:
     """List builds whose block is longer along x, and longer along y, for variants that list a square block.
 
-    Any block makes sense for those, unless they say ``only_these_blocks``, or count their threads by themselves.
+    Those variants take any block, unless they have ``fixed_blocks``, ``threads`` or ``tile``.
     """
     return [
         replace(build, block=block)
@@ -66,7 +66,7 @@ def oblong_builds(families: Iterable[Family]) -> list[Build]:
 
 def _any_block(build: Build) -> bool:
     variant = build.variant
-    return not (variant.only_these_blocks or variant.threads or variant.tile) and len(build.block) == 2
+    return not (variant.fixed_blocks or variant.threads or variant.tile) and len(build.block) == 2
 
 
 def tall_cases(families: Iterable[Family]) -> list[Case]:
@@ -82,13 +82,13 @@ def tall_cases(families: Iterable[Family]) -> list[Case]:
 
 
 def several_blocks(build: Build) -> list[Case]:
-    """List cases of three blocks along x, and two more along y than a group of rasterised rows: one for each way.
+    """List cases of three blocks along x, and two more along y than a group of rasterised rows: one for each branch.
 
-    A way is what a kernel does for a size that is no axis of the result: its entry, and a slower way that it takes.
+    A branch is an entry or a fallback that a kernel takes for a size that is no axis of the result.
     """
     x, y = tile(build)
     cases = [Case(build, _shape(build, 2 * x + 1, (GROUP + 1) * y + 1, inner)) for inner in build.family.test_shapes]
-    return list({_way(case): case for case in reversed(cases)}.values())
+    return list({_branch(case): case for case in reversed(cases)}.values())
 
 
 def aligned(build: Build) -> Case:
@@ -99,7 +99,7 @@ def aligned(build: Build) -> Case:
     cases = [Case(build, shape) for shape in made if not build.family.fits(shape)]
 
     def rank(case: Case) -> tuple[int, bool]:
-        return sum(size % pack > 0 for size in case.shape), bool(_way(case)[1])
+        return sum(size % pack > 0 for size in case.shape), bool(_branch(case)[1])
 
     return min(cases, key=rank)
 
@@ -121,10 +121,10 @@ def ragged(build: Build) -> list[Case]:
 
 
 def ends(build: Build) -> list[Case]:
-    """List cases that end in every way: from one element after a tile on, and up to the last before the next.
+    """List cases whose sizes end everywhere between one tile's end and the next.
 
-    Every length modulo two sectors occurs on both sides of a tile's end. The other axis runs the other way, and what
-    is summed over, if anything, takes each of those lengths as well.
+    Every length modulo two sectors occurs on both sides of a tile's end. The other axis takes these lengths in the
+    opposite order, and so do the sizes that are summed over.
     """
     x, y = tile(build)
     reach = 2 * SECTOR_BYTES // np.dtype(build.dtype).itemsize
@@ -140,10 +140,10 @@ def ends(build: Build) -> list[Case]:
     return [Case(build, shape) for shape in dict.fromkeys(made) if min(shape) > 0 and not family.fits(shape)]
 
 
-def turns(build: Build) -> list[Case]:
-    """List cases on both sides of a size at which a kernel takes another way: another entry, or a slower way.
+def branch_changes(build: Build) -> list[Case]:
+    """List cases on both sides of sizes at which a kernel takes another branch: another entry, or a fallback.
 
-    The first and the last ones of those that lie in SEARCHED, for each size that is no axis of the result.
+    These are the first and the last such sizes in SEARCHED, for each size that is no axis of the result.
     """
     found = []
     for axis in set(range(len(build.family.sizes))) - set(_outer(build.family)):
@@ -152,8 +152,8 @@ def turns(build: Build) -> list[Case]:
             inner = tuple(size if j == axis else usual for j, usual in enumerate(_usual(build)))
             return Case(build, _shape(build, 5, 3, inner))
 
-        turning = [size for size in SEARCHED if _way(at(size)) != _way(at(size - 1))]
-        chosen = dict.fromkeys((*turning[: MOST_TURNS // 2], *turning[-MOST_TURNS // 2 :]))
+        changing = [size for size in SEARCHED if _branch(at(size)) != _branch(at(size - 1))]
+        chosen = dict.fromkeys((*changing[: MOST_BRANCH_SIZES // 2], *changing[-MOST_BRANCH_SIZES // 2 :]))
         found += [at(side) for size in chosen for side in (size - 1, size)]
     return list(dict.fromkeys(found))
 
@@ -181,7 +181,7 @@ def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
     return found
 
 
-def _way(case: Case) -> tuple[str, str]:
+def _branch(case: Case) -> tuple[str, str]:
     return case.variant.entry(case.shape), case.variant.fallback(case.shape, case.itemsize)
 
 
@@ -191,7 +191,7 @@ def _usual(build: Build) -> Shape:
 
 @functools.cache
 def _growing(family: Family) -> Mapping[int, int]:
-    """Axis of the result -> the size that it grows with, one for one."""
+    """Map each axis of the result to the size of a shape that it grows with, one for one."""
     assert family.result
     base = tuple(64 + size for size in family.test_shapes[0])
     before, found = family.result(base)[1], {}
@@ -209,7 +209,7 @@ def _outer(family: Family) -> tuple[int, ...]:
 
 @functools.cache
 def _free(family: Family) -> tuple[int, ...]:
-    """The sizes that the result does not depend on: what is summed over."""
+    """Return the sizes that the result's shape does not depend on, which are summed over."""
     assert family.result
     base = tuple(64 + size for size in family.test_shapes[0])
     same = family.result(base)[1]
@@ -218,7 +218,7 @@ def _free(family: Family) -> tuple[int, ...]:
 
 
 def _shape(build: Build, x: int, y: int, inner: Shape) -> Shape:
-    """The shape whose result has so many elements along x and y; its other sizes are those of ``inner``."""
+    """Return the shape whose result has ``x`` and ``y`` elements along x and y; other sizes are those of ``inner``."""
     family, growing = build.family, _growing(build.family)
     assert family.result
     wanted = {build.variant.x: x} | ({} if build.variant.y is None else {build.variant.y: y})

@@ -1,13 +1,13 @@
-"""What is measured, as data: families, variants, builds and cases.
+"""Declares kernels as data: families, variants, builds and cases.
 
-This module and the families import the standard library and NumPy alone, so that every case can be
-listed where there is no GPU, no driver, no compiler and no PyCUDA.
+This module and the families import the standard library and NumPy alone, so that every case can be listed without a
+GPU, a driver, a compiler or PyCUDA.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,26 +16,25 @@ import numpy as np
 import numpy.typing as npt
 
 from warpwatch.catalogue.library import Library
-from warpwatch.catalogue.names import BadCase as BadCase  # noqa: PLC0414  # those who use the catalogue find both here
+from warpwatch.catalogue.names import BadCase as BadCase  # noqa: PLC0414  # users of the catalogue import both from here
 from warpwatch.catalogue.names import pick
 from warpwatch.catalogue.names import size_name as size_name  # noqa: PLC0414
 from warpwatch.catalogue.registry import registered
 
 Shape = tuple[int, ...]
-Block = tuple[int, ...]
+Block = tuple[int, ...]  # the size that an id calls its block (see Variant)
 Array = npt.NDArray[Any]
 Rows = Array | slice
 
 C_TYPES: Mapping[str, str] = {
     "float32": "float",
     "float64": "double",
-    # Overflow of a signed int is undefined in C++, that of an unsigned one wraps modulo 2^32, and the
-    # bits are the same.
+    # Overflow of a signed int is undefined in C++. An unsigned int wraps modulo 2^32 and has the same bits.
     "int32": "unsigned",
     "none": "void",
 }
-HOST_BLOCK = "host"  # stands for the block in the id of a variant that runs on the host
-VENDOR_BLOCK = "vendor"  # and of one that is a library's
+HOST_BLOCK = "host"  # replaces the block in the id of a variant that runs on the host
+VENDOR_BLOCK = "vendor"  # the same for a variant that is a library
 LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
 LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
 ALL_ROWS = slice(None)
@@ -53,13 +52,13 @@ class Capability:
 
     @property
     def arch(self) -> str:
-        """nvcc's name for it, such as ``sm_90``."""
+        """The architecture's name for nvcc, such as ``sm_90``."""
         return f"sm_{self.major}{self.minor}"
 
 
 @dataclass(frozen=True)
 class Work:
-    """The work that a case cannot avoid: arithmetic operations, and bytes moved if each is moved once."""
+    """The least work of a case: arithmetic operations, and bytes if each is moved once."""
 
     operations: int
     bytes: int
@@ -78,8 +77,8 @@ class Launch:
 class Owner:
     """The block and the thread, in CUDA's order (x, y), that write one element of the result.
 
-    ``block`` has a z too where the grid has more than one layer. ``thread`` is None where only the kernel's own file
-    says which of the block's threads it is.
+    ``block`` has a z too where the grid is deeper than 1. ``thread`` is None where only the kernel's own file says
+    which thread of the block it is.
     """
 
     block: tuple[int, ...]
@@ -91,7 +90,7 @@ def _no_shared_memory(shape: Shape, block: Block, itemsize: int) -> int:
 
 
 def pointers_then_sizes(pointers: Sequence[int], shape: Shape) -> tuple[np.generic, ...]:
-    """Kernel arguments: operands, result, then the sizes as int, in the order of the shape."""
+    """Return kernel arguments: operands, result, then the sizes as int, in the order of the shape."""
     return (*map(np.uint64, pointers), *map(np.int32, shape))
 
 
@@ -99,25 +98,38 @@ def pointers_then_sizes(pointers: Sequence[int], shape: Shape) -> tuple[np.gener
 class Variant:
     """One kernel of a family: the file ``<name>.cu``, or ``<name>.cpp`` for one that runs on the host.
 
-    ``x`` and ``y`` say which axis of the result threadIdx.x and threadIdx.y run along; from them come
-    grid and owner of an element. ``owner`` overrides that where a block writes in another order. ``order`` says which
-    block computes a tile where that is not the block of the same index: tile (x, y), number of tiles (x, y) -> number
-    of the block, counted along x, then y, then z. ``tile_of`` says for whose tile an element is written where that is
-    not the tile in which it lies: case, index, elements from an array's alignment to its start -> tile (x, y).
-
-    A block names the elements of the result that a block of threads computes, a thread each; ``threads`` says how
-    many threads it has, and ``tile`` how many elements it computes, where that is not so. ``only_these_blocks``: no
-    other has what the kernel must be told; ``takes`` says which of them an element type has. ``library``: a
-    vendor's library that takes the kernel's place. ``bench_shapes`` are timed instead of the
-    family's; ``macros`` are told the kernel beside its block. ``constant`` names an operand that lies in the kernel's
-    constant memory too, as constant_<name>, as much of it as fits. ``fallback`` says what a shape (and bytes an
-    element) makes the kernel do in a slower way, or nothing; a saved run and its tables repeat it.
-    ``padded_arguments`` are the arguments for arrays whose rows lie further apart than they are long, by so many
-    elements; None where a kernel has no argument that says so.
+    - ``note``: says in a few words what is special about it;
+    - ``blocks``: the sizes that ids call the block, such as (16, 16). It is the tile of the result that a thread block
+      computes, and the thread block has one thread for each element of the tile, where the next two are not given:
+    - ``threads``: block -> threads of the thread block along x and y, where they are fewer than the tile's elements;
+    - ``tile``: block -> elements of the result that a thread block computes along x and y, where that is not the block;
+    - ``fixed_blocks``: other blocks are refused, because the kernel needs macros for each;
+    - ``takes``: block, element type -> whether that block exists in that type;
+    - ``dtypes``: the element types;
+    - ``x``, ``y``: the axis of the result that threadIdx.x and threadIdx.y run along (y: None where there is none).
+      The grid and the owner of an element follow from them;
+    - ``needs``: the oldest compute capability that runs it;
+    - ``on_host``: it is C++ for one thread of the host;
+    - ``library``: a vendor's library that replaces the kernel;
+    - ``entry``: shape -> suffix of the kernel's name, where a file holds several kernels;
+    - ``macros``: block -> macros besides BLOCK_X and BLOCK_Y;
+    - ``arguments``: addresses of the arrays, shape -> arguments of the kernel;
+    - ``padded_arguments``: the same for arrays with padded rows, by so many elements; None where the kernel takes none;
+    - ``shared_bytes``: shape, block, bytes an element -> dynamic shared memory of a block in bytes;
+    - ``constant``: an operand that is copied to the kernel's constant memory ``constant_<name>``, as far as it fits;
+    - ``fallback``: shape, bytes an element -> in words, a slower branch that the kernel takes, or an empty text. Saved
+      runs and tables repeat it;
+    - ``bench_shapes``: shapes that are timed instead of the family's;
+    - ``owner``: block, index of an element -> its owner, where x and y do not give it;
+    - ``order``: tile (x, y), number of tiles (x, y) -> number of the block that computes it, counted along x, then y,
+      then z, where that is not the block of the same index;
+    - ``tile_of``: case, index of an element, elements from an array's alignment to its start -> tile (x, y) whose block
+      writes the element, where it is not the tile that contains the element.
     """
 
     name: str
     note: str
+    _: KW_ONLY
     blocks: tuple[Block, ...]
     dtypes: tuple[str, ...]
     x: int = 1
@@ -132,10 +144,10 @@ class Variant:
     threads: Callable[[Block], tuple[int, int]] | None = None
     tile: Callable[[Block], tuple[int, int]] | None = None
     library: Library | None = None
-    entry: Callable[[Shape], str] = lambda shape: ""  # what follows the kernel's name, where a file holds several
+    entry: Callable[[Shape], str] = lambda shape: ""
     bench_shapes: Mapping[str, tuple[Shape, ...]] | None = None
     macros: Callable[[Block], Mapping[str, int]] = lambda block: {}
-    only_these_blocks: bool = False
+    fixed_blocks: bool = False
     takes: Callable[[Block, str], bool] = lambda block, dtype: True
     constant: str = ""
     padded_arguments: Callable[[Sequence[int], Shape, int], tuple[np.generic, ...]] | None = None
@@ -146,23 +158,23 @@ class Variant:
         return self.on_host or self.library is not None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Family:
-    """Kernels that compute the same thing. README, "Add a kernel", shows one in use.
+    """Kernels that compute the same result. README, "Add a kernel", shows one in use.
 
-    - ``folder``: where the kernels' files are;
+    - ``folder``: the folder of the kernels' files;
     - ``sizes``: names of the numbers in a shape;
     - ``operands``: shape -> name and shape of each input array, in the kernel's order;
     - ``result``: shape -> name and shape of the array that the kernel writes; None where it prints;
     - ``reference``: operands, rows -> those rows of the result, in float64 or exact integers;
     - ``bound``: operands, rows -> largest error allowed per element; 0 where the result is exact;
     - ``work``: shape, bytes an element -> Work;
-    - ``fits``: shape -> what is wrong with it, or None;
+    - ``fits``: shape -> a sentence that says why it is invalid, or None;
     - ``serial_seconds``: shape -> about how long the serial variant takes, from measured rates;
-    - ``roof``: shape, element type -> id of the case whose rate the others are held against, or nothing;
+    - ``reference_case``: shape, element type -> id of the case whose rate the others are held against, or nothing;
     - ``prints``: block, shape -> the host's own line, then those that a printing kernel must print;
-    - ``ladder_shapes``: shapes for each element type of which a table shows every rung;
-    - ``reached_shapes``: those of which a table shows the best rung.
+    - ``ladder_shapes``: element type -> shapes of which a table shows every variant;
+    - ``reached_shapes``: element type -> shapes of which a table shows the best variant.
     """
 
     name: str
@@ -179,23 +191,23 @@ class Family:
     fits: Callable[[Shape], str | None] = lambda shape: None
     serial_seconds: Callable[[Shape], float] = lambda shape: 0.0
     prints: Callable[[Block, Shape], list[str]] | None = None
-    roof: Callable[[Shape, str], str] = lambda shape, dtype: ""
+    reference_case: Callable[[Shape, str], str] = lambda shape, dtype: ""
     ladder_shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
     reached_shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
 
     @property
     def root(self) -> Path:
-        """The folder that messages name the kernels' files from: above the package that holds the families."""
+        """The folder that file names in messages start from: the one that holds the package of families."""
         return self.folder.parent.parent
 
     def variant(self, name: str) -> Variant:
-        """The variant of that name; BadCase names the near ones otherwise."""
+        """Return the variant of that name. Raises BadCase, which suggests the nearest name."""
         return pick(name, {v.name: v for v in self.variants}, f"variant of {self.name}")
 
 
 @dataclass(frozen=True)
 class Build:
-    """What one compilation makes: a variant for one block size and one element type."""
+    """The subject of one compilation: a variant for one block and one element type."""
 
     family: Family
     variant: Variant
@@ -212,7 +224,7 @@ class Build:
 
     @property
     def block_xy(self) -> tuple[int, int]:
-        """Threads of a block along x and y; 1 for what the block does not say."""
+        """The block along x and y; 1 where it has no second size."""
         x, y = (*self.block, 1, 1)[:2]
         return x, y
 
@@ -222,7 +234,7 @@ class Build:
         return self.family.folder / f"{self.variant.name}{'.cpp' if self.variant.on_host else '.cu'}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travel between processes by name: both have loaded the same project, whose functions cannot be pickled."""
+        """Pickle by name: both processes have loaded the same project, whose functions cannot be pickled."""
         return _registered_build, (self.family.name, self.variant.name, self.block, self.dtype)
 
     @property
@@ -232,7 +244,7 @@ class Build:
 
     @property
     def macros(self) -> dict[str, str]:
-        """What the kernel is told at compile time.
+        """Macros of the compilation.
 
         ``scalar_t`` is the element type (a macro named T breaks the headers that nvcc includes by itself).
         """
@@ -250,14 +262,14 @@ def _registered_build(family: str, variant: str, block: Block, dtype: str) -> Bu
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel on one shape: what a test checks and a benchmark times."""
+    """One build on one shape, which a test checks and a benchmark times."""
 
     build: Build
     shape: Shape
 
     @property
     def id(self) -> str:
-        """``<family>-<variant>-<block>-<shape>-<dtype>``: saved baselines are found by it."""
+        """Name of the case, ``<family>-<variant>-<block>-<shape>-<dtype>``, by which baselines are found."""
         b = self.build
         return f"{b.family.name}-{b.variant.name}-{b.block_name}-{self.shape_name}-{b.dtype}"
 
@@ -275,7 +287,7 @@ class Case:
 
     @property
     def entry(self) -> str:
-        """Name of the kernel function that this shape takes."""
+        """Name of the kernel function for this shape."""
         return self.build.entry + self.variant.entry(self.shape)
 
     @property
@@ -300,33 +312,33 @@ class Case:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Its names as a saved run and pytest-benchmark's tables have them."""
+        """The parts of the id, as saved runs and pytest-benchmark's tables name them."""
         build = self.build
         names = (build.family.name, build.variant.name, build.block_name, self.shape_name, build.dtype)
         return dict(zip(("family", "variant", "block", "shape", "dtype"), names, strict=True))
 
     @property
     def launch_cost(self) -> float:
-        """The rough cost of a launch on the software device: operations, accesses of 4 bytes, or 16 for each thread."""
+        """Rough cost of a launch on the software device: operations, accesses of 4 bytes, or 16 for each thread."""
         threads = prod(self.launch.grid) * prod(self.launch.block)
         return max(self.work.operations, self.work.bytes / 4, 16 * threads)
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Elements of the result that a block computes, along x and y."""
+        """Elements of the result that a thread block computes, along x and y."""
         return self.variant.tile(self.build.block) if self.variant.tile else self.build.block_xy
 
     @property
     def omitted(self) -> str | None:
-        """Why a benchmark leaves this case out, or None."""
+        """Reason why a benchmark leaves this case out, or None."""
         seconds = self.family.serial_seconds(self.shape) if self.variant.on_host else 0.0
         return f"would take about {seconds:.0f} s on one core" if seconds > 1.0 else None
 
     @property
     def launch(self) -> Launch:
-        """Enough blocks for every element of the result."""
+        """Grid and block: enough blocks for every element of the result."""
         if self.variant.library:
-            return Launch((1, 1, 1), (1, 1, 1))  # its own choice
+            return Launch((1, 1, 1), (1, 1, 1))  # the library chooses its own
         bx, by = self.tile
         tx, ty = self.variant.threads(self.build.block) if self.variant.threads else self.build.block_xy
         shared = self.variant.shared_bytes(self.shape, self.build.block, self.itemsize)
@@ -346,7 +358,7 @@ class Case:
         return -(-result[self.variant.x] // bx), 1 if self.variant.y is None else -(-result[self.variant.y] // by)
 
     def owner(self, index: tuple[int, ...], offset: int = 0) -> Owner:
-        """Which block and thread write the element of the result at ``index``.
+        """Return the block and thread that write the element of the result at ``index``.
 
         ``offset``: elements that each array starts past the alignment of an allocation.
         """

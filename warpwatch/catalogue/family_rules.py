@@ -1,4 +1,4 @@
-"""What holds for every family that is declared right: a rule a field, in the order in which they lean on each other."""
+"""Rules for the declaration of a family, one for each field; a rule relies on those before it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _variants_fault(family: Family) -> str | None:
 
 
 def shapes_fault(family: Family, shapes: object) -> str | None:
-    """What is wrong with a list of shapes."""
+    """Return what is wrong with a list of shapes, or None."""
     if not isinstance(shapes, tuple):
         return f"has {shapes!r} where a tuple of shapes is due"
     count = len(family.sizes)
@@ -100,14 +100,14 @@ def _is_extent(size: object) -> bool:
 
 
 def _every_shape(family: Family) -> list[Shape]:
-    """Every shape that the family names, and that of ones, where no size hides a formula that is far off."""
+    """List every shape that the family names, and the shape of ones, where even a small error of a formula shows."""
     timed = (shape for shapes in family.bench_shapes.values() for shape in shapes)
     shapes = dict.fromkeys([(1,) * len(family.sizes), *family.test_shapes, *timed])
     return [shape for shape in shapes if not family.fits(shape)]
 
 
 def _types(family: Family) -> list[str]:
-    """The element types that its variants name. What no C type stands for is their variant's mistake."""
+    """List the valid element types of its variants; an invalid one is a fault of its variant."""
     named = dict.fromkeys(dtype for variant in family.variants for dtype in variant.dtypes)
     return [dtype for dtype in named if dtype in C_TYPES and (dtype == "none") == (family.result is None)]
 
@@ -126,7 +126,7 @@ def _serial_fault(family: Family) -> str | None:
 
 
 def _of_each_type(rule: Callable[[Family, str], str | None]) -> Callable[[Family], str | None]:
-    """A rule for results, asked in every element type."""
+    """Make a rule of a family from a rule for its results in one element type."""
     return lambda family: next(filter(None, (rule(family, dtype) for dtype in _types(family) if family.result)), None)
 
 

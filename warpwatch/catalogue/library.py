@@ -1,4 +1,4 @@
-"""Describes a vendor's library that takes a kernel's place: how it is found, which versions work, how a call is queued.
+"""Describes a vendor's library that replaces a kernel: how it is found, which versions work, how a call is queued.
 
 The calls themselves belong to the families that use them, such as kernels/matmul/cublas.py. This module needs the
 standard library alone.
@@ -17,7 +17,7 @@ Queue = Callable[[], None]  # puts one call of a library on its stream
 
 
 class LibraryError(Exception):
-    """A call of a library that failed; the message names the call and its status."""
+    """A failed call of a library; the message names the call and its status."""
 
 
 def check_status(what: str, status: int) -> None:
@@ -28,7 +28,7 @@ def check_status(what: str, status: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LibraryCall:
-    """What a library's call is made for: the case's shape and element type, and where its arrays lie.
+    """Arguments for the call of a library: the case's shape and element type, and the addresses of its arrays.
 
     ``pointers``: addresses of the operands, then of the result. ``stream``: handle of the CUDA stream that the call is
     queued on. ``array_bytes``: of operands and result together.
@@ -43,10 +43,11 @@ class LibraryCall:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Library:
-    """A library as a variant's kernel.
+    """A library that replaces a variant's kernel.
 
-    ``prepare`` does what can be done beforehand and returns the call that is timed; it raises LibraryError. ``missing``
-    says why the library cannot be used and how to get it, or nothing. ``version`` is empty where it is unknown.
+    ``prepare`` does everything that need not be timed and returns the call that is timed; it raises LibraryError.
+    ``missing`` says why the library cannot be used and how to get it, or returns an empty text. ``version`` is empty
+    where it is unknown.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Library:
 
 @dataclass(frozen=True)
 class SharedLibrary:
-    """A shared library of NVIDIA's: from a package of PyPI (such as nvidia-cublas), the loader's path or a toolkit.
+    """A shared library of NVIDIA: from a Python package (such as nvidia-cublas), the loader's path or a toolkit.
 
     ``majors``: the major versions whose calls are known to work, newest first.
     """
@@ -68,11 +69,11 @@ class SharedLibrary:
     majors: tuple[int, ...]
 
     def load(self) -> ctypes.CDLL:
-        """The library, loaded once. Raises OSError where there is none."""
+        """Load the library, once in a process. Raises OSError where there is none."""
         return _load(self.name, self.majors)
 
     def missing(self) -> str:
-        """Why it cannot be used and how to get it, or nothing."""
+        """Say why the library cannot be used and how to get it; empty where it can."""
         try:
             self.load()
         except OSError:
@@ -81,7 +82,7 @@ class SharedLibrary:
         return "" if self.version() else f"{self.title} is of another major version than {known}"
 
     def version(self) -> str:
-        """Its version, such as 13.0.2; empty where that is of a major version not known to work."""
+        """Return the version, such as 13.0.2; empty where the major version is not known to work."""
         parts = []
         for part in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL of library_types.h
             value = ctypes.c_int()

@@ -1,4 +1,4 @@
-"""Names and sizes as text: how a case id is read, and what is said of one that cannot be read."""
+"""Reads and writes the names and sizes in case ids, and reports ids that cannot be read."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _T = TypeVar("_T")
 
 
 class BadCase(ValueError):
-    """A case that cannot exist: an unknown name, a bad size, or a type that the variant does not have."""
+    """An invalid case: an unknown name, a bad size, or a type that the variant does not have."""
 
 
 def size_name(sizes: Sequence[int]) -> str:
-    """(16, 16) -> '16x16'."""
+    """Write sizes as text: (16, 16) -> '16x16'."""
     return "x".join(map(str, sizes))
 
 
 def read_sizes(text: str, what: str, case_id: str) -> tuple[int, ...]:
-    """'16x16' -> (16, 16). Raises BadCase, which calls the text ``what``."""
+    """Read sizes: '16x16' -> (16, 16). Raises BadCase, which calls the text ``what``."""
     if not re.fullmatch(r"-?[0-9]+(x-?[0-9]+)*", text):  # int() takes other alphabets' digits and 1_000 too
         raise BadCase(f"{case_id}: {what} {text!r} is not of the form 16x16")
     return tuple(int(part) for part in text.split("x"))
 
 
 def split_id(case_id: str) -> tuple[str, str, str, str, str]:
-    """Family, variant, block, shape and element type, as a case id holds them. Raises BadCase."""
+    """Split a case id into family, variant, block, shape and element type. Raises BadCase."""
     if len(case_id) > LONGEST_ID:
         raise BadCase(f"{case_id[:60]!r}... is not a case id: it has {len(case_id):,} characters")
     parts = re.fullmatch(r"(\w+)-(\w+)-(\w+)-([-\w]+)-(\w+)", case_id, re.ASCII)
@@ -39,7 +39,7 @@ def split_id(case_id: str) -> tuple[str, str, str, str, str]:
 
 
 def pick(name: str, known: Mapping[str, _T], what: str) -> _T:
-    """What has that name; BadCase names the nearest otherwise."""
+    """Return the value of that name. Raises BadCase, which suggests the nearest name."""
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, n=1)

@@ -1,7 +1,7 @@
-"""Finds and loads the kernels of a repository: the package that declares them, and the folder that it lies in.
+"""Finds and loads the kernels of a repository: the package that declares them, and the folder that contains it.
 
 The engine is given a Project and imports no kernels by itself. The worker process loads the same project once, so that
-a case can travel there by its names (``Build.__reduce__``).
+a case can be sent there by its names (``Build.__reduce__``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BadProject(ValueError):
 class Project:
     """A repository whose kernels are measured.
 
-    ``root``: the folder that the package of declarations lies in, and that paths in messages start from. ``module``:
+    ``root``: the folder that contains the package of declarations; paths in messages start there. ``module``:
     import path of that package. ``families``: what it declares, in reading order.
     """
 
@@ -37,17 +37,17 @@ class Project:
 
     @property
     def baselines(self) -> Path:
-        """The folder of the committed baselines, a folder a GPU."""
+        """The folder of the committed baselines, with a folder for each GPU."""
         return self.root / "bench" / "baselines"
 
     @property
     def saved_runs(self) -> Path:
-        """The folder in which runs are saved, a folder a GPU."""
+        """The folder in which runs are saved, with a folder for each GPU."""
         return self.root / ".benchmarks"
 
 
 def load_project(root: Path, module: str) -> Project:
-    """Import the package ``module`` that lies in ``root`` and take its FAMILIES. Raises BadProject."""
+    """Import the package ``module`` in the folder ``root`` and take its FAMILIES. Raises BadProject."""
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     try:

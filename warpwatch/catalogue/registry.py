@@ -1,4 +1,4 @@
-"""Remembers the families of the loaded project, so that a build can travel between processes by its names."""
+"""Remembers the families of the loaded project, so that a build can be sent between processes by its names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def register(families: Iterable[Any]) -> None:
 
 
 def registered(name: str) -> Any:
-    """The family of that name. Raises LookupError where the project that this process loaded has none."""
+    """Return the family of that name. Raises LookupError where the project that this process loaded has none."""
     try:
         return _families[name]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Which cases there are: what is compiled, what is tested, what is timed."""
+"""Lists the cases that are compiled, tested and timed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warpwatch.catalogue.validation import sound
 
 
 def builds(families: Iterable[Family]) -> list[Build]:
-    """Everything there is to compile, but for what is declared with a mistake (warpwatch/catalogue/validation.py)."""
+    """List all builds of variants that are declared without a mistake (warpwatch/catalogue/validation.py)."""
     return [
         Build(family, variant, block, dtype)
         for family, variant in sound(families)
@@ -24,17 +24,17 @@ def _cases(families: Iterable[Family], shapes: Callable[[Build], Iterable[Shape]
 
 
 def tested_cases(families: Iterable[Family]) -> list[Case]:
-    """Every build on every shape that its family is tested on."""
+    """List every build on every shape that its family is tested on."""
     return _cases(families, lambda build: build.family.test_shapes)
 
 
 def edge_cases(families: Iterable[Family]) -> list[Case]:
-    """Every build on shapes of ones, on a line, and one off its own block, in every direction."""
+    """List every build on shapes of ones, on lines, and on sizes one less and one more than its block."""
     return _cases(families, _edge_shapes)
 
 
 def unaligned_cases(families: Iterable[Family]) -> list[Case]:
-    """Every build on the first shape of its family, for arrays that start off an allocation's alignment."""
+    """List every build on the first shape of its family, for arrays that start off an allocation's alignment."""
     return _cases([f for f in families if f.result], lambda build: build.family.test_shapes[:1])
 
 
@@ -51,7 +51,7 @@ def _timed_shapes(build: Build) -> Iterable[Shape]:
 
 
 def timed_cases(families: Iterable[Family]) -> list[Case]:
-    """What the benchmark times, shape by shape, so that the cases of a shape can share their operands."""
+    """List the cases that the benchmark times, shape by shape, so that those of a shape can share their operands."""
     cases = _cases(families, _timed_shapes)
     order = {family.name: i for i, family in enumerate(families)}
     cases.sort(key=lambda case: (order[case.family.name], case.dtype, case.shape))
@@ -59,5 +59,5 @@ def timed_cases(families: Iterable[Family]) -> list[Case]:
 
 
 def omitted_cases(families: Iterable[Family]) -> list[Case]:
-    """What the benchmark leaves out; ``Case.omitted`` says why."""
+    """List the cases that the benchmark leaves out; ``Case.omitted`` says why."""
     return [c for c in _cases(families, _timed_shapes) if c.omitted]

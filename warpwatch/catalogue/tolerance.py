@@ -1,4 +1,4 @@
-"""How far a right result may lie from NumPy's: from theory, never a number that happened to pass."""
+"""Computes the largest error that theory allows a right result, and references that are exact enough for it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from warpwatch.catalogue.declaration import Array
 
 
 def dot_error(length: int, dtype: np.dtype[Any]) -> float:
-    """Largest error of a sum of ``length`` products, as a share of the sum of their magnitudes.
+    """Return the largest error of a sum of ``length`` products, as a share of the sum of their magnitudes.
 
     Any order of summation stays within length * u (Higham, Accuracy and Stability of Numerical
-    Algorithms, 3.1); rounding errors that do not conspire stay within a few sqrt(length) * u
-    (Ipsen and Zhou, arXiv 1906.10465; 1.01 * sqrt(length) was the largest of 200,000 float32 chains of
-    1,024 products). The smaller of the two, with 4 for "a few". float64 is doubled, because the
-    reference is float64 too and errs as much. Integers are exact.
+    Algorithms, 3.1); independent rounding errors stay within a few sqrt(length) * u (Ipsen and Zhou, arXiv
+    1906.10465; 1.01 * sqrt(length) was the largest of 200,000 float32 chains of 1,024 products). The result is the
+    smaller of the two, with 4 for "a few". For float64 it is doubled, because the reference is float64 too and its
+    error is as large. Integers are exact.
     """
     if dtype.kind != "f":
         return 0.0
@@ -26,14 +26,14 @@ def dot_error(length: int, dtype: np.dtype[Any]) -> float:
 
 
 def product(a: Array, b: Array) -> Array:
-    """a @ b: in float64 for floats, exact modulo 2^32 for int32."""
+    """Return a @ b: in float64 for floats, exact modulo 2^32 for int32."""
     if a.dtype.kind == "f":
         return a.astype(np.float64) @ b.astype(np.float64)
     return _wrapping_product(a, b)
 
 
 def _wrapping_product(a: Array, b: Array) -> Array:
-    """int32 product modulo 2^32, by float64 products of 16-bit halves: NumPy's own is 1000 times slower.
+    """Return the int32 product modulo 2^32, by float64 products of 16-bit halves; NumPy's own is 1000 times slower.
 
     A half is below 2^16, so two sums of up to 2^20 products stay below 2^53 and float64 holds them exactly.
     """

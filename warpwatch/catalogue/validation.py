@@ -1,7 +1,7 @@
-"""Checks what families declare, before anything is compiled or run.
+"""Checks the declarations of families before anything is compiled or run.
 
 A declaration with a mistake costs its own family or variant: it is left out of every list of cases, and a test of its
-own fails in its place with one sentence that names family, variant and field. The others run.
+own fails instead, with one sentence that names family, variant and field. The others run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from warpwatch.catalogue.variant_rules import VARIANT_RULES
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What is wrong with one field of a declaration. ``variant`` is empty where the field is the family's own."""
+    """A mistake in one field of a declaration. ``variant`` is empty where the field is the family's own."""
 
     family: str
     variant: str = ""
@@ -36,19 +36,19 @@ class Problem:
 
 
 def problems(families: Iterable[Family]) -> tuple[Problem, ...]:
-    """The first mistake of each family, and of each variant of a family without one.
+    """List the first mistake of each family, and of each variant of a family without one.
 
-    ``families`` are all that there are: a roof is looked for among them.
+    ``families``: all that there are, because the reference case of one may belong to another.
     """
     every = tuple(families)
     found = _inspect(every)[1]
     wrong = {problem.family for problem in found if not problem.variant}
-    roofs = (_roof_fault(family, every) for family in every if family.name not in wrong)
-    return (*found, *filter(None, roofs))
+    references = (_reference_case_fault(family, every) for family in every if family.name not in wrong)
+    return (*found, *filter(None, references))
 
 
 def sound(families: Iterable[Family]) -> tuple[tuple[Family, Variant], ...]:
-    """Every variant whose declaration, and whose family's, has no mistake."""
+    """List every variant whose declaration, and whose family's, has no mistake."""
     return _inspect(tuple(families))[0]
 
 
@@ -86,11 +86,11 @@ def _twice(declared: Family | Variant, before: Sequence[Family | Variant]) -> tu
 
 
 def _first_fault(rules: Mapping[str, Callable[..., str | None]], *declared: object) -> tuple[str, str] | None:
-    """Field and fault of the first rule that is broken: the later ones lean on what the earlier ones looked at."""
+    """Return field and fault of the first rule that is broken; later rules rely on earlier ones."""
     for field, rule in rules.items():
         try:
             what = rule(*declared)
-        except Exception as error:  # whatever a declaration's own function raises
+        except Exception as error:  # a declaration's own function may raise anything
             what = f"cannot be used: {type(error).__name__}: {error}"
         if what:
             return field, what
@@ -98,12 +98,12 @@ def _first_fault(rules: Mapping[str, Callable[..., str | None]], *declared: obje
 
 
 @functools.cache
-def _roof_fault(family: Family, families: tuple[Family, ...]) -> Problem | None:
-    """A roof that names no case of any family. Its own family runs all the same, without shares."""
+def _reference_case_fault(family: Family, families: tuple[Family, ...]) -> Problem | None:
+    """Return the fault of a reference case that no family has. The family runs all the same, without shares."""
     try:
-        for roof in {family.roof(shape, dtype) for dtype, shapes in family.bench_shapes.items() for shape in shapes}:
-            if roof:
-                find_case(families, roof)
-    except Exception as error:  # of the declaration's function, or of another family that has a mistake
-        return Problem(family=family.name, field="roof", what=f"names no case: {error}")
+        for dtype, shapes in family.bench_shapes.items():
+            for case_id in {family.reference_case(shape, dtype) for shape in shapes} - {""}:
+                find_case(families, case_id)
+    except Exception as error:  # from the declaration's function, or from another family that has a mistake
+        return Problem(family=family.name, field="reference_case", what=f"names no case: {error}")
     return None

@@ -1,6 +1,6 @@
-"""What holds for every variant that is declared right: a rule a field, in the order in which they lean on each other.
+"""Rules for the declaration of a variant, one for each field; a rule relies on those before it.
 
-A rule may lean on its family, whose own rules (warpwatch/catalogue/family_rules.py) have been asked before.
+A rule also relies on its family, whose own rules (warpwatch/catalogue/family_rules.py) are applied before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from warpwatch.catalogue.library import Library
 from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.work_rules import work_fault
 
-FIRST_POINTER, SPACING = 1 << 44, 1 << 40  # addresses for arguments that nobody follows
+FIRST_POINTER, SPACING = 1 << 44, 1 << 40  # addresses that are never accessed
 
 
 def _library_fault(family: Family, variant: Variant) -> str | None:
@@ -94,13 +94,13 @@ def _bench_shapes_fault(family: Family, variant: Variant) -> str | None:
 
 
 def _work_fault(family: Family, variant: Variant) -> str | None:
-    """The family's formula on the shapes that this variant alone is timed on."""
+    """Check the family's formula on the shapes that only this variant is timed on."""
     pairs = ((shape, dtype) for dtype, shapes in (variant.bench_shapes or {}).items() for shape in shapes)
     return next(filter(None, (work_fault(family, shape, dtype) for shape, dtype in pairs)), None)
 
 
 def _pair_fault(field: str) -> Callable[[Family, Variant], str | None]:
-    """``threads`` and ``tile``: block -> two counts."""
+    """Make the rule of ``threads`` or ``tile``, which give two counts for a block."""
 
     def fault(family: Family, variant: Variant) -> str | None:
         counts: Callable[[Block], object] | None = getattr(variant, field)
@@ -156,7 +156,7 @@ def _constant_fault(family: Family, variant: Variant) -> str | None:
 
 
 def _owner_fault(family: Family, variant: Variant) -> str | None:
-    """Asked of the first element and the last one, by all fields that have a part in it."""
+    """Check the owner of the first and the last element, which several fields determine."""
     if not family.result or variant.has_no_block:
         return None
     case = next(iter(_cases(family, variant)))
@@ -178,7 +178,7 @@ def _fallback_fault(family: Family, variant: Variant) -> str | None:
 
 
 def _cases(family: Family, variant: Variant) -> Iterable[Case]:
-    """Its builds on the shapes that its family is tested on."""
+    """List the variant's cases on the shapes that its family is tested on."""
     shapes: tuple[Shape, ...] = family.test_shapes
     for dtype in variant.dtypes:
         for block in variant.blocks:

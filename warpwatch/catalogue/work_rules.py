@@ -1,4 +1,4 @@
-"""Whether a family's numbers can be: its work, and what its reference and its bound give."""
+"""Checks whether a family's numbers are plausible: its work, and the results of its reference and bound."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from warpwatch.catalogue.declaration import ALL_ROWS, Array, Family, Shape, Work
 from warpwatch.catalogue.names import size_name
 
-FACTOR = 1000  # times what is plausible is a mistake and no heavier kernel
-# Operations a second that no core reaches: two units of sixteen float32 each, fused, at 5 GHz, make 3e11.
+FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
+# Operations per second that no core reaches: two units of sixteen fused float32 operations at 5 GHz make 3e11.
 CORE = 1e12
 
 
 def work_fault(family: Family, shape: Shape, dtype: str) -> str | None:
-    """What is wrong with the work that is declared for a shape, or None.
+    """Return what is wrong with the work that is declared for a shape, or None.
 
-    Every element of operands and result is moved once at least, so fewer bytes cannot be. Of operations there are
-    about as many as the product of the sizes (products of matrices, anything with a number of steps), or as each
-    element of the result makes with each of the smallest operand (convolutions, sums over all pairs); the larger of
-    the two is plausible, and FACTOR times that is not. Where the family says how long one core takes
-    (``serial_seconds``), that core must be able to do them.
+    Every element of operands and result is moved at least once, so fewer bytes are a mistake. The plausible number of
+    operations is the product of the sizes (matrix products, anything with a number of steps), or that of the elements
+    of the result and of the smallest operand (convolutions, sums over all pairs), whichever is larger. FACTOR times
+    that number is a mistake. Where the family says how long one core takes (``serial_seconds``), that core must be able
+    to do the operations.
     """
     itemsize = 0 if dtype == "none" else np.dtype(dtype).itemsize
     work, where = family.work(shape, itemsize), _at(shape, dtype)
@@ -58,19 +58,19 @@ def _operations_fault(family: Family, shape: Shape, work: Work, sizes: Sequence[
 
 
 def array_sizes(family: Family, shape: Shape) -> list[int]:
-    """Elements of each operand, then of the result if there is one."""
+    """Return the number of elements of each operand, then of the result if there is one."""
     shapes = list(family.operands(shape).values())
     return [prod(each) for each in (*shapes, *([family.result(shape)[1]] if family.result else []))]
 
 
 def reference_fault(family: Family, dtype: str) -> str | None:
-    """What is wrong with the reference on small numbers, or None."""
+    """Return what is wrong with the reference on small numbers, or None."""
     shape, operands = _small(family, dtype)
     return unlike_result(family, shape, dtype, family.reference(operands, ALL_ROWS))
 
 
 def unlike_result(family: Family, shape: Shape, dtype: str, reference: object) -> str | None:
-    """Why a reference's answer cannot be held against the result, or None."""
+    """Return why a reference cannot be compared with the result, or None."""
     assert family.result
     _, wanted = family.result(shape)
     if not isinstance(reference, np.ndarray):
@@ -85,21 +85,21 @@ def unlike_result(family: Family, shape: Shape, dtype: str, reference: object) -
 
 
 def bound_fault(family: Family, dtype: str) -> str | None:
-    """What is wrong with the bound on small numbers, or None."""
+    """Return what is wrong with the bound on small numbers, or None."""
     shape, operands = _small(family, dtype)
     bound = family.bound(operands, ALL_ROWS)
     if fault := unlike_bound(family, shape, dtype, bound):
         return fault
     values = np.asarray(bound, np.float64)
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        return f"{_at(shape, dtype)} holds what is no error: NaN, infinite or negative"
+        return f"{_at(shape, dtype)} holds values that are no errors: NaN, infinite or negative ones"
     if values.any() and family.work(shape, np.dtype(dtype).itemsize).operations == 0:
         return f"{_at(shape, dtype)} is above 0, though by `work` there are no operations that could round"
     return None
 
 
 def unlike_bound(family: Family, shape: Shape, dtype: str, bound: object) -> str | None:
-    """Why a bound's answer cannot be used for the result, or None."""
+    """Return why a bound cannot be used for the result, or None."""
     assert family.result
     _, wanted = family.result(shape)
     if isinstance(bound, int | float) or (isinstance(bound, np.ndarray | np.number) and bound.shape in ((), wanted)):
@@ -113,7 +113,7 @@ def _at(shape: Shape, dtype: str) -> str:
 
 
 def _small(family: Family, dtype: str) -> tuple[Shape, Sequence[Array]]:
-    """The smallest tested shape, and operands of small whole numbers, always the same."""
+    """Return the smallest tested shape, and its operands of small whole numbers, which are always the same."""
     shape = min(family.test_shapes, key=lambda shape: sum(array_sizes(family, shape)))
     rng = np.random.default_rng(0)
     return shape, tuple(rng.integers(-8, 9, size).astype(dtype) for size in family.operands(shape).values())

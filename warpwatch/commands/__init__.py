@@ -1,1 +1,1 @@
-"""What the subcommands of ``warpwatch`` do, a module a subject."""
+"""Implements the subcommands of ``warpwatch``, a module for each subject."""

@@ -1,4 +1,4 @@
-"""Runs every kernel once, in this process, so that a tool can watch: ``warpwatch run --all``.
+"""Runs every kernel once in this process, so that a tool can watch it: ``warpwatch run --all``.
 
 For instance ``compute-sanitizer --tool racecheck python -m warpwatch run --all``. Each build runs on the shapes that
 its family is tested on, as the tests of correctness do in processes of their own.
@@ -20,7 +20,7 @@ from warpwatch.devices.runner import exact_operands, expected, run
 
 
 def run_every_case(project: Project, expression: str, settings: Settings) -> int:
-    """Run each case whose id matches, and compare with NumPy. Exit status.
+    """Run each case whose id matches, and compare with NumPy; returns the exit status.
 
     Raises NoDevice, DeviceError, CompileError.
     """

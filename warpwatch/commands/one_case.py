@@ -34,7 +34,7 @@ TIMED_LAUNCHES = 11
 
 
 def list_cases(project: Project, expression: str) -> int:
-    """Every case that the benchmark times, then those that it leaves out, and why. Exit status."""
+    """Print every case that the benchmark times, then those that it leaves out, and why; returns the exit status."""
     matches = selector(expression)
     shown = [case for case in timed_cases(project.families) if matches(case.id)]
     omitted = [case for case in omitted_cases(project.families) if matches(case.id)]
@@ -51,14 +51,14 @@ def list_cases(project: Project, expression: str) -> int:
 
 
 def rates(case: Case, seconds: float) -> str:
-    """GFLOP/s (of integers: Gop/s) and GB/s that the declared work makes of a time."""
+    """Rates of the declared work in a time: GFLOP/s (of integers: Gop/s) and GB/s."""
     operations, moved = case.work.operations / seconds / 1e9, case.work.bytes / seconds / 1e9
     unit = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
     return ", ".join(f"{rate:,.1f} {name}" for rate, name in ((operations, unit), (moved, "GB/s")) if rate)
 
 
 def measure(loaded: Loaded) -> float:
-    """Median seconds of a few launches: the GPU's own time, L2 warm; on the host the wall clock's."""
+    """Median seconds of a few launches: the GPU's own time with L2 warm, or on the host the wall clock's."""
     machine, times = loaded.machine, []
     for _ in range(TIMED_LAUNCHES):
         if isinstance(machine, Device):
@@ -71,7 +71,7 @@ def measure(loaded: Loaded) -> float:
 
 
 def again(case: Case, seed: int, settings: Settings) -> str:
-    """The command that runs this once more, with the options that change what the kernel does."""
+    """Command that runs this once more, with the options that change what the kernel does."""
     device = "" if settings.kind == "auto" else f" --device {settings.kind}"
     order = "" if settings.schedule_seed is None else f" --schedule-seed {settings.schedule_seed}"
     return f"python -m warpwatch run {case.id} --seed {seed}{device}{order}"
@@ -86,7 +86,7 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -
     if refused:
         raise DeviceError(f"{case.id}: {refused}")
     image = compile_build(case.build, machine.info.target if isinstance(machine, Device) else None)
-    memory.require(case, memory.peak_bytes(case, copies=3 if case.variant.on_host or machine.watches else 2))
+    memory.require(case, memory.peak_bytes(case, copies=3 if case.variant.on_host or machine.finds_faults else 2))
     require_memory(machine, case)
     operands = random_operands(case, seed)
     loaded = load(machine, case, image.path, upload(machine, case, operands))
@@ -101,7 +101,7 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -
     if loaded.result:
         seconds = measure(loaded)
         if not mismatch:
-            loaded.result.poison()  # what is compared is what this launch writes, and no earlier one
+            loaded.result.poison()  # so that only what this launch writes is compared
             late = compare(launch_once(loaded), reference, bound)
         note = machine.info.note if isinstance(machine, Device) else "the host's time"
         print(

@@ -1,23 +1,24 @@
-"""Shows what the timer reads where nothing can be faster: ``warpwatch timer``."""
+"""Shows what the timer reads for the shortest work there is: ``warpwatch timer``."""
 
 from __future__ import annotations
 
 import statistics
 
 from warpwatch.devices.gpu import Settings, open_device
-from warpwatch.timing.timer import FLOOR_ROUNDS, GpuTimer, floor
+from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, shortest_times
 
 
 def read_timer() -> int:
-    """Time an empty kernel and a small copy on the GPU. Exit status. Raises NoDevice, DeviceError, CompileError.
+    """Time an empty kernel and a small copy on the GPU; returns the exit status.
 
-    Nsight Compute (``ncu``) on this command gives the other half of a comparison.
+    Raises NoDevice, DeviceError or CompileError. Run under Nsight Compute (``ncu``), this command
+    shows the readings of both.
     """
-    device = open_device(Settings("gpu"))
-    print(f"{device.info.name}, medians of {FLOOR_ROUNDS} samples, µs (standard deviation in per cent)")
+    device = open_device(Settings(kind="gpu"))
+    print(f"{device.info.name}, medians of {SHORTEST_ROUNDS} samples, µs (standard deviation in per cent)")
     for cold in (False, True):
         timer = GpuTimer(device, cold)
-        for name, samples in floor(timer).items():
+        for name, samples in shortest_times(timer).items():
             median, spread = statistics.median(samples), statistics.stdev(samples)
             print(f"{'cold' if cold else 'warm'}  {name:<16} {median * 1e6:6.2f}  ({100 * spread / median:.1f} %)")
     print(f"a read of half of L2 takes {timer.coldness():.2f} times as long after a scrub")

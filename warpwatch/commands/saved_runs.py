@@ -8,15 +8,19 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.compare import score
-from warpwatch.compare.self_check import merge, read, table
-from warpwatch.compare.with_baseline import FEW_UNITS
+from warpwatch.compare.recording import record, record_pairs
+from warpwatch.compare.saved_self_check import merge, read, table
+from warpwatch.compare.with_baseline import MIN_GPUS
 from warpwatch.report import ladder, tables
 from warpwatch.runs.baseline import objections, replace_baseline
 from warpwatch.runs.saved import read_run
 
 
 def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], dry_run: bool) -> int:
-    """Make saved runs the baseline of their GPU, after showing what changes. Exit status. Raises BadRun or OSError."""
+    """Make saved runs the baseline of their GPU, after showing what changes; returns the exit status.
+
+    Raises BadRun or OSError.
+    """
     runs = [read_run(path) for path in paths]
     folder = project.baselines / runs[0].slug
     previous = [read_run(path) for path in sorted(folder.glob("*.json"))]
@@ -33,19 +37,19 @@ def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], 
 
 
 def report(project: Project, paths: Sequence[Path]) -> int:
-    """Print time and rate of each kernel on each shape, in Markdown. Exit status. Raises BadRun."""
+    """Print time and rate of each kernel on each shape, in Markdown; returns the exit status. Raises BadRun."""
     print(tables.tables([read_run(path) for path in paths], project))
     return 0
 
 
 def show_ladders(project: Project, paths: Sequence[Path]) -> int:
-    """Print how far each kernel is from its reference, in Markdown. Exit status. Raises BadRun."""
+    """Print how far each kernel is from its reference, in Markdown; returns the exit status. Raises BadRun."""
     print(ladder.tables([read_run(path) for path in paths], project.families))
     return 0
 
 
 def draw(project: Project, paths: Sequence[Path], folder: Path | None) -> int:
-    """Draw a picture a family, beside the last run unless a folder is given. Raises BadRun, ImportError."""
+    """Draw a picture for each family, beside the last run unless a folder is given. Raises BadRun, ImportError."""
     from warpwatch.report.picture import pictures  # noqa: PLC0415  # matplotlib takes a second
 
     runs = [read_run(path) for path in paths]
@@ -54,23 +58,26 @@ def draw(project: Project, paths: Sequence[Path], folder: Path | None) -> int:
 
 
 def score_rules(paths: Sequence[Path], trials: int) -> int:
-    """Print what each rule for regressions would have said of recorded runs. Exit status. Raises BadRun."""
+    """Print what each rule for regressions would have said of recorded runs; returns the exit status. Raises BadRun."""
     runs = [read_run(path) for path in paths]
     alone = [run for run in runs if not run.against]
-    recording = score.record(alone)
+    recording = record(alone)
     side_by_side = [run for run in runs if run.against]
     scores = score.score(recording, trials)
     if side_by_side:
-        pairs = score.play_pairs(score.record_pairs(side_by_side), trials)
+        pairs = score.play_pairs(record_pairs(side_by_side), trials)
         scores = {score.OURS: scores[score.OURS], score.PAIRED: pairs} | scores
-    if len({run.unit for run in alone}) > FEW_UNITS:
-        scores = {score.OURS: scores[score.OURS], score.STRANGE: score.play_strangers(alone)} | scores
+    if len({run.gpu_uuid for run in alone}) > MIN_GPUS:
+        scores = {score.OURS: scores[score.OURS], score.OTHER_GPU: score.play_other_gpus(alone)} | scores
     print(score.table(recording, scores))
     return 0
 
 
 def merge_self_check(project: Project, parts: Sequence[Path]) -> int:
-    """Join parts of a self-check that were made with -k, beside the baseline. Exit status. Raises BadRun or OSError."""
+    """Join parts of a self-check that were made with -k, and save it beside the baseline; returns the exit status.
+
+    Raises BadRun or OSError.
+    """
     path = merge(parts, project.families, project.baselines)
     print("\n".join([*table(read(path)), f"saved {path}"]))
     return 0

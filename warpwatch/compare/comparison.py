@@ -1,4 +1,4 @@
-"""What a judge is: what --benchmark-compare (with_baseline.py) and --against (with_revision.py) have in common."""
+"""Says what all comparisons have in common: with a baseline, with another revision, with the same kernels."""
 
 from __future__ import annotations
 
@@ -9,50 +9,53 @@ from warpwatch.catalogue.declaration import Case
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.saved import Facts, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured
-from warpwatch.verdict.rule import Judgement, Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
 # Verdicts of cases that were compared with something.
 COMPARED = frozenset({Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNSURE, Verdict.IDENTICAL})
 
 
-class Judge(Protocol):
-    """Sees every case of a run, and when all are measured gives each its verdict in ``judgements``."""
+class Comparison(Protocol):
+    """Sees every case of a run, and when all are measured gives each its verdict in ``decisions``."""
 
-    judgements: dict[str, Judgement]
+    decisions: dict[str, Decision]
 
     @property
     def active(self) -> bool:
-        """Whether there is anything to compare with."""
+        """True where there is anything to compare with."""
 
     @property
     def compared(self) -> int:
-        """How many cases were compared with something."""
+        """Number of cases that were compared with something."""
 
     @property
     def alarm(self) -> str:
-        """What became slower or faster for every case alike, in a sentence, or nothing."""
+        """Sentence about a change of all cases together, or nothing."""
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
-        """A case ready to be sampled, proved right; None where it need not be. Raises WrongResult or DeviceError."""
+        """Prove a case right and make it ready to be sampled; None where no samples are needed.
+
+        Raises WrongResult or DeviceError.
+        """
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
         """Take note of a case's samples, in seconds."""
 
     def conclude(self, again: Again) -> None:
-        """Judge all cases together. Fresh processes measure again what is undecided."""
+        """Give all cases their verdicts together. Fresh processes measure again what is undecided."""
 
     def describe(self) -> list[str]:
-        """What is compared with what, and what holds for the run as a whole, a line each."""
+        """Lines that say what is compared with what, and what holds for the run as a whole."""
 
     def missing(self, ran: set[str]) -> list[str]:
-        """Cases that the other side has and a whole run had not."""
+        """Cases that the other side has and that a whole run did not have."""
 
 
 def recorded_facts(measured: Measured) -> Facts:
-    """What is recorded beside a case's samples, as it would be read from a saved run."""
+    """Facts recorded beside a case's samples, as they would be read from a saved run."""
     return typed(measured.facts, Facts)
 
 
-def count_compared(judgements: Mapping[str, Judgement]) -> int:
-    """How many of these cases were compared with something; the others are new, missing or incomparable."""
-    return sum(judgement.verdict in COMPARED for judgement in judgements.values())
+def count_compared(decisions: Mapping[str, Decision]) -> int:
+    """Count the cases that were compared with something; the others are new, missing or incomparable."""
+    return sum(decision.verdict in COMPARED for decision in decisions.values())

@@ -1,10 +1,10 @@
-"""Writes what a revision's kernels are, as JSON: ``python -I declarations.py TREE OUTPUT MODULE [FOLDER ...]``.
+"""Writes what a revision declares, as JSON: ``python -I declarations.py TREE OUTPUT MODULE [FOLDER ...]``.
 
-Run by declared.py. OUTPUT: a file descriptor, so that what the revision prints does not mix with it. MODULE: the
-package that declares its kernels. FOLDER: where packages are, such as NumPy, that an isolated Python does not
-find by itself.
+This script is run by declared.py. OUTPUT: a file descriptor, so that what the revision prints does not mix with it.
+MODULE: the package that declares its kernels. FOLDER: where packages are, such as NumPy, that an isolated Python does
+not find by itself.
 
-It imports that package from that tree, and the revision's own engine where the tree has one. So it leans on what
+It imports that package from that tree, and the revision's own engine where the tree has one. It relies on what
 revisions have in common: FAMILIES, ``timed_cases``, and of a case its id, launch, source, macros and arguments.
 """
 
@@ -17,12 +17,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-FIRST, SPACING = 1 << 44, 1 << 40  # addresses that stand for pointers, so far apart that an offset shows as such
-MOST_BYTES = 2**26  # of a file that the revision's code writes
+FIRST, SPACING = 1 << 44, 1 << 40  # stand-ins for pointers, far enough apart to tell offsets
+MOST_BYTES = 2**26  # the largest file that the revision's code may write
 
 
 def declared(case: Any, tree: Path) -> dict[str, Any]:
-    """One case of the revision that lies in ``tree``."""
+    """Describe one case of the revision that lies in ``tree``."""
     build, variant, family = case.build, case.variant, case.family
     operands = {name: list(shape) for name, shape in family.operands(case.shape).items()}
     result = [family.result(case.shape)[0], list(family.result(case.shape)[1])] if family.result else None
@@ -45,17 +45,17 @@ def declared(case: Any, tree: Path) -> dict[str, Any]:
 
 
 def library_name(library: Any) -> str:
-    """The name of the library that takes a kernel's place, or nothing; older revisions have names alone."""
+    """Name of the library that takes a kernel's place, or nothing; older revisions have names alone."""
     return library if isinstance(library, str) else library.name if library else ""
 
 
 def source_name(source: Any, tree: Path) -> str:
-    """The kernel's file from ``tree``; older revisions name it from the package ``kernels``."""
+    """Path of the kernel's file from ``tree``; older revisions name it from the package ``kernels``."""
     return f"kernels/{source}" if isinstance(source, str) else source.relative_to(tree).as_posix()
 
 
 def described(value: Any, count: int) -> list[Any]:
-    """A kernel's argument: its type and value, which pointer it is and how far into that array, or a struct of such."""
+    """Describe an argument: type and value, or which pointer and how far into its array, or a struct of such."""
     if value.dtype.names:
         fields = [[name, value.dtype.fields[name][1], described(value[name], count)] for name in value.dtype.names]
         return ["struct", value.dtype.itemsize, fields]
@@ -66,11 +66,11 @@ def described(value: Any, count: int) -> list[Any]:
 
 
 def engine(folder: Path, module: str) -> tuple[Any, Any]:
-    """The function that lists a revision's timed cases, and its compiler module, wherever that revision has them."""
+    """Find the function that lists a revision's timed cases, and its compiler module."""
     if not (folder / "catalogue.py").exists():
         selection = importlib.import_module("warpwatch.catalogue.selection")
         return selection.timed_cases, importlib.import_module("warpwatch.devices.compiler")
-    # Revisions of this suite before its engine was a package of its own.
+    # In older revisions of this suite the engine was no package of its own.
     listing = "selection" if (folder / "selection.py").exists() else "catalogue"
     return importlib.import_module(f"{module}.{listing}").timed_cases, importlib.import_module(f"{module}.compiler")
 
@@ -81,7 +81,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     sys.path[:] = [tree, *(path for path in sys.path if Path(path) != Path(__file__).parent), *packages]
     package = importlib.import_module(module)
-    if not Path(package.__file__ or "").is_relative_to(tree):  # another of that name, found further on
+    if not Path(package.__file__ or "").is_relative_to(tree):  # a package of that name elsewhere on the path
         raise ModuleNotFoundError(f"No module named {module!r} in this revision")
     families = package.FAMILIES
     timed_cases, compiler = engine(Path(tree, *module.split(".")), module)

@@ -26,18 +26,18 @@ from msgspec import Meta
 from warpwatch.devices.compiler import ENGINE
 
 EXPORT_SECONDS = 120.0
-MOST_BYTES = 2**26  # that it may write to a file or to its output; 900 cases take 1 MB
+MOST_BYTES = 2**26  # the most that a revision may write to a file or its output; 900 cases take 1 MB
 POLL_SECONDS = 0.02
-# What a Python with NumPy may need to start and to find its libraries; nothing that could hold a secret.
+# Variables that a Python with NumPy may need to start and to find its libraries; none of them holds a secret.
 KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE")
-# Options of nvcc that change code and nothing else: one that names a program or a file would run or write it.
+# Options of nvcc that change code alone: others name programs that it would run, or files that it would write.
 FLAG = re.compile(
     r"--?(cubin|O[0-3]|std=c\+\+\d\d|lineinfo|generate-line-info|use_fast_math|restrict|fmad=\w+|ftz=\w+|prec-div=\w+"
     r"|prec-sqrt=\w+|maxrregcount=\d+|extra-device-vectorization|expt-relaxed-constexpr|(expt-)?extended-lambda"
     r"|default-stream=[\w-]+|D\w+(=\w*)?)"
 )
-DEEPEST = 8  # structs within structs
-LARGEST_OFFSET = 2**40  # bytes into an array
+DEEPEST = 8  # levels of structs within structs
+LARGEST_OFFSET = 2**40  # the largest offset into an array, in bytes
 
 Word = Annotated[str, Meta(pattern=r"^\w*\Z", max_length=200)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*\Z", max_length=200)]
@@ -50,7 +50,7 @@ Values = Annotated[tuple[tuple[Any, ...], ...], Meta(max_length=256)]
 
 
 class BadRevision(ValueError):
-    """A revision that cannot be compared with; the message says why and what helps."""
+    """Says that a revision cannot be compared with; the message says why and what helps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ def check_argument(value: Sequence[Any], count: int, depth: int = 0) -> None:
 
 
 def declared_case(document: Mapping[str, Any]) -> DeclaredCase:
-    """The checked form of what ``declarations.declared`` says of a case. Raises ValueError."""
+    """Check what ``declarations.declared`` says of a case. Raises ValueError."""
     return msgspec.convert(document, DeclaredCase)
 
 
@@ -133,17 +133,17 @@ def parse(text: bytes) -> Declared:
 
 
 def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> int:
-    """Run declarations.py on a tree, in a process group of its own that does not outlive it. Its exit status.
+    """Run declarations.py on a tree, in a process group of its own that does not outlive it; returns the exit status.
 
     What is printed goes to ``said``. Raises ValueError where it takes too long or writes too much.
     """
     program = str(Path(__file__).with_name("declarations.py"))
     packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
-    packages.append(str(ENGINE))  # for a revision that has no engine of its own
+    packages.append(str(ENGINE))  # needed by a revision that has no engine of its own
     with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as home:
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         environment |= {"HOME": home, "TMPDIR": home, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        # -I: nothing from the environment, the current folder or the user's packages; -B: the tree stays as it is.
+        # -I takes nothing from environment, current folder or the user's packages; -B leaves the tree as it is.
         process = subprocess.Popen(
             [sys.executable, "-I", "-B", program, str(tree), str(output.fileno()), module, *packages],
             cwd=tree,
@@ -156,7 +156,7 @@ def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> in
         )
         try:
             _wait(process, said, output)
-        finally:  # before it is reaped, so that its number still is its group's
+        finally:  # before it is reaped, while its number still is its group's
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -187,13 +187,13 @@ def _content(file: IO[bytes]) -> bytes:
 
 
 def _last_line(file: IO[bytes]) -> str:
-    """The last line of a file, fit to be printed; empty where there is none."""
+    """Last line of a file, fit to be printed; empty where there is none."""
     file.seek(max(0, _size(file) - 4096))
     lines = file.read(4096).decode(errors="replace").strip().splitlines()
     return shortened(lines[-1]) if lines else ""
 
 
 def shortened(value: object) -> str:
-    """A text of someone else's as one short line without control characters."""
+    """Make one short line without control characters of a foreign text."""
     text = "".join(c if c.isprintable() else "?" for c in str(value)[:300])
     return text + "..." * (len(str(value)) > 300)

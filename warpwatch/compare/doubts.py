@@ -1,4 +1,4 @@
-"""Why a slowdown would not be the kernel's: clocks, throttling, and machine code that did not change."""
+"""Finds reasons why a slowdown would not be the kernel's: clocks, throttling, unchanged machine code."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from statistics import median
 
 from warpwatch.runs.saved import Facts
 
-SLOW_CLOCK = 0.985  # lowest over highest clock of a case: more of a change and its times are not of one kind
+SLOW_CLOCK = 0.985  # lowest over highest clock of a case: below it, its samples cannot be pooled
 SAME_CODE = "its machine code and launch are the baseline's: GPU, driver or memory, not the kernel"
 
 
 def same_code(facts: Facts, past: Sequence[Facts]) -> bool:
-    """The machine code and the launch of the newest of the past, as far as that says what they were."""
+    """True where machine code and launch are those of the newest of the past; False where it does not record them."""
     return bool(past) and past[-1].image_hash is not None and _work(facts) == _work(past[-1])
 
 
 def _work(facts: Facts) -> tuple[object, ...]:
-    """What two launches that do the same work have in common."""
+    """Facts that are equal for two launches that do the same work."""
     return facts.image_hash, facts.grid, facts.dynamic_shared_bytes, facts.library
 
 
 def slow_clock(facts: Facts) -> str:
-    """What throttled this case, or how its clock changed while it was measured, or nothing."""
+    """Sentence about throttling, or about a clock that changed while a case was measured, or nothing."""
     throttled = sorted({reason for side in facts.throttle for reason in side})
     if throttled:
         return f"clock throttled: {', '.join(throttled)}"
@@ -33,14 +33,14 @@ def slow_clock(facts: Facts) -> str:
 
 
 def clock_ratio(facts: Facts, past: Sequence[Facts]) -> float:
-    """SM clock now over that of the past, by NVML; 1 where either is unknown."""
+    """Ratio of the SM clock now to that of the past, by NVML; 1 where either is unknown."""
     then = [mhz for other in past for mhz in other.sm_clock_mhz if mhz]
     now = [mhz for mhz in facts.sm_clock_mhz if mhz]
     return median(now) / median(then) if then and now else 1.0
 
 
 def doubt(facts: Facts, past: Sequence[Facts]) -> str:
-    """The reason to doubt a slowdown of this case, or nothing."""
+    """Reason to doubt a slowdown of this case, or nothing."""
     if same_code(facts, past):
         return slow_clock(facts) or SAME_CODE
     return slow_clock(facts)

@@ -1,7 +1,7 @@
-"""What the nights recorded: a case's times run by run, and where cases changed for good.
+"""Shows what the nightly runs recorded: a case's times run by run, and the steps between its levels.
 
-Steps are found by PELT (Killick 2012, in the library ruptures) on the logarithms of the medians, each run rid of what
-it does to every case. A step counts from the size that nobody ignores, or three standard deviations of the case's own
+Steps are found by PELT (Killick 2012, in the library ruptures) on the logarithms of the medians, each run without what
+it does to every case. A step counts from the size that is relevant, or three standard deviations of the case's own
 nights, so that a drift of 1 % a week shows as a few steps although no single night is slower than the one before.
 """
 
@@ -19,17 +19,18 @@ from statistics import median
 import numpy as np
 
 from warpwatch.runs.saved import BadRun, Run, Timed, read_usable
-from warpwatch.verdict.rule import MEASURED, RELEVANT, aligned
+from warpwatch.verdict.process_effects import aligned
+from warpwatch.verdict.rule import MEASURED, RELEVANT
 
-FALSE_STEPS = 0.01  # whole histories without any change in which any case shows a step
-SHORTEST = 3  # nights that a level lasts
+STEP_FAMILYWISE_ERROR = 0.01  # the share of whole histories without any change in which any case shows a step
+SHORTEST = 3  # the fewest nights that a level lasts
 SIGMAS = 3.0
 LONG_AGO = datetime.min.replace(tzinfo=UTC)  # a run that does not say when it was measured comes first
 
 
 @dataclass(frozen=True)
 class Step:
-    """A case's time became another for good: ``ratio``, new over old, between the runs ``before`` and ``after``."""
+    """Holds a lasting change of a case's time: ``ratio``, new over old, between the runs ``before`` and ``after``."""
 
     case: str
     ratio: float
@@ -51,7 +52,7 @@ def _day(run: Run) -> str:
 
 
 def load(folder: Path) -> tuple[list[Run], list[str]]:
-    """The saved runs of one GPU, oldest first, and a sentence for each file or case that had to be left out.
+    """Read the saved runs of one GPU, oldest first, with a sentence for each file or case that had to be left out.
 
     Raises BadRun where the folder holds no runs of one GPU, or none that can be read.
     """
@@ -67,27 +68,27 @@ def load(folder: Path) -> tuple[list[Run], list[str]]:
 
 
 def levels(logs: Sequence[float], variance: float, cases: int = 1) -> list[int]:
-    """Where a series of logarithms steps: the index of each first value of a new level.
+    """Indices at which a series of logarithms begins a new level.
 
-    ``variance``: what to expect of a value at least. ``cases``: how many series are looked at together.
+    ``variance``: the least that is expected of a value. ``cases``: how many series are looked at together.
     """
-    import ruptures  # noqa: PLC0415  # half a second that nobody else need wait
+    import ruptures  # noqa: PLC0415  # takes half a second
 
     values = np.asarray(logs)
     if len(values) < 2 * SHORTEST:
         return []
-    # Of differences between neighbours, because a level's step would count as scatter.
+    # Differences between neighbours are used, because the step between two levels would count as scatter.
     scatter = float(np.median(np.abs(np.diff(values)))) / 0.6745 / math.sqrt(2)
     spread = math.sqrt(max(scatter**2, variance))
-    # A step among n places of each case, at FALSE_STEPS together, for a sum of squares in units of the variance.
-    penalty = 2 * math.log(len(values) * cases / FALSE_STEPS)
+    # Penalty on a sum of squares in units of the variance that holds STEP_FAMILYWISE_ERROR over all places and cases.
+    penalty = 2 * math.log(len(values) * cases / STEP_FAMILYWISE_ERROR)
     ends = ruptures.Pelt(model="l2", min_size=SHORTEST, jump=1).fit(values / spread).predict(pen=penalty)
     least = max(math.log1p(RELEVANT), SIGMAS * spread)
     return _large(values, [0, *ends], least)
 
 
 def _large(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], bounds: list[int], least: float) -> list[int]:
-    """The bounds between levels, the smallest step left out until all are large enough."""
+    """Bounds between levels, from which the smallest step is left out until all are large enough."""
     while len(bounds) > 2:
         means = [values[first:end].mean() for first, end in pairwise(bounds)]
         steps = np.abs(np.diff(means))
@@ -99,7 +100,7 @@ def _large(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], bounds: li
 
 
 def find_steps(runs: Sequence[Run]) -> list[Step]:
-    """Every step of every case, the largest slowdown first."""
+    """Find every step of every case, the largest slowdown first."""
     medians = aligned([{name: median(t.samples) for name, t in _gpu_cases(run)} for run in runs])
     names = dict.fromkeys(name for times in medians for name in times)
     found = []
@@ -119,7 +120,7 @@ def _gpu_cases(run: Run) -> list[tuple[str, Timed]]:
 
 
 def show(folder: Path, case: str) -> int:
-    """Print one case night by night, or every step. Exit status."""
+    """Print one case night by night, or every step; returns the exit status."""
     runs, problems = load(folder)
     for problem in problems:
         print(f"left out: {problem}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Pairs of kernels, side by side in as many fresh processes as their verdicts need."""
+"""Measures pairs of kernels side by side, in as many fresh processes as their verdicts need."""
 
 from __future__ import annotations
 
@@ -12,50 +12,58 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.runs.saved import Facts
-from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared
-from warpwatch.timing.worker_pairs import Pairs, Plan
-from warpwatch.verdict.rule import Effect, Judgement, Prior, Verdict, decide, learn, paired
+from warpwatch.timing.worker_pairs import Delay, Fingerprints, PairSamples, Plan, measure_pair
+from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, learn, paired
 
-SCREEN = 3  # processes that measure every case
-MOST_PROCESSES = 8  # of a case that is hard to decide
-PAIR_SECONDS = 0.25  # of wall time for the samples of a case in one process, at most
+SCREENING_PROCESSES = 3  # the processes that measure every case
+MAX_PROCESSES = 8  # the processes that measure a case that is hard to decide
+PAIR_SECONDS = 0.25  # the most wall time for the samples of a case in one process
 
 
-@dataclass
-class Duel:
-    """A case that is measured on both sides, and what the processes said so far.
+@dataclass(kw_only=True)
+class Pair:
+    """Holds a case that is measured on both sides, and what the processes have shown so far.
 
-    ``image``: the new side's machine code; ``delay``: what it is made to wait, where that is to be found.
-    ``known``: variance of a process from earlier runs on unchanged code, and its degrees of freedom. ``checked``: a
-    build of the new side that finds more faults, if there is one. ``proved``: what right results of both sides are.
+    ``image``: the new side's machine code. ``delay``: how long the new side is made to wait, where a slowdown is
+    injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
+    ``checked``: a build of the new side that finds more faults, if there is one. ``fingerprints``: of the
+    right results of both sides.
     """
 
     measured: Measured
-    rival: OtherKernel
-    rival_image: Path
+    other: OtherKernel
+    other_image: Path
     image: Path
-    delay: pairs.Delay | None = None
-    known: tuple[float, int] = (0.0, 0)
+    delay: Delay | None = None
+    recorded_variance: tuple[float, int] = (0.0, 0)
     checked: Path | None = None
-    taken: list[Pairs] = field(default_factory=list)
-    proved: pairs.Fingerprints | None = None
+    taken: list[PairSamples] = field(default_factory=list)
+    fingerprints: Fingerprints | None = None
 
-    def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> Pairs:
-        """Measure it in the process at hand, the ``process``-th of this duel; the first proves both sides right.
+    def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> PairSamples:
+        """Measure both sides in the current process, the ``process``-th of this pair; the first proves both right.
 
-        Raises WrongResult or DeviceError for the new side, RivalFailed for the other.
+        Raises WrongResult or DeviceError for the new side, OtherSideFailed for the other.
         """
         warm = seconds * WARM_UP_SHARE if warm_up else 0.0
-        how = (self.measured.kind, process % 2 == 1, process == 0, seconds, warm, self.delay)
-        plan = Plan(*how, self.proved, self.checked)
+        plan = Plan(
+            kind=self.measured.kind,
+            swap=process % 2 == 1,
+            check=process == 0,
+            seconds=seconds,
+            warm_up=warm,
+            delay=self.delay,
+            fingerprints=self.fingerprints,
+            checking_image=self.checked,
+        )
         call, case = self.measured.kernel.worker.call, self.measured.case
-        self.taken.append(call(pairs.measure_pair, case, self.image, self.rival, self.rival_image, plan))
-        self.proved = self.taken[-1].proved
+        self.taken.append(call(measure_pair, case, self.image, self.other, self.other_image, plan))
+        self.fingerprints = self.taken[-1].fingerprints
         return self.taken[-1]
 
     def first(self, seconds: float, warm_up: bool) -> Measured:
-        """Measure it in the run's own process, and keep what pytest-benchmark is to be told. Raises as ``take``."""
+        """Measure both sides in the run's own process and keep the samples for pytest-benchmark. Raises as ``take``."""
         taken, measured = self.take(0, seconds, warm_up), self.measured
         measured.facts |= taken.facts | declared(measured.kernel, measured.case)
         measured.facts["hold_timeouts"] = taken.thrown_away
@@ -64,64 +72,65 @@ class Duel:
         return measured
 
     def effect(self, doubt: str) -> Effect:
-        """What the processes so far say together: those whose clock was steady, as long as there are two of them."""
+        """Combine the processes so far: those whose clock was steady, if there are at least two of them."""
         steady = [taken for taken in self.taken if not slow_clock(_clock_facts(taken))]
         used = steady if len(steady) > 1 else self.taken
         why = next(filter(None, (slow_clock(_clock_facts(taken)) for taken in used)), "")
         old, new = ([median(getattr(taken, side)) for taken in used] for side in ("old", "new"))
         effect = paired(fmean(old), fmean(new), [taken.log for taken in used])
-        (spread, freedom), (known, weight) = effect.settled, self.known
-        if weight:
-            settled = (spread * freedom + known * weight) / (freedom + weight), freedom + weight
-            effect = replace(effect, variance=settled[0], freedom=settled[1], settled=settled)
+        variance, df = self.recorded_variance
+        if df:
+            total = effect.baseline_df + df
+            pooled = (effect.baseline_variance * effect.baseline_df + variance * df) / total
+            effect = replace(effect, variance=pooled, df=total, baseline_variance=pooled, baseline_df=total)
         return replace(effect, doubt=why or doubt, no_gain=doubt)
 
 
 @dataclass
-class Match:
-    """All duels of a run. ``doubt`` says why a time of this device proves nothing, if so."""
+class PairComparison:
+    """Compares all pairs of a run. ``doubt`` says why times of this device judge no kernel, or is empty."""
 
     doubt: str = ""
-    duels: dict[str, Duel] = field(default_factory=dict)
+    pairs: dict[str, Pair] = field(default_factory=dict)
     prior: Prior | None = None
 
-    def decide(self, again: Again) -> dict[str, Judgement]:
-        """Judge all pairs together, after each was measured in SCREEN processes and the undecided in more."""
-        judgements: dict[str, Judgement] = {}
-        todo = list(self.duels)
-        for process in range(1, MOST_PROCESSES):
+    def decide(self, again: Again) -> dict[str, Decision]:
+        """Decide about all pairs together, after SCREENING_PROCESSES and for undecided ones after more."""
+        decisions: dict[str, Decision] = {}
+        todo = list(self.pairs)
+        for process in range(1, MAX_PROCESSES):
             if not todo:
                 break
             self._again(todo, process, again)
-            if process + 1 >= SCREEN:
-                judgements = self.judge()
-                todo = [name for name, judgement in judgements.items() if judgement.verdict == Verdict.UNSURE]
+            if process + 1 >= SCREENING_PROCESSES:
+                decisions = self._decide()
+                todo = [name for name, decision in decisions.items() if decision.verdict == Verdict.UNSURE]
                 todo = [] if self.doubt else todo
-        return judgements
+        return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
-        self.duels[names[0]].measured.kernel.worker.stop()
+        self.pairs[names[0]].measured.kernel.worker.stop()
         for done, name in enumerate(names, 1):
             try:
-                self.duels[name].take(process)
+                self.pairs[name].take(process)
             except (DeviceError, WrongResult) as error:
                 again.broken[name] = f"measured again in a fresh process: {error}"
             again.progress(done, len(names))
 
-    def judge(self) -> dict[str, Judgement]:
-        """By what there is so far."""
-        effects = {name: duel.effect(self.doubt) for name, duel in self.duels.items() if duel.taken}
+    def _decide(self) -> dict[str, Decision]:
+        """Decide about all pairs from the samples taken so far."""
+        effects = {name: pair.effect(self.doubt) for name, pair in self.pairs.items() if pair.taken}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        return decide(effects, self.prior, looks=MOST_PROCESSES - SCREEN + 1)
+        return decide(effects, self.prior, looks=MAX_PROCESSES - SCREENING_PROCESSES + 1)
 
 
-def recorded(duel: Duel) -> Mapping[str, list[list[float]]]:
-    """Both sides' samples, a list for each process."""
-    return {side: [list(getattr(taken, side)) for taken in duel.taken] for side in ("old", "new")}
+def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:
+    """Samples of both sides in seconds, a list for each process."""
+    return {side: [list(getattr(taken, side)) for taken in pair.taken] for side in ("old", "new")}
 
 
-def _clock_facts(taken: Pairs) -> Facts:
+def _clock_facts(taken: PairSamples) -> Facts:
     return Facts(
         sm_clock_mhz=tuple(clock.mhz for clock in taken.clocks),
         throttle=tuple(clock.throttle for clock in taken.clocks),

@@ -10,22 +10,22 @@ from pathlib import Path
 from warpwatch.compare.with_baseline import difference, find_runs
 from warpwatch.runs.saved import Run
 
-NAMED = 3  # files that are named where several were left out for one reason
-DEFAULT_STORAGE = ".benchmarks"  # in the root of the checkout
+NAMED = 3  # the most files named in one line
+DEFAULT_STORAGE = ".benchmarks"  # a folder in the root of the checkout
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
     """Holds the runs to compare with.
 
-    ``apart`` says why none of ``runs`` can be compared with this run, or is empty. ``notes`` says which runs and cases
-    were left out, a line each. ``committed``: whether the runs are a baseline of the repository. ``absent`` says that
-    the repository has no baseline for this GPU, or is empty. ``void``: whether a committed baseline is of no more use
-    here, because driver, toolkit or GPU are others; a run with another cache mode can be measured anew.
+    ``incomparable_reason`` says why none of ``runs`` can be compared with this run, or is empty. ``notes`` says which
+    runs and cases were left out, a line each. ``committed``: the runs are a baseline of the repository. ``absent`` says
+    that the repository has no baseline for this GPU, or is empty. ``void``: a committed baseline is of no more use
+    here, because driver, toolkit or GPU have changed; a run with another cache mode can be measured anew.
     """
 
     runs: Sequence[Run] = ()
-    apart: str = ""
+    incomparable_reason: str = ""
     notes: Sequence[str] = ()
     committed: bool = False
     absent: str = ""
@@ -36,11 +36,11 @@ class Reference:
         if not self.runs:
             return self.absent or "there is no saved run to compare with"
         where = self.runs[0].path.parent
-        if self.apart:
+        if self.incomparable_reason:
             return (
-                f"the baseline in {where} is void: {self.apart}"
+                f"the baseline in {where} is void: {self.incomparable_reason}"
                 if self.void
-                else f"the runs in {where} cannot be compared with this one: {self.apart}"
+                else f"the runs in {where} cannot be compared with this one: {self.incomparable_reason}"
             )
         timed = {name for run in self.runs for name, case in run.cases.items() if case.facts.cache != "host"}
         if not timed:
@@ -53,18 +53,25 @@ class Reference:
 def find_reference(chosen: str | bool, storage: Path, baselines: Path, gpu: Mapping[str, object]) -> Reference:
     """Choose the runs that --benchmark-compare names, without those that this run cannot be compared with.
 
-    Where none is left, all are kept and ``apart`` says why. Raises BadRun where a run was named and cannot be read.
+    Where none is left, all are kept and ``incomparable_reason`` says why. Raises BadRun where a run was named and
+    cannot be read.
     """
-    slug, unit = str(gpu["slug"]), str(gpu["uuid"])
+    slug, gpu_uuid = str(gpu["slug"]), str(gpu["uuid"])
     committed = chosen is True and any((baselines / slug).glob("*.json"))
     absent = f"there is no baseline for {slug}" if chosen is True and not committed else ""
-    runs, problems = find_runs(chosen, storage, baselines, slug, unit)
+    runs, problems = find_runs(chosen, storage, baselines, slug, gpu_uuid)
     reasons = {run.path: difference([run], gpu) for run in runs}
     usable = [run for run in runs if not reasons[run.path]]
     if not usable:
         void = committed and all(difference([run], {**gpu, "cache": run.setting("cache")}) for run in runs)
-        apart = difference(runs, gpu)
-        return Reference(runs=runs, apart=apart, notes=problems, committed=committed, absent=absent, void=void)
+        return Reference(
+            runs=runs,
+            incomparable_reason=difference(runs, gpu),
+            notes=problems,
+            committed=committed,
+            absent=absent,
+            void=void,
+        )
     odd = {path: reason for path, reason in reasons.items() if reason}
     return Reference(runs=usable, notes=[*problems, *left_out(odd)], committed=committed, absent=absent)
 
@@ -81,7 +88,7 @@ def left_out(reasons: Mapping[Path, str]) -> list[str]:
 
 
 def how_to_record(gpu: Mapping[str, object], storage: Path, root: Path) -> list[str]:
-    """The commands that record a new baseline for this GPU, to be called in the root of a clean checkout.
+    """Commands that record a new baseline for this GPU, to be called in the root of a clean checkout.
 
     They name the new runs after driver and toolkit: the storage still holds the runs that a void baseline came from.
     """

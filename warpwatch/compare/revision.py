@@ -1,4 +1,4 @@
-"""Another revision's kernels, taken from git without touching the working tree, declared and compiled."""
+"""Takes another revision's kernels from git without touching the working tree, and compiles them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.compiling import on_all_cores
 from warpwatch.devices.other_kernel import OtherKernel, key
 
-ENGINE_FOLDER = "warpwatch"  # of a checkout of this project
+ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
 
 
 def check_name(revision: str) -> None:
@@ -30,7 +30,7 @@ def check_name(revision: str) -> None:
 
 
 def find_commit(revision: str, root: Path) -> str:
-    """The commit that a revision names. Raises BadRevision."""
+    """Find the commit that a revision names. Raises BadRevision."""
     check_name(revision)
     there = _git(revision, root, "rev-parse", "--git-dir")
     if there.returncode:
@@ -44,9 +44,9 @@ def find_commit(revision: str, root: Path) -> str:
 
 
 def checkout(commit: str, revision: str, root: Path, module: str) -> Path:
-    """A folder that holds that commit's kernels and, where it has one, its engine. Raises BadRevision.
+    """Unpack a commit's kernels and, where it has one, its engine; returns the folder. Raises BadRevision.
 
-    It is kept from one run to the next.
+    The folder is kept from one run to the next.
     """
     try:
         folder = private_folder("revisions") / f"{commit}-{module}"
@@ -75,7 +75,7 @@ def _linked(revision: str, member: tarfile.TarInfo) -> str:
 
 
 def _unpack(archive: bytes, folder: Path) -> None:
-    """Unpack into ``folder``, whole or not at all; another run may do the same meanwhile."""
+    """Unpack an archive into ``folder``, whole or not at all; another run may do the same meanwhile."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=folder.parent) as made,
@@ -99,39 +99,49 @@ def _git(revision: str, root: Path, *arguments: str) -> subprocess.CompletedProc
 
 
 def _message(done: subprocess.CompletedProcess[bytes]) -> str:
-    """The first line of what git complained about."""
+    """First line of git's error message."""
     return shortened((done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[0])
 
 
-def read_rivals(tree: Path, module: str, revision: str) -> dict[str, OtherKernel]:
-    """Every GPU case that a revision times, by its id. Raises BadRevision."""
+def read_other_kernels(tree: Path, module: str, revision: str) -> dict[str, OtherKernel]:
+    """Read every GPU case that a revision times, by its id. Raises BadRevision."""
     document = read_declared(tree, module, revision)
-    rivals = {name: other_kernel_of(tree, document.flags, case) for name, case in document.cases.items()}
-    for name, rival in rivals.items():
+    others = {name: other_kernel_of(tree, document.flags, case) for name, case in document.cases.items()}
+    for name, other in others.items():
         try:
-            if not rival.source.resolve().is_relative_to(tree.resolve()):
-                raise ValueError(f"its source lies outside of the revision, in {rival.source.resolve()}")
-            rival.fill([0] * (len(rival.operands) + 1))
+            if not other.source.resolve().is_relative_to(tree.resolve()):
+                raise ValueError(f"its source lies outside of the revision, in {other.source.resolve()}")
+            other.fill([0] * (len(other.operands) + 1))
         except (OSError, ValueError, TypeError, OverflowError) as error:
             raise BadRevision(f"--against={revision}: its declaration of {name} cannot be used ({error})") from None
-    return rivals
+    return others
 
 
 def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
-    """The side that a declaration (warpwatch/compare/declarations.py) describes."""
+    """Make the kernel that a declaration (warpwatch/compare/declarations.py) describes."""
     launch = Launch(case.grid, case.block, case.shared_bytes)
-    own = (case.library, tree / case.source, case.entry, case.macros)
-    return OtherKernel(*own, flags, launch, case.operands, case.result, case.arguments, case.constant)
+    return OtherKernel(
+        library=case.library,
+        source=tree / case.source,
+        entry=case.entry,
+        macros=case.macros,
+        flags=flags,
+        launch=launch,
+        operands=case.operands,
+        result=case.result,
+        arguments=case.arguments,
+        constant=case.constant,
+    )
 
 
-def compile_rivals(
-    rivals: Iterable[OtherKernel], tree: Path, target: Target, progress: Callable[[int, int], None]
+def compile_other_kernels(
+    others: Iterable[OtherKernel], tree: Path, target: Target, progress: Callable[[int, int], None]
 ) -> dict[tuple[object, ...], Image | CompileError]:
-    """Machine code of the rivals by ``key``, made on all cores, or why there is none."""
+    """Compile other kernels on all cores: machine code or the error, by ``key``."""
     calls = {
-        key(rival): functools.partial(compile_file, rival.source, rival.macros, target, rival.flags, tree)
-        for rival in rivals
-        if not rival.library
+        key(other): functools.partial(compile_file, other.source, other.macros, target, other.flags, tree)
+        for other in others
+        if not other.library
     }
     made: dict[tuple[object, ...], Image | CompileError] = {}
     for name, job in on_all_cores(calls, progress).items():

@@ -1,4 +1,4 @@
-"""The judge of --against: both revisions' kernels side by side in the same processes, and a verdict from the pairs."""
+"""Compares with another revision (--against): the kernels of both run side by side in the same processes."""
 
 from __future__ import annotations
 
@@ -10,127 +10,143 @@ from statistics import median
 
 from warpwatch.catalogue.declaration import Case
 from warpwatch.compare.comparison import count_compared
-from warpwatch.compare.pairs import PAIR_SECONDS, SCREEN, Duel, Match, recorded
+from warpwatch.compare.pairs import PAIR_SECONDS, SCREENING_PROCESSES, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Again, Budget, Measured
-from warpwatch.timing.worker_pairs import RivalFailed
-from warpwatch.verdict.rule import Judgement, Verdict
+from warpwatch.timing.worker_pairs import OtherSideFailed
+from warpwatch.verdict.rule import Decision, Verdict
 
-CONTROLS = 12  # so many cases with the same machine code on both sides are measured all the same
-COMMON = 10  # kernels of which a median change is worth telling
+CONTROLS = 12  # cases of the same machine code on both sides that are measured all the same
+MIN_FOR_MEDIAN = 10  # changed kernels from which on their median change is printed
 
 
-@dataclass
-class Against:
-    """``rivals``: every case of the other revision; ``images``: their machine code, by ``revision.key``.
+@dataclass(kw_only=True)
+class RevisionComparison:
+    """Compares this revision's kernels with another's.
 
-    ``known``: variances of cases from earlier runs on unchanged code, and their degrees of freedom.
+    ``others``: every case of the other revision; ``images``: their machine code, by ``other_kernel.key``.
+    ``recorded_variances``: of a process, by case, from earlier runs on unchanged code, and their degrees of freedom.
+    ``identical``: pairs of the same machine code, which are not measured; ``controls``: those of them that were.
     """
 
     revision: str
     commit: str
-    rivals: Mapping[str, OtherKernel]
+    others: Mapping[str, OtherKernel]
     images: Mapping[tuple[object, ...], Image | CompileError]
-    match: Match
-    known: Mapping[str, tuple[float, int]] = field(default_factory=dict)
-    judgements: dict[str, Judgement] = field(default_factory=dict)
-    identical: dict[str, Duel] = field(default_factory=dict)  # which could be measured, and are not
-    controls: dict[str, Judgement] = field(default_factory=dict)  # those of them that were
+    side_by_side: PairComparison
+    recorded_variances: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    identical: dict[str, Pair] = field(default_factory=dict)
+    controls: dict[str, Decision] = field(default_factory=dict)
     active = True
-    alarm = ""  # what both sides have alike cancels; see ``describe`` for what most kernels show
+    alarm = ""  # a process effect cancels in pairs; ``describe`` tells the median change
 
     @property
     def compared(self) -> int:
-        return count_compared(self.judgements)
+        return count_compared(self.decisions)
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
-        """Both sides in this process; None where there is nothing to compare. Raises WrongResult or DeviceError."""
+        """Measure both sides in this process; None where nothing is compared. Raises WrongResult or DeviceError."""
         if case.variant.on_host:
             return None
-        settled = self._settle(kernel, case)
-        if settled:
-            self.judgements[case.id] = settled
-            if settled.verdict == Verdict.IDENTICAL and not case.variant.library:
-                self.identical[case.id] = self._duel(kernel, case, cold)
+        decision = self._decide_unmeasured(kernel, case)
+        if decision:
+            self.decisions[case.id] = decision
+            if decision.verdict == Verdict.IDENTICAL and not case.variant.library:
+                self.identical[case.id] = self._pair(kernel, case, cold)
             return None
-        duel = self._duel(kernel, case, cold)
+        pair = self._pair(kernel, case, cold)
         try:
-            measured = duel.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
-        except RivalFailed as error:
+            measured = pair.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
+        except OtherSideFailed as error:
             what = str(error).partition("\n")[0]
-            self.judgements[case.id] = Judgement(Verdict.INCOMPARABLE, reason=f"in {self.revision}: {what}")
+            self.decisions[case.id] = Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}: {what}")
             return None
-        self.match.duels[case.id] = duel
+        self.side_by_side.pairs[case.id] = pair
         return measured
 
-    def _duel(self, kernel: Kernel, case: Case, cold: bool) -> Duel:
-        rival = self.rivals[case.id]
-        image = self.images[key(rival)]
+    def _pair(self, kernel: Kernel, case: Case, cold: bool) -> Pair:
+        other = self.others[case.id]
+        image = self.images[key(other)]
         assert isinstance(image, Image)
-        measured = Measured(kernel, case, "cold" if cold else "warm")
-        known = self.known.get(case.id, (0.0, 0))
-        return Duel(measured, rival, image.path, kernel.image.path, known=known, checked=kernel.checked.path)
+        measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
+        return Pair(
+            measured=measured,
+            other=other,
+            other_image=image.path,
+            image=kernel.image.path,
+            recorded_variance=self.recorded_variances.get(case.id, (0.0, 0)),
+            checked=kernel.checked.path,
+        )
 
-    def _settle(self, kernel: Kernel, case: Case) -> Judgement | None:
-        """What can be said of a case without measuring it."""
-        rival = self.rivals.get(case.id)
-        if rival is None:
-            return Judgement(Verdict.NEW)
-        if case.variant.library or rival.library:
+    def _decide_unmeasured(self, kernel: Kernel, case: Case) -> Decision | None:
+        """Decide about a case that needs no measuring; None for all others."""
+        other = self.others.get(case.id)
+        if other is None:
+            return Decision(verdict=Verdict.NEW)
+        if case.variant.library or other.library:
             own = case.variant.library.name if case.variant.library else ""
-            same = own == rival.library
-            return Judgement(Verdict.IDENTICAL) if same else Judgement(Verdict.INCOMPARABLE, reason="another library")
-        if different := rival.differs(case):
-            return Judgement(Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")
-        image = self.images[key(rival)]
+            same = own == other.library
+            return (
+                Decision(verdict=Verdict.IDENTICAL)
+                if same
+                else Decision(verdict=Verdict.INCOMPARABLE, reason="another library")
+            )
+        if different := other.differs(case):
+            return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")
+        image = self.images[key(other)]
         if isinstance(image, CompileError):
             first = str(image).partition("\n")[0]
-            return Judgement(Verdict.INCOMPARABLE, reason=f"in {self.revision}, {first}")
-        same = image.image_hash == kernel.image.image_hash and rival.launch == case.launch
-        return Judgement(Verdict.IDENTICAL) if same else None
+            return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {first}")
+        same = image.image_hash == kernel.image.image_hash and other.launch == case.launch
+        return Decision(verdict=Verdict.IDENTICAL) if same else None
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
-        """Its samples are known already."""
+        """Do nothing: the samples were taken by ``measure``."""
 
     def conclude(self, again: Again) -> None:
-        """Judge all pairs together; what is undecided after SCREEN processes is measured in more."""
-        changed = dict(self.match.duels)
+        """Decide about all pairs together; undecided ones are measured in more processes."""
+        changed = dict(self.side_by_side.pairs)
         self._add_controls(again)
-        verdicts = self.match.decide(again)
-        self.controls = {name: j for name, j in verdicts.items() if name not in changed}
-        self.judgements |= {name: j for name, j in verdicts.items() if name in changed}
-        for name, duel in changed.items():
-            duel.measured.facts["verdict"] = str(self.judgements[name].verdict)
-            duel.measured.facts["pairs"] = recorded(duel)
+        verdicts = self.side_by_side.decide(again)
+        self.controls = {name: decision for name, decision in verdicts.items() if name not in changed}
+        self.decisions |= {name: decision for name, decision in verdicts.items() if name in changed}
+        for name, pair in changed.items():
+            pair.measured.facts["verdict"] = str(self.decisions[name].verdict)
+            pair.measured.facts["pairs"] = recorded(pair)
 
     def _add_controls(self, again: Again) -> None:
-        """Some identical cases, by a hash: other revisions choose others, and this run can be repeated."""
+        """Measure some identical cases too.
+
+        They are chosen by a hash, so that other revisions choose others and this run can be repeated.
+        """
         names = sorted(self.identical, key=lambda name: zlib.crc32(f"{name} {self.commit}".encode()))
         for name in sorted(names[:CONTROLS], key=list(self.identical).index):
             try:
                 self.identical[name].take(0)
-                self.match.duels[name] = self.identical[name]
+                self.side_by_side.pairs[name] = self.identical[name]
             except (DeviceError, WrongResult) as error:
                 again.broken[name] = f"as a control: {error}"
 
     def describe(self) -> list[str]:
-        """What is compared with what, and what the controls say."""
-        lines = [f"against {self.revision} ({self.commit[:12]}), both sides in the same processes, at least {SCREEN}"]
+        """Lines that say what is compared with what, and the verdicts of the controls."""
+        names = f"{self.revision} ({self.commit[:12]})"
+        lines = [f"against {names}, both sides in the same processes, at least {SCREENING_PROCESSES}"]
         if self.controls:
-            called = Counter(str(j.verdict) for j in self.controls.values())
+            called = Counter(str(decision.verdict) for decision in self.controls.values())
             said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(called.items()))
             lines.append(f"controls: {len(self.controls)} cases of identical machine code were measured too: {said}")
-        changed = [name for name in self.match.duels if name in self.judgements and name not in self.identical]
-        ratios = [self.judgements[name].ratio for name in changed]
-        if len(ratios) >= COMMON:
+        changed = [name for name in self.side_by_side.pairs if name in self.decisions and name not in self.identical]
+        ratios = [self.decisions[name].ratio for name in changed]
+        if len(ratios) >= MIN_FOR_MEDIAN:
             change = 100 * (median(ratios) - 1)
             lines.append(f"median change of the {len(ratios)} kernels whose machine code differs: {change:+.2f} %")
         return lines
 
     def missing(self, ran: set[str]) -> list[str]:
-        """Cases that the other revision times and a whole run has not."""
-        return sorted(self.rivals.keys() - ran)
+        """Cases that the other revision times and a whole run did not."""
+        return sorted(self.others.keys() - ran)

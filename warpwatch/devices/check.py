@@ -1,4 +1,4 @@
-"""Is a result right? And where not, what a kernel's developer needs to know."""
+"""Compares a result with its reference and describes the differences for the kernel's developer."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ import numpy as np
 from warpwatch.catalogue.declaration import Array, Case
 from warpwatch.devices.machine import POISON
 
-PIECE = 2**16  # elements that are compared at once
+PIECE = 2**16  # elements that are compared at a time, so that they stay in the cache
 
 
 class WrongResult(Exception):
-    """A kernel whose result is wrong; the message says where."""
+    """A wrong result of a kernel; the message says where it is wrong."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """Where a result is wrong. Indices are the result's; ``bound`` is the error allowed at ``worst``."""
+    """The differences between a result and its reference. Indices are those of the result.
+
+    ``wrong`` of ``total`` elements are outside their bound, and ``unwritten`` of them still hold poison. ``worst``:
+    index of the element that exceeds its bound most. ``expected``, ``got``, ``error``, ``bound``: the values there,
+    their difference, and the error allowed. ``first``: index of the first wrong element. ``indices``: for each axis, at
+    most 9 of the indices that occur. ``spans``: for each axis, how many indices occur, the lowest and the highest.
+    """
 
     wrong: int
     total: int
@@ -29,12 +35,15 @@ class Mismatch:
     bound: float
     first: tuple[int, ...]
     unwritten: int
-    places: tuple[tuple[int, ...], ...]  # for each axis, the indices that occur, at most 9 of them
-    spans: tuple[tuple[int, int, int], ...]  # for each axis: how many indices occur, the lowest, the highest
+    indices: tuple[tuple[int, ...], ...]
+    spans: tuple[tuple[int, int, int], ...]
 
 
 def compare(got: Array, expected: Array, bound: Array | float, rows: Array | None = None) -> Mismatch | None:
-    """None where every element lies within its bound; NaN never does. ``rows``: which rows of the result these are."""
+    """Compare with the reference; return None where every element lies within its bound, which NaN never does.
+
+    ``rows``: the numbers of these rows in the whole result, where it was not read whole.
+    """
     if got.shape != expected.shape:
         raise ValueError(f"got shape {got.shape}, expected {expected.shape}")
     if _right(got, expected, bound):
@@ -50,7 +59,7 @@ def compare(got: Array, expected: Array, bound: Array | float, rows: Array | Non
 
 
 def _right(got: Array, expected: Array, bound: Array | float) -> bool:
-    """Whether every element lies within its bound. By pieces that stay in the cache: five times as fast."""
+    """Say whether every element lies within its bound. In pieces that stay in the cache it is five times as fast."""
     if got.dtype.kind != "f":
         return bool((got == expected).all())
     bounds = np.broadcast_to(bound, got.shape)
@@ -91,7 +100,7 @@ def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Ar
         bound=float(bound[worst]),
         first=_index(axis[0] for axis in named),
         unwritten=unwritten,
-        places=tuple(tuple(int(i) for i in axis[:9]) for axis in axes),
+        indices=tuple(tuple(int(i) for i in axis[:9]) for axis in axes),
         spans=tuple((axis.size, int(axis[0]), int(axis[-1])) for axis in axes),
     )
 
@@ -101,9 +110,9 @@ def _index(values: object) -> tuple[int, ...]:
 
 
 def explain(case: Case, mismatch: Mismatch, command: str, offset: int = 0) -> str:
-    """The mismatch in words: the worst element, how many, where they lie, whose they are, how to run it again.
+    """Describe a mismatch: the worst element, how many are wrong, their indices, their thread, and a command.
 
-    ``offset``: elements that each array started past the alignment of an allocation.
+    ``command`` runs the case again. ``offset``: elements that each array started past the alignment of an allocation.
     """
     name = case.family.result(case.shape)[0] if case.family.result else "line"
     worst = ", ".join(map(str, mismatch.worst))
@@ -114,8 +123,8 @@ def explain(case: Case, mismatch: Mismatch, command: str, offset: int = 0) -> st
     ]
     if mismatch.unwritten:
         lines.append(f"  unwritten {mismatch.unwritten:,} of them still hold the poison: no thread wrote them")
-    for axis, (places, span) in enumerate(zip(mismatch.places, mismatch.spans, strict=True)):
-        lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(places, *span)}")
+    for axis, (indices, span) in enumerate(zip(mismatch.indices, mismatch.spans, strict=True)):
+        lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(indices, *span)}")
     if case.family.result and not case.variant.has_no_block:
         lines += _owners(case, mismatch, offset)
     lines.append(f"  again     {command}")
@@ -126,12 +135,12 @@ def _value(value: object) -> str:
     return f"{value:.9g}" if isinstance(value, np.floating) else str(value)
 
 
-def _list(places: tuple[int, ...], count: int, low: int, high: int) -> str:
-    if count <= len(places):
-        return ", ".join(map(str, places))
+def _list(indices: tuple[int, ...], count: int, low: int, high: int) -> str:
+    if count <= len(indices):
+        return ", ".join(map(str, indices))
     if count == high - low + 1:
         return f"{low} to {high}, all of them"
-    return f"{count:,} between {low} and {high}: {', '.join(map(str, places))}, ..."
+    return f"{count:,} between {low} and {high}: {', '.join(map(str, indices))}, ..."
 
 
 def _owners(case: Case, mismatch: Mismatch, offset: int) -> list[str]:

@@ -1,8 +1,8 @@
-"""Compiles kernels: nvcc makes cubins, g++ the serial variants' shared objects.
+"""Compiles kernels: nvcc makes cubins, and g++ makes shared objects of the serial variants.
 
-PyCUDA's SourceModule compiles and loads in one step, one kernel at a time, into a cache that it writes in
-place. Here the same nvcc call stands apart from the loading, so that it needs no GPU, runs on all cores,
-and leaves whole files in a cache that processes can share (softcuda/cache.py). compiling.py does it in parallel.
+PyCUDA's SourceModule compiles and loads in one step, one kernel at a time, and its cache can hold files that are
+written in part. Here the same nvcc call is apart from the loading, so that it needs no GPU, runs on all cores, and
+leaves whole files in a cache that processes can share (softcuda/cache.py). compiling.py runs it in parallel.
 """
 
 from __future__ import annotations
@@ -26,45 +26,49 @@ from typing import TYPE_CHECKING
 from warpwatch.catalogue.declaration import Build, Capability
 from warpwatch.devices.together import in_one_file
 
-# softcuda is imported when a cache is used, and not before: of another revision there is kernels/ alone to be read.
+# softcuda is imported only when a cache is used: the declarations of another revision are read without it.
 if TYPE_CHECKING:
     from softcuda.cache import Cache, Entry
 
-ENGINE = Path(__file__).resolve().parent.parent.parent  # the folder that the packages warpwatch and softcuda lie in
+ENGINE = Path(__file__).resolve().parent.parent.parent  # the folder that holds the packages warpwatch and softcuda
 NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
-PLAIN = re.compile(r"[\w./+=:,@%-]*")  # what a shell takes as it is
+PLAIN = re.compile(r"[\w./+=:,@%-]*")  # letters that have no special meaning in a shell
 GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")
 
 
 class CompileError(Exception):
-    """A kernel that does not compile; the message holds the compiler's own, with file and line."""
+    """A kernel that does not compile; the message holds the compiler's message, with file and line."""
 
 
 class NoCompiler(CompileError):
-    """There is no compiler to call; the message says how to get one."""
+    """A missing compiler; the message says how to get one."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """A compiled kernel: a cubin or a shared object, with the hashes that name what is in it."""
+    """A compiled kernel: a cubin or a shared object, with its hashes.
+
+    ``source_hash``: of source, macros, flags and compiler. ``image_hash``: of the machine code, which may be equal for
+    different sources.
+    """
 
     path: Path
-    source_hash: str  # of source, macros, flags and compiler
-    image_hash: str  # of the machine code: the same code from other source has the same
+    source_hash: str
+    image_hash: str
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler that can be called, and what it says of itself."""
+    """A compiler that can be called. ``version``: such as '13.0' for nvcc. ``banner``: what it prints for --version."""
 
     program: str
-    version: str  # of nvcc: '13.0'
+    version: str
     banner: str
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a kernel is compiled for: an architecture such as 'sm_90', by the nvcc at hand or by ``program``."""
+    """The target of a compilation: an architecture such as 'sm_90', for the nvcc that is found or for ``program``."""
 
     arch: str
     program: str = ""
@@ -73,7 +77,7 @@ class Target:
 
 @functools.cache
 def nvcc(program: str = "") -> Compiler:
-    """nvcc from $NVCC, the PATH, /usr/local/cuda or the packages from PyPI, or the one named; else NoCompiler."""
+    """Find nvcc: ``program``, or by $NVCC, the PATH, /usr/local/cuda or Python packages. Raises NoCompiler."""
     known = (os.environ.get("NVCC"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc", *_pypi())
     for candidate in [program] if program else filter(None, known):
         if Path(candidate).exists():
@@ -85,13 +89,13 @@ def nvcc(program: str = "") -> Compiler:
 
 def _pypi() -> list[str]:
     spec = importlib.util.find_spec("nvidia")
-    places = [] if spec is None else list(spec.submodule_search_locations or [])
-    return sorted((str(nvcc) for place in places for nvcc in Path(place).glob("cu*/bin/nvcc")), reverse=True)
+    folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    return sorted((str(nvcc) for folder in folders for nvcc in Path(folder).glob("cu*/bin/nvcc")), reverse=True)
 
 
 @functools.cache
 def gxx() -> Compiler:
-    """g++ from $CXX or the PATH; NoCompiler where there is none."""
+    """Find g++ by $CXX or the PATH. Raises NoCompiler."""
     program = shutil.which(os.environ.get("CXX", "g++"))
     if program is None:
         raise NoCompiler("no g++: install it (apt install g++)")
@@ -105,14 +109,14 @@ def _capture(command: list[str]) -> str:
 
 @functools.cache
 def architectures() -> list[Capability]:
-    """Every architecture that the installed nvcc compiles for, oldest first."""
+    """List the architectures that the installed nvcc compiles for, oldest first."""
     numbers = re.findall(r"compute_(\d+)(\d)\b", _capture([nvcc().program, "--list-gpu-arch"]))
     return sorted(Capability(int(major), int(minor)) for major, minor in numbers)
 
 
 def compile_build(build: Build, target: Target | None) -> Image:
-    """The machine code of a build, from the cache or made now; ``target`` for a device, None for the host."""
-    if build.variant.library:  # compiled by its vendor
+    """Return the machine code of a build, from the cache or compiled now. ``target``: None for the host."""
+    if build.variant.library:  # nothing to compile
         return Image(Path(), build.variant.library.name, build.variant.library.name)
     on_host = build.variant.on_host
     return compile_file(build.source, build.macros, None if on_host else target, root=build.family.root)
@@ -127,15 +131,17 @@ def compile_file(
 ) -> Image:
     """Compile one file: by nvcc for ``target``, or by g++ for the host where that is None. Raises CompileError.
 
-    ``nvcc_flags``: those of another revision, for a file of it. ``root``: the folder that messages name the file from.
+    ``nvcc_flags``: may be those of another revision. ``root``: the folder that file names in messages start from.
     """
     compiler = nvcc(target.program) if target else gxx()
     flags = [*nvcc_flags, f"-arch={target.arch}", *target.flags] if target else [*GXX_FLAGS]
     flags += [f"-D{name}={value}" for name, value in macros.items()]
-    # By the file's name from the root, so that messages name kernels/matmul/tiled.cu wherever the checkout lies.
+    # nvcc is given the name relative to the root, so that messages name kernels/matmul/tiled.cu in every checkout.
     name = source.relative_to(root) if source.is_relative_to(root) else source
     key = _digest(compiler.banner.encode(), " ".join(flags).encode(), str(name).encode(), *_texts(source))
-    entry = _kept(f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: _compile(compiler, flags, name, root))
+    entry = _cached(
+        f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: _compile(compiler, flags, name, root)
+    )
     return Image(entry.path, key, entry.checksum)
 
 
@@ -151,12 +157,12 @@ def compile_text(text: str, name: str, target: Target) -> Image:
             source.write_text(text)
             return _compile(compiler, flags, source, ENGINE)
 
-    entry = _kept(f"{Path(name).stem}-{key}", ".cubin", make)
+    entry = _cached(f"{Path(name).stem}-{key}", ".cubin", make)
     return Image(entry.path, key, entry.checksum)
 
 
 def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileError]:
-    """Compile builds of one source for a device, in one call where that does. What does not compile, by build id."""
+    """Compile builds of one source for a device, in one call if possible, and return the errors by build id."""
     source = builds[0].source
     if len(builds) > 1:
         with contextlib.suppress(CompileError, OSError, UnicodeError):
@@ -164,7 +170,7 @@ def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileEr
             compile_text(text, f"{source.stem}-together.cu", target)
             return {}
     failed = {}
-    for build in builds:  # each by itself, which says whose error it is
+    for build in builds:  # each by itself, so that the error names its build
         try:
             compile_build(build, target)
         except CompileError as error:
@@ -172,8 +178,8 @@ def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileEr
     return failed
 
 
-def _kept(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
-    """The cache's entry of that name, made where there is none."""
+def _cached(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
+    """Return the cache's entry of that name, and make it where there is none."""
     from softcuda.cache import CacheError  # noqa: PLC0415
 
     cache, is_code = kernel_cache(), tail == ".so"
@@ -184,14 +190,14 @@ def _kept(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
 
 
 def _compile(compiler: Compiler, flags: list[str], source: Path, root: Path) -> bytes:
-    """What the compiler makes of a source, named from ``root``."""
-    # Not in the cache: a process that is killed here leaves nothing there.
+    """Compile a source, whose name is relative to ``root``, and return the compiled file."""
+    # Compiled outside the cache, so that a process that is killed leaves nothing in it.
     with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
         made = Path(folder, "made")
         program, where = compiler.program, root
         if "NVIDIA" in compiler.banner:
-            program, where = _beyond_its_shell(Path(program), source, root, Path(folder))
-        # A name that begins like an option, or like a list of options, is made one that does not.
+            program, where = _with_shell_safe_paths(Path(program), source, root, Path(folder))
+        # A name that begins with - or @ would be taken for an option, or for a file of options.
         named = f"./{source}" if str(source).startswith(("-", "@")) else str(source)
         command = [program, *flags, named, "-o", str(made)]
         code, said = _run(command, where, folder)
@@ -200,10 +206,11 @@ def _compile(compiler: Compiler, flags: list[str], source: Path, root: Path) -> 
         return made.read_bytes()
 
 
-def _beyond_its_shell(program: Path, source: Path, root: Path, folder: Path) -> tuple[str, Path]:
-    """The nvcc to call and where: NVIDIA's gives its own path, the working folder and the source's to a shell.
+def _with_shell_safe_paths(program: Path, source: Path, root: Path, folder: Path) -> tuple[str, Path]:
+    """Return an nvcc and a working folder whose names a shell takes as they are.
 
-    Where one of these is more than plain letters, a link of a plain name in ``folder`` stands for it.
+    NVIDIA's nvcc gives its own path, the working folder and the source's name to a shell. Where one of them has other
+    letters than PLAIN, a symbolic link in ``folder`` takes its place. Raises CompileError where that is impossible.
     """
     for path in (source, folder):
         if not PLAIN.fullmatch(str(path)):
@@ -225,7 +232,7 @@ _compilers: set[subprocess.Popen[str]] = set()
 def _run(command: list[str], root: Path, temporary: str) -> tuple[int, str]:
     """Run a compiler in a process group of its own, so that it can be killed with all that it started.
 
-    Its temporary files go where they are removed even if it cannot remove them itself.
+    Its temporary files go to the folder ``temporary``, which is removed even if the compiler is killed.
     """
     environment = os.environ | {"TMPDIR": temporary}
     with subprocess.Popen(
@@ -251,7 +258,7 @@ def _run(command: list[str], root: Path, temporary: str) -> tuple[int, str]:
 
 
 def kill_compilers() -> None:
-    """Kill every compiler that this process runs now; who waits for one gets a CompileError."""
+    """Kill every compiler that this process runs now; calls that wait for one raise CompileError."""
     for process in tuple(_compilers):
         _kill(process)
 
@@ -263,7 +270,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def read_image(path: Path) -> bytes:
-    """A compiled kernel's bytes. Raises CompileError where they are damaged, or another user's."""
+    """Read a compiled kernel. Raises CompileError where it is damaged, or belongs to another user."""
     from softcuda.cache import CacheError, read  # noqa: PLC0415
 
     try:
@@ -273,7 +280,7 @@ def read_image(path: Path) -> bytes:
 
 
 def _texts(source: Path, seen: frozenset[Path] = frozenset()) -> list[bytes]:
-    """The file and the files that it includes by "name"; system headers belong to the compiler's version."""
+    """Read the file and the files that it includes by "name"; system headers belong to the compiler's version."""
     text = source.read_bytes()
     texts = [text]
     for name in re.findall(rb'^\s*#\s*include\s*"([^"]+)"', text, re.MULTILINE):
@@ -288,20 +295,22 @@ def _digest(*parts: bytes) -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept: $WARPWATCH_CACHE, else warpwatch in the user's cache folder."""
+    """Return the folder of compiled kernels: $WARPWATCH_CACHE, else warpwatch in the user's cache folder."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpwatch"
-    return Path(os.environ.get("WARPWATCH_CACHE") or default).absolute()  # other processes stand in other folders
+    return Path(
+        os.environ.get("WARPWATCH_CACHE") or default
+    ).absolute()  # absolute, because other processes have other working folders
 
 
 def kernel_cache() -> Cache:
-    """The cache of compiled kernels."""
+    """Return the cache of compiled kernels."""
     from softcuda.cache import Cache  # noqa: PLC0415
 
     return Cache(folder=cache_folder(), program="warpwatch", variable="WARPWATCH_CACHE")
 
 
 def private_folder(name: str) -> Path:
-    """A folder of that name in the cache, or in a private one where others can write to it. Raises CompileError."""
+    """Return a folder of that name that no other user can write to, in the cache if possible. Raises CompileError."""
     from softcuda.cache import CacheError  # noqa: PLC0415
 
     try:
@@ -311,7 +320,7 @@ def private_folder(name: str) -> Path:
 
 
 def cache_notes() -> list[str]:
-    """What this process refused in its caches, and where it kept things in their place: sentences to print."""
+    """Return sentences that say which caches this process refused, and which folders it used instead."""
     from softcuda.cache import notes  # noqa: PLC0415
 
     return notes()

@@ -1,4 +1,4 @@
-"""Compiles many kernels at once, in threads: while tests run, or until all are done."""
+"""Compiles many kernels at once in threads, in the background of tests or until all are done."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Job = tuple[Build, Target | None]
 Check = tuple[tuple[Build, ...], Target]
 Progress = Callable[[int, int], None]
 Permit = Callable[[], AbstractContextManager[object] | None]
-SECONDS_TO_ASK = 0.02
+SECONDS_TO_ASK = 0.02  # between two requests for the permit
 SECONDS_TO_DIE = 0.05  # between two looks for a compiler that was started while others were killed
 
 
 class Compilation:
     """Compiles builds in background threads, each once, in the order in which they are given.
 
-    ``threads``: how many at once; as many as there are cores where it is 0. ``permit``: asked before each build, for
-    what to enter around it; where it answers None, it is asked again a moment later.
+    ``threads``: how many at once; 0 means one for each core. ``permit``: called before each build; returns a context to
+    compile in, or None if compiling must wait, and is then called again.
     """
 
     def __init__(self, threads: int = 0, permit: Permit = nullcontext) -> None:
@@ -44,7 +44,7 @@ class Compilation:
             self._jobs[key] = self._pool.submit(self._compile, build, target)
 
     def add_check(self, builds: Sequence[Build], target: Target) -> None:
-        """Queue a check that builds of one source compile, but for those that are queued to be compiled."""
+        """Queue a check that builds of one source compile, without those that are queued to be compiled."""
         builds = tuple(build for build in builds if (build.id, target) not in self._jobs)
         if builds:
             checking = _Checking((builds, target), self._pool.submit(self._check, builds, target))
@@ -65,7 +65,7 @@ class Compilation:
         return permitted
 
     def finish_check(self, build: Build, target: Target) -> None:
-        """Return when it is known whether a build compiles. A check that no thread has begun is made here and now."""
+        """Return when it is known whether a build compiles. A check that no thread has begun runs in this thread."""
         checking = self._checks.get((build.id, target))
         if checking is None:
             self.finish(build, target)
@@ -74,7 +74,7 @@ class Compilation:
             checking.job = Future()
             try:
                 checking.job.set_result(self._check(*checking.check))
-            except Exception as error:  # for check() to raise
+            except Exception as error:  # check() raises it
                 checking.job.set_exception(error)
         wait([checking.job])
 
@@ -92,13 +92,13 @@ class Compilation:
         return [*self._jobs.values(), *checks.values()]
 
     def finish(self, build: Build, target: Target | None) -> None:
-        """Return when a build is compiled or has failed. One that no thread has begun is compiled here and now."""
+        """Return when a build is compiled or has failed. If no thread has begun it, it is compiled in this thread."""
         job = self._jobs.get((build.id, target))
         if job is None or job.cancel():
             job = self._jobs[build.id, target] = Future()
             try:
                 job.set_result(self._compile(build, target))
-            except Exception as error:  # for image() to raise
+            except Exception as error:  # image() raises it
                 job.set_exception(error)
         wait([job])
 
@@ -107,12 +107,12 @@ class Compilation:
         wait(self._all())
 
     def image(self, build: Build, target: Target | None) -> Image:
-        """The machine code of a build. Raises CompileError."""
+        """Return the machine code of a build. Raises CompileError."""
         self.finish(build, target)
         return self._jobs[build.id, target].result()
 
     def wait(self, progress: Progress, first: Job | None = None) -> None:
-        """Wait until everything is compiled, or what ``first`` names. ``progress`` gets done and total."""
+        """Wait until everything is compiled, or the job ``first`` is. ``progress`` is called with done and total."""
         jobs = self._all()
         last = [self._jobs[first[0].id, first[1]]] if first else jobs
         waiting, done = set(jobs), 0
@@ -122,7 +122,7 @@ class Compilation:
             progress(done, len(jobs))
 
     def errors(self) -> dict[str, CompileError]:
-        """What did not compile, by build id. Waits for the rest; raises what is no CompileError."""
+        """Wait for all builds, and return the errors of those that do not compile, by build id. Raises other errors."""
         failed = {}
         for (name, _), job in self._jobs.items():
             error = job.exception()
@@ -133,14 +133,14 @@ class Compilation:
         return failed
 
     def stop(self) -> None:
-        """Drop what is queued and kill the compilers that run."""
+        """Drop the builds that are queued and kill the compilers that run."""
         self._stopping.set()
         _stop(self._pool, self._all())
 
 
 @dataclass
 class _Checking:
-    """A check of several builds, and the job that makes it."""
+    """A check that several builds compile, and the job that makes it."""
 
     check: Check
     job: Future[dict[str, CompileError]]
@@ -156,7 +156,7 @@ def _stop(pool: ThreadPoolExecutor, jobs: Iterable[Future[_T]]) -> None:
 
 
 def compile_all(jobs: Iterable[Job], progress: Progress) -> dict[str, CompileError]:
-    """Fill the cache on all cores; what did not compile, by build id. ``progress`` gets done and total."""
+    """Compile on all cores into the cache; return errors by build id. ``progress`` is called with done and total."""
     compilation = Compilation()
     try:
         for build, target in jobs:
@@ -168,7 +168,7 @@ def compile_all(jobs: Iterable[Job], progress: Progress) -> dict[str, CompileErr
 
 
 def on_all_cores(calls: Mapping[_K, Callable[[], _T]], progress: Progress) -> dict[_K, Future[_T]]:
-    """Call functions that compile, each in a thread. Interrupted, it drops the rest and kills the compilers."""
+    """Call functions that compile, each in a thread. On an interrupt the rest is dropped and compilers are killed."""
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "compiling")
     jobs = {key: pool.submit(call) for key, call in calls.items()}
     try:

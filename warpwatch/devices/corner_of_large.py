@@ -1,4 +1,7 @@
-"""Runs, in the worker, the last block of a kernel on arrays past 2^32 elements, of which memory holds a corner."""
+"""Runs the last block of a kernel on arrays of more than 2^32 elements, of which only the last corner is in memory.
+
+It runs in the worker process on the software device, which alone can run a single block of a grid.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ SETTINGS = {"SOFTCUDA_SPARSE": "1", "SOFTCUDA_LAST_BLOCKS": "1"}
 
 @contextmanager
 def only_the_last_block() -> Iterator[None]:
-    """Let the software device run the last block of a grid alone, on arrays of any size."""
+    """Make the software device run only the last block of a grid, and accept arrays that memory cannot hold."""
     os.environ.update(SETTINGS)
     try:
         yield
@@ -30,21 +33,21 @@ def only_the_last_block() -> Iterator[None]:
             del os.environ[name]
 
 
-def corner(array: GuardedArray, shape: Shape) -> Iterator[tuple[int, int]]:
-    """Yield where the rows of the array's last corner of that shape start, and the rows' numbers, in that order."""
+def corner_rows(array: GuardedArray, shape: Shape) -> Iterator[tuple[int, int]]:
+    """Yield the address and the number of each row of the last corner, of that shape, of an array."""
     height = 1 if len(shape) == 1 else shape[0]
     width = shape[-1]
     rows = 1 if len(shape) == 1 else array.shape[0]
     for row in range(height):
-        place = (rows - height + row + 1) * array.shape[-1] - width
-        yield array.address + place * array.dtype.itemsize, row
+        element = (rows - height + row + 1) * array.shape[-1] - width
+        yield array.address + element * array.dtype.itemsize, row
 
 
 def problem_of_the_last_block(case: Case, small: Case, image: Path, again: str) -> str:
-    """What is wrong with the last block of a case, in words, or nothing. Raises DeviceError.
+    """Run the last block of a case and describe what is wrong with its result, if anything. Raises DeviceError.
 
-    ``small`` is the same case with one size made small: its operands are put at the end of the large ones, so that
-    both have the same last block.
+    ``small``: the same case with one small size; its operands are written to the end of the large ones, so that both
+    cases have the same last block. ``again``: the command that repeats this, for the message.
     """
     assert case.family.result
     operands, machine = exact_operands(small, 0), gpu()
@@ -53,7 +56,7 @@ def problem_of_the_last_block(case: Case, small: Case, image: Path, again: str) 
         for (name, shape), values in zip(case.family.operands(case.shape).items(), operands, strict=True):
             guarded.append(GuardedArray(machine, name, shape, case.dtype, poison=OPERAND_POISON))
             cleanup.callback(guarded[-1].free)
-            for address, row in corner(guarded[-1], values.shape):
+            for address, row in corner_rows(guarded[-1], values.shape):
                 machine.write(address, np.ascontiguousarray(values if values.ndim == 1 else values[row]))
         loaded = load(machine, case, image, tuple(guarded))
         assert loaded.result
@@ -65,7 +68,7 @@ def problem_of_the_last_block(case: Case, small: Case, image: Path, again: str) 
             raise DeviceError(f"{case.id}, its last block: {error}", error.lost) from None
         wanted = _last_tile(case, small.family.reference(operands, slice(None)))
         got = np.empty(wanted.shape, case.dtype)
-        for address, row in corner(loaded.result, wanted.shape):
+        for address, row in corner_rows(loaded.result, wanted.shape):
             machine.read(address, got if got.ndim == 1 else got[row])
     mismatch = compare(got, wanted, 0.0)
     if not mismatch:
@@ -77,7 +80,7 @@ def problem_of_the_last_block(case: Case, small: Case, image: Path, again: str) 
 
 
 def _last_tile(case: Case, result: Array) -> Array:
-    """The part of a result that the last block computes, of a case whose last tile may be short."""
+    """Return the part of a result that the last block computes; the last tile may be cut off."""
     assert case.family.result
     _, shape = case.family.result(case.shape)
     tile_of_axis = dict(zip((case.variant.x, case.variant.y), tile(case.build), strict=True))

@@ -1,4 +1,4 @@
-"""Says whether this machine has a GPU, and tells a machine without one from a driver that does not work."""
+"""Detects whether this machine has a GPU, and tells a machine without one from a driver that does not work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from warpwatch.devices.machine import DeviceError
 
-# Prints what cuInit and cuDeviceGetCount say, or why there is nobody to ask.
+# Prints the answers of cuInit and cuDeviceGetCount, or why libcuda cannot be loaded.
 ASK_FOR_GPUS = """
 import ctypes
 try:
@@ -22,9 +22,9 @@ STUB_LIBRARY, NO_DEVICE = 34, 100  # CUresult
 
 
 def why_no_gpu() -> str:
-    """What is missing for a GPU, or nothing. Raises DeviceError where a driver is there and does not work.
+    """Return what is missing for a GPU, or an empty text. Raises DeviceError where the driver does not work.
 
-    Asks in another process: once a libcuda is loaded, it stays.
+    The driver is asked in another process, because a libcuda that is loaded cannot be unloaded.
     """
     command = [sys.executable, "-I", "-S", "-c", ASK_FOR_GPUS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

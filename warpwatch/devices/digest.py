@@ -1,7 +1,7 @@
-"""Says whether an array in a machine's memory has changed, without copying it: by a number made of its contents.
+"""Detects changes of an array in a machine's memory by a digest of its contents, without copying the array.
 
-The arrays of a benchmark are up to 2 GB. On an H100 the sum over 1 GiB takes 0.9 ms, to copy that to the host 89 ms,
-and ten times as long where the host's memory is fresh.
+The arrays of a benchmark have up to 2 GB. On an H100 the digest of 1 GiB takes 0.9 ms. Copying 1 GiB to the host takes
+89 ms, and ten times as long into fresh memory.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from warpwatch.devices.machine import Function, GuardedArray, Machine
 
 THREADS = 256
 WORDS_A_THREAD = 16
-MOST_BLOCKS = 2048  # enough to fill any GPU; each block ends with atomic additions to one address
+MOST_BLOCKS = 2048  # enough to fill any GPU; more would only add atomic additions to one address
 
 
 def digest(array: GuardedArray) -> int:
-    """A number of 64 bits that depends on every byte of the array and on its place. Raises DeviceError."""
+    """Return a number of 64 bits that depends on every word of the array and its position. Raises DeviceError."""
     machine, words = array.machine, array.nbytes // 4
     function, address = _digesters.get(machine) or _load(machine)
     blocks = min(MOST_BLOCKS, -(-words // (THREADS * WORDS_A_THREAD)))
@@ -39,7 +39,7 @@ _digesters: WeakKeyDictionary[Machine, tuple[Function, int]] = WeakKeyDictionary
 
 
 def _load(machine: Machine) -> tuple[Function, int]:
-    """The function that makes the sum, and the address where it is made."""
+    """Load the kernel that computes digests, and return it with the address of its result."""
     if isinstance(machine, Device):
         image = compile_file(Path(__file__).with_name("digest.cu"), {}, machine.info.timing_target)
     else:

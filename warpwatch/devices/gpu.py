@@ -1,6 +1,7 @@
-"""The GPU as a machine, or what stands in for one. The one module that imports PyCUDA, and that starts softcuda.
+"""Runs kernels on a GPU through PyCUDA, or on the software device in its place.
 
-Both are imported when a device is opened and not before: PyCUDA binds to whatever libcuda.so.1 is there then.
+No other module imports PyCUDA or starts softcuda. Both are imported only when a device is opened, because PyCUDA binds
+to the libcuda.so.1 that it finds at that moment.
 """
 
 from __future__ import annotations
@@ -27,84 +28,89 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import POISON, DeviceError, Function, Resources
 from warpwatch.devices.symbols import missing_entry
 
-HOLD_SECONDS = 0.25  # a hold lasts some 30 µs; one that lasts this long waits for nothing
+HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 ONE = Launch((1, 1, 1), (1, 1, 1))
-SOFTWARE_WORK = 2e7  # a launch of some 0.05 s
+SOFTWARE_LAUNCH_COST = 2e7  # about 0.05 s (Case.launch_cost)
 SOFTWARE_NOTE = "a device made of software: its times are the host's and no GPU's"
 
 
 class NoDevice(Exception):
-    """There is no driver, no GPU or no compiler; the message says which, and how to get it.
+    """A missing driver, GPU or compiler; the message says which one is missing, and how to get it.
 
-    Whatever else keeps a device from being opened is a broken set-up, and another error.
+    Any other reason why a device cannot be opened is a broken set-up, and raises another error.
     """
 
 
 class Device:
-    """An open GPU with one context and one stream that does not wait for the default stream."""
+    """An open GPU with one context, and one stream that does not wait for the default stream."""
 
     def __init__(self, driver: Any, ordinal: int, launch_timeout: float, compiler: Path | None = None) -> None:
-        """``compiler``: of the software device, if that is what ``driver`` has found."""
+        """Open GPU number ``ordinal``. ``compiler``: given where the driver is the software device's."""
         self._driver = driver
         self._device = driver.Device(ordinal)
         self.context = self._device.make_context()
         self.launch_timeout = launch_timeout
         self._lost = False
         self.info = self._describe(ordinal, compiler)
-        self.watches = self.info.watches
+        self.finds_faults = self.info.finds_faults
         self._stream = driver.Stream(1)  # CU_STREAM_NON_BLOCKING
         self._start, self._stop = driver.Event(), driver.Event()
         self._memory: dict[int, Any] = {}
-        self._gate = driver.pagelocked_zeros(2, np.uint32, mem_flags=driver.host_alloc_flags.DEVICEMAP)
-        self._ticket = 0
+        # The number of the last hold that was released, and how many holds ran into their limit; hold.cu reads them.
+        self._hold_flags = driver.pagelocked_zeros(2, np.uint32, mem_flags=driver.host_alloc_flags.DEVICEMAP)
+        self._holds = 0
         image = compile_file(Path(__file__).with_name("hold.cu"), {}, self.info.timing_target)
         self._hold = self.load(image.path, "hold")
-        self.launcher(self._hold, ONE, (np.uint64(0), np.uint32(0), np.int64(0)))  # prepared once, for every sample
+        self.launcher(self._hold, ONE, (np.uint64(0), np.uint32(0), np.int64(0)))  # prepared once for all samples
 
-    def _describe(self, ordinal: int, compiler: Path | None) -> DeviceInfo:
-        def attribute(name: str) -> int:
-            return int(self._device.get_attribute(getattr(self._driver.device_attribute, name)))
+    def _attribute(self, name: str) -> int:
+        return int(self._device.get_attribute(getattr(self._driver.device_attribute, name)))
 
+    def _limits(self) -> Limits:
         def axes(name: str) -> tuple[int, int, int]:
-            x, y, z = (attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ")
+            x, y, z = (self._attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ")
             return x, y, z
 
+        shared = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        return Limits(
+            threads=self._attribute("MAX_THREADS_PER_BLOCK"),
+            block=axes("BLOCK"),
+            grid=axes("GRID"),
+            shared_bytes=max(map(self._attribute, shared)),
+        )
+
+    def _describe(self, ordinal: int, compiler: Path | None) -> DeviceInfo:
         version = self._driver.get_driver_version()
         capability = Capability(*self._device.compute_capability())
         target = timing = Target(capability.arch)
         if compiler:
             target = Target(capability.arch, str(compiler), ("--checks",))
             timing = Target(capability.arch, str(compiler))
-        # Two transfers a memory clock; the clock is in kHz, the width in bits.
-        peak = 2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8
+        # Memory transfers twice in a clock; the clock is in kHz, the width in bits.
+        peak = 2e3 * self._attribute("MEMORY_CLOCK_RATE") * self._attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8
         return DeviceInfo(
             name=self._device.name(),
             ordinal=ordinal,
             pci_bus_id=self._device.pci_bus_id(),
             capability=capability,
             driver=f"{version // 1000}.{version % 1000 // 10}",
-            multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
+            multiprocessors=self._attribute("MULTIPROCESSOR_COUNT"),
             memory_bytes=int(self._device.total_memory()),
-            l2_bytes=attribute("L2_CACHE_SIZE"),
-            clock_hz=attribute("CLOCK_RATE") * 1e3,
+            l2_bytes=self._attribute("L2_CACHE_SIZE"),
+            clock_hz=self._attribute("CLOCK_RATE") * 1e3,
             peak_bytes_per_second=peak,
-            limits=Limits(
-                attribute("MAX_THREADS_PER_BLOCK"),
-                axes("BLOCK"),
-                axes("GRID"),
-                max(attribute("MAX_SHARED_MEMORY_PER_BLOCK"), attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")),
-            ),
+            limits=self._limits(),
             target=target,
             timing_target=timing,
-            largest_work=SOFTWARE_WORK if compiler else math.inf,
-            own_clock=compiler is None,
-            watches=compiler is not None,
+            largest_launch_cost=SOFTWARE_LAUNCH_COST if compiler else math.inf,
+            has_gpu_clock=compiler is None,
+            finds_faults=compiler is not None,
             note=SOFTWARE_NOTE if compiler else "",
         )
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
-        """PyCUDA's errors as DeviceError, with what was being done and whether the context survived it."""
+        """Turn PyCUDA's errors into DeviceError, which says what was being done and whether the context is lost."""
         try:
             yield
         except (self._driver.Error, LibraryError) as error:
@@ -136,12 +142,12 @@ class Device:
         return int(memory)
 
     def free(self, address: int) -> None:
-        if not self._lost:  # to free memory is to wait for the kernels that may use it, one that never ends too
+        if not self._lost:  # freeing waits for all kernels, and a lost one may never end
             with self._errors("freeing memory"):
                 self._memory.pop(address).free()
 
     def abandon(self) -> None:
-        """Wait for no kernel any more: this process ends."""
+        """Stop waiting for kernels, because this process ends."""
         self._lost = True
 
     def fill(self, address: int, words: int, value: int) -> None:
@@ -149,7 +155,7 @@ class Device:
             self._driver.memset_d32_async(address, value, words, self._stream)
 
     def write(self, address: int, array: Array) -> None:
-        # On our stream: a plain copy may still be under way when a kernel on another stream starts.
+        # On this device's stream: a plain copy may still be under way when a kernel on another stream starts.
         with self._errors("copying to the device"):
             self._driver.memcpy_htod_async(address, array, self._stream)
 
@@ -182,7 +188,7 @@ class Device:
         values = (packed,) if packed else ()
         what = f"launching {function.name}, grid {launch.grid}, block {launch.block}"
         with self._errors(what):
-            if shared > 48 * 1024:  # beyond that CUDA wants to be asked
+            if shared > 48 * 1024:  # CUDA allows more only on request
                 kernel.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
             kernel.prepare(f"{len(packed)}s" if packed else "")
 
@@ -206,12 +212,12 @@ class Device:
         return start
 
     def finish(self) -> None:
-        with self._errors("the kernel failed"):  # a quick one has by now
+        with self._errors("the kernel failed"):  # the fault of a fast kernel may show here already
             self._stop.record(self._stream)
         self._wait()
 
     def _wait(self) -> None:
-        """Until the stop event has passed; DeviceError when the launch limit is over first."""
+        """Wait for the stop event. Raises DeviceError where it does not come within the launch limit."""
         begin = time.monotonic()
         with self._errors("the kernel failed"):
             while not self._stop.query():
@@ -223,19 +229,19 @@ class Device:
                     )
                 if waited > 0.002:
                     time.sleep(0.0005)
-            # Prints what device printf left behind, which a query does not.
+            # Unlike a query, this prints what kernels wrote by printf.
             self._stop.synchronize()
 
     def time(self, start: Callable[[], None]) -> float | None:
-        """Seconds that the GPU spends on what ``start`` queues; None where the hold ran into its limit.
+        """Return the seconds that the GPU spends on what ``start`` queues; None where the hold ran into its limit.
 
-        The stream is held until everything is queued, as in NVIDIA's nvbench, so that Python's launch cost
-        is outside. What stays inside is the GPU's own start of a kernel: an empty one reads 2.7 µs on an H200.
+        The stream is held until everything is queued, as in NVIDIA's nvbench, so that the time does not contain
+        Python's launch cost. It contains the GPU's own start of a kernel: an empty one takes 2.7 µs on an H200.
         """
-        self._ticket += 1
-        timeouts = int(self._gate[1])
-        gate = int(self._gate.base.get_device_pointer())
-        arguments = (np.uint64(gate), np.uint32(self._ticket), np.int64(HOLD_SECONDS * self.info.clock_hz))
+        self._holds += 1
+        timeouts = int(self._hold_flags[1])
+        flags = int(self._hold_flags.base.get_device_pointer())
+        arguments = (np.uint64(flags), np.uint32(self._holds), np.int64(HOLD_SECONDS * self.info.clock_hz))
         _, hold, _ = self._hold.handle
         with self._errors("holding the stream"):
             hold.prepared_async_call(ONE.grid, ONE.block, self._stream, pack(arguments))
@@ -245,9 +251,9 @@ class Device:
                 start()
                 self._stop.record(self._stream)
         finally:
-            self._gate[0] = self._ticket
+            self._hold_flags[0] = self._holds
         self._wait()
-        if self._gate[1] != timeouts:
+        if self._hold_flags[1] != timeouts:
             return None
         with self._errors("reading an event"):
             return float(self._stop.time_since(self._start)) * 1e-3
@@ -258,9 +264,9 @@ class Device:
         return None if blocks is None else blocks * int(np.prod(launch.block)) / most
 
     def resident_blocks(self, function: Function, launch: Launch) -> int | None:
-        """Blocks that a multiprocessor holds at once, or None where that is unknown.
+        """Return how many blocks a multiprocessor holds at once, or None where that is unknown.
 
-        From the driver itself; PyCUDA does not bind that call, nor give its function handles away.
+        It asks the driver itself, because PyCUDA neither binds that call nor gives its function handles away.
         """
         if function.handle is None:
             return None
@@ -282,11 +288,11 @@ class Device:
     def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
         module, _, _ = function.handle
         with self._errors(f"setting {name}"):
-            to, room = module.get_global(name)
-            self._driver.memcpy_dtod_async(int(to), address, min(size, room), self._stream)
+            target, capacity = module.get_global(name)
+            self._driver.memcpy_dtod_async(int(target), address, min(size, capacity), self._stream)
 
     def set_variable(self, function: Function, name: str, value: np.generic) -> None:
-        """Set a __device__ variable of the module that a kernel is in."""
+        """Set a __device__ variable of the module that holds a kernel."""
         module, _, _ = function.handle
         with self._errors(f"setting {name}"):
             address, _ = module.get_global(name)
@@ -295,7 +301,7 @@ class Device:
 
 
 def pack(arguments: Sequence[np.generic]) -> bytes:
-    """Kernel arguments as the bytes that cuLaunchKernel takes: aligned as C aligns the members of a struct."""
+    """Pack kernel arguments into the bytes that cuLaunchKernel takes, aligned as C aligns the members of a struct."""
     if not arguments:
         return b""
     fields = np.dtype([(f"a{i}", value.dtype) for i, value in enumerate(arguments)], align=True)
@@ -304,19 +310,24 @@ def pack(arguments: Sequence[np.generic]) -> bytes:
     return np.array(tuple(arguments), fields).tobytes()[: last[1] + last[0].itemsize]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Which device to open, and how. ``kind``: gpu, software, or auto: a GPU where there is one."""
+    """The device to open, and the options of a run that change it.
+
+    ``kind``: gpu, software, or auto, which takes a GPU where there is one. ``ordinal``: number of the GPU, modulo the
+    number of GPUs that CUDA_VISIBLE_DEVICES leaves. ``launch_timeout``: in seconds. ``schedule_seed``: draws the order
+    of threads and blocks on the software device.
+    """
 
     kind: str = "auto"
-    ordinal: int = 0  # counted among the GPUs that CUDA_VISIBLE_DEVICES leaves, in turn
+    ordinal: int = 0
     launch_timeout: float = 10.0
-    schedule_seed: int | None = None  # of the software device: the order of threads and blocks
+    schedule_seed: int | None = None
 
 
 def open_device(settings: Settings) -> Device:
     """Open a device. Raises NoDevice where there is none, DeviceError or CompileError where its set-up is broken."""
-    # A module that loads lazily behind a held stream would wait for ever.
+    # A module that is loaded lazily while the stream is held would wait for ever.
     os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
     missing = "" if settings.kind == "software" else why_no_gpu()
     if missing and settings.kind == "gpu":
@@ -337,13 +348,14 @@ def open_device(settings: Settings) -> Device:
 
 
 def _activate_softcuda(settings: Settings, missing: str) -> Path:
+    """Make the software device's driver the one that PyCUDA finds, and return its compiler. Raises as open_device."""
     import softcuda  # noqa: PLC0415
 
     if not shutil.which("g++"):
         reasons = filter(None, [missing, "no g++ to build the software device with: install it (apt install g++)"])
         raise NoDevice("; ".join(reasons))
-    # Its own limit comes first, also on a busy machine, because it knows where the kernel stands; its fresh memory is
-    # poison.
+    # The software device's own limit is shorter, so that it ends first even on a busy machine: its message names the
+    # line where the kernel hangs. Its fresh memory is poison.
     limit = max(settings.launch_timeout / 2, settings.launch_timeout - 1)
     try:
         return softcuda.activate(launch_seconds=limit, seed=settings.schedule_seed, fill=POISON)

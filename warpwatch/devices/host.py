@@ -1,4 +1,4 @@
-"""The host as a machine: the serial variants, compiled by g++ and called through ctypes."""
+"""Runs the serial variants on the host: compiled by g++ and called through ctypes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from warpwatch.devices.symbols import missing_entry
 
 
 class Host:
-    """One thread of this process. A launch returns when the kernel has run."""
+    """The host as a machine: one thread of this process. A launch returns when the kernel has run."""
 
-    watches = False
+    finds_faults = False
 
     def __init__(self) -> None:
         self._memory: dict[int, Array] = {}
@@ -47,7 +47,7 @@ class Host:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def load(self, image: Path, entry: str) -> Function:
-        code = read_image(image)  # whole, and the user's own
+        code = read_image(image)  # read for its checks: the file must be whole and belong to this user
         try:
             function = ctypes.CDLL(str(image))[entry]
         except AttributeError:
@@ -60,7 +60,7 @@ class Host:
         return functools.partial(function.handle, *values)
 
     def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
-        raise DeviceError("constant memory is a device's")
+        raise DeviceError("the host has no constant memory")
 
     def library(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
         raise DeviceError(f"{case.variant.name} runs on a device, not on the host")

@@ -1,4 +1,4 @@
-"""What a device says of itself: name, capability, memory, and what a launch may ask for."""
+"""Properties of a device: name, capability, memory, and the limits of a launch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from warpwatch.catalogue.declaration import Capability, Launch, size_name
 from warpwatch.devices.compiler import Target
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a launch may ask for."""
+    """Limits of a launch. ``shared_bytes``: of one block, with opt-in."""
 
     threads: int
     block: tuple[int, int, int]
     grid: tuple[int, int, int]
-    shared_bytes: int  # of a block, with opt-in
+    shared_bytes: int
 
     def refusal(self, launch: Launch) -> str | None:
-        """Why a launch of this geometry cannot be, or None."""
+        """Say why a launch exceeds a limit; None where it does not."""
         threads = int(np.prod(launch.block, dtype=np.int64))
         if threads > self.threads:
             return f"a block of {size_name(launch.block)} has {threads:,} threads; this device allows {self.threads:,}"
@@ -37,29 +37,36 @@ class Limits:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeviceInfo:
-    """What a device says of itself."""
+    """Properties of a device.
+
+    ``driver``: version of the CUDA driver API, such as '13.0'. ``peak_bytes_per_second``: of memory, from its clock and
+    bus width; 0 where the driver does not say. ``target``: to compile for. ``timing_target``: to compile for where time
+    counts, without the checks that ``target`` may have. ``largest_launch_cost``: the largest Case.launch_cost that a
+    benchmark runs. ``has_gpu_clock``: its times are a GPU's, not the host's. ``finds_faults``: it reports by itself
+    what a kernel does outside its arrays. ``note``: a warning for readers of its times.
+    """
 
     name: str
     ordinal: int
     pci_bus_id: str
     capability: Capability
-    driver: str  # version of the CUDA driver API, '13.0'
+    driver: str
     multiprocessors: int
     memory_bytes: int
     l2_bytes: int
     clock_hz: float
-    peak_bytes_per_second: float  # of memory, by its clock and bus width; 0 where the driver does not say
+    peak_bytes_per_second: float
     limits: Limits
-    target: Target  # to compile for
-    timing_target: Target  # where time counts: without what a target may do to find faults
-    largest_work: float = math.inf  # Case.weight that a benchmark may ask of one launch
-    own_clock: bool = True  # its times are not the host's
-    watches: bool = False  # sees by itself what a kernel does outside its arrays
-    note: str = ""  # what a reader of its times must know
+    target: Target
+    timing_target: Target
+    largest_launch_cost: float = math.inf
+    has_gpu_clock: bool = True
+    finds_faults: bool = False
+    note: str = ""
 
     @property
     def slug(self) -> str:
-        """The name as a folder's: 'NVIDIA H200' -> 'nvidia-h200'."""
+        """Name of the device's folder, such as 'nvidia-h200' for 'NVIDIA H200'."""
         return "-".join(self.name.lower().split()).replace("/", "-")

@@ -1,4 +1,4 @@
-"""In the worker: kernels on arrays too large to be copied about, held against NumPy on some of their rows."""
+"""Checks, in the worker process, kernels on arrays that are too large to copy, by some rows of their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PERIOD = 1_000_003  # prime: no index that wraps, or is off by a power of two, f
 
 
 def repeated(rng: np.random.Generator, shape: Shape) -> Array:
-    """float32 values in [-1, 1) that come again after PERIOD elements: as fast as memory is written."""
+    """Draw float32 values in [-1, 1) that repeat after PERIOD elements, which is as fast as memory is written."""
     values = 2 * rng.random(PERIOD, np.float32) - 1
     array = np.empty(prod(shape), np.float32)
     for start in range(0, array.size, PERIOD):
@@ -29,7 +29,7 @@ def repeated(rng: np.random.Generator, shape: Shape) -> Array:
 
 
 def sampled_rows(case: Case, limit: int) -> Array:
-    """The first and the last rows of the result, and those around its element ``limit``, and a dozen others."""
+    """Choose rows of the result: the first and last ones, those around its element ``limit``, and a dozen others."""
     assert case.family.result
     _, shape = case.family.result(case.shape)
     crossing = limit // prod(shape[1:])
@@ -38,11 +38,11 @@ def sampled_rows(case: Case, limit: int) -> Array:
 
 
 def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: int) -> list[str]:
-    """What is wrong with these cases of one shape, in words. Raises DeviceError."""
+    """Run these cases of one shape and describe what is wrong with their results. Raises DeviceError."""
     machine = gpu()
     first, said = cases[0], []
     rows = sampled_rows(first, limit)
-    memory.require(first, memory.peak_bytes(first, copies=int(machine.watches), rows=len(rows)))
+    memory.require(first, memory.peak_bytes(first, copies=int(machine.finds_faults), rows=len(rows)))
     rng = np.random.default_rng(seed)
     operands = tuple(repeated(rng, shape) for shape in first.family.operands(first.shape).values())
     reference, bound = first.family.reference(operands, rows), first.family.bound(operands, rows)
@@ -65,5 +65,5 @@ def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: in
             for array, values, before in zip(guarded, operands, digests, strict=True):
                 if digest(array) != before:
                     said.append(f"{case.id} changed its operand {array.name}")
-                    array.write(values)  # the next case is not to blame
+                    array.write(values)  # so that the next case is not blamed
     return said

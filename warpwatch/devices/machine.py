@@ -1,4 +1,4 @@
-"""What a GPU and the host have in common: memory with guard bands, and kernels that can be launched."""
+"""Declares the interface of a machine that runs kernels, GPU or host, and arrays with guard bands in its memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from warpwatch.catalogue.declaration import Array, Case, Launch, Shape
 
 GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
-# Fill results and guard bands before a launch: NaNs as float32 and, twice, as float64; unlikely as int32.
-# Two of them, because a NaN keeps its bits through arithmetic: a kernel that reads beyond an operand and
-# writes what it gets beyond the result would otherwise leave no trace.
+# Fills results and guard bands before a launch. A word is a NaN as float32, two are one as float64, and it is unlikely
+# as int32. Operands have another poison, because a NaN keeps its bits through arithmetic: a kernel that reads beyond an
+# operand and writes that value beyond the result would otherwise leave no trace.
 POISON = 0x7FFADEAD
 OPERAND_POISON = 0x7FFC0FFE
 
@@ -32,7 +32,7 @@ class DeviceError(Exception):
 
 @dataclass(frozen=True)
 class Resources:
-    """What a compiled kernel takes. Bytes are per block (shared) or per thread (local: spilled registers)."""
+    """Resources of a compiled kernel. Bytes are per block (shared) or per thread (local, where registers spill)."""
 
     registers: int = 0
     shared_bytes: int = 0
@@ -41,7 +41,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Function:
-    """A loaded kernel; ``handle`` is the machine's own."""
+    """A loaded kernel. ``handle``: known to the machine alone."""
 
     name: str
     handle: Any = field(repr=False)
@@ -49,13 +49,13 @@ class Function:
 
 
 class Machine(Protocol):
-    """Where kernels run. Addresses are plain ints; errors are DeviceError.
+    """A machine that runs kernels. Addresses are plain ints; errors are DeviceError.
 
-    ``watches``: it sees by itself what a kernel does outside its arrays, and its fresh memory is poison. Guard
-    bands would only hide from it where an array ends.
+    ``finds_faults``: it reports by itself what a kernel does outside its arrays, and its fresh memory is poison. Arrays
+    have no guard bands there, because they would hide an array's end from it.
     """
 
-    watches: bool
+    finds_faults: bool
 
     def require(self, size: int) -> None:
         """Raise DeviceError where so many bytes are not free."""
@@ -65,7 +65,7 @@ class Machine(Protocol):
     def free(self, address: int) -> None: ...
 
     def fill(self, address: int, words: int, value: int) -> None:
-        """Write ``value``, of 4 bytes, so many times."""
+        """Write ``value``, of 4 bytes, ``words`` times."""
 
     def write(self, address: int, array: Array) -> None: ...
 
@@ -74,19 +74,19 @@ class Machine(Protocol):
     def load(self, image: Path, entry: str) -> Function: ...
 
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
-        """A call that starts the kernel, with all that can be done beforehand done; ``finish`` waits for it."""
+        """Prepare a launch and return a function that starts it; ``finish`` waits for it."""
 
     def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
-        """Copy ``size`` bytes at ``address``, or as many as fit, into a variable of the module that a kernel is in."""
+        """Copy ``size`` bytes at ``address``, or as many as fit, into a variable of the module that holds a kernel."""
 
     def library(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
-        """As ``launcher``, of a library that takes the kernel's place."""
+        """Prepare the call of a library that replaces the kernel, and return a function that starts it."""
 
     def finish(self) -> None:
-        """Wait for what was launched. Raises where it failed, or did not end within the limit."""
+        """Wait for the launches. Raises DeviceError where one failed, or did not end within the limit."""
 
     def occupancy(self, function: Function, launch: Launch) -> float | None:
-        """Share of a multiprocessor's threads that blocks of this launch can fill, at most 1; None on the host."""
+        """Return the share of a multiprocessor's threads that blocks of this launch can fill; None on the host."""
 
 
 class GuardedArray:
@@ -95,43 +95,43 @@ class GuardedArray:
     def __init__(
         self, machine: Machine, name: str, shape: Shape, dtype: str, offset: int = 0, poison: int = POISON
     ) -> None:
-        """``offset`` moves the first element by so many elements from the alignment of an allocation."""
+        """Allocate the array. ``offset``: elements from the alignment of the allocation to the first element."""
         self.name, self.shape, self.dtype = name, shape, np.dtype(dtype)
         self._poison = poison
         self.machine = machine
-        guard = 0 if machine.watches else GUARD_BYTES
+        guard = 0 if machine.finds_faults else GUARD_BYTES
         self._before = guard + offset * self.dtype.itemsize
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
         self._size = self._before + self.nbytes + guard  # a multiple of 4, as every item size is
         self._base = machine.allocate(self._size)
         self.address = self._base + self._before
-        if machine.watches:
+        if machine.finds_faults:
             self._poison = POISON
         else:
             self.clear()
 
     def clear(self) -> None:
-        """Make the array and its guard bands as they were when it was made."""
+        """Fill the array and its guard bands with poison."""
         self.machine.fill(self._base, self._size // 4, self._poison)
 
     def write(self, array: Array) -> None:
         self.machine.write(self.address, np.ascontiguousarray(array))
 
     def poison(self) -> None:
-        """Make it as it was before anything was written."""
+        """Fill the array with poison."""
         self.machine.fill(self.address, self.nbytes // 4, self._poison)
 
     def read(self) -> Array:
         return self.read_rows(0, self.shape[0])
 
     def read_rows(self, first: int, end: int) -> Array:
-        """Rows [first, end) of the array."""
+        """Read rows [first, end) of the array."""
         rows = np.empty((end - first, *self.shape[1:]), self.dtype)
         self.machine.read(self.address + first * (self.nbytes // self.shape[0]), rows)
         return rows
 
     def overrun(self) -> str | None:
-        """What was written outside the array, in words, or None."""
+        """Describe the writes outside the array that its guard bands show; None where there are none."""
         end = self._before + self.nbytes
         for side, start, stop in (("before", 0, self._before), ("after", end, self._size)):
             band = np.empty((stop - start) // 4, np.uint32)

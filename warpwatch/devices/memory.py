@@ -1,6 +1,6 @@
-"""The host's memory: how much there is for this process, and how much a case takes, before anything is allocated.
+"""Estimates the host's memory that a case takes and that this process may have, before anything is allocated.
 
-The kernel of the operating system ends the whole run where memory is over; a case that is refused fails alone.
+Where memory runs out, the operating system ends the whole run. A case that is refused beforehand fails alone.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from pathlib import Path
 from warpwatch.catalogue.declaration import Case
 from warpwatch.devices.machine import DeviceError
 
-# Of memory that the reference and its bound take besides their results, for each element of an operand: copies in
-# float64 and magnitudes; the product of int32 is made of four float64 products of halves. Measured with matmul, whose
-# references take the most.
+# Memory that the reference and its bound take besides their results, for each element of an operand: copies in float64
+# and magnitudes; an int32 product is made of four float64 products of halves. Measured with matmul, whose references
+# take the most.
 WORK_BYTES = {"float32": 14, "float64": 18, "int32": 52}
-# For each element of the result that is compared: reference, bound, and what the convolutions sum up by.
+# Memory for each element of the result that is compared: reference, bound, and the partial sums of convolutions.
 COMPARED_BYTES = 44
 
 
 def available(root: Path = Path("/")) -> int:
-    """Bytes that this process may still take: what the machine has, or less where a control group allows less."""
+    """Return the bytes that this process may still take: those free, or less where a control group limits them."""
     lines = (root / "proc/meminfo").read_text().splitlines()
     figures = {name: int(rest.split()[0]) * 1024 for name, rest in (line.split(":", 1) for line in lines)}
     return min([figures["MemAvailable"], *_left_in_groups(root)])
 
 
 def _left_in_groups(root: Path) -> list[int]:
-    """Bytes left in each control group that this process is in and that has a limit: versions 1 and 2 of them."""
+    """Return the bytes left in each control group, version 1 or 2, that this process is in and that has a limit."""
     left = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -39,7 +39,7 @@ def _left_in_groups(root: Path) -> list[int]:
             continue
         base = root / "sys/fs/cgroup" / top
         group = base / path.lstrip("/")
-        # In a container the path may be the host's, and the container's own group lies at the top.
+        # In a container the path may be the host's, and the container's own group is at the top.
         for folder in (group, *group.parents):
             if folder.is_relative_to(base) and (most := _text(folder / limit).strip()).isdigit():
                 used = int(_text(folder / usage) or 0) - _figure(_text(folder / "memory.stat"), cache)
@@ -59,11 +59,10 @@ def _figure(text: str, name: str) -> int:
 
 
 def peak_bytes(case: Case, *, copies: int, rows: int | None = None) -> int:
-    """About the most that running and proving a case takes of the host's memory at a time.
+    """Estimate the most bytes of the host's memory that running and checking a case takes at a time.
 
-    ``copies``: how many times operands and result are there besides the operands that are drawn: in a machine whose
-    memory is the host's, and on the way to another process. ``rows``: of the result that are compared; all of them
-    where None.
+    ``copies``: how often operands and result exist besides the operands that are drawn, in a machine whose memory is
+    the host's and on their way to another process. ``rows``: how many rows of the result are compared; None means all.
     """
     operands = sum(prod(shape) for shape in case.family.operands(case.shape).values())
     compared = prod(case.family.result(case.shape)[1]) if case.family.result else 0
@@ -75,7 +74,7 @@ def peak_bytes(case: Case, *, copies: int, rows: int | None = None) -> int:
 
 
 def require(case: Case, needed: int) -> None:
-    """Raise DeviceError where the host has not so many bytes for a case."""
+    """Raise DeviceError where the host has fewer free bytes than a case needs."""
     there = available()
     if needed > there:
         raise DeviceError(

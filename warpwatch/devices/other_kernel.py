@@ -1,4 +1,4 @@
-"""Describes a kernel that another revision declares: what to compile, and how it is launched."""
+"""Describes a kernel as another revision declares it: source, macros, launch and arguments."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import numpy as np
 from warpwatch.catalogue.declaration import Case, Launch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OtherKernel:
-    """The other revision's side of a case: what to compile, and how it is launched.
+    """The other revision's side of a case.
 
-    ``arguments``: ("pointer", which array, bytes into it), ("struct", bytes, fields) or (NumPy type, value).
+    ``arguments``: ("pointer", number of the array, offset in bytes), ("struct", bytes, fields) or (NumPy type, value).
+    ``constant``: the operand that is copied to the kernel's constant memory, or empty.
     """
 
     library: str
@@ -28,14 +29,14 @@ class OtherKernel:
     operands: Mapping[str, Sequence[int]]
     result: Sequence[Any] | None
     arguments: tuple[tuple[Any, ...], ...]
-    constant: str = ""  # the operand that lies in the kernel's constant memory too
+    constant: str = ""
 
     def fill(self, pointers: Sequence[int]) -> list[np.generic]:
-        """The kernel's arguments for arrays at these addresses."""
+        """Return the kernel's arguments for arrays at these addresses."""
         return [_fill(value, pointers) for value in self.arguments]
 
     def differs(self, case: Case) -> str:
-        """Why the two sides of a case do different work, or nothing."""
+        """Say why the two sides of a case do different work; empty where they do the same."""
         operands = {name: list(shape) for name, shape in case.family.operands(case.shape).items()}
         if operands != {name: list(shape) for name, shape in self.operands.items()}:
             return "its operands were others"
@@ -65,5 +66,5 @@ def _fill(value: Sequence[Any], pointers: Sequence[int]) -> np.generic:
 
 
 def key(kernel: OtherKernel) -> tuple[object, ...]:
-    """What the kernel's machine code depends on; cases of several shapes share it."""
+    """Return a key of the kernel's machine code, which cases of several shapes share."""
     return (kernel.source, *sorted(kernel.macros.items()), kernel.flags)

@@ -1,4 +1,4 @@
-"""How the arrays and the blocks of one launch are laid out, where that is not the plain way."""
+"""Lays out the arrays and blocks of one launch in unusual ways, for tests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from warpwatch.devices.machine import OPERAND_POISON, POISON
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Says where the arrays of a launch start, how far apart their rows lie, and how its blocks are numbered.
+    """Start addresses of the arrays of a launch, the distance of their rows, and the numbering of its blocks.
 
     ``offsets``: elements that each array starts past the alignment of an allocation, operands first and the result
-    last; those that are not named start there. ``padding``: elements between the end of a row and the start of the
-    next, of every array with rows; for variants that have ``padded_arguments``. ``grid_y``: the largest gridDim.y to
-    use. Blocks beyond it continue in z, as they must beyond CUDA's own limit, but with a small array.
+    last; arrays that are not named start at the alignment. ``padding``: elements between the end of a row and the start
+    of the next, of every array with rows; for variants that have ``padded_arguments``. ``grid_y``: the largest
+    gridDim.y to use; blocks beyond it continue in z. This tests on small arrays what happens beyond CUDA's own limit.
     """
 
     offsets: tuple[int, ...] = ()
@@ -36,27 +36,27 @@ class Placement:
         deep = -(-y * z // self.grid_y)
         return replace(plain, grid=(x, -(-y * z // deep), deep))
 
-    def room(self, shape: Shape) -> Shape:
-        """Return the shape of the memory that an array of this shape takes."""
+    def padded_shape(self, shape: Shape) -> Shape:
+        """Return the shape of an array with the padding of its rows."""
         return (*shape[:-1], shape[-1] + self.padding) if len(shape) > 1 else shape
 
     def spread(self, array: Array) -> Array:
-        """Return an operand with its rows apart, and poison between them."""
-        room = self.room(array.shape)
-        if room == array.shape:
+        """Return an operand with poison as the padding of its rows."""
+        padded = self.padded_shape(array.shape)
+        if padded == array.shape:
             return array
-        words = room[-1] * array.dtype.itemsize // 4
-        spread = np.full((*room[:-1], words), OPERAND_POISON, np.uint32).view(array.dtype)
+        words = padded[-1] * array.dtype.itemsize // 4
+        spread = np.full((*padded[:-1], words), OPERAND_POISON, np.uint32).view(array.dtype)
         spread[..., : array.shape[-1]] = array
         return spread
 
-    def gather(self, name: str, room: Array, shape: Shape) -> tuple[Array, str | None]:
-        """Return a result without what lies between its rows, and in words what was written there, or None."""
-        if room.shape == shape:
-            return room, None
-        between = np.ascontiguousarray(room[..., shape[-1] :]).view(np.uint32)
-        wrong = int(np.count_nonzero(between != POISON)) * 4 // room.dtype.itemsize
-        return room[..., : shape[-1]], f"wrote {wrong:,} element(s) between the rows of {name}" if wrong else None
+    def gather(self, name: str, padded: Array, shape: Shape) -> tuple[Array, str | None]:
+        """Return a result without the padding of its rows, and a sentence on writes to the padding, or None."""
+        if padded.shape == shape:
+            return padded, None
+        between = np.ascontiguousarray(padded[..., shape[-1] :]).view(np.uint32)
+        wrong = int(np.count_nonzero(between != POISON)) * 4 // padded.dtype.itemsize
+        return padded[..., : shape[-1]], f"wrote {wrong:,} element(s) between the rows of {name}" if wrong else None
 
 
 PLAIN = Placement()

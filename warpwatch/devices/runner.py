@@ -1,4 +1,4 @@
-"""Runs one case on real memory: upload, poison, launch, read back, look for damage."""
+"""Runs one case on a machine: uploads operands, launches, reads the result and looks for damage."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from warpwatch.devices.machine import OPERAND_POISON, DeviceError, Function, Gua
 from warpwatch.devices.placement import PLAIN, Placement
 
 _libc = ctypes.CDLL(None)
-DRAWN_AT_ONCE = 2**20  # random numbers of a piece
+DRAWN_AT_ONCE = 2**20  # elements of a piece, which one thread draws
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one launch left behind.
+    """The result and the damage of one launch.
 
-    ``result`` is the array that the kernel wrote, or the sorted lines that it printed. ``damage`` says in
-    words what it wrote where it must not: outside its arrays, or into its operands.
+    ``result``: the array that the kernel wrote, or the sorted lines that it printed. ``damage``: a sentence for each
+    write outside its arrays or into its operands.
     """
 
     result: Array
     damage: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """A case in a machine's memory, ready to be launched again and again."""
+    """A case in a machine's memory, ready to be launched any number of times."""
 
     case: Case
     machine: Machine
@@ -51,7 +51,7 @@ class Loaded:
 
 
 def require_memory(machine: Machine, case: Case) -> None:
-    """Raise DeviceError where operands and result do not fit; to be asked before they are made."""
+    """Raise DeviceError where operands and result do not fit into the machine's memory."""
     try:
         machine.require(case.array_bytes)
     except DeviceError as error:
@@ -61,7 +61,7 @@ def require_memory(machine: Machine, case: Case) -> None:
 def upload(
     machine: Machine, case: Case, operands: Sequence[Array], placement: Placement = PLAIN
 ) -> tuple[GuardedArray, ...]:
-    """The operands of a case in guarded arrays; BadCase where they are not of its shapes and type."""
+    """Upload the operands of a case. Raises DeviceError, or BadCase where their shapes or types are not the case's."""
     shapes = case.family.operands(case.shape)
     fit = len(operands) == len(shapes)
     for (name, shape), array in zip(shapes.items(), operands, strict=False):
@@ -72,8 +72,8 @@ def upload(
     guarded: list[GuardedArray] = []
     try:
         for (name, shape), array in zip(shapes.items(), operands, strict=True):
-            room, offset = placement.room(shape), placement.offset(len(guarded))
-            guarded.append(GuardedArray(machine, name, room, case.dtype, offset, OPERAND_POISON))
+            padded, offset = placement.padded_shape(shape), placement.offset(len(guarded))
+            guarded.append(GuardedArray(machine, name, padded, case.dtype, offset, OPERAND_POISON))
             guarded[-1].write(placement.spread(array))
     except DeviceError as error:
         for done in guarded:
@@ -85,14 +85,15 @@ def upload(
 def load(
     machine: Machine, case: Case, image: Path, operands: tuple[GuardedArray, ...], placement: Placement = PLAIN
 ) -> Loaded:
-    """The kernel and a poisoned result beside operands that are there already."""
+    """Load the kernel and allocate a poisoned result, for operands that are uploaded already. Raises DeviceError."""
     result = None
     try:
         library = case.variant.library
         function = Function(library.name, None) if library else machine.load(image, case.entry)
         if case.family.result:
             name, shape = case.family.result(case.shape)
-            result = GuardedArray(machine, name, placement.room(shape), case.dtype, placement.offset(len(operands)))
+            padded, offset = placement.padded_shape(shape), placement.offset(len(operands))
+            result = GuardedArray(machine, name, padded, case.dtype, offset)
         arrays = (*operands, result) if result else operands
         pointers = [array.address for array in arrays]
         if library:
@@ -105,27 +106,27 @@ def load(
         if result and not error.lost:
             result.free()
         raise DeviceError(f"{case.id}: {error}", error.lost) from None
-    return Loaded(case, machine, function, start, operands, result)
+    return Loaded(case=case, machine=machine, function=function, start=start, operands=operands, result=result)
 
 
 def arguments(case: Case, pointers: Sequence[int], padding: int) -> tuple[np.generic, ...]:
-    """Return the kernel's arguments, for arrays whose rows lie ``padding`` elements apart; BadCase if it has none."""
+    """Return the kernel's arguments for arrays with ``padding`` elements after each row. Raises BadCase."""
     if not padding:
         return case.variant.arguments(pointers, case.shape)
     if not case.variant.padded_arguments:
-        raise BadCase(f"{case.id}: {case.variant.name} takes no rows that lie apart: it has no padded_arguments")
+        raise BadCase(f"{case.id}: {case.variant.name} takes no padded rows: it declares no padded_arguments")
     return case.variant.padded_arguments(pointers, case.shape, padding)
 
 
 def set_constants(machine: Machine, function: Function, name: str, operands: Sequence[GuardedArray]) -> None:
-    """Fill the kernel's constant memory from the operand of that name, if it has one."""
+    """Copy the operand of that name, if any, to the kernel's constant memory."""
     for array in operands:
         if array.name == name:
             machine.set_constant(function, f"constant_{name}", array.address, array.nbytes)
 
 
 def run(machine: Machine, case: Case, image: Path, operands: Sequence[Array], placement: Placement = PLAIN) -> Outcome:
-    """Launch a case once and say what came of it. Raises DeviceError or BadCase, which name the case."""
+    """Launch a case once and return its outcome. Raises DeviceError or BadCase, which name the case."""
     with ExitStack() as cleanup:
         guarded = upload(machine, case, operands, placement)
         for array in guarded:
@@ -165,7 +166,7 @@ def launch_once(loaded: Loaded) -> Array:
 
 
 def damage(loaded: Loaded, operands: Sequence[Array]) -> tuple[str, ...]:
-    """What was written outside the arrays or into the operands, a sentence each. ``operands``: as uploaded."""
+    """Return a sentence for each write outside the arrays or into the operands. ``operands``: as uploaded."""
     said = [array.overrun() for array in (*loaded.operands, loaded.result) if array]
     for array, before in zip(loaded.operands, operands, strict=True):
         changed = np.count_nonzero(array.read().view(np.uint8) != np.ascontiguousarray(before).view(np.uint8))
@@ -174,9 +175,9 @@ def damage(loaded: Loaded, operands: Sequence[Array]) -> tuple[str, ...]:
 
 
 def expected(case: Case, operands: Sequence[Array]) -> tuple[Array, Array | float]:
-    """What a right kernel gives, from NumPy, and how far off an element may be. Raises BadCase.
+    """Return the reference result from NumPy, and the largest error allowed for each element.
 
-    That is where the family's reference or bound is not of the result's shape and type.
+    Raises BadCase where the family's reference or bound does not have the result's shape and type.
     """
     family = case.family
     if family.prints:
@@ -192,7 +193,7 @@ def expected(case: Case, operands: Sequence[Array]) -> tuple[Array, Array | floa
 
 
 def random_operands(case: Case, seed: int) -> tuple[Array, ...]:
-    """Floats uniform in [-1, 1), int32 over its whole range."""
+    """Draw operands: floats uniform in [-1, 1), int32 over its whole range."""
 
     def draw(rng: np.random.Generator, out: Array) -> None:
         if out.dtype == np.int32:
@@ -206,7 +207,7 @@ def random_operands(case: Case, seed: int) -> tuple[Array, ...]:
 
 
 def exact_operands(case: Case, seed: int) -> tuple[Array, ...]:
-    """Whole numbers in [-8, 8]: sums of up to 2^18 products are exact in float32, whatever their order."""
+    """Draw whole numbers in [-8, 8], so that float32 sums of up to 2^18 products are exact in any order."""
 
     def draw(rng: np.random.Generator, out: Array) -> None:
         out[:] = rng.integers(-8, 9, out.shape)
@@ -215,19 +216,21 @@ def exact_operands(case: Case, seed: int) -> tuple[Array, ...]:
 
 
 def _draw(case: Case, seed: int, draw: Callable[[np.random.Generator, Array], None]) -> tuple[Array, ...]:
-    """Each piece of an array from a stream of its own, so that all cores draw and their number changes nothing."""
+    """Draw each piece of an array from its own random stream, so that the number of cores changes nothing."""
     seeds = np.random.SeedSequence([seed, *case.shape])
     operands = [np.empty(shape, case.dtype) for shape in case.family.operands(case.shape).values()]
     pieces = [a.reshape(-1)[i : i + DRAWN_AT_ONCE] for a in operands for i in range(0, a.size, DRAWN_AT_ONCE)]
     streams = map(np.random.default_rng, seeds.spawn(len(pieces)))
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # NumPy draws without the interpreter's lock
+    with ThreadPoolExecutor(
+        len(os.sched_getaffinity(0))
+    ) as pool:  # NumPy releases the interpreter's lock while it draws
         list(pool.map(draw, streams, pieces))
     return tuple(operands)
 
 
 @contextmanager
 def captured_stdout() -> Iterator[list[str]]:
-    """What this process prints on file descriptor 1, device printf too, as lines; filled at the end."""
+    """Collect the lines that this process and its kernels print on file descriptor 1; the list is filled at the end."""
     lines: list[str] = []
     with tempfile.TemporaryFile() as file:
         _libc.fflush(None)

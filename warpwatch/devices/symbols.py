@@ -1,4 +1,4 @@
-"""The kernels that a compiled file holds, read from its ELF symbols: a cubin, or a shared object of the host's."""
+"""Reads the names of the kernels in a cubin, or in a shared object of the host, from its ELF symbols."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import struct
 
 SYMBOLS, DYNAMIC_SYMBOLS = 2, 11  # SHT_SYMTAB, SHT_DYNSYM
 FUNCTION, GLOBAL, CUDA = 2, 1, 190  # STT_FUNC, STB_GLOBAL, EM_CUDA
-CUDA_ENTRY = 0x10  # STO_CUDA_ENTRY: of a cubin's functions those that can be launched
+CUDA_ENTRY = 0x10  # STO_CUDA_ENTRY: a function of a cubin that can be launched
 
 
 def entries(image: bytes) -> list[str]:
-    """Names of the global functions that a file defines, of a cubin its kernels; nothing where it cannot be read.
+    """List the kernels of a cubin, or the global functions of a shared object; none where it cannot be read.
 
-    What the software device's compiler makes is a shared object behind a header of its own.
+    The software device's compiler makes a shared object behind a header of its own.
     """
     start = image.find(b"\x7fELF\x02\x01", 0, 64)  # 64 bits, least significant byte first
     try:
         return sorted(_read(image[start:])) if start >= 0 else []
-    except (struct.error, UnicodeDecodeError, IndexError, ValueError):  # cut off, or no such file after all
+    except (struct.error, UnicodeDecodeError, IndexError, ValueError):  # a file that is cut off, or no ELF file
         return []
 
 
@@ -42,7 +42,7 @@ def _read(elf: bytes) -> set[str]:
 
 
 def missing_entry(entry: str, image: bytes) -> str:
-    """What to say where a file lacks an entry: which ones it has."""
+    """Say that a file lacks a kernel, and which kernels it has."""
     known = entries(image)
     has = f"the file has {', '.join(known)}" if known else "no entries can be found in the file"
     return f'no kernel is named {entry}: {has}; a kernel is declared `extern "C"` and named <family>_<variant>'

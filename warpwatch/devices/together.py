@@ -17,9 +17,9 @@ ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b.*$", re.MULTILINE)
 
 
 def in_one_file(source: Path, builds: Sequence[Mapping[str, str]]) -> str:
-    """The text of a file that holds ``source`` once for each set of macros, each in a namespace of its own.
+    """Return the text of a file that holds ``source`` once for each set of macros, each in a namespace of its own.
 
-    Functions lose their C linkage, because two of one name would be the same function. Macros end with their build.
+    Functions lose their C linkage, because two of one name would be the same function. Macros end with each build.
     The text may not compile although each build does, where a source leaves its namespace (``::name``) or includes a
     header under a condition; then each build has to be compiled by itself.
     """
@@ -36,9 +36,12 @@ def in_one_file(source: Path, builds: Sequence[Mapping[str, str]]) -> str:
 
 @dataclass
 class _Flat:
-    """Reads a source with the project's headers in their places, each once."""
+    """A reader of a source that replaces each include of the project's headers by the header, once.
 
-    system: list[str] = field(default_factory=list)  # lines that include headers of the compiler's
+    ``system``: the lines that include the compiler's own headers.
+    """
+
+    system: list[str] = field(default_factory=list)
     seen: set[Path] = field(default_factory=set)
 
     def read(self, path: Path) -> str:

@@ -1,8 +1,8 @@
-"""The process in which kernels run.
+"""Runs kernels in a child process, the worker process.
 
-After an illegal address the driver refuses every further CUDA call of the process, a new context too
-(measured: driver 580, H200), and a kernel that never ends can only be stopped with its process. So GPU and
-serial kernels run in a child: when a kernel breaks it, its case fails, and the next case gets a new one.
+After an illegal address the driver refuses every further CUDA call of the process, even with a new context (measured
+with driver 580 on an H200), and a kernel that never ends can only be stopped with its process. So kernels run in a
+child process. When a kernel breaks it, that case fails, and the next case gets a new process.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from warpwatch.devices.runner import Outcome, run
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-PATIENCE = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
+CALL_SECONDS = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
 
 
-# What the child runs first. A failed import is told to the parent in a sentence; nothing else could tell it.
+# The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
 BOOT = """
 import os, sys
 from multiprocessing.connection import Connection
@@ -53,7 +53,7 @@ except BaseException as error:
     sys.exit(1)
 main()
 """
-GRACE = 0.7  # seconds that a child has to remove its temporary files, when it is told to end
+CLEAN_UP_SECONDS = 0.7  # seconds for a child to remove its temporary files before it is killed
 
 
 class Worker:
@@ -63,23 +63,23 @@ class Worker:
         self.project, self.settings = project, settings
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
-        self._asked = 0  # the number of the last question; an answer carries that of its own
-        self.started = 0  # how many processes so far
+        self._questions = 0  # sent so far; each answer carries the number of its question
+        self.started = 0  # processes so far
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run ``function``, of a module's top level, in the child. Its exceptions are raised here.
 
-        DeviceError, ``lost``, when the child died, did not answer in time, or lost its device: the next
-        call has a new child. So it has after any interruption, because the answer would be taken for that to
-        another question.
+        Raises DeviceError with ``lost`` where the child died, did not answer in time, or lost its device. The next call
+        then starts a new child. An interruption has the same effect, because the answer that is still to come would be
+        taken for the answer to the next question.
         """
         try:
             connection = self._connection or self._start()
-            self._asked += 1
-            connection.send((self._asked, function.__module__, function.__qualname__, pickle.dumps((args, kwargs))))
-            value, error = self._answer(connection, self.settings.launch_timeout + PATIENCE)
+            self._questions += 1
+            connection.send((self._questions, function.__module__, function.__qualname__, pickle.dumps((args, kwargs))))
+            value, error = self._answer(connection, self.settings.launch_timeout + CALL_SECONDS)
         except (EOFError, ConnectionError):
-            error = DeviceError(f"the process in which kernels run died: {self._epitaph()}", lost=True)
+            error = DeviceError(f"the process in which kernels run died: {self._exit_reason()}", lost=True)
         except BaseException:
             self.stop()
             raise
@@ -89,22 +89,22 @@ class Worker:
             raise error
         return value  # type: ignore[no-any-return]
 
-    def _answer(self, connection: Connection, patience: float) -> tuple[Any, Exception | None]:
-        if not connection.poll(patience):
-            raise DeviceError(f"no answer within {patience:g} s; process killed", lost=True)
+    def _answer(self, connection: Connection, seconds: float) -> tuple[Any, Exception | None]:
+        if not connection.poll(seconds):
+            raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
         number, value, error = connection.recv()
-        if number != self._asked:
+        if number != self._questions:
             raise DeviceError(
-                f"answer {number} came to question {self._asked} in the process in which kernels run; process killed",
+                f"the process in which kernels run gave answer {number} to question {self._questions}; process killed",
                 lost=True,
             )
         return value, error
 
     def _start(self) -> Connection:
-        """Start a child that imports the same, wherever the caller stands, and wait until it is ready."""
+        """Start a child that finds the same modules in any working folder, and wait until it is ready."""
         ours, theirs = socket.socketpair()
         root = self.project.root
-        known = os.pathsep.join([str(ENGINE), *filter(os.path.isabs, sys.path)])  # after what a Python has by itself
+        known = os.pathsep.join([str(ENGINE), *filter(os.path.isabs, sys.path)])  # searched after Python's own folders
         command = [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), json.dumps(asdict(self.settings)), known]
         command += [str(root), self.project.module]
         with theirs:
@@ -114,23 +114,23 @@ class Worker:
             )
         self._connection = Connection(ours.detach())
         self.started += 1
-        self._asked = 0
-        _, failure = self._answer(self._connection, PATIENCE)
+        self._questions = 0
+        _, failure = self._answer(self._connection, CALL_SECONDS)
         if failure:
             raise DeviceError(f"the process in which kernels run does not start: {failure}", lost=True)
         return self._connection
 
-    def _epitaph(self) -> str:
+    def _exit_reason(self) -> str:
         assert self._process
         try:
             code = self._process.wait(10)
-        except subprocess.TimeoutExpired:  # it hung up and lives on
+        except subprocess.TimeoutExpired:  # it closed the connection and still runs
             code = -signal.SIGKILL
         self.stop()
         return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
     def stop(self) -> None:
-        """End the child, whatever it is doing, and what it has started."""
+        """End the child and the processes that it has started, whatever they are doing."""
         process, self._process = self._process, None
         if self._connection:
             self._connection.close()
@@ -139,7 +139,7 @@ class Worker:
             return
         try:
             _signal_group(process, signal.SIGTERM)
-            process.wait(GRACE)
+            process.wait(CLEAN_UP_SECONDS)
         except subprocess.TimeoutExpired:
             pass
         finally:
@@ -153,14 +153,14 @@ def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> N
 
 
 def _environment(root: Path) -> dict[str, str]:
-    """The caller's environment, in which modules are found from ``root`` and nothing depends on the caller's folder."""
+    """Return the environment for a child: modules are found in ``root``, and all paths are absolute."""
     environment = dict(os.environ)
     for name in ("WARPWATCH_CACHE", "XDG_CACHE_HOME"):
         if environment.get(name):
             environment[name] = str(Path(environment[name]).absolute())
     given = environment.get("PYTHONPATH", "").split(os.pathsep)
     environment["PYTHONPATH"] = os.pathsep.join([str(root), *filter(os.path.isabs, given)])
-    # NumPy's threads sleep when they have nothing to do: by default they spin for a while on the compilers' cores.
+    # By default NumPy's idle threads spin for a while on the cores that compilers need; here they sleep.
     environment.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     return environment
 
@@ -171,51 +171,51 @@ _busy = [False]  # whether the child runs a function for its parent
 
 
 def machine(on_host: bool) -> Machine:
-    """In the child: the device, opened at the first call, or the host."""
+    """Return, in the child, the host or the device, which the first call opens."""
     if on_host not in _machines:
         _machines[on_host] = Host() if on_host else open_device(_settings[0])
     return _machines[on_host]
 
 
 def gpu() -> Device:
-    """In the child: the device. Raises NoDevice where there is none."""
+    """Return, in the child, the device. Raises NoDevice where there is none."""
     device = machine(on_host=False)
     assert isinstance(device, Device)
     return device
 
 
 def describe_device() -> DeviceInfo:
-    """In the child: what the device says of itself. Raises NoDevice where there is none."""
+    """Return, in the child, the properties of the device. Raises NoDevice where there is none."""
     return gpu().info
 
 
 def library_missing(build: Build) -> str:
-    """In the child: why the library that takes a kernel's place cannot be used and how to get it, or nothing."""
+    """Say, in the child, why the library of a variant cannot be used and how to get it; empty where it can."""
     return build.variant.library.missing() if build.variant.library else ""
 
 
 def run_case(case: Case, image: Path, operands: Sequence[Array], placement: Placement) -> Outcome:
-    """In the child: one launch of a case, by devices.runner.run."""
+    """Launch a case once, in the child, by devices.runner.run."""
     return run(machine(case.variant.on_host), case, image, operands, placement)
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A compiled build that runs in a worker: what the fixture ``kernel`` gives to a test.
+    """A compiled build and the worker that runs it, as the fixture ``kernel`` gives them to a test.
 
-    ``proof``: the machine code that a benchmark proves right before it times ``image``, where that is another because
-    the device can watch more closely than it should while it is timed.
+    ``checking_image``: another build of the same kernel, which finds more faults and is slower. A benchmark checks it
+    before it times ``image``. None where the device has no such build.
     """
 
     worker: Worker
     build: Build
     image: Image
-    proof: Image | None = None
+    checking_image: Image | None = None
 
     @property
     def checked(self) -> Image:
-        """The machine code that finds the most faults."""
-        return self.proof or self.image
+        """Machine code that finds the most faults."""
+        return self.checking_image or self.image
 
     def run(self, shape: Shape, operands: Sequence[Array], placement: Placement = PLAIN) -> Outcome:
         """Launch once on these operands; ``placement`` says how arrays and blocks are laid out."""
@@ -232,15 +232,15 @@ def serve(connection: Connection) -> None:
             _busy[0] = True
             args, kwargs = pickle.loads(packed)
             value = getattr(importlib.import_module(module), name)(*args, **kwargs)
-        except Exception as caught:  # whatever it is, the parent must hear of it
-            error = _portable(caught)
+        except Exception as caught:  # every error is sent to the parent
+            error = _picklable(caught)
         finally:
             _busy[0] = False
         connection.send((number, value, error))
 
 
-def _portable(error: Exception) -> Exception:
-    """The exception itself if it can travel, with its traceback as a note. PyCUDA's needs a driver to be read."""
+def _picklable(error: Exception) -> Exception:
+    """Return the exception itself if it can be pickled, else its traceback; PyCUDA's needs a driver to be unpickled."""
     foreign = type(error).__module__.partition(".")[0] == "pycuda"
     with contextlib.suppress(Exception):
         if not foreign and type(pickle.loads(pickle.dumps(error))) is type(error):
@@ -251,39 +251,39 @@ def _portable(error: Exception) -> Exception:
 
 
 def load(root: str, module: str) -> None:
-    """In the child: load the project, before anything travels."""
+    """Load the project, in the child, before cases are sent to it."""
     load_project(Path(root), module)
 
 
 def main() -> None:
-    """The child: BOOT with the file descriptor of its connection and its settings. Does not return."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    signal.signal(signal.SIGTERM, _leave)
+    """Run the child: BOOT with the file descriptor of its connection and its settings. Does not return."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+    signal.signal(signal.SIGTERM, _end_on_sigterm)
     status = 0
     try:
         _settings[0] = Settings(**json.loads(sys.argv[2]))
         connection = Connection(int(sys.argv[1]))
         connection.send((0, None, None))
         serve(connection)
-    except (EOFError, ConnectionError):  # the parent hung up, or was killed: nobody is left to tell
+    except (EOFError, ConnectionError):  # the parent ended, or was killed
         pass
-    except SystemExit as told:
-        # Here, as long as the error holds what was in use: to unload a module is to wait for its kernels.
-        os._exit(told.code if isinstance(told.code, int) else 1)
+    except SystemExit as leaving:
+        # At once, while the error still holds the loaded module: unloading it would wait for its kernels.
+        os._exit(leaving.code if isinstance(leaving.code, int) else 1)
     except BaseException:
         traceback.print_exc()
         status = 1
-    # Not through the interpreter's own end: PyCUDA aborts there when a context is left.
+    # Without the interpreter's own exit, where PyCUDA aborts if a context is left.
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     os._exit(status)
 
 
-def _leave(number: int, frame: object) -> None:
-    """End the child: at once where it waits, else by way of what removes temporary folders."""
+def _end_on_sigterm(number: int, frame: object) -> None:
+    """End the child: at once where it waits, else by SystemExit, so that temporary folders are removed."""
     if _busy[0]:
         device = _machines.get(False)
         if isinstance(device, Device):
-            device.abandon()  # a kernel that never ends would keep its memory from being freed
+            device.abandon()  # freeing memory would wait for a kernel that never ends
         raise SystemExit(128 + number)
     os._exit(128 + number)

@@ -1,6 +1,7 @@
 """The pytest plugin: options, fixtures, and the hooks of pytest and pytest-benchmark.
 
-A repository that names its kernels (``warpwatch_kernels`` in its pytest settings) uses it; in others it does nothing.
+It works in a repository that names its kernels (``warpwatch_kernels`` in its pytest settings). In others it does
+nothing.
 """
 
 import pytest

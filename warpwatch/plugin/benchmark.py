@@ -1,4 +1,4 @@
-"""The hooks of pytest and pytest-benchmark: thin, each hands over to gate, baseline or report."""
+"""Implements the hooks of pytest and pytest-benchmark in a benchmark run, by comparison, runs and report."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import pytest
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
-from warpwatch.compare.comparison import Judge
+from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.pairs import Match
+from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.reference import DEFAULT_STORAGE, find_reference, how_to_record
-from warpwatch.compare.revision import check_name, checkout, compile_rivals, find_commit, read_rivals
-from warpwatch.compare.self_check import SelfCheck, known_spreads, path_of, save
-from warpwatch.compare.with_baseline import Gate
-from warpwatch.compare.with_revision import Against
+from warpwatch.compare.revision import check_name, checkout, compile_other_kernels, find_commit, read_other_kernels
+from warpwatch.compare.saved_self_check import path_of, read_variances, save
+from warpwatch.compare.self_check import SelfCheck
+from warpwatch.compare.with_baseline import BaselineComparison
+from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compiler import nvcc
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
@@ -38,29 +39,29 @@ from warpwatch.verdict.rule import Verdict
 
 CHECK, STORAGE = "--self-check", "--benchmark-storage"
 CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
-SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and prove nothing
+SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and judge no kernel
 
 
 class BenchPlugin:
-    """One run of the benchmark. ``device`` opens the GPU at the first call."""
+    """One run of the benchmark. ``device`` opens the device at the first call."""
 
     def __init__(
         self, config: pytest.Config, project: Project, worker: Worker, device: Callable[[], DeviceInfo | NoDevice]
     ) -> None:
         self.config, self.project, self.worker, self._device = config, project, worker, device
         self.cold = not config.getoption("--warm-cache")
-        self.gate: Judge = Gate()
+        self.comparison: Comparison = BaselineComparison()
         self.results = Results(config)
         self.gpu: dict[str, Any] = {}
         self.selected: set[str] = set()
         self.failed: dict[str, str] = {}
         self.passed: dict[str, pytest.TestReport] = {}
-        self.broken: dict[str, str] = {}  # what was right, and failed when it was measured again
-        self.judged = False
+        self.broken: dict[str, str] = {}  # cases that were right and failed when they were measured again
+        self.concluded = False
         self._done = 0
         self._postponed = Postponed()
         self._notes: list[str] = []
-        # Ours: pytest-benchmark would compare with one run, and know neither GPU nor noise.
+        # Taken from pytest-benchmark, which would compare with a single run and without regard to GPU and noise.
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
         self.against: str | None = config.getoption("--against")
@@ -68,11 +69,11 @@ class BenchPlugin:
         _keep_storage_in_root(config)
         if config.getoption("numprocesses", None) and _reaches_bench(config):
             raise pytest.UsageError(
-                "pytest bench does not run under -n: processes that share a GPU time each other; leave -n away"
+                "pytest bench does not run under -n: processes that share a GPU would time each other; leave -n out"
             )
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        items = [item for item in session.items if "gate" in getattr(item, "fixturenames", ())]
+        items = [item for item in session.items if "comparison" in getattr(item, "fixturenames", ())]
         if not items or self.config.option.collectonly:
             return
         if wrong := objection(self.config):
@@ -86,19 +87,19 @@ class BenchPlugin:
             said = f"L2 {self.gpu['cache']}; after a scrub, reading half takes {self.gpu['coldness']} times as long"
             self._notes.append(f"{device.name}: {device.note}" if device.note else said)
         self._take_over_storage()
-        self._refuse_a_gate_without_comparison()
+        self._refuse_rules_without_comparison()
         if self.compare:
-            self.gate = self._find_baseline()
+            self.comparison = self._find_baseline()
         if self.against or self.config.getoption(CHECK):
             if not isinstance(device, DeviceInfo):
                 raise pytest.UsageError(f"{'--against' if self.against else CHECK} needs a device: {device}")
-            self.gate = self._find_revision(self.against, device) if self.against else self._check_itself(device)
+            self.comparison = self._find_revision(self.against, device) if self.against else self._check_itself(device)
         self.asked.refuse()
         left_out = omitted_cases(self.project.families)
         self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
     def _take_over_storage(self) -> None:
-        """The one place that touches what pytest-benchmark keeps to itself (tests/test_plugin.py watches it)."""
+        """Set private attributes of pytest-benchmark's session, which no other code does."""
         benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
         benchmark.save_data = True
         if self.gpu and not (benchmark.save or benchmark.disabled):
@@ -107,18 +108,18 @@ class BenchPlugin:
             benchmark.autosave = benchmark.autosave or get_tag()
         self.results.take_over(self.gpu.get("slug", NO_GPU), len(self.selected), self._notes.append)
 
-    def _refuse_a_gate_without_comparison(self) -> None:
-        """Options that say when a comparison fails the run need one."""
+    def _refuse_rules_without_comparison(self) -> None:
+        """Refuse options that say when a comparison fails the run, where there is no comparison."""
         named = {"--require-baseline": self.compare, "--fail-on": self.asked.option}
         for option, comparison in named.items():
             if self.config.getoption(option) and not comparison:
                 others = "" if option == "--require-baseline" else ", --against or --self-check"
                 raise pytest.UsageError(f"{option} compares nothing by itself: give --benchmark-compare{others} too")
 
-    def _find_baseline(self) -> Gate:
+    def _find_baseline(self) -> BaselineComparison:
         if not self.gpu:
             self.asked.nothing = "there is no GPU to have a baseline"
-            return Gate()
+            return BaselineComparison()
         slug, storage = self.gpu["slug"], self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         try:
             found = find_reference(self.compare, storage, self.project.baselines, self.gpu)
@@ -133,38 +134,55 @@ class BenchPlugin:
             cure = f"run `pytest bench` five times, then `{promote}`"
             if self.asked.required:
                 raise pytest.UsageError(f"{found.absent}: {cure}")
-            so = "what was saved here before takes its place" if found.runs else "nothing is judged"
+            so = "what was saved here before takes its place" if found.runs else "nothing is compared"
             self._notes.append(f"{found.absent}, so {so}: {cure}")
-        return Gate(found.runs, self.gpu["uuid"], found.apart, self.gpu.get("note", ""))
+        return BaselineComparison(
+            runs=found.runs,
+            gpu_uuid=self.gpu["uuid"],
+            incomparable_reason=found.incomparable_reason,
+            doubt=self.gpu.get("note", ""),
+        )
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
         cases = map(functools.partial(find_case, self.project.families), self.selected)
         if all(case.variant.on_host or case.variant.library for case in cases):
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
-        self.results.require_room(self._check_path(), CHECK_BYTES, "the self-check is saved there; make room")
+        self.results.require_space(self._check_path(), CHECK_BYTES, "the self-check is saved there; free some space")
         progress = functools.partial(self._progress, "compiling kernels that wait")
-        return SelfCheck(self.project.root, device.timing_target, Match(self.gpu.get("note", "")), progress)
+        return SelfCheck(
+            root=self.project.root,
+            target=device.timing_target,
+            side_by_side=PairComparison(self.gpu.get("note", "")),
+            compiling=progress,
+        )
 
-    def _find_revision(self, revision: str, device: DeviceInfo) -> Against:
+    def _find_revision(self, revision: str, device: DeviceInfo) -> RevisionComparison:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
         try:
             commit = find_commit(revision, self.project.root)
             tree = checkout(commit, revision, self.project.root, self.project.module)
-            rivals = read_rivals(tree, self.project.module, revision)
-            known = known_spreads(device.slug, self.project.baselines)
+            others = read_other_kernels(tree, self.project.module, revision)
+            variances = read_variances(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
             raise pytest.UsageError(str(error)) from None
-        wanted = [rival for name, rival in rivals.items() if name in self.selected]
+        wanted = [other for name, other in others.items() if name in self.selected]
         if not wanted:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
             self.asked.refuse()
-        images = compile_rivals(wanted, tree, device.timing_target, progress)
-        match = Match(self.gpu.get("note", ""))
-        return Against(revision, commit, rivals, images, match, known)
+        images = compile_other_kernels(wanted, tree, device.timing_target, progress)
+        side_by_side = PairComparison(self.gpu.get("note", ""))
+        return RevisionComparison(
+            revision=revision,
+            commit=commit,
+            others=others,
+            images=images,
+            side_by_side=side_by_side,
+            recorded_variances=variances,
+        )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        if not self.gate.active or "gate" not in getattr(item, "fixturenames", ()):
+        if not self.comparison.active or "comparison" not in getattr(item, "fixturenames", ()):
             return None
         self._postponed.run(item, nextitem)
         self._done += 1
@@ -173,23 +191,27 @@ class BenchPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """When all is measured, judge it all together; what is interrupted is not judged."""
+        """Give all cases their verdicts together when all are measured; an interrupted run gives none."""
         slower: dict[str, str] = {}
         try:
             result = yield
-            if self.gate.active:
+            if self.comparison.active:
                 progress = functools.partial(self._progress, "measuring again")
-                self.gate.conclude(Again(self.cold, progress, self.broken))
-                self.judged = True
-                if isinstance(self.gate, SelfCheck):
-                    self._keep(self.gate)
-                slower = {name: line(j) for name, j in self.gate.judgements.items() if j.verdict == Verdict.SLOWER}
+                self.comparison.conclude(Again(self.cold, progress, self.broken))
+                self.concluded = True
+                if isinstance(self.comparison, SelfCheck):
+                    self._keep(self.comparison)
+                slower = {
+                    name: line(decision)
+                    for name, decision in self.comparison.decisions.items()
+                    if decision.verdict == Verdict.SLOWER
+                }
             return result
         finally:
             self._postponed.release(slower | self.broken)
 
     def _check_path(self) -> Path:
-        """Of the self-check: beside the baseline, if it is of all cases on a GPU; else where runs are saved."""
+        """Return the file of the self-check: beside the baseline if it has all cases, else among saved runs."""
         good = self._whole() and not self.gpu.get("note")
         folder = self.project.baselines if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         return path_of(self.gpu["slug"], folder)
@@ -216,20 +238,23 @@ class BenchPlugin:
         times = {entry["param"]: entry["stats"]["median"] for entry in output_json["benchmarks"]}
         for entry in output_json["benchmarks"]:
             entry["extra_info"]["share"] = share(families, find_case(families, entry["param"]), times)
-        slower = {name for name, judgement in self.gate.judgements.items() if judgement.verdict == Verdict.SLOWER}
+        slower = {name for name, decision in self.comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
+        commit = self.comparison.commit if isinstance(self.comparison, RevisionComparison) else ""
         output_json["warpwatch"] = {
             "failed": sorted(self.failed.keys() - slower),
             "slower": sorted(slower),
             "whole": self._whole() and len(output_json["benchmarks"]) == len(self.selected),
-            "controls": {name: str(j.verdict) for name, j in getattr(self.gate, "controls", {}).items()},
-            "against": self.gate.commit if isinstance(self.gate, Against) else CHECK * isinstance(self.gate, SelfCheck),
+            "controls": {
+                name: str(decision.verdict) for name, decision in getattr(self.comparison, "controls", {}).items()
+            },
+            "against": CHECK if isinstance(self.comparison, SelfCheck) else commit,
         }
 
     def _whole(self) -> bool:
         return self.selected >= {case.id for case in timed_cases(self.project.families)}
 
     def _missing(self) -> list[str]:
-        return self.gate.missing(self.selected) if self.judged and self._whole() else []
+        return self.comparison.missing(self.selected) if self.concluded and self._whole() else []
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
@@ -248,27 +273,28 @@ class BenchPlugin:
         return result
 
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
-        """Set the exit status that the comparison asks for; what is to be said last."""
-        gate, reasons = self.gate, self.config.getoption("--fail-on")
-        by_all = "common" in reasons and gate.alarm
-        if self._missing() or by_all or fails(self.asked, gate.judgements, reasons, gate.compared):
+        """Set the exit status that follows from the comparison, and return the last lines of the run."""
+        comparison, reasons = self.comparison, self.config.getoption("--fail-on")
+        by_all = "common" in reasons and comparison.alarm
+        if self._missing() or by_all or fails(self.asked, comparison.decisions, reasons, comparison.compared):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        left = uncompared(self.asked, gate.judgements, self.passed, gate.compared)
-        if left and reporter:  # reports, because other plugins look into all of them
+        left = uncompared(self.asked, comparison.decisions, self.passed, comparison.compared)
+        if left and reporter:  # whole reports, because other plugins read them
             reporter.stats[NOT_COMPARED] = [self.passed[name] for name in left if name in self.passed]
-        return self.asked.last_words(gate.judgements, gate.compared)
+        return self.asked.last_words(comparison.decisions, comparison.compared)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.selected:
             return
         lines = [*self._notes, *self._timeouts()]
-        if self.gate.active:
-            lines += self.gate.describe()
+        if self.comparison.active:
+            lines += self.comparison.describe()
             most = SHOWN_WITHOUT_CLOCK if self.gpu.get("note") else None
-            lines += (
-                summary(self.gate.judgements, self._missing(), most) if self.judged else ["interrupted: not judged"]
-            )
+            if self.concluded:
+                lines += summary(self.comparison.decisions, self._missing(), most)
+            else:
+                lines.append("interrupted: no case has a verdict")
         terminalreporter.section("kernels")
         for text in lines:
             terminalreporter.line(text)
@@ -281,10 +307,10 @@ class BenchPlugin:
 
 
 def _asked(config: pytest.Config, compare: str | bool, against: str | None) -> Asked:
-    """The one comparison that the options ask for. Raises UsageError where there are two, or one of nothing."""
+    """Return the comparison that the options ask for. Raises UsageError for two, or for an empty name."""
     chosen = {"--benchmark-compare": compare, "--against": against, CHECK: config.getoption(CHECK)}
     if isinstance(compare, str) and not compare.strip():
-        raise pytest.UsageError("--benchmark-compare= names no run: leave the `=` away to compare with the baseline")
+        raise pytest.UsageError("--benchmark-compare= names no run: leave the `=` out to compare with the baseline")
     if against is not None:
         try:
             check_name(against)

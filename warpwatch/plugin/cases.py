@@ -1,4 +1,4 @@
-"""Makes test cases of the catalogue: a test that is marked with cases or builds runs once for each."""
+"""Parametrizes tests: a test that is marked with cases or builds runs once for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def parameter_of(item: pytest.Item) -> Case | Build | Problem | None:
-    """The case or build that a test runs with, or the mistake of a declaration in its place."""
+    """Return the case or build of a test, or the mistake of a declaration that it reports."""
     callspec = getattr(item, "callspec", None)
     params = callspec.params if callspec else {}
     found = params.get("case", params.get("build"))
@@ -26,12 +26,12 @@ def parameter_of(item: pytest.Item) -> Case | Build | Problem | None:
 
 
 def build_of(item: pytest.Item) -> Build | None:
-    """The build that a test runs with, if it has one."""
+    """Return the build of a test, if it has one."""
     found = parameter_of(item)
     return found.build if isinstance(found, Case) else found if isinstance(found, Build) else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that only compile last: whoever edits a kernel learns first whether it is right."""
+    """Put tests that only compile last, so that the author of a kernel learns first whether it is right."""
     items.sort(key=lambda item: item.get_closest_marker("compiles_for") is not None)

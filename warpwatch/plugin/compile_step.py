@@ -1,4 +1,4 @@
-"""Compiles what a pytest run needs: before anything is timed, and else in the background while tests run."""
+"""Compiles the kernels of a pytest run: before anything is timed, or else in the background while tests run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPILATION = pytest.StashKey[Compilation]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Compile what will run, on all cores: before anything is timed, and else while tests run, in their order."""
+    """Compile the kernels of this run on all cores: before anything is timed, or else in the order of the tests."""
     config = session.config
     if WORKER not in config.stash:
         return
@@ -39,7 +39,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     except pytest.UsageError as broken:
         if not hasattr(config, "workerinput"):
             raise
-        # In a process of xdist's an error here would be an internal one. So the next test fails, and ends the run.
+        # In a worker process of xdist this would be an internal error. So the next test fails and ends the run.
         session.shouldfail = str(broken)
         return
     # Workers of xdist share the cache; each begins with the tests that are likely to be its own.
@@ -53,35 +53,35 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     for builds, target in (*checks[first:], *checks[:first]):
         compilation.add_check(builds, target)
     if jobs:
-        timed = any("gate" in getattr(item, "fixturenames", ()) for item in items)
+        timed = any("comparison" in getattr(item, "fixturenames", ()) for item in items)
         _show_compiling(config, compilation, None if timed else jobs[0])
 
 
 def _jobs(item: pytest.Item) -> list[Job]:
-    """What a test needs compiled. What is timed is proved before, by a build that finds more faults if there is one."""
+    """List the builds that a test needs: for a timed kernel also the one that finds more faults, if there is one."""
     if "kernel" not in getattr(item, "fixturenames", ()) or (build := build_of(item)) is None:
         return []
     if build.variant.on_host:
         return [(build, None)]
     if not build.variant.library and isinstance(device := open_device(item.config), DeviceInfo):
-        timed = "gate" in getattr(item, "fixturenames", ())
+        timed = "comparison" in getattr(item, "fixturenames", ())
         targets = (device.target, device.timing_target) if timed else (device.target,)
         return [(build, target) for target in dict.fromkeys(targets)]
     return []
 
 
 def _check(item: pytest.Item) -> tuple[Build, Target] | None:
-    """What a test only compiles, if it does."""
+    """Return the build and target of a test that only compiles; None for other tests."""
     only = item.get_closest_marker("compiles_for")
     if only and (build := build_of(item)):
-        with contextlib.suppress(NoCompiler):  # the test says so
+        with contextlib.suppress(NoCompiler):  # the test reports it
             arch = architectures()[-1].arch if only.args[0] == "newest" else only.args[0]
             return build, Target(arch)
     return None
 
 
 def _checks(items: Sequence[pytest.Item]) -> list[Check]:
-    """What tests only compile: builds of one source for one architecture, at most BUILDS_TOGETHER at once."""
+    """Group the builds that are only compiled, by source and architecture, at most BUILDS_TOGETHER in a group."""
     groups: dict[tuple[Path, Target], list[Build]] = {}
     for item in items:
         if check := _check(item):
@@ -95,7 +95,7 @@ def _checks(items: Sequence[pytest.Item]) -> list[Check]:
 
 
 def _show_compiling(config: pytest.Config, compilation: Compilation, first: Job | None) -> None:
-    """Wait for all builds, or for the first test's, with a line on terminals that says how far it is."""
+    """Wait for all builds, or for the job ``first``, with a line of progress on terminals."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if not (reporter and reporter.isatty):
         compilation.wait(lambda done, total: None, first)
@@ -107,7 +107,7 @@ def _show_compiling(config: pytest.Config, compilation: Compilation, first: Job 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Wait for what a test needs compiled before it locks the machine, for which others may wait."""
+    """Wait for the builds of a test before it locks the machine, because others may wait for that lock."""
     if item.get_closest_marker("exclusive"):
         item.config.stash[COMPILATION].finish_all()
     for job in _jobs(item):
@@ -132,5 +132,5 @@ def pytest_testnodedown(node: Any) -> None:
 
 @pytest.fixture(scope="session")
 def compilation(pytestconfig: pytest.Config) -> Compilation:
-    """What compiles the builds of this run."""
+    """The compilation of the builds of this run."""
     return pytestconfig.stash[COMPILATION]

@@ -1,4 +1,4 @@
-"""Opens the device of a pytest run, once, and says in the header which one it is."""
+"""Opens the device of a pytest run once, and names it in the header."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from warpwatch.devices.worker import Worker, describe_device
 PROJECT = pytest.StashKey[Project]()
 WORKER = pytest.StashKey[Worker]()
 DEVICE = pytest.StashKey["DeviceInfo | NoDevice | pytest.UsageError"]()
-CACHE_NOTES = pytest.StashKey[dict[str, None]]()  # what the caches refused, a sentence each
+CACHE_NOTES = pytest.StashKey[dict[str, None]]()  # a sentence for each file or folder that the caches refused
 
 
 def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
-    """The device of this run, or what is missing. Opened at the first question.
+    """Return the device of this run, opened by the first call, or the error that says what is missing.
 
-    Raises UsageError where the one asked for is missing, and where a set-up is broken: that is no reason to skip.
+    Raises UsageError where the device asked for is missing or a set-up is broken, because that is no skip.
     """
     if DEVICE not in config.stash:
         config.stash[DEVICE] = try_device(config.stash[WORKER], config.getoption("--device"))
@@ -33,7 +33,7 @@ def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
 
 
 def try_device(worker: Worker, wanted: str) -> DeviceInfo | NoDevice | pytest.UsageError:
-    """The device that ``--device`` asks for, what is missing, or what is broken."""
+    """Return the device that ``--device`` asks for, or the error that says what is missing or broken."""
     if wanted == "none":
         return NoDevice("--device=none")
     try:
@@ -45,7 +45,7 @@ def try_device(worker: Worker, wanted: str) -> DeviceInfo | NoDevice | pytest.Us
 
 
 def _cause(error: Exception) -> str:
-    """What an error says, without its traceback."""
+    """Return the message of an error, without its traceback."""
     if isinstance(error, DeviceError | CompileError):
         return str(error)
     said = str(error).strip().splitlines() or [""]
@@ -54,18 +54,18 @@ def _cause(error: Exception) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Open the device before anything else starts: where it cannot be, nothing has to be ended again."""
+    """Open the device before anything else starts, so that a failure leaves nothing to clean up."""
     config = session.config
     if WORKER not in config.stash or config.option.collectonly or hasattr(config, "workerinput"):
         return
     open_device(config)
     if config.getoption("numprocesses", None):
-        config.stash[WORKER].stop()  # xdist's own processes open it again
+        config.stash[WORKER].stop()  # the worker processes of xdist open it again
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Name the device."""
-    unseen = config.option.collectonly or hasattr(config, "workerinput")  # nobody sees what a process of xdist's prints
+    unseen = config.option.collectonly or hasattr(config, "workerinput")  # not shown for worker processes
     if WORKER not in config.stash or unseen:
         return []
     device = open_device(config)
@@ -76,7 +76,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the process in which kernels run."""
+    """End the worker process."""
     if WORKER in config.stash:
         config.stash[WORKER].stop()
 

@@ -1,4 +1,4 @@
-"""Fixtures that a test of kernels asks for: the case, its build, the compiled kernel, and what a benchmark needs."""
+"""Fixtures for tests of kernels: the case, its build, the compiled kernel, and the options of a benchmark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import Problem
-from warpwatch.compare.comparison import Judge
+from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Kernel, library_missing
@@ -34,9 +34,9 @@ def case(request: pytest.FixtureRequest) -> Case:
     if isinstance(case, Problem):
         pytest.fail(str(case), pytrace=False)
     assert isinstance(case, Case)
-    if "gate" in request.fixturenames and not case.variant.on_host:
+    if "comparison" in request.fixturenames and not case.variant.on_host:
         device: DeviceInfo = request.getfixturevalue("device")
-        if case.launch_cost > device.largest_work:
+        if case.launch_cost > device.largest_launch_cost:
             pytest.skip(f"too large for {device.name}, which would take seconds for a launch: time it on a GPU")
     return case
 
@@ -50,7 +50,7 @@ def build(request: pytest.FixtureRequest) -> Build:
 
 @pytest.fixture
 def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
-    """The compiled kernel of a case or a build, ready to run; what a benchmark times is another build of it."""
+    """The compiled kernel of a case or a build; for a benchmark also the build without checks that is timed."""
     target = timing = None
     if not build.variant.on_host:
         found: DeviceInfo = request.getfixturevalue("device")
@@ -63,26 +63,26 @@ def kernel(build: Build, request: pytest.FixtureRequest) -> Kernel:
         pytest.skip(missing)
     try:
         checked = stash[COMPILATION].image(build, target)
-        timed = stash[COMPILATION].image(build, timing) if "gate" in request.fixturenames else checked
+        timed = stash[COMPILATION].image(build, timing) if "comparison" in request.fixturenames else checked
     except CompileError as error:
         pytest.fail(str(error), pytrace=False)
     return Kernel(stash[WORKER], build, timed, checked)
 
 
 @pytest.fixture(scope="session")
-def gate(pytestconfig: pytest.Config) -> Judge:
-    """The judge of this run."""
-    return pytestconfig.stash[BENCH].gate
+def comparison(pytestconfig: pytest.Config) -> Comparison:
+    """The comparison that this run makes: with a baseline, with another revision, with itself, or none."""
+    return pytestconfig.stash[BENCH].comparison
 
 
 @pytest.fixture(scope="session")
 def cold(pytestconfig: pytest.Config) -> bool:
-    """Whether L2 is scrubbed before each launch that is timed."""
+    """True where L2 is scrubbed before each launch that is timed."""
     return pytestconfig.stash[BENCH].cold
 
 
 @pytest.fixture(scope="session")
 def budget(pytestconfig: pytest.Config) -> Budget:
-    """What a case may cost, from pytest-benchmark's own options."""
+    """The time that a case may take, from pytest-benchmark's own options."""
     option = pytestconfig.getoption
     return Budget(float(option("benchmark_max_time")), option("benchmark_min_rounds"), option("benchmark_warmup"))

@@ -1,7 +1,7 @@
-"""Lets tests of an xdist run share the machine, but for those marked ``exclusive``, and compilers beside them.
+"""Locks the machine for the tests of an xdist run: shared by most, exclusive for tests marked ``exclusive``.
 
-Two lock files in a private folder: whoever waits at the entrance for an empty machine keeps others from filling it
-again; who holds the machine's own lock runs.
+Compilers share it too. There are two lock files in a private folder. ``machine`` is held while a test runs. ``queue``
+is held while a test waits for ``machine``, so that no other can start before a test that waits to be exclusive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOLDER_INPUT = "warpwatch_locks"  # in the input of xdist's worker processes
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker process of xdist's where the locks of this run are: in a folder that nobody else can write to."""
+    """Tell a worker process of xdist the folder of this run's lock files, which no other user can write to."""
     config: pytest.Config = node.config
     if FOLDER not in config.stash:
         config.stash[FOLDER] = tempfile.mkdtemp(prefix="warpwatch-")
@@ -35,27 +35,27 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _machine_lock(request: pytest.FixtureRequest) -> Generator[None]:
-    """Share the machine with the other tests of an xdist run, or have it alone for a test that is marked so."""
+    """Hold the machine lock during a test: shared, or exclusive for a test that is marked ``exclusive``."""
     folder = _folder(request.config)
     if not folder:
         yield
         return
-    with lock_file(folder / "entrance") as entrance, lock_file(folder / "machine") as machine:
-        fcntl.flock(entrance, fcntl.LOCK_EX)
+    with lock_file(folder / "queue") as queue, lock_file(folder / "machine") as machine:
+        fcntl.flock(queue, fcntl.LOCK_EX)
         fcntl.flock(machine, fcntl.LOCK_EX if request.node.get_closest_marker("exclusive") else fcntl.LOCK_SH)
-        fcntl.flock(entrance, fcntl.LOCK_UN)
+        fcntl.flock(queue, fcntl.LOCK_UN)
         yield
 
 
 def permit_to_compile(config: pytest.Config) -> AbstractContextManager[object] | None:
-    """A share of the machine for a compiler, as a test has it; None while a test is alone there, or waits to be."""
+    """Take the machine lock, shared, for a compiler; None while a test holds it exclusively or waits for it."""
     folder = _folder(config)
     if not folder:
         return contextlib.nullcontext()
-    with contextlib.ExitStack() as held, lock_file(folder / "entrance") as entrance:
+    with contextlib.ExitStack() as held, lock_file(folder / "queue") as queue:
         machine = held.enter_context(lock_file(folder / "machine"))
         try:
-            fcntl.flock(entrance, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(machine, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return None
@@ -63,11 +63,11 @@ def permit_to_compile(config: pytest.Config) -> AbstractContextManager[object] |
 
 
 def _folder(config: pytest.Config) -> Path | None:
-    """The folder of the lock files in a worker process of xdist's; None elsewhere."""
+    """Return the folder of the lock files in a worker process of xdist; None in other processes."""
     folder = getattr(config, "workerinput", {}).get(FOLDER_INPUT)
     return Path(folder) if folder else None
 
 
 def lock_file(path: Path) -> IO[bytes]:
-    """Open a lock file, which is made if need be. Raises OSError where a symbolic link is in its place."""
+    """Open a lock file, and create it if it is missing. Raises OSError where it is a symbolic link."""
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")

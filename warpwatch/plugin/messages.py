@@ -1,4 +1,4 @@
-"""Makes what a run prints short: failures without tracebacks, skips by reason, what is wrong with declarations."""
+"""Prints failures without tracebacks, skips by their reason, and mistakes in declarations."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from warpwatch.plugin.verify import command_of, with_command
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print skips by their reason, a line each; pytest's own -rs has a line for every test function.
+    """Print a line for each reason of skips; pytest's own -rs has a line for every test function.
 
-    Also what has no cases because its declaration is wrong: a selection by shape would not miss it.
+    It also prints the declarations that have no cases because of a mistake, which a selection would hide.
     """
     stash = terminalreporter.config.stash
     if PROJECT not in stash:
@@ -29,14 +29,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reason, count in reasons.most_common():
         terminalreporter.line(f"{count} skipped: {reason}")
     for problem in problems(stash[PROJECT].families):
-        terminalreporter.line(f"left out, because declared wrong: {problem}")
+        terminalreporter.line(f"left out because of a mistake in the declaration: {problem}")
     for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes())):
         terminalreporter.line(f"cache: {sentence}")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail with what an error says alone: a kernel's developer has no use for this plugin's traceback."""
+    """Fail with the message of an error alone, because this plugin's traceback does not help a kernel's developer."""
     try:
         return (yield)
     except DeviceError as error:

@@ -1,4 +1,4 @@
-"""Says what the comparison of a run came to: whether it fails the run, and the last words about what was not compared.
+"""Decides whether a comparison fails the run, and reports at the end of it that nothing was compared.
 
 A run that was asked to compare and compared nothing must not look like one that found every kernel as fast as before.
 """
@@ -12,18 +12,19 @@ from dataclasses import dataclass, field
 import pytest
 
 from warpwatch.compare.comparison import COMPARED
-from warpwatch.verdict.rule import Judgement, Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
-NOT_COMPARED = "not compared"  # as pytest counts it, beside "passed"; an unknown word keeps its last line from green
+NOT_COMPARED = "not compared"  # a count in pytest's last line, which keeps it from being green
 ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
 @dataclass
 class Asked:
-    """What comparison a run was asked for, and what is known of it.
+    """The comparison that a run was asked for.
 
-    ``option``: --benchmark-compare, --against or --self-check, or empty. ``required``: whether to compare nothing is an
-    error. ``nothing`` says why nothing can be compared, once that is known; ``advice`` what to do then, in lines.
+    ``option``: --benchmark-compare, --against or --self-check, or empty. ``required``: True where comparing nothing is
+    an error. ``nothing``: the reason why nothing can be compared, once that is known. ``advice``: lines on what to do
+    then.
     """
 
     option: str = ""
@@ -32,44 +33,46 @@ class Asked:
     advice: Sequence[str] = field(default_factory=list)
 
     def refuse(self) -> None:
-        """Stop before anything is measured, where it is known that nothing can be compared and that is an error."""
+        """Raise UsageError before anything is measured, where nothing can be compared and that is an error."""
         if self.required and self.nothing:
             what = self.nothing if self.option == "--benchmark-compare" else f"{self.option}: {self.nothing}"
             raise pytest.UsageError("\n".join([f"{what}, so nothing would be compared", *self.advice]))
 
-    def last_words(self, judgements: Mapping[str, Judgement], compared: int) -> list[str]:
-        """What is said at the very end of a run that was asked to compare and compared nothing."""
+    def last_words(self, decisions: Mapping[str, Decision], compared: int) -> list[str]:
+        """Return the last lines of a run that was asked to compare and compared nothing."""
         if not self.option or compared:
             return []
-        why = self.nothing or why_nothing(judgements)
+        why = self.nothing or why_nothing(decisions)
         said = f"NOTHING WAS COMPARED ({self.option}): {why}; no kernel could be called slower"
         return [said, *self.advice]
 
 
-def why_nothing(judgements: Mapping[str, Judgement]) -> str:
+def why_nothing(decisions: Mapping[str, Decision]) -> str:
     """Say why none of these cases was compared."""
-    reasons = Counter(f"{j.verdict}{': ' * bool(j.reason)}{j.reason}" for j in judgements.values())
+    reasons = Counter(
+        f"{decision.verdict}{': ' * bool(decision.reason)}{decision.reason}" for decision in decisions.values()
+    )
     told = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common(3))
     return told or "no case was measured to its end"
 
 
-def uncompared(asked: Asked, judgements: Mapping[str, Judgement], ran: Collection[str], compared: int) -> list[str]:
-    """The cases of a run that was asked to compare that were compared with nothing."""
+def uncompared(asked: Asked, decisions: Mapping[str, Decision], ran: Collection[str], compared: int) -> list[str]:
+    """List the cases that were compared with nothing, in a run that was asked to compare."""
     if asked.option and not compared:
         return list(ran)
-    return [name for name, judgement in judgements.items() if judgement.verdict not in COMPARED]
+    return [name for name, decision in decisions.items() if decision.verdict not in COMPARED]
 
 
-def fails(asked: Asked, judgements: Mapping[str, Judgement], reasons: Collection[str], compared: int) -> bool:
-    """Whether what was compared, or was not, fails a run whose tests all passed. ``reasons``: of --fail-on."""
+def fails(asked: Asked, decisions: Mapping[str, Decision], reasons: Collection[str], compared: int) -> bool:
+    """Say whether the comparison fails a run whose tests all passed. ``reasons``: of --fail-on."""
     if asked.option and not compared and (asked.required or "incomparable" in reasons):
         return True
-    verdicts = {judgement.verdict for judgement in judgements.values()}
+    verdicts = {decision.verdict for decision in decisions.values()}
     return any(str(verdict) in reasons for verdict in verdicts & {Verdict.UNSURE, Verdict.INCOMPARABLE})
 
 
 def nothing_ran(config: pytest.Config) -> str:
-    """Say that no test is left, and what selects."""
+    """Say that no test is left, and by which selection."""
     chosen = [f"-k {config.option.keyword!r}" * bool(config.option.keyword)]
     chosen += [f"-m {config.option.markexpr!r}" * bool(config.option.markexpr), " ".join(config.args)]
     return f"NOTHING RAN: no test is left of those that {' and '.join(filter(None, chosen))} select"

@@ -1,4 +1,4 @@
-"""Test reports that wait until all is measured: only then is it known which of them are failures."""
+"""Postpones reports of tests until everything is measured, because only then is it known which of them fail."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from _pytest.runner import runtestprotocol
 
 
 class Postponed:
-    """Runs items like pytest's own loop, but keeps back what passed until ``release``."""
+    """A test runner that holds back the reports of passed tests until ``release``."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[pytest.Item, list[pytest.TestReport]]] = []
 
     def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """One item: told at once where it failed or was skipped."""
+        """Run one item. A failure or a skip is reported at once."""
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         if all(report.passed for report in reports):
             self._kept.append((item, reports))
@@ -24,7 +24,7 @@ class Postponed:
             self._tell(item, reports)
 
     def release(self, failures: Mapping[str, str]) -> None:
-        """Tell what was kept back. ``failures``: what is wrong with a case after all, by its id."""
+        """Report the tests that were held back. ``failures``: messages of cases that fail after all, by id."""
         for item, reports in self._kept:
             why = failures.get(item.callspec.id)  # type: ignore[attr-defined]
             for report in reports:
@@ -42,14 +42,14 @@ class Postponed:
 
 
 class Progress:
-    """How far something long has come: a line that is written over on a terminal, one every ten seconds elsewhere."""
+    """A line of progress, which is overwritten on a terminal and repeated every ten seconds elsewhere."""
 
     def __init__(self, reporter: pytest.TerminalReporter | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._reporter, self._clock = reporter, clock
         self._begin, self._what, self._told = clock(), "", clock()
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """``what``, such as 'timing': begins anew where it differs from the one before."""
+        """Report progress. ``what``, such as 'timing', starts a new estimate of the time left where it changes."""
         if what != self._what:
             self._begin, self._what, self._told = self._clock(), what, self._clock()
         if self._reporter is None or self._reporter.verbosity < 0:

@@ -1,7 +1,7 @@
-"""Results on disk: shows before anything is measured that they can be written, and tells at the end which could not be.
+"""Makes sure, before anything is measured, that results can be written, and reports at the end which could not be.
 
-Results are the saved run, the file of ``--benchmark-json``, the self-check and JUnit's file. A disk that fills while
-kernels are timed costs that file alone: the table, the verdict and the other files are there, and the run fails.
+Results are the saved run, the file of ``--benchmark-json``, the self-check and JUnit's file. If the disk becomes full
+while kernels are timed, only that file is lost: the table, the verdict and the other files exist, and the run fails.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from warpwatch.runs.saved import write_new
 BYTES_OF_A_CASE = 4096  # in a saved run, with 100 samples: 2.6 kB on average
 
 
-def require_room(path: Path, size: int) -> None:
-    """Shows that a file of ``size`` bytes can be written at ``path``, by one beside it that is removed again.
+def require_space(path: Path, size: int) -> None:
+    """Make sure that ``size`` bytes can be written at ``path``, by a file beside it that is removed again.
 
-    Makes the folder where there is none. Raises OSError.
+    The folder is made if it is missing. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder")
     if path.exists() and not path.is_file():
-        return  # a device or a pipe has no room to show
+        return  # the space of a device or a pipe is unknown
     if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(f"{path} may not be written")
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".room-", suffix=".tmp") as file:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".space-", suffix=".tmp") as file:
         file.write(bytes(size))
         file.flush()
         os.fsync(file.fileno())
 
 
 class Storage:
-    """Where pytest-benchmark saves: <root>/<gpu>/, not <root>/<Python version>/, and whole files only."""
+    """The storage of pytest-benchmark, in <root>/<gpu>/ in place of <root>/<Python version>/, with whole files only."""
 
     def __init__(self, root: Path, slug: str, say: Callable[[str], None], results: Results) -> None:
         self.root, self.slug, self._say, self._results = root, slug, say, results
 
     def save(self, document: Mapping[str, Any], name: str) -> None:
-        """Called by pytest-benchmark when all is measured."""
+        """Save a run; pytest-benchmark calls this when everything is measured."""
         folder = self.root / self.slug
         with self._results.saving(f"this run, in {folder},"):
             self._say(f"saved {write_new(folder, name, document)}")
 
 
 class Results:
-    """The pytest plugin that keeps watch over the files of results."""
+    """A pytest plugin that reports result files which could not be written, and fails the run then."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -64,29 +64,29 @@ class Results:
 
     @contextlib.contextmanager
     def saving(self, what: str) -> Generator[None]:
-        """An error in writing is told at the end, and fails the run."""
+        """Turn an OSError into a line at the end of the run, which then fails."""
         try:
             yield
         except OSError as error:
             self.lost.append(f"{what} could not be saved: {error.strerror or error}")
 
-    def require_room(self, path: Path, size: int, cure: str) -> None:
-        """As the function of that name. Raises pytest.UsageError, with the ``cure``."""
+    def require_space(self, path: Path, size: int, cure: str) -> None:
+        """Make sure that ``size`` bytes can be written. Raises pytest.UsageError, whose message ends with ``cure``."""
         try:
-            require_room(path, size)
+            require_space(path, size)
         except OSError as error:
             raise pytest.UsageError(f"{path} cannot be written ({error.strerror or error}): {cure}") from None
 
     def take_over(self, slug: str, cases: int, say: Callable[[str], None]) -> None:
-        """Puts ``Storage`` in the place of pytest-benchmark's, once its folder and --benchmark-json have room."""
+        """Replace pytest-benchmark's storage by ``Storage``, once its folder and --benchmark-json can be written."""
         benchmark = self._config._benchmarksession  # type: ignore[attr-defined]
         benchmark.storage = Storage(Path(benchmark.storage.path), slug, say, self)
         size = cases * BYTES_OF_A_CASE
         if (benchmark.save or benchmark.autosave) and not benchmark.disabled:
             run = benchmark.storage.root / slug / "run.json"
-            self.require_room(run, size, "runs are saved there; make room, or give --benchmark-storage=FOLDER")
+            self.require_space(run, size, "runs are saved there; free some space, or give --benchmark-storage=FOLDER")
         if benchmark.json:
-            self.require_room(Path(benchmark.json), size, "make room, or give another --benchmark-json=FILE")
+            self.require_space(Path(benchmark.json), size, "free some space, or give another --benchmark-json=FILE")
             save_json = benchmark.save_json
 
             def save_or_tell(document: Mapping[str, Any]) -> None:
@@ -96,11 +96,11 @@ class Results:
             benchmark.save_json = save_or_tell
 
     def pytest_sessionstart(self) -> None:
-        """pytest writes JUnit's file when all is over: an error then would cost the summary, too."""
+        """Catch errors in writing JUnit's file, which pytest writes at the end, where they would hide the summary."""
         xml = self._config.stash.get(xml_key, None)
         if xml is None:
             return
-        self.require_room(Path(xml.logfile), BYTES_OF_A_CASE, "make room, or give another --junitxml=FILE")
+        self.require_space(Path(xml.logfile), BYTES_OF_A_CASE, "free some space, or give another --junitxml=FILE")
         write, tell, written = xml.pytest_sessionfinish, xml.pytest_terminal_summary, [False]
 
         def write_or_tell() -> None:
@@ -119,7 +119,7 @@ class Results:
         ):
             if implementation.plugin is xml:
                 own = write_or_tell if implementation.function == write else tell_if_written
-                implementation.function = own  # type: ignore[misc]  # there is no other way between pytest and its file
+                implementation.function = own  # type: ignore[misc]  # pytest offers no hook around the writing
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

@@ -1,4 +1,4 @@
-"""Run a case and hold it against NumPy; a failure says what a kernel's developer needs."""
+"""Runs a case and compares it with NumPy; a failure describes the fault for the kernel's developer."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import exact_operands, expected, random_operands
 from warpwatch.devices.worker import Kernel
 
-# Of operands and result: as they are sent, as they arrive, and in the memory of a device that is the host's own.
+# Copies of operands and result: as sent, as received, and in the memory of a device that uses the host's.
 COPIES = 4
 
 
 def assert_right(
     kernel: Kernel, case: Case, again: str, *, exact: bool, placement: Placement = PLAIN, seed: int = 0
 ) -> None:
-    """Fail unless the result is right and nothing else was written.
+    """Fail the test unless the result is right and nothing else was written.
 
-    ``exact``: whole numbers whose sums no order of summation rounds, so equality to the bit is due. Otherwise
-    random numbers, and the bound that theory gives. ``placement``: how arrays and blocks are laid out. ``again``:
-    the command that runs just this, for the message.
+    ``exact``: operands are whole numbers whose sums are exact in any order, so the result must be equal to the bit.
+    Otherwise they are random, and the bound from theory applies. ``placement``: the layout of arrays and blocks.
+    ``again``: the command that runs this test alone, for the message.
     """
     memory.require(case, memory.peak_bytes(case, copies=COPIES))
     operands = (exact_operands if exact else random_operands)(case, seed)
@@ -41,21 +41,21 @@ def assert_right(
 
 
 def with_command(message: str, again: str) -> str:
-    """The message with the command that runs just this at its end, if it has none yet."""
+    """Return the message with the command that repeats it at its end, if it has none yet."""
     return message if "\n  again     " in message else f"{message}\n  again     {again}"
 
 
 def command(request: pytest.FixtureRequest) -> str:
-    """The command that runs the present test alone, with the options of this run that change what a kernel does."""
+    """Return the command that runs the present test alone, with the options that change what a kernel does."""
     return command_of(request.node)
 
 
 def command_of(item: pytest.Item) -> str:
-    """The same for a test: ``pytest "correctness/test_kernels.py::test_exact[...]" --schedule-seed 3``."""
+    """Return the command that runs a test: ``pytest "correctness/test_kernels.py::test_exact[...]"`` with options."""
     return f'pytest "{item.nodeid}"{chosen_options(item.config)}'
 
 
 def chosen_options(config: pytest.Config) -> str:
-    """The options of this run that change what a kernel does: `` --device software --schedule-seed 3``."""
+    """Return the options of this run that change what a kernel does: `` --device software --schedule-seed 3``."""
     device, seed = config.getoption("--device"), config.getoption("--schedule-seed")
     return ("" if device == "auto" else f" --device {device}") + ("" if seed is None else f" --schedule-seed {seed}")

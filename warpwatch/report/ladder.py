@@ -1,7 +1,7 @@
 """Shows how far each kernel is from its reference: shares, and the tables by family.
 
-A share is a case's rate over that of its family's reference (``Family.roof``): cuBLAS's on the same shape where
-there is arithmetic to do, else the bandwidth of the driver's copy of about as many bytes.
+A share is a case's rate over that of its family's reference (``Family.reference_case``): cuBLAS's on the same shape
+where there is arithmetic to do, else the bandwidth of the driver's copy of about as many bytes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from warpwatch.runs.saved import BadRun, Facts, Run
 
 
 def share(families: Iterable[Family], case: Case, times: Mapping[str, float]) -> float | None:
-    """The case's rate over its reference's; None where there is none among ``times`` (seconds by case id)."""
-    roof = case.family.roof(case.shape, case.dtype)
-    if not roof or roof not in times or case.id not in times or case.variant.on_host:
+    """Share that a case reaches of its reference's rate; None if ``times`` (seconds by case id) lacks either."""
+    reference_id = case.family.reference_case(case.shape, case.dtype)
+    if not reference_id or reference_id not in times or case.id not in times or case.variant.on_host:
         return None
-    reference = find_case(families, roof)
+    reference = find_case(families, reference_id)
     same = reference.family is case.family and reference.shape == case.shape
     work, most = (1.0, 1.0) if same else (case.work.bytes, reference.work.bytes)
-    return (work / times[case.id]) / (most / times[roof])
+    return (work / times[case.id]) / (most / times[reference_id])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Timed:
 
 
 def table(timed: Timed, family: Family, dtype: str, shape: tuple[int, ...]) -> str:
-    """The family's rungs on one shape, each with its best block; nothing where none of them was timed."""
+    """Table of a family's rungs on one shape, each with its best block; empty where none of them was timed."""
     facts, times = timed.facts, timed.times
     cases = [c for c in timed_cases([family]) if c.dtype == dtype and c.shape == shape and c.id in times]
     if not cases:
@@ -70,15 +70,15 @@ def _unit(case: Case) -> str:
 
 
 def best(cases: Sequence[Case], times: Mapping[str, float]) -> Iterator[Case]:
-    """For each variant, in the catalogue's order, its fastest block; the host's left out."""
+    """Yield the fastest block of each variant, in the catalogue's order, without the host's."""
     for variant in dict.fromkeys(case.variant for case in cases if not case.variant.on_host):
         yield min((case for case in cases if case.variant is variant), key=lambda case: times[case.id])
 
 
 def reached(families: Sequence[Family], runs: Sequence[Run]) -> str:
-    """The best rung on each of the families' ``reached_shapes``, by the median of all runs.
+    """Table of the best rung on each of the families' ``reached_shapes``, by the median of all runs.
 
-    Beside each share is the range of that in single runs.
+    Beside each share stands its range over single runs.
     """
     times, each = medians(runs), [medians([run]) for run in runs]
     lines = ["| case | best rung | of a copy's bandwidth | of the vendor's library |", "|---|---|---:|---:|"]
@@ -90,7 +90,8 @@ def reached(families: Sequence[Family], runs: Sequence[Run]) -> str:
         case = min(ours, key=lambda case: times[case.id])
         vendor = next((other.id for other in cases if other.variant.library), "")
         shares = [
-            None if case.family.roof(shape, dtype) == vendor else share(families, case, own) for own in (times, *each)
+            None if case.family.reference_case(shape, dtype) == vendor else share(families, case, own)
+            for own in (times, *each)
         ]
         ratios = [own[vendor] / own[case.id] if {vendor, case.id} <= own.keys() else None for own in (times, *each)]
         columns = (_range(shares), _range(ratios))
@@ -100,19 +101,19 @@ def reached(families: Sequence[Family], runs: Sequence[Run]) -> str:
 
 
 def _range(values: Sequence[float | None]) -> str:
-    """The first, which is that of all, and where the others lie, as far as they are known."""
+    """Text of the first value, which is that of all runs, and the range of the others; empty where one is unknown."""
     single = [value for value in values[1:] if value is not None]
     return f"{values[0]:.3f} ({min(single):.3f} to {max(single):.3f})" if values[0] is not None and single else ""
 
 
-def alike(runs: Sequence[Run]) -> list[Run]:
-    """Those whose cases have the machine code that they have in the last of them."""
+def same_machine_code(runs: Sequence[Run]) -> list[Run]:
+    """Runs whose cases all have the machine code that they have in the last run."""
     code = [{name: timed.facts.image_hash for name, timed in run.cases.items()} for run in runs]
     return [run for run, own in zip(runs, code, strict=True) if all(code[-1].get(n, own[n]) == own[n] for n in own)]
 
 
 def listed(families: Iterable[Family], field: str) -> Iterator[tuple[Family, str, tuple[int, ...]]]:
-    """Family, element type and shape of all that ``ladder_shapes`` or ``reached_shapes`` name."""
+    """Yield family, element type and shape of all that ``ladder_shapes`` or ``reached_shapes`` name."""
     for family in families:
         for dtype, shapes in getattr(family, field).items():
             for shape in shapes:
@@ -120,12 +121,12 @@ def listed(families: Iterable[Family], field: str) -> Iterator[tuple[Family, str
 
 
 def tables(runs: Sequence[Run], families: Sequence[Family]) -> str:
-    """A table for each of the families' ``ladder_shapes`` and one of what is reached, in Markdown.
+    """Markdown tables: one for each of the families' ``ladder_shapes``, and one of their ``reached_shapes``.
 
-    From the runs whose machine code is that of the last one.
+    Only runs with the machine code of the last one are used.
     """
-    chosen = alike(runs)
-    facts = {name: timed.facts for run in chosen for name, timed in run.cases.items()}  # of several, the last run's
+    chosen = same_machine_code(runs)
+    facts = {name: timed.facts for run in chosen for name, timed in run.cases.items()}  # the last run's win
     timed = Timed(families=families, facts=facts, times=medians(chosen))
     parts = [table(timed, family, dtype, shape) for family, dtype, shape in listed(families, "ladder_shapes")]
     if not any(parts := [*parts, reached(families, chosen)]):

@@ -1,6 +1,6 @@
 """Draws one picture a family: how far each rung is from the reference, shape by shape.
 
-Drawn by matplotlib (extra ``pictures``), which everybody knows how to change.
+It is drawn by matplotlib (extra ``pictures``), because many people know how to change its pictures.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.report.ladder import alike, best, listed, share
+from warpwatch.report.ladder import best, listed, same_machine_code, share
 from warpwatch.report.tables import medians
 from warpwatch.runs.saved import Run
 
@@ -23,7 +23,7 @@ STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "warpwatch", "font.size": 
 def shares(
     families: Sequence[Family], family: Family, dtype: str, times: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:
-    """For each shape, from little work to much, the share that each rung reaches with its best block."""
+    """Shares that the rungs reach with their best blocks, by shape, from little work to much."""
     cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]
     cases.sort(key=lambda case: (case.work.operations, case.work.bytes))
     reached: dict[str, dict[str, float]] = {}
@@ -35,8 +35,8 @@ def shares(
 
 
 def draw(family: Family, reached: Mapping[str, Mapping[str, float]], title: str, path: Path) -> None:
-    """Shape along x, share along y, the rungs' names at the ends of their lines; the vendor's in black."""
-    import matplotlib as mpl  # noqa: PLC0415  # a second that nobody else need wait
+    """Draw shapes along x, shares along y, and the rungs' names at the ends of their lines; the vendor's is black."""
+    import matplotlib as mpl  # noqa: PLC0415  # takes a second
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     rungs = [v for v in family.variants if any(v.name in shares_ for shares_ in reached.values())]
@@ -62,7 +62,7 @@ def draw(family: Family, reached: Mapping[str, Mapping[str, float]], title: str,
 
 
 def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:
-    """The same heights, moved upwards where two would lie closer than ``gap``."""
+    """Move heights upwards where two would lie closer than ``gap``."""
     placed: dict[str, float] = {}
     before = -gap
     for name, height in sorted(heights.items(), key=lambda pair: pair[1]):
@@ -72,7 +72,7 @@ def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:
 
 def pictures(runs: Sequence[Run], families: Sequence[Family], folder: Path) -> list[Path]:
     """Draw the families and element types that have ``ladder_shapes``."""
-    chosen = alike(runs)
+    chosen = same_machine_code(runs)
     times, made = medians(chosen), []
     for family, dtype in dict.fromkeys((family, dtype) for family, dtype, _ in listed(families, "ladder_shapes")):
         reached = shares(families, family, dtype, times)

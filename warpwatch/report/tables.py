@@ -1,7 +1,8 @@
-"""What a run says to a reader: the summary under the table, and the tables by shape."""
+"""Writes a run's summary of verdicts, and the tables of times by shape."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,45 +10,45 @@ from collections.abc import Mapping, Sequence
 from warpwatch.catalogue.declaration import Case, Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.compare.self_check import path_of, read, table
+from warpwatch.compare.saved_self_check import path_of, read, table
 from warpwatch.runs.saved import Run
-from warpwatch.verdict.rule import Judgement, Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
 
-def line(judgement: Judgement) -> str:
-    """Such as: slower: median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, 4 processes."""
-    j = judgement
-    if j.ratio != j.ratio:  # never compared
-        return str(j.verdict)
-    digits = 2 if j.before < 100e-6 else 1
-    times = f"median {j.before * 1e6:,.{digits}f} -> {j.after * 1e6:,.{digits}f} µs"
-    change, low, high = (f"{100 * (value - 1):+.1f}" for value in (j.ratio, j.low, j.high))
-    count = f"{j.processes} process{'es' if j.processes > 1 else ''}"
-    return f"{j.verdict}: {times}, {change} % (95 %: {low} to {high}), floor {100 * j.floor:.1f} %, {count}"
+def line(decision: Decision) -> str:
+    """Line on a case: ``slower: median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, 5 processes``."""
+    if math.isnan(decision.ratio):  # it was not compared
+        return str(decision.verdict)
+    digits = 2 if decision.before < 100e-6 else 1
+    times = f"median {decision.before * 1e6:,.{digits}f} -> {decision.after * 1e6:,.{digits}f} µs"
+    change, low, high = (f"{100 * (value - 1):+.1f}" for value in (decision.ratio, decision.low, decision.high))
+    floor = f"floor {100 * decision.floor:.1f} %"
+    count = f"{decision.processes} process{'es' if decision.processes > 1 else ''}"
+    return f"{decision.verdict}: {times}, {change} % (95 %: {low} to {high}), {floor}, {count}"
 
 
-def summary(judgements: Mapping[str, Judgement], missing: Sequence[str], most: int | None = None) -> list[str]:
-    """Counts by verdict, then a line for each case that is not the same, worst first; of a verdict ``most`` lines."""
-    counts = Counter(judgement.verdict for judgement in judgements.values())
+def summary(decisions: Mapping[str, Decision], missing: Sequence[str], most: int | None = None) -> list[str]:
+    """Counts by verdict, then a line for each case that is not the same, worst first; at most ``most`` a verdict."""
+    counts = Counter(decision.verdict for decision in decisions.values())
     counts[Verdict.MISSING] = len(missing)
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
     lines = [total] if total else []
     lines += [f"{name}: missing: the other side has it, this run has not" for name in missing]
     for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
-        chosen = [(name, j) for name, j in judgements.items() if j.verdict == verdict]
+        chosen = [(name, decision) for name, decision in decisions.items() if decision.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
-        lines += [f"{name}: {line(j)}{_because(j)}" for name, j in chosen[:most]]
+        lines += [f"{name}: {line(decision)}{_because(decision)}" for name, decision in chosen[:most]]
         if most is not None and len(chosen) > most:
             lines.append(f"... and {len(chosen) - most} more {verdict}")
-    lines += [f"{name}: new" for name, j in judgements.items() if j.verdict == Verdict.NEW]
-    apart = Counter(j.reason for j in judgements.values() if j.verdict == Verdict.INCOMPARABLE)
-    lines += [f"{count} incomparable: {reason}" for reason, count in sorted(apart.items())]
+    lines += [f"{name}: new" for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
+    reasons = Counter(decision.reason for decision in decisions.values() if decision.verdict == Verdict.INCOMPARABLE)
+    lines += [f"{count} incomparable: {reason}" for reason, count in sorted(reasons.items())]
     return lines
 
 
-def _because(judgement: Judgement) -> str:
-    parts = [judgement.reason] if judgement.reason else []
-    if judgement.suspect and judgement.verdict == Verdict.UNSURE:
+def _because(decision: Decision) -> str:
+    parts = [decision.reason] if decision.reason else []
+    if decision.suspect and decision.verdict == Verdict.UNSURE:
         parts.append("probably slower (of those listed so, at most one in twenty is not)")
     return "".join(f"; {part}" for part in parts)
 
@@ -62,7 +63,7 @@ def medians(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
-    """What a new baseline changes: cases that come and go, and the ten that move most."""
+    """List what a new baseline changes: cases that come and go, and the ten that change most."""
     before, after = medians(old), medians(new)
     lines = [f"cases: {len(after)}, {len(after.keys() - before)} of them new, {len(before.keys() - after)} gone"]
     moved = sorted(
@@ -78,7 +79,7 @@ def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
 
 
 def tables(runs: Sequence[Run], project: Project) -> str:
-    """For each family and element type: a row a variant and block, a column a shape, serial on top."""
+    """Markdown tables by family and element type: a row for each variant and block, a column for each shape."""
     times = medians(runs)
     gpu = runs[0].gpu
     parts = [f"GPU: {gpu.name or 'none'}, L2 {gpu.cache or '-'}, medians of {len(runs)} runs"]
@@ -88,7 +89,8 @@ def tables(runs: Sequence[Run], project: Project) -> str:
         parts[0] += f"; {gpu.note}"
     check = path_of(runs[0].slug, project.baselines)
     if check.exists():
-        parts.append("\n".join(["What this gate sees here (`pytest bench --self-check`):", *table(read(check))]))
+        title = "A/A test and injected slowdowns on this GPU (`pytest bench --self-check`):"
+        parts.append("\n".join([title, *table(read(check))]))
     for family in project.families:
         for dtype in family.bench_shapes:
             cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]

@@ -1,4 +1,4 @@
-"""Ends a command as terminals and pipes need it: one without µ, a reader that goes away."""
+"""Ends commands well on any output: ASCII terminals without µ, and readers that close the pipe early."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ codecs.register_error("warpwatch-plain", _plainer)
 def run_command(main: Callable[[], int], *, abruptly: bool = False) -> NoReturn:
     """Run a command and end this process with its status.
 
-    A character that the output's encoding lacks is replaced by a plainer one. When whoever reads the output has gone
-    (``| head``), the process ends by SIGPIPE, as other programs do. ``abruptly``: leave without the interpreter's own
-    end, at which PyCUDA aborts while a context is left.
+    A character that the output's encoding lacks is replaced by a plainer one. When the reader of the output has
+    closed it (``| head``), the process ends by SIGPIPE, as other programs do. ``abruptly``: skip the interpreter's own
+    shutdown, in which PyCUDA aborts while a context is left.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -42,7 +42,7 @@ def run_command(main: Callable[[], int], *, abruptly: bool = False) -> NoReturn:
             status = main()
             for sentence in cache_notes():
                 print(f"cache: {sentence}", file=sys.stderr)
-        finally:  # argparse leaves by SystemExit, and what it wrote must be out by then as well
+        finally:  # argparse leaves by SystemExit, and its output must be flushed as well
             _flush()
     except BrokenPipeError:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -55,5 +55,5 @@ def run_command(main: Callable[[], int], *, abruptly: bool = False) -> NoReturn:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None and not stream.closed:  # None where the process was started with it closed
+        if stream is not None and not stream.closed:  # a stream is None where the process was started with it closed
             stream.flush()

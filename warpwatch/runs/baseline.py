@@ -13,7 +13,7 @@ from warpwatch.runs.saved import SETTINGS, BadRun, Run, read_document, write_new
 
 
 def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[str]]:
-    """Why these runs should not become a baseline: a word to allow it by, and what is wrong."""
+    """Objections to making these runs a baseline: sentences by the word that allows them all the same."""
     found: dict[str, list[str]] = {word: [] for word in ("failed", "partial", "dirty", "mixed", "gpu", "against")}
     settings = [(run, {name: run.setting(name) for name in SETTINGS}) for run in runs]
     for run, setting in settings:
@@ -38,7 +38,7 @@ def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[s
 
 
 def replace_baseline(folder: Path, runs: Sequence[Run]) -> Iterator[Path]:
-    """Write copies of saved runs into a baseline's folder, then remove what was there before. Yields what is written.
+    """Write copies of saved runs into a baseline's folder, then remove its earlier runs. Yields the paths written.
 
     An interruption leaves too many runs, never too few. Raises BadRun or OSError.
     """

@@ -1,10 +1,10 @@
-"""Saved runs on disk: reads them into typed objects and writes them whole.
+"""Reads saved runs from disk into typed objects, and writes them whole.
 
 Reading is the one edge where a file's content is checked, by msgspec. It fills plain frozen dataclasses, is strict (a
 boolean, a text, NaN or an infinity is no number), names the place of what is wrong, takes 30 ms for 900 cases of 100
-samples, and has no dependencies; pydantic is as quick, and brings four packages. Whoever holds a ``Run`` needs no
-further check: every time lies between SHORTEST and LONGEST, every text can be printed on one line, every count can be
-printed and divided. Fields that nobody here uses are ignored, so that files of later versions can be read.
+samples, and has no dependencies; pydantic is as quick, and brings four packages. A ``Run`` needs no further check:
+every time lies between SHORTEST and LONGEST, every text can be printed on one line, every count can be printed and
+divided. Unknown fields are ignored, so that files of later versions can be read.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from msgspec import Meta
 NO_GPU = "no-gpu"
 # A run that differs from its baseline in one of these cannot be compared with it.
 SETTINGS: Mapping[str, str] = {"slug": "GPU", "driver": "driver", "cache": "cache mode", "toolkit": "CUDA toolkit"}
-LARGEST = 2**27  # bytes of a file, unpacked: ten times the largest run, and no more than memory has room for
-SHORTEST, LONGEST = 1e-12, 1e9  # seconds that a sample may be: ratios and their logarithms stay far from overflow
+LARGEST = 2**27  # bytes of a file, unpacked: ten times the largest run, and small enough for memory
+SHORTEST, LONGEST = 1e-12, 1e9  # seconds of a sample: ratios and their logarithms stay far from overflow
 
 _UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 Text = Annotated[str, Meta(pattern=rf"^[^{_UNPRINTABLE}]*\Z", max_length=10_000)]
@@ -37,7 +37,7 @@ Samples = Annotated[tuple[Seconds, ...], Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Megahertz = Annotated[int, Meta(ge=0, le=10**6)]
 Rate = Annotated[float, Meta(ge=0, le=1e18)]
-Moment = datetime  # under a name that the field ``datetime`` does not hide
+Moment = datetime  # the field ``datetime`` hides the type's own name
 T = TypeVar("T")
 
 
@@ -60,7 +60,7 @@ class Sides:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Says what was recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
+    """Holds what was recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
 
     cache: Text = ""  # cold, warm or host
     image_hash: Text | None = None
@@ -85,7 +85,7 @@ class Timed:
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """Says which GPU a run was measured on, and how. All is empty where there was none."""
+    """Holds which GPU a run was measured on, and how. All fields are empty where there was none."""
 
     slug: FolderName = ""
     name: Text = ""
@@ -118,23 +118,23 @@ class Run:
     whole: bool = False
     commit: Commit = field(default_factory=Commit)
     failed: tuple[str, ...] = ()
-    slower: tuple[str, ...] = ()  # than the baseline of its day
+    slower: tuple[str, ...] = ()  # cases called slower when the run was made
     against: str = ""  # the commit that it was measured side by side with, if it was
     when: datetime | None = None  # in UTC
     problems: Mapping[str, str] = field(default_factory=dict)  # cases that were left out, and what is wrong with them
 
     @property
     def slug(self) -> str:
-        """The GPU's name as a folder's."""
+        """Name of the GPU as a folder is named."""
         return self.gpu.slug or NO_GPU
 
     @property
-    def unit(self) -> str:
-        """The very GPU, by its UUID; empty where that is unknown."""
+    def gpu_uuid(self) -> str:
+        """UUID of the GPU; empty where it is unknown."""
         return self.gpu.uuid
 
     def setting(self, name: str) -> str:
-        """Returns a setting as it is compared: of driver and toolkit, the major version alone."""
+        """Return a setting as it is compared: of driver and toolkit, the major version alone."""
         if name == "slug":
             return self.slug
         value: str = getattr(self.gpu, name)
@@ -181,7 +181,7 @@ class _Entry:
 
 
 def read_document(path: Path) -> Any:
-    """Returns what a file of JSON, or such a file made smaller by xz, holds. Raises BadRun."""
+    """Read a JSON file, which may be compressed by xz. Raises BadRun."""
     try:
         with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
             content = file.read(LARGEST + 1)
@@ -199,12 +199,12 @@ def read_document(path: Path) -> Any:
 
 
 def typed(value: Any, kind: type[T]) -> T:
-    """Returns what came from a file as an object of ``kind``. Raises ValueError, which says what is wrong and where."""
+    """Convert what a file holds to ``kind``. Raises ValueError, which says what is wrong and where."""
     return msgspec.convert(value, kind, strict=True)
 
 
 def read_run(path: Path, tolerant: bool = False) -> Run:
-    """Returns a run that pytest-benchmark saved, or such a file made smaller by xz.
+    """Read a run that pytest-benchmark saved; the file may be compressed by xz.
 
     Raises BadRun; if ``tolerant``, a bad case costs only that case.
     """
@@ -234,12 +234,12 @@ def read_run(path: Path, tolerant: bool = False) -> Run:
 
 
 def _in_utc(when: datetime) -> datetime:
-    """The same moment in UTC, which is meant where the file does not say. Raises OverflowError at the ends of time."""
+    """Convert a moment to UTC, which is assumed where no zone is named. Raises OverflowError near year 1 or 9999."""
     return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
 
 
 def _read_cases(path: Path, entries: Sequence[Any]) -> tuple[dict[str, Timed], dict[str, str]]:
-    """Returns the cases of a run, and of those that cannot be used a sentence each."""
+    """Read the cases of a run, with a sentence for each that cannot be used."""
     cases: dict[str, Timed] = {}
     problems: dict[str, str] = {}
     for index, entry in enumerate(entries):
@@ -258,7 +258,7 @@ def _read_cases(path: Path, entries: Sequence[Any]) -> tuple[dict[str, Timed], d
 
 
 def _name(entry: Any) -> str:
-    """A case's id, or of a benchmark without parameters its name; empty where it has none."""
+    """Id of a case, or the name of a benchmark without parameters; empty where it has none."""
     try:
         named = typed(entry, _Named)
     except ValueError:
@@ -267,7 +267,7 @@ def _name(entry: Any) -> str:
 
 
 def _read_case(name: str, entry: Any) -> Timed:
-    """Raises ValueError, with a sentence about the case."""
+    """Read one case. Raises ValueError, with a sentence about the case."""
     try:
         read = typed(entry, _Entry)
     except ValueError as error:
@@ -284,12 +284,12 @@ def _read_case(name: str, entry: Any) -> Timed:
 
 
 def read_runs(folder: Path) -> list[Run]:
-    """Returns every run in a folder, in the order of their names. Raises BadRun."""
+    """Read every run in a folder, in the order of their names. Raises BadRun."""
     return [read_run(path) for path in sorted(folder.glob("*.json"))]
 
 
 def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """Returns the runs that can be read, and a sentence for each file or case that cannot.
+    """Read the runs that can be read, with a sentence for each file or case that cannot.
 
     Raises BadRun where there are files and none can be read.
     """
@@ -307,11 +307,11 @@ def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
 
 def write_new(folder: Path, name: str, document: Mapping[str, Any]) -> Path:
-    """Saves as the next NNNN_<name>.json of the folder, whole or not at all; of two at once both are kept.
+    """Save a document as the folder's next NNNN_<name>.json, whole or not at all; two runs at once are both kept.
 
     Raises OSError, and ValueError for a number that JSON does not have.
     """
-    # json would write a NaN that other readers do not take; there is none in a run.
+    # json would write NaN, which other readers refuse; no run holds one.
     text = json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp") as file:

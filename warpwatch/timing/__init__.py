@@ -1,1 +1,1 @@
-"""Takes times: CUDA events on a held stream, with L2 scrubbed; the parent's and the worker's half of a measurement."""
+"""Measures times by CUDA events on a held stream, with L2 scrubbed: the half in pytest and the half in the worker."""

@@ -1,4 +1,4 @@
-"""SM clock, throttle reasons and driver version, from NVML (nvidia-ml-py, the vendor's own binding)."""
+"""Reads SM clock, throttle reasons and driver version from NVML (nvidia-ml-py, the vendor's own binding)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-# Why a clock may be low without anything being wrong: nothing to do, or a setting that the owner chose.
+# Reasons of a low clock that are no fault: nothing to do, or a setting that the owner chose.
 HARMLESS = {0x1: "idle", 0x2: "application clocks", 0x10: "sync boost", 0x100: "display clocks"}
 HARMFUL = {
     0x4: "software power cap",
@@ -21,28 +21,29 @@ SETTLE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Clock:
-    """SM clock in MHz (0 where NVML does not say), and what keeps it down."""
+    """SM clock in MHz (0 where NVML does not say), and the reasons that keep it down."""
 
     mhz: int
     throttle: tuple[str, ...]
 
 
 class Clocks:
-    """NVML's view of one GPU; silent where there is no NVML."""
+    """Clocks of one GPU as NVML reports them; all unknown where there is no NVML."""
 
     def __init__(self, pci_bus_id: str) -> None:
         self._nvml: Any = None
         self._in_vain = False
         try:
-            import pynvml  # noqa: PLC0415  # it loads the driver's library
+            import pynvml  # noqa: PLC0415  # the import loads the driver's library
 
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
             self._nvml = pynvml
-        except Exception:  # no package, no library, no rights: clocks are unknown, times are not
+        except Exception:  # without NVML or the right to use it, times are measured all the same
             return
 
     def read(self) -> Clock:
+        """Read the clock and its throttle reasons."""
         if self._nvml is None:
             return Clock(0, ())
         mhz = self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
@@ -50,9 +51,9 @@ class Clocks:
         return Clock(int(mhz), tuple(name for bit, name in HARMFUL.items() if mask & bit))
 
     def settle(self) -> None:
-        """Wait until what ran before no longer keeps the clock down; not again where that was no use.
+        """Wait until earlier launches no longer keep the clock down, unless the last wait was in vain.
 
-        A power cap lasts: on an H200 two seconds of float64 tensor products were seen in the next eleven cases.
+        A power cap lasts: on an H200, two seconds of float64 tensor products slowed the next eleven cases.
         """
         begin = time.monotonic()
         while throttled := bool(self.read().throttle):
@@ -62,15 +63,15 @@ class Clocks:
         self._in_vain = throttled
 
     @cached_property
-    def highest(self) -> int:  # 2 ms to ask for
-        """The highest SM clock in MHz, or 0."""
+    def highest(self) -> int:  # cached, because the question takes 2 ms
+        """The highest SM clock in MHz, or 0 where unknown."""
         if self._nvml is None:
             return 0
         return int(self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, self._nvml.NVML_CLOCK_SM))
 
     @property
     def uuid(self) -> str:
-        """The GPU's own number; empty where unknown."""
+        """The GPU's UUID; empty where unknown."""
         return "" if self._nvml is None else str(self._nvml.nvmlDeviceGetUUID(self._handle))
 
     @property

@@ -1,9 +1,9 @@
-"""Kernels that can be told to wait: the known slowdown that `pytest bench --self-check` looks for.
+"""Makes kernels that wait for a set time: the injected slowdowns that `pytest bench --self-check` must find.
 
-The first thing that a block of the first wave does is to wait so many cycles. The blocks after them start when they
-end, so the whole kernel takes that much longer, whatever it computes. How long is set in a variable of the module, so
-that both sides of a pair are the same machine code. Both do the same until the clock has been read twice, and so differ
-by nothing but the wait: where only one read the second variable, that alone took 0.3 µs on an H200.
+Each block of the first wave begins with a wait of a number of cycles. Later blocks start when these end, so the whole
+kernel takes that much longer, whatever it computes. The number is in a variable of the module, so that both sides of a
+pair have the same machine code. Both sides do the same until they have read the clock twice, and differ only in the
+wait: where only one side read the second variable, that alone took 0.3 µs on an H200.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KERNEL = re.compile(r'extern "C" __global__[^{;]*\{')
 
 
 def delayed(text: str) -> str:
-    """The source of a kernel with the wait in it. ValueError where there is no kernel to be found."""
+    """Return the source of a kernel with the wait inserted. Raises ValueError where no kernel is found."""
     waiting, found = KERNEL.subn(lambda match: match[0] + " warpwatch_wait();", text)
     if not found:
         raise ValueError('no kernel starts as `extern "C" __global__`')
@@ -45,7 +45,7 @@ def delayed(text: str) -> str:
 
 
 def write_delayed(source: Path) -> Path:
-    """A file of that text in the cache, named by what is in it. Its own headers are where they were."""
+    """Write the source with the wait to a file in the cache, named by its contents. Its headers stay where they are."""
     beside = HEADER.sub(lambda match: f'{match[1]}"{(source.parent / match[2]).resolve()}"', source.read_text())
     text = delayed(beside)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The half of a benchmark that runs in pytest: how many rounds, what is recorded, and the samples' way in."""
+"""Chooses the number of rounds, records a case and takes its samples: the half of a benchmark that runs in pytest."""
 
 from __future__ import annotations
 
@@ -15,37 +15,42 @@ from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.timer import note
 
-MOST_ROUNDS = 100  # more would only say again what the process says; processes differ by more than this resolves
+MOST_ROUNDS = 100  # more rounds do not help: processes differ by more than 100 rounds resolve
 PILOT_SAMPLES = 3
-WARM_UP_SHARE = 1 / 3  # of a case's time, at most, until the clock is up
+WARM_UP_SHARE = 1 / 3  # of a case's time, at most
 CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a case may cost: ``seconds`` of wall time, but never fewer than ``rounds``."""
+    """The time that a case may take: ``seconds`` of wall time, but never fewer than ``rounds`` samples."""
 
     seconds: float
     rounds: int
     warm_up: bool
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Measured:
-    """A case that was proved right and can be sampled. ``facts`` is what is recorded beside its samples."""
+    """A case that was checked and can be sampled.
+
+    ``kind``: cold, warm or host. ``facts``: what is recorded beside its samples. ``processes``: samples in seconds of
+    each process that measured it. ``taken``: samples that were taken beforehand, to be played back. ``fingerprint``: of
+    its right result, for processes that check it again.
+    """
 
     kernel: Kernel
     case: Case
-    kind: str  # cold, warm or host
+    kind: str
     rounds: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
     clocks: list[Clock] = field(default_factory=list)
-    processes: list[list[float]] = field(default_factory=list)  # samples, of each process that measured it
-    taken: list[float] | None = None  # samples that were taken beforehand, to be played back
-    fingerprint: int | None = None  # of its right result, for processes that prove it again
+    processes: list[list[float]] = field(default_factory=list)
+    taken: list[float] | None = None
+    fingerprint: int | None = None
 
     def sample(self) -> float:
-        """One round: the timer advances by what the GPU took."""
+        """Take one round: the timer of pytest-benchmark advances by the time that the GPU took."""
         if self.taken is not None:
             note(self.taken.pop(0))
             return 0.0
@@ -54,13 +59,13 @@ class Measured:
         note(seconds)
         return seconds
 
-    def prove_again(self) -> None:
-        """Compare what the last samples left, in the process that took them. Raises WrongResult or DeviceError."""
-        if self.taken is None:  # pairs are proved where they are taken
+    def check_last_result(self) -> None:
+        """Check the result of the last samples in the process that took them. Raises WrongResult or DeviceError."""
+        if self.taken is None:  # pairs are checked where they are taken
             self.fingerprint = self.kernel.worker.call(sampling.finish, self.fingerprint)
 
     def finish(self, median: float) -> None:
-        """Record rates and clocks, once the samples are taken. ``median`` in seconds."""
+        """Record rates and clocks after the last sample. ``median``: of the samples, in seconds."""
         work = self.case.work
         self.facts["gflops"] = round(work.operations / median / 1e9, 3)
         self.facts["gbs"] = round(work.bytes / median / 1e9, 3)
@@ -72,17 +77,17 @@ class Measured:
 
 
 def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
-    """Prove a case right, warm up, and choose its rounds from a pilot. Raises WrongResult or DeviceError."""
+    """Check a case, warm up, and choose its rounds from a few first samples. Raises WrongResult or DeviceError."""
     kind = "host" if case.variant.on_host else "cold" if cold else "warm"
-    measured = Measured(kernel, case, kind)
+    measured = Measured(kernel=kernel, case=case, kind=kind)
     worker, image = kernel.worker, kernel.image
     measured.facts |= worker.call(sampling.prepare, case, image.path, cold, kernel.checked.path)
     measured.facts |= declared(kernel, case)
     if kind == "host" and case.family.serial_seconds(case.shape) * budget.rounds > budget.seconds:
-        measured.rounds = budget.rounds  # a pilot would cost as much as a round
+        measured.rounds = budget.rounds  # a first sample would cost as much as a round
         return measured
     if kind != "host":
-        worker.call(sampling.settle)  # not paid from this case's time: others did that to the clock
+        worker.call(sampling.settle)  # outside this case's time, because earlier cases slowed the clock
     begin = time.perf_counter()
     if kind != "host" and budget.warm_up:
         worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
@@ -100,7 +105,7 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
 
 
 def declared(kernel: Kernel, case: Case) -> dict[str, Any]:
-    """What is recorded of a case before it runs."""
+    """Return what is recorded of a case before it runs."""
     return {
         "operations": case.work.operations,
         "bytes": case.work.bytes,
@@ -111,7 +116,11 @@ def declared(kernel: Kernel, case: Case) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Again:
-    """How to measure again. ``broken``: what was right and then failed, by case id, with what it said."""
+    """Instructions to measure cases again.
+
+    ``progress``: is told how many are done, of how many. ``broken``: is filled with the message of each case that was
+    right before and fails now, by its id.
+    """
 
     cold: bool
     progress: Callable[[int, int], None]
@@ -119,17 +128,17 @@ class Again:
 
 
 def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]]:
-    """Samples of cases that were measured before, by their ids, taken in a fresh process."""
+    """Measure cases again in a fresh process, and return their samples in seconds by case id."""
     chosen[0].kernel.worker.stop()
     samples = {}
     for done, measured in enumerate(chosen, 1):
         call, name = measured.kernel.worker.call, measured.case.id
         try:
-            call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, proved=True)
+            call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
             call(sampling.settle)
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
             taken = [measured.sample() for _ in range(measured.rounds)]
-            measured.prove_again()
+            measured.check_last_result()
             samples[name] = taken
         except (DeviceError, WrongResult) as error:
             again.broken[name] = f"measured again in a fresh process: {error}"
@@ -138,5 +147,5 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
 
 
 def choose_rounds(seconds: float, cost: float, fewest: int) -> int:
-    """As many rounds of that cost as fit, at least ``fewest``, at most MOST_ROUNDS (or ``fewest``, if more)."""
+    """Return how many rounds of ``cost`` seconds fit: at least ``fewest``, else at most MOST_ROUNDS."""
     return max(fewest, min(MOST_ROUNDS, int(seconds / cost)))

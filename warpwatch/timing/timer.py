@@ -1,7 +1,7 @@
-"""What a time is: the GPU's own, by CUDA events around a launch on a held stream, after a scrub of L2.
+"""Measures the GPU's own time of a launch, by CUDA events around it on a held stream, after a scrub of L2.
 
-Two halves. pytest-benchmark calls ``read`` before and after a launch and subtracts. The launch itself
-happens in the process in which kernels run, where a ``GpuTimer`` or a ``HostTimer`` takes the sample.
+pytest-benchmark calls ``read`` before and after a launch and subtracts. The launch itself happens in the worker
+process, where a ``GpuTimer`` or a ``HostTimer`` takes the sample.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError
 
-FLOOR_ROUNDS = 200
+SHORTEST_ROUNDS = 200
 _samples: list[float] = []
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A moment of the timer. Two of them subtract to the seconds sampled between: nothing is ever
-    subtracted from a far epoch, which CUDA's float32 milliseconds would not survive."""
+    """The number of samples at a moment. The difference of two readings is the sum of the samples between, in seconds.
+
+    A difference of times since a far epoch would lose the precision of CUDA's float32 milliseconds.
+    """
 
     count: int
 
@@ -37,26 +39,26 @@ class Reading:
 
 
 def read() -> Reading:
-    """The timer that pytest-benchmark is given."""
+    """Return a reading: the timer function that pytest-benchmark is given."""
     return Reading(len(_samples))
 
 
 def note(seconds: float) -> None:
-    """Let the timer advance by one sample."""
+    """Advance the timer by one sample."""
     _samples.append(seconds)
 
 
 class Timer(Protocol):
-    """Takes samples. ``timeouts`` counts those that were thrown away because the hold ran into its limit."""
+    """A timer that takes samples. ``timeouts``: samples that were discarded because the hold ran into its limit."""
 
     timeouts: int
 
     def sample(self, start: Callable[[], None]) -> float:
-        """Seconds that one launch takes."""
+        """Return the seconds that one launch takes."""
 
 
 class HostTimer:
-    """The wall clock, for the serial variants. Caches are as the run before left them."""
+    """The wall clock, for the serial variants. Caches are as the launch before left them."""
 
     timeouts = 0
 
@@ -67,7 +69,7 @@ class HostTimer:
 
 
 class GpuTimer:
-    """CUDA events on a held stream; before each launch L2 is scrubbed (cold), or left alone (warm)."""
+    """CUDA events on a held stream. Before each launch L2 is scrubbed (cold) or left as it is (warm)."""
 
     TRIES = 10
 
@@ -81,13 +83,13 @@ class GpuTimer:
         self._scrub = self._scrubber(self._buffer, size)
 
     def zeros(self, size: int) -> int:
-        """Address of so many bytes of zeros."""
+        """Allocate ``size`` bytes of zeros and return their address."""
         address = self._device.allocate(size)
         self._device.write(address, np.zeros(size, np.uint8))
         return address
 
     def kernel(self, name: str, launch: Launch, *arguments: np.generic) -> Callable[[], None]:
-        """A call that starts a kernel of timer.cu."""
+        """Return a function that starts a kernel of timer.cu."""
         return self._device.launcher(self._device.load(self._image.path, name), launch, arguments)
 
     def _scrubber(self, buffer: int, size: int) -> Callable[[], None]:
@@ -100,14 +102,14 @@ class GpuTimer:
                 self._scrub()
             seconds = self._device.time(start)
             if seconds is not None:
-                return round(seconds, 10)  # events resolve no tenth of a nanosecond; it only fills files
+                return round(seconds, 10)  # events do not resolve a tenth of a nanosecond; more digits only fill files
             self.timeouts += 1
         raise DeviceError(f"the hold ran into its limit {self.TRIES} times in a row: the host is too busy to time on")
 
     def coldness(self) -> float:
-        """How much longer a read of half of L2 takes after a scrub than when it was just read.
+        """Return the ratio of the times to read half of L2's size after a scrub and directly after a read.
 
-        1 would mean that the scrub does nothing. Reading from L2 is two to four times as fast as from memory.
+        A ratio of 1 would mean that the scrub has no effect. L2 is two to four times as fast as memory.
         """
         size = self._device.info.l2_bytes // 32 * 16
         buffer = self.zeros(max(size, 16))
@@ -120,8 +122,8 @@ class GpuTimer:
         return statistics.median(cold) / statistics.median(warm)
 
 
-def floor(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float]]:
-    """Samples of what cannot be faster: an empty kernel, and a float32 copy of ``side`` squared elements."""
+def shortest_times(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float]]:
+    """Sample the shortest times there are: an empty kernel, and a float32 copy of ``side`` squared elements."""
     one, count = (1, 1, 1), side * side
     to, source = timer.zeros(4 * count), timer.zeros(4 * count)
     arguments = (np.uint64(to), np.uint64(source), np.uint64(count))
@@ -133,5 +135,5 @@ def floor(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float]]:
     for name, start in launches.items():
         for _ in range(20):
             timer.sample(start)
-        taken[name] = [timer.sample(start) for _ in range(FLOOR_ROUNDS)]
+        taken[name] = [timer.sample(start) for _ in range(SHORTEST_ROUNDS)]
     return taken

@@ -1,6 +1,6 @@
-"""Both sides of a case in one process: the same operands and results, in turns, so that drift falls on both.
+"""Measures both sides of a case in one worker process, on the same arrays and in turns, so that both drift alike.
 
-The half of ``--against`` that runs where the kernels run; warpwatch/compare/with_revision.py is the other.
+This is the half of ``--against`` that runs in the worker process; warpwatch/compare/with_revision.py is the other.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.delayed import VARIABLES
-from warpwatch.timing.worker_proof import (
+from warpwatch.timing.worker_checks import (
     Shared,
+    check_fresh_launch,
+    check_last_result,
+    check_result,
     is_intact,
     poison,
-    prove,
-    prove_again,
-    prove_fresh,
     restore,
     sharing_key,
 )
 
-# Of four samples each. What processes differ by in pairs is what their samples scatter, so more turns help as much as
-# more processes do: 48 unchanged kernels of 10 to 20 µs differed by 0.60 % from process to process after 25 turns,
-# 0.27 after 80, 0.20 after 200, 0.15 after 400 (H200). 200 of them take 0.06 s.
+# A turn takes four samples. The process effect of pairs comes from the scatter of their samples, so more turns help
+# as much as more processes do: 48 unchanged kernels of 10 to 20 µs differed by 0.60 % from process to process after 25
+# turns, 0.27 after 80, 0.20 after 200, 0.15 after 400 (H200). 200 turns take 0.06 s.
 MOST_TURNS, FEWEST_TURNS = 200, 4
-# A quiet kernel needs no more turns than make its mean this sure (standard error), as in nvbench's stdrel: what a
-# process says then is well within the least floor, 0.5 %. The time goes to the noisy ones.
+# A quiet kernel needs no more turns than bring the standard error of its mean to this, as in nvbench's stdrel: that is
+# well within the smallest noise floor, 0.5 %. The time goes to the noisy kernels.
 PRECISE, TURNS_TO_TELL = 0.0006, 6
-# And one that is not even this sure when its time is over may take as long again: of slowdowns by 1 % above 100 µs,
-# 98 % are found with that and 93 % were without (H200s, played from recorded pairs).
+# A kernel whose standard error is above this when its time is over may take as long again: of slowdowns by 1 % above
+# 100 µs, 98 % are found with that and 93 % without (H200s, replayed from recorded pairs).
 NOISY = 0.0012
 
 
-class RivalFailed(DeviceError):
-    """The other revision's side cannot be run, or is wrong; the message says what it said."""
+class OtherSideFailed(DeviceError):
+    """A failure or a wrong result of the other revision's side; the message repeats what that side said."""
 
 
 @dataclass(frozen=True)
 class Delay:
-    """What the new side of two delayed kernels (warpwatch/timing/delayed.py) waits: ``share`` of the old side's time.
+    """The wait of the new side of two delayed kernels (warpwatch/timing/delayed.py), as a share of the old side's time.
 
-    ``cycles``: what that takes, where an earlier process found it.
+    ``cycles``: that wait in GPU cycles, where an earlier process has found it; otherwise 0.
     """
 
     share: float
@@ -66,52 +66,60 @@ class Delay:
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """Numbers that a right result of each side has (warpwatch/timing/worker_proof.py)."""
+    """Fingerprints of a right result of each side (warpwatch/timing/worker_checks.py)."""
 
     old: int
     new: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How one process measures a pair. ``seconds``: of wall time for its samples, or twice that if they are noisy;
-    ``swap``: load the old side first; ``prove``: compare both sides with NumPy before; where not, ``proved`` are the
-    fingerprints that their right results had in another process. ``checked``: a build of the new side that finds more
-    faults, proved too where it is another."""
+    """Instructions for one process that measures a pair.
 
-    kind: str  # cold or warm
+    ``kind``: cold or warm. ``swap``: load the old side first. ``check``: compare both sides with NumPy before they are
+    timed. Otherwise ``fingerprints`` are those of right results in another process. ``seconds``: wall time for the
+    samples; noisy ones may take twice that. ``warm_up``: seconds, at most. ``checking_image``: a build of the new side
+    that finds more faults; it is checked too where it is another file.
+    """
+
+    kind: str
     swap: bool
-    prove: bool
+    check: bool
     seconds: float
     warm_up: float
     delay: Delay | None = None
-    proved: Fingerprints | None = None
-    checked: Path | None = None
+    fingerprints: Fingerprints | None = None
+    checking_image: Path | None = None
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """What one process measured: seconds of each side, two of each side a turn, and what was recorded besides."""
+@dataclass(frozen=True, kw_only=True)
+class PairSamples:
+    """Samples of both sides from one process in seconds, two of each side a turn, and what is recorded beside them.
+
+    ``cycles``: the wait of the new side. ``thrown_away``: samples that were discarded because the hold timed out.
+    """
 
     old: tuple[float, ...]
     new: tuple[float, ...]
     clocks: tuple[Clock, Clock]
-    cycles: int = 0  # that the new side was made to wait
+    cycles: int = 0
     thrown_away: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
-    proved: Fingerprints | None = None
+    fingerprints: Fingerprints | None = None
 
     @property
     def log(self) -> float:
-        """Logarithm of new over old in this process."""
+        """Natural logarithm of the time ratio new/old in this process."""
         return log_ratio(self.old, self.new)
 
 
 def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
-    """Of new over old, of two samples a turn each. Turns are balanced against drift.
+    """Return the natural logarithm of new/old from samples in seconds, two of each side a turn.
 
-    The median of the means of all pairs of turns (Hodges and Lehmann 1963): as little moved by outliers as is needed,
-    and below 20 µs six tenths of the variance of the turns' own median, on the same recorded pairs of an H200.
+    Each turn is balanced against drift.
+
+    It is the median of the means of all pairs of turns (Hodges and Lehmann 1963), which outliers move little. Below
+    20 µs its variance is six tenths of that of the plain median, on the same recorded pairs of an H200.
     """
     a, b, c, d = (np.array(side[i::2]) for side in (old, new) for i in (0, 1))
     turns = np.log(c * d / (a * b)) / 2
@@ -119,93 +127,97 @@ def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
     return float(np.median((turns[first] + turns[second]) / 2))
 
 
-def measure_pair(case: Case, image: Path, rival: OtherKernel, rival_image: Path, plan: Plan) -> Pairs:
-    """Load both sides, prove them if asked to, and sample them in turns: old new new old, new old old new.
+def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: Plan) -> PairSamples:
+    """Load both sides, check them if asked to, and sample them in turns: old new new old, new old old new.
 
-    Raises WrongResult or DeviceError for the new side, RivalFailed for the old one.
+    Raises WrongResult or DeviceError for the new side, OtherSideFailed for the old one.
     """
     cold = plan.kind == "cold"
     sampling.release(keep=sharing_key(case))
-    shared, where = sampling.share_operands(case, plan.prove), machine(on_host=False)
-    if plan.prove and plan.checked not in (None, image):
-        sampling.prove_checked(where, case, plan.checked, shared)
-    function = _load_rival(where, rival, rival_image) if plan.swap else None
-    new = [load(where, case, image, place) for place in shared.places]
+    shared, where = sampling.share_operands(case, plan.check), machine(on_host=False)
+    if plan.check and plan.checking_image not in (None, image):
+        sampling.check_other_build(where, case, plan.checking_image, shared)
+    function = _load_other(where, other, other_image) if plan.swap else None
+    new = [load(where, case, image, copy) for copy in shared.copies]
     sampling.state.loaded = tuple(new)
-    function = function or _load_rival(where, rival, rival_image)
-    old = [_rival_of(loaded, rival, function) for loaded in new]
+    function = function or _load_other(where, other, other_image)
+    old = [_other_side_of(loaded, other, function) for loaded in new]
     both = list(zip(old, new, strict=True))
-    proved = _prove(both[0], shared) if plan.prove else plan.proved
+    fingerprints = _check_both(both[0], shared) if plan.check else plan.fingerprints
     poison(new)
-    facts = sampling.describe(new[0], len(shared.places), cold) if plan.prove else {}
+    facts = sampling.describe(new[0], len(shared.copies), cold) if plan.check else {}
     sampling.settle()
     sampling.warm_up(plan.kind, plan.warm_up)
     cycles = _delay(both, plan, plan.delay) if plan.delay else 0
     before = sampling.read_clock()
     pairs = _take(both, plan)
-    pairs = replace(pairs, clocks=(before, sampling.read_clock()), cycles=cycles, facts=facts, proved=proved)
-    if proved:
-        _prove_again(both, shared, proved, len(pairs.old) // 2)
+    pairs = replace(
+        pairs, clocks=(before, sampling.read_clock()), cycles=cycles, facts=facts, fingerprints=fingerprints
+    )
+    if fingerprints:
+        _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
     return pairs
 
 
-def _load_rival(where: Machine, rival: OtherKernel, image: Path) -> Function:
+def _load_other(where: Machine, other: OtherKernel, image: Path) -> Function:
     try:
-        return where.load(image, rival.entry)
+        return where.load(image, other.entry)
     except DeviceError as error:
-        raise RivalFailed(str(error), error.lost) from None
+        raise OtherSideFailed(str(error), error.lost) from None
 
 
-def _rival_of(loaded: Loaded, rival: OtherKernel, function: Function) -> Loaded:
-    """The old side on the new one's operands and result."""
+def _other_side_of(loaded: Loaded, other: OtherKernel, function: Function) -> Loaded:
+    """Load the old side on the new side's operands and result."""
     arrays = [array for array in (*loaded.operands, loaded.result) if isinstance(array, GuardedArray)]
     try:
-        arguments = rival.fill([array.address for array in arrays])
-        set_constants(loaded.machine, function, rival.constant, loaded.operands)
-        start = loaded.machine.launcher(function, rival.launch, arguments)
+        arguments = other.fill([array.address for array in arrays])
+        set_constants(loaded.machine, function, other.constant, loaded.operands)
+        start = loaded.machine.launcher(function, other.launch, arguments)
     except (DeviceError, IndexError, TypeError) as error:
-        raise RivalFailed(str(error), getattr(error, "lost", False)) from None
+        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
     return replace(loaded, function=function, start=start)
 
 
-def _prove(pair: tuple[Loaded, Loaded], shared: Shared) -> Fingerprints:
-    """Compare both sides with NumPy. Raises WrongResult or DeviceError for the new one, RivalFailed for the old."""
+def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> Fingerprints:
+    """Compare both sides with NumPy. Raises WrongResult or DeviceError for the new one, OtherSideFailed for the old."""
     old, new = pair
-    right = prove(new, shared)
+    right = check_result(new, shared)
     poison([old])
     with _blaming(is_new=False):
-        return Fingerprints(prove(old, shared), right)
+        return Fingerprints(check_result(old, shared), right)
 
 
 @contextmanager
 def _blaming(is_new: bool) -> Iterator[None]:
-    """Turn what is wrong with the old side into RivalFailed."""
+    """Turn errors of the old side into OtherSideFailed."""
     try:
         yield
     except (DeviceError, WrongResult) as error:
         if is_new:
             raise
-        raise RivalFailed(str(error), getattr(error, "lost", False)) from None
+        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
 
 
-def _prove_again(pairs: list[tuple[Loaded, Loaded]], shared: Shared, proved: Fingerprints, turns: int) -> None:
-    """Compare what the last samples left, and one more launch of each side. Raises as ``_prove``.
+def _check_last_of_both(
+    pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: Fingerprints, turns: int
+) -> None:
+    """Compare the results of the last samples, and of one more launch of each side. Raises as ``_check_both`` does.
 
-    Both sides write to the same arrays, and nothing may come between their samples; so a side that no longer writes
-    is found by the launch after them, whose result starts as poison.
+    Both sides write to the same arrays, and nothing can be poisoned between their samples. So a side that no longer
+    writes is found by the launch after them, whose result starts as poison.
     """
     case = pairs[0][1].case
     results = [new.result for _, new in pairs if new.result]
     spoilt = not is_intact(shared) or any(result.overrun() for result in results)
-    if spoilt:  # one of the two did it: the launches below show which
+    if spoilt:  # by one of the two sides: the launches below show which
         restore(shared, case)
         for result in results:
             result.clear()
     else:
-        _prove_last_samples(pairs, shared, proved, turns)
-    for is_new, right in ((True, proved.new), (False, proved.old)):
+        _check_last_samples(pairs, shared, fingerprints, turns)
+    for is_new, fingerprint in ((True, fingerprints.new), (False, fingerprints.old)):
         with _blaming(is_new):
-            prove_fresh(pairs[0][is_new], shared, right)
+            check_fresh_launch(pairs[0][is_new], shared, fingerprint)
     if spoilt:
         raise WrongResult(
             f"{case.id}: one of the two sides wrote outside its result while they were timed, and launched once more "
@@ -213,28 +225,30 @@ def _prove_again(pairs: list[tuple[Loaded, Loaded]], shared: Shared, proved: Fin
         )
 
 
-def _prove_last_samples(pairs: list[tuple[Loaded, Loaded]], shared: Shared, proved: Fingerprints, turns: int) -> None:
+def _check_last_samples(
+    pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: Fingerprints, turns: int
+) -> None:
     last = (turns - 1) % len(pairs)
-    # What is printed is that of the very last sample.
-    for place in range(len(pairs)) if pairs[0][1].result else [last]:
-        is_new = _last_is_new(place, turns, len(pairs))
+    # Printed lines are kept of the very last sample alone.
+    for copy in range(len(pairs)) if pairs[0][1].result else [last]:
+        is_new = _last_is_new(copy, turns, len(pairs))
         with _blaming(is_new):
-            right = proved.new if is_new else proved.old
-            prove_again(pairs[place][is_new], shared, right, sampling.state.printed)
+            fingerprint = fingerprints.new if is_new else fingerprints.old
+            check_last_result(pairs[copy][is_new], shared, fingerprint, sampling.state.printed)
 
 
-def _last_is_new(place: int, turns: int, places: int) -> bool:
-    """Whether the last sample at a place was the new side's: each turn ends with the side that it began with."""
-    return _begins_new(place, (turns - 1 - place) // places)
+def _last_is_new(copy: int, turns: int, copies: int) -> bool:
+    """Say whether the last sample on a copy was the new side's: each turn ends with the side that it began with."""
+    return _begins_new(copy, (turns - 1 - copy) // copies)
 
 
-def _begins_new(place: int, again: int) -> bool:
-    """In turns, and the other way round each time at the same place."""
-    return (place + again) % 2 == 1
+def _begins_new(copy: int, repetition: int) -> bool:
+    """Say whether a turn begins with the new side: alternately over the copies, and over the turns of each copy."""
+    return (copy + repetition) % 2 == 1
 
 
 def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
-    """Make the new sides wait as asked. In cycles of a block; found from what a first guess makes of the time."""
+    """Make the new sides wait as asked, and return the wait in cycles, found by trial where ``delay`` has none."""
     resident = gpu().resident_blocks(pairs[0][1].function, pairs[0][1].case.launch) or 1
     blocks = np.uint32(resident * gpu().info.multiprocessors)
 
@@ -253,18 +267,18 @@ def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
     for _ in range(2):
         wait(cycles)
         reached = math.expm1(_take(pairs, trial).log)
-        # No more than a tenth or ten times: a trial of a few samples may be far off.
+        # At most ten times more or less, because a trial of few samples may be far off.
         cycles = round(cycles * min(10.0, max(0.1, delay.share / max(reached, 1e-6))))
     wait(cycles)
     return cycles
 
 
-def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> Pairs:
+def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> PairSamples:
     timer, begin = sampling.timer_of(plan.kind), time.perf_counter()
     times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
     thrown_away, sums = 0, (0.0, 0.0)  # of the turns' logarithms, and of their squares
     for turn in count():
-        if turn >= FEWEST_TURNS and turn % 2 == 0:  # a turn and its mirror
+        if turn >= FEWEST_TURNS and turn % 2 == 0:  # turns come in twos, the second in the reversed order
             elapsed, error = time.perf_counter() - begin, _standard_error(turn, *sums)
             out_of_time = elapsed * (turn + 2) / turn > plan.seconds * (2 if error > NOISY else 1)
             if turn == MOST_TURNS or out_of_time or (turn >= TURNS_TO_TELL and error < PRECISE):
@@ -277,11 +291,11 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> Pairs:
             thrown_away += lost
         log = math.log(math.prod(times[True][-2:]) / math.prod(times[False][-2:])) / 2
         sums = sums[0] + log, sums[1] + log * log
-    nothing = Clock(0, ())
-    clocks = (nothing, nothing)
-    return Pairs(old=tuple(times[False]), new=tuple(times[True]), clocks=clocks, thrown_away=thrown_away)
+    unknown = Clock(0, ())
+    clocks = (unknown, unknown)
+    return PairSamples(old=tuple(times[False]), new=tuple(times[True]), clocks=clocks, thrown_away=thrown_away)
 
 
 def _standard_error(turns: int, total: float, squares: float) -> float:
-    """Of the turns' mean. By sums: a pause here would be the next sample's."""
+    """Return the standard error of the mean of turns, from sums, because a pause here would slow the next sample."""
     return math.sqrt(max(squares - total * total / turns, 0.0) / (turns - 1) / turns)

@@ -1,4 +1,4 @@
-"""The half of a benchmark that runs where the kernels run: prepare a case, prove it right, take samples."""
+"""Prepares a case, checks it and takes its samples: the half of a benchmark that runs in the worker process."""
 
 from __future__ import annotations
 
@@ -13,19 +13,33 @@ from warpwatch.devices.machine import Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing.clocks import Clock, Clocks
-from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, floor
-from warpwatch.timing.worker_proof import Shared, is_intact, poison, prove, prove_again, prove_fresh, share, sharing_key
+from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
+from warpwatch.timing.worker_checks import (
+    Shared,
+    check_fresh_launch,
+    check_last_result,
+    check_result,
+    is_intact,
+    poison,
+    share,
+    sharing_key,
+)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class State:
-    """What the process keeps from one call to the next."""
+    """State of the worker process between two calls.
+
+    ``loaded``: the prepared case, once for each copy of its arrays. ``fingerprint``: of its right result, where this
+    process has checked it. ``launched``: the copies that hold a sample's result. ``printed``: the lines of the last
+    sample, where the kernel prints. ``turn``: how many samples were taken.
+    """
 
     shared: Shared | None = None
-    loaded: tuple[Loaded, ...] = ()  # the prepared case, once for each place
-    fingerprint: int | None = None  # of its result, where this process has proved it right
-    launched: set[int] = field(default_factory=set)  # the places that have a sample's result
-    printed: tuple[str, ...] = ()  # the lines of the last sample, where the kernel prints
+    loaded: tuple[Loaded, ...] = ()
+    fingerprint: int | None = None
+    launched: set[int] = field(default_factory=set)
+    printed: tuple[str, ...] = ()
     turn: int = 0
     timers: dict[str, Timer] = field(default_factory=dict)
     clocks: Clocks | None = None
@@ -34,58 +48,60 @@ class State:
 state = State()
 
 
-def prepare(case: Case, image: Path, cold: bool, checked: Path | None = None, proved: bool = False) -> dict[str, Any]:
-    """Load a case, launch it once, and compare, unless another process has ``proved`` it right.
+def prepare(
+    case: Case, image: Path, cold: bool, checking_image: Path | None = None, already_checked: bool = False
+) -> dict[str, Any]:
+    """Load a case and check its result, and return what is recorded of it. Raises WrongResult or DeviceError.
 
-    ``checked``: a build of the same kernel that finds more faults, proved too, if it is another. What there is to
-    record of the case. Raises WrongResult or DeviceError.
+    ``checking_image``: a build of the same kernel that finds more faults; it is checked too where it is another file.
+    ``already_checked``: another process has checked the case, so that nothing is compared.
     """
     release(keep=sharing_key(case))
-    shared = share_operands(case, reference=not proved)
+    shared = share_operands(case, reference=not already_checked)
     where = machine(case.variant.on_host)
-    if not proved and checked not in (None, image):
-        prove_checked(where, case, checked, shared)
-    for place in shared.places:
-        state.loaded += (load(where, case, image, place),)
-    if not proved:
-        state.fingerprint = prove(state.loaded[0], shared)
-        poison(state.loaded[:1])  # the others still are
-    return describe(state.loaded[0], len(shared.places), cold)
+    if not already_checked and checking_image not in (None, image):
+        check_other_build(where, case, checking_image, shared)
+    for copy in shared.copies:
+        state.loaded += (load(where, case, image, copy),)
+    if not already_checked:
+        state.fingerprint = check_result(state.loaded[0], shared)
+        poison(state.loaded[:1])  # the results of the other copies still are poison
+    return describe(state.loaded[0], len(shared.copies), cold)
 
 
-def prove_checked(where: Machine, case: Case, checked: Path, shared: Shared) -> None:
-    """Launch a case's build that finds more faults, and compare. Raises WrongResult or DeviceError."""
-    loaded = load(where, case, checked, shared.places[0])
+def check_other_build(where: Machine, case: Case, image: Path, shared: Shared) -> None:
+    """Launch another build of a case once and compare. Raises WrongResult or DeviceError."""
+    loaded = load(where, case, image, shared.copies[0])
     try:
-        prove(loaded, shared)
+        check_result(loaded, shared)
     finally:
         if loaded.result:
             loaded.result.free()
 
 
-def finish(proved: int | None) -> int:
-    """Prove the prepared case once more, by what the last samples left. Raises WrongResult or DeviceError.
+def finish(fingerprint: int | None) -> int:
+    """Check the prepared case after its last sample, and return the fingerprint of its right result.
 
-    ``proved``: the fingerprint of its right result, where another process has found it. Returns it.
+    ``fingerprint``: that of a right result, where another process has found it. Raises WrongResult or DeviceError.
     """
     assert state.shared
-    known = state.fingerprint if state.fingerprint is not None else proved
+    known = state.fingerprint if state.fingerprint is not None else fingerprint
     assert known is not None
-    for place in sorted(state.launched):
-        prove_again(state.loaded[place], state.shared, known, state.printed)
-    prove_fresh(state.loaded[0], state.shared, known)
+    for copy in sorted(state.launched):
+        check_last_result(state.loaded[copy], state.shared, known, state.printed)
+    check_fresh_launch(state.loaded[0], state.shared, known)
     return known
 
 
-def describe(loaded: Loaded, places: int, cold: bool) -> dict[str, Any]:
-    """What is recorded beside a case's samples."""
+def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
+    """Return what is recorded beside a case's samples."""
     case, launch = loaded.case, loaded.case.launch
     return {
         **asdict(loaded.function.resources),
         "occupancy": loaded.machine.occupancy(loaded.function, launch),
         "fallback": case.variant.fallback(case.shape, case.itemsize),
         "library": case.variant.library.version() if case.variant.library else "",
-        "places": places,
+        "places": copies,  # the key of saved runs
         "grid": list(launch.grid),
         "dynamic_shared_bytes": launch.shared_bytes,
         "hold_timeouts": 0,
@@ -94,7 +110,7 @@ def describe(loaded: Loaded, places: int, cold: bool) -> dict[str, Any]:
 
 
 def release(keep: tuple[object, ...] | None = None) -> None:
-    """Give back the memory of the last case; the operands too, unless the next case shares them."""
+    """Free the results of the last case, and its operands unless ``keep`` says that the next case shares them."""
     for loaded in state.loaded:
         if loaded.result:
             loaded.result.free()
@@ -106,9 +122,9 @@ def release(keep: tuple[object, ...] | None = None) -> None:
 
 
 def share_operands(case: Case, reference: bool = True) -> Shared:
-    """Operands in the machine's memory and, unless nothing is to be proved, what NumPy makes of them.
+    """Return the operands of a case, and its reference if ``reference`` is true.
 
-    Those of the last case, where it shares them and has not changed them.
+    They are those of the last case where both can share them and that case has not changed them.
     """
     kept = state.shared
     same = kept is not None and kept.key == sharing_key(case) and (kept.reference is not None or not reference)
@@ -120,24 +136,27 @@ def share_operands(case: Case, reference: bool = True) -> Shared:
 
 
 def timer_of(kind: str) -> Timer:
-    """The process's timer of a kind: cold, warm or host."""
+    """Return this process's timer of a kind: cold, warm or host."""
     if kind not in state.timers:
         state.timers[kind] = HostTimer() if kind == "host" else GpuTimer(gpu(), kind == "cold")
     return state.timers[kind]
 
 
 def sample(kind: str) -> tuple[float, int]:
-    """One sample of the prepared case: seconds, and how many were thrown away for it. ``kind``: cold, warm, host."""
-    place = state.turn % len(state.loaded)
+    """Take one sample of the prepared case; return its seconds, and how many samples were discarded before it.
+
+    ``kind``: cold, warm or host.
+    """
+    copy = state.turn % len(state.loaded)
     state.turn += 1
-    state.launched.add(place)
-    return sample_of(state.loaded[place], timer_of(kind))
+    state.launched.add(copy)
+    return sample_of(state.loaded[copy], timer_of(kind))
 
 
 def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
-    """One sample of a loaded case, as ``sample``."""
+    """Take one sample of a loaded case; return the same as ``sample``."""
     before = timer.timeouts
-    if loaded.result is None:  # what it prints is not for this terminal
+    if loaded.result is None:  # its lines are kept from the terminal
         with captured_stdout() as printed:
             seconds = timer.sample(loaded.start)
         launches = 1 + timer.timeouts - before
@@ -148,20 +167,20 @@ def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
 
 
 def read_clock() -> Clock:
-    """SM clock and throttle reasons of the GPU."""
+    """Read the SM clock and the throttle reasons of the GPU."""
     state.clocks = state.clocks or Clocks(gpu().info.pci_bus_id)
     return state.clocks.read()
 
 
 def settle() -> None:
-    """Wait until what other cases did to the clock is over."""
+    """Wait until no earlier case keeps the SM clock down any more."""
     read_clock()
     assert state.clocks
     state.clocks.settle()
 
 
 def warm_up(kind: str, seconds: float) -> None:
-    """Launch until the SM clock is up: at its highest, or no higher than 2 ms ago. At most ``seconds``."""
+    """Launch for at most ``seconds``, until the SM clock is near its highest or no longer rises within 2 ms."""
     clock, before = read_clock(), Clock(0, ())
     assert state.clocks
     begin = time.perf_counter()
@@ -176,7 +195,7 @@ def warm_up(kind: str, seconds: float) -> None:
 
 
 def describe_gpu(cold: bool) -> dict[str, Any]:
-    """What a saved run says of the GPU: its name, driver, and whether cold was shown to be cold."""
+    """Return what a saved run records of the GPU: its name, its driver, and how much slower a cold cache was read."""
     device = gpu()
     read_clock()
     assert state.clocks
@@ -185,7 +204,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
     return {
         "name": device.info.name,
         "slug": device.info.slug,
-        "uuid": state.clocks.uuid if device.info.own_clock else f"{device.info.slug} on {platform.node()}",
+        "uuid": state.clocks.uuid if device.info.has_gpu_clock else f"{device.info.slug} on {platform.node()}",
         "capability": str(device.info.capability),
         "driver": state.clocks.driver or device.info.driver,
         "cuda": device.info.driver,
@@ -199,8 +218,8 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
     }
 
 
-def timer_floor(cold: bool) -> dict[str, Any]:
-    """Samples of an empty kernel and of a small copy."""
+def sample_shortest_times(cold: bool) -> dict[str, Any]:
+    """Take samples of an empty kernel and of a small copy."""
     timer = timer_of("cold" if cold else "warm")
     assert isinstance(timer, GpuTimer)
-    return {**floor(timer), "timeouts": timer.timeouts}
+    return {**shortest_times(timer), "timeouts": timer.timeouts}

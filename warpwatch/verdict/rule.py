@@ -1,14 +1,14 @@
-"""Medians in, verdicts out: pure arithmetic, no files, no clock, no pytest.
+"""Decides from medians which cases became slower or faster: arithmetic without files, clock or pytest.
 
-One rule for both ways to compare. With ``--against`` both versions ran in the same processes, and a process gives
-one difference (``paired``); with ``--benchmark-compare`` they ran in different ones (``apart``). Either gives an
-``Effect`` for each case, and ``decide`` does the rest for all cases of a run together.
+One rule serves both ways to compare. With ``--against`` both versions ran in the same processes, and each process
+gives one difference (``paired``); with ``--benchmark-compare`` they ran in different ones (``unpaired``). Either gives
+an ``Effect`` for each case, and ``decide`` takes all cases of a run together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Verdict(StrEnum):
-    """What is said of a case."""
+    """Names what a comparison concludes about a case."""
 
     SLOWER = "slower"
     FASTER = "faster"
@@ -31,12 +31,12 @@ class Verdict(StrEnum):
     INCOMPARABLE = "incomparable"
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """A verdict and what it rests on. Times in seconds; ``ratio``, new over old, has a 95 % interval.
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Holds a verdict and its figures. Times are in seconds; ``ratio``, new over old, has a 95 % interval.
 
-    ``floor``: the change that is not told from none, as a share. ``suspect``: among the cases listed as probably
-    slower, of which at most one in twenty is not (Benjamini-Hochberg), though none of them fails a run for that.
+    ``floor``: the noise floor, a share; smaller changes cannot be told from none. ``suspect``: listed as probably
+    slower, at a false discovery rate of 5 % (Benjamini and Hochberg 1995); suspects alone fail no run.
     """
 
     verdict: Verdict
@@ -51,51 +51,51 @@ class Judgement:
     reason: str = ""
 
 
-FALSE_ALARMS = 0.01  # runs on unchanged code in which any case is called slower
-LISTED_WRONGLY = 0.05  # of the cases that are listed as suspects
-RELEVANT = 0.005  # nobody acts on less, and clocks and temperatures of two days differ by as much
-TICK = 32e-9  # seconds: what CUDA events resolve, from 83,000 differences between samples on an H200
+FAMILYWISE_ERROR = 0.01  # the share of runs on unchanged code in which any case is called slower
+SUSPECT_FDR = 0.05  # the false discovery rate among the cases that are listed as suspects
+RELEVANT = 0.005  # nobody acts on a smaller change, and clocks and temperatures of two days differ by as much
+TICK = 32e-9  # seconds: the resolution of CUDA events, from 83,000 differences between samples on an H200
 FLOOR_SIGMAS = 5.0  # floor over the spread between processes: unchanged cases are then found the same, not unsure
-# Processes without which nothing is called slower or faster. Where one process in twenty shows a slower mode, two of
-# two do so in one case of 400, and five of five in none; nor do so many agree by chance in a case that scatters.
-FEWEST = 5
-BLIND = 0.20  # a case whose own spread asks for a wider floor than this is unsure, never the same
-# What a learned prior may count for: less would be noise of the estimate, and more would drown a case that is noisier
-# than its like. On the H200, one case in a hundred scatters ten times as much as others of its size.
-PRIOR_FREEDOM = 3.0, 5.0
-CONTROLS = 30  # cases that a run's common factor needs
-# Smallest factor and offset that are an alarm of their own. Offsets of ten H200 processes were within 0.08 µs.
-ALARM_FACTOR, ALARM_OFFSET = RELEVANT, 0.4e-6
-LARGE, SMALL = 100e-6, 30e-6  # medians, seconds, that show a common factor and a common offset
+# With fewer processes than these nothing is called slower or faster. Where one process in twenty shows a slower mode,
+# two of two do so in one case of 400, and five of five in none; nor do so many agree by chance in a noisy case.
+MIN_PROCESSES = 5
+MAX_FLOOR = 0.20  # a case whose own spread asks for a wider floor than this is unsure, never the same
+# Limits of the weight of a learned prior: a smaller one would be noise of the estimate, and a larger one would hide a
+# case that is noisier than others of its size. On the H200, one in a hundred varies ten times as much.
+PRIOR_DF = 3.0, 5.0
+MIN_CONTROLS = 30  # cases that are needed to learn a prior, or what a process does to all of them
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What spread to expect between processes, before a case has shown its own.
+    """Holds the variance between processes that is expected of a case before it has shown its own.
 
-    Variance of the logarithm of a median of t seconds: ``share``² + ``unit`` / t. It counts for ``freedom`` values.
+    The variance of the logarithm of a median of t seconds is ``deviation``² + ``seconds`` / t. It counts as much as
+    an estimate from ``df`` degrees of freedom.
     """
 
-    share: float
-    unit: float  # seconds
-    freedom: float
+    deviation: float
+    seconds: float
+    df: float
 
     def variance(self, median: float | Floats) -> Floats:
-        return np.asarray(self.share**2 + self.unit / np.asarray(median))
+        return np.asarray(self.deviation**2 + self.seconds / np.asarray(median))
 
 
-# 484 cases, eight processes on two H200s: standard deviations of 0.5 % at 5 µs, 0.2 % at 30 µs, 0.05 % above 100 µs.
+# From 484 cases in eight processes on two H200s: standard deviations are 0.5 % at 5 µs, 0.2 % at 30 µs and 0.05 % above
+# 100 µs.
 MEASURED = Prior(0.0005, 1.2e-10, 4.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Effect:
-    """How one case's time differs. ``log``: of new over old. Its variance is ``leverage`` times that of a process.
+    """Holds how one case's time differs: ``log``, the logarithm of new over old, and what its variance is.
 
-    ``variance`` of a process, as this case alone shows it, from ``freedom`` degrees of freedom; ``settled`` is the same
-    of unchanged code alone, from which the floor is learned. ``processes``: how many measured the new side. ``doubt``:
-    why a slowdown would not be the kernel's, if so, and ``no_gain`` why a gain would not. ``floor``: a least one.
-    ``clock``: SM clock of new over old.
+    ``variance``: of one process, as this case alone shows it, from ``df`` degrees of freedom; that of ``log`` is
+    ``leverage`` times as large. ``baseline_variance`` and ``baseline_df``: the same from unchanged code alone, from
+    which the noise floor is learned. ``processes``: how many measured the new side. ``doubt`` says why a slowdown
+    would not be the kernel's, ``no_gain`` why a gain would not; both may be empty. ``floor``: the least noise floor.
+    ``clock``: SM clock, new over old.
     """
 
     before: float
@@ -103,8 +103,9 @@ class Effect:
     log: float
     leverage: float
     variance: float
-    freedom: int
-    settled: tuple[float, int]
+    df: int
+    baseline_variance: float
+    baseline_df: int
     processes: int
     doubt: str = ""
     no_gain: str = ""
@@ -113,53 +114,68 @@ class Effect:
 
 
 def paired(before: float, after: float, logs: Sequence[float]) -> Effect:
-    """From processes that ran both sides: ``logs`` of new over old, one for each process."""
-    spread = float(np.var(logs, ddof=1)) if len(logs) > 1 else 0.0
-    own = spread, len(logs) - 1
-    return Effect(before, after, float(np.mean(logs)), 1 / len(logs), *own, own, len(logs))
+    """Combine processes that ran both sides: ``logs`` of new over old, one for each process."""
+    variance = float(np.var(logs, ddof=1)) if len(logs) > 1 else 0.0
+    return Effect(
+        before=before,
+        after=after,
+        log=float(np.mean(logs)),
+        leverage=1 / len(logs),
+        variance=variance,
+        df=len(logs) - 1,
+        baseline_variance=variance,
+        baseline_df=len(logs) - 1,
+        processes=len(logs),
+    )
 
 
-def apart(old: Sequence[float], new: Sequence[float]) -> Effect:
-    """From processes that ran one side each: the median of a case in each of them, in seconds."""
+def unpaired(old: Sequence[float], new: Sequence[float]) -> Effect:
+    """Combine processes that ran one side each: the median of a case in each of them, in seconds."""
     sides = [np.log(old), np.log(new)]
-    freedom = len(old) + len(new) - 2
+    df = len(old) + len(new) - 2
     squares = [float(((side - side.mean()) ** 2).sum()) for side in sides]
-    leverage = 1 / len(old) + 1 / len(new)
     before, after = (math.exp(side.mean()) for side in sides)
-    variance = sum(squares) / freedom if freedom else 0.0
-    settled = (squares[0] / (len(old) - 1), len(old) - 1) if len(old) > 1 else (0.0, 0)
-    log = math.log(after / before)
-    return Effect(before, after, log, leverage, variance, freedom, settled, len(new))
+    return Effect(
+        before=before,
+        after=after,
+        log=math.log(after / before),
+        leverage=1 / len(old) + 1 / len(new),
+        variance=sum(squares) / df if df else 0.0,
+        df=df,
+        baseline_variance=squares[0] / (len(old) - 1) if len(old) > 1 else 0.0,
+        baseline_df=len(old) - 1,
+        processes=len(new),
+    )
 
 
 def learn(effects: Collection[Effect]) -> Prior:
-    """The prior that these cases' own spreads show: empirical Bayes as in limma (Smyth 2004), with a trend.
+    """Learn the prior from these cases' own variances: empirical Bayes with a trend, as in limma (Smyth 2004).
 
-    The trend over the median is fitted to the logarithms of the variances; what they scatter beyond what their
-    degrees of freedom explain gives the weight. MEASURED where there are too few cases for that.
+    The trend over the median is fitted to the logarithms of the variances; their scatter beyond what their degrees of
+    freedom explain gives the prior's weight. With too few cases for that, the prior is MEASURED.
     """
     from scipy import optimize, special  # noqa: PLC0415  # half a second that listing cases need not wait
 
-    known = [(e.before, *e.settled) for e in effects if e.settled[1] > 0]
-    if len(known) < CONTROLS:
+    informative = [(e.before, e.baseline_variance, e.baseline_df) for e in effects if e.baseline_df > 0]
+    if len(informative) < MIN_CONTROLS:
         return MEASURED
-    medians, spreads, freedoms = np.array(known).T
-    half = freedoms / 2
-    # The expected logarithm of a variance of that many degrees of freedom is less than that of its expectation.
+    medians, spreads, df = np.array(informative).T
+    half = df / 2
     variances = spreads + resolution(medians)
+    # The expected logarithm of an estimated variance is less than the logarithm of the true one.
     observed = np.log(variances) - special.digamma(half) + np.log(half)
 
     def residuals(parameters: Floats) -> Floats:
-        share, unit = np.exp(parameters)
-        return np.asarray(observed - np.log(share**2 + unit / medians))
+        deviation, seconds = np.exp(parameters)
+        return np.asarray(observed - np.log(deviation**2 + seconds / medians))
 
-    start = np.log([MEASURED.share, MEASURED.unit])
+    start = np.log([MEASURED.deviation, MEASURED.seconds])
     fit = optimize.least_squares(residuals, start, loss="soft_l1")
     beyond = float(np.var(residuals(fit.x)) - special.polygamma(1, half).mean())
-    freedom = _inverse_trigamma(beyond)
-    scale = math.exp(special.digamma(freedom / 2)) / (freedom / 2)
-    share, unit = (float(value) for value in np.exp(fit.x))
-    return Prior(share * math.sqrt(scale), unit * scale, freedom)
+    prior_df = _inverse_trigamma(beyond)
+    scale = math.exp(special.digamma(prior_df / 2)) / (prior_df / 2)
+    deviation, seconds = (float(value) for value in np.exp(fit.x))
+    return Prior(deviation * math.sqrt(scale), seconds * scale, prior_df)
 
 
 def resolution(medians: Floats) -> Floats:
@@ -168,10 +184,10 @@ def resolution(medians: Floats) -> Floats:
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Degrees of freedom d with trigamma(d / 2) = value, within PRIOR_FREEDOM."""
+    """Degrees of freedom d with trigamma(d / 2) = value, within PRIOR_DF."""
     from scipy import optimize, special  # noqa: PLC0415
 
-    low, high = PRIOR_FREEDOM
+    low, high = PRIOR_DF
     if value <= special.polygamma(1, high / 2):
         return high
     if value >= special.polygamma(1, low / 2):
@@ -179,75 +195,26 @@ def _inverse_trigamma(value: float) -> float:
     return float(optimize.brentq(lambda d: special.polygamma(1, d / 2) - value, low, high))
 
 
-@dataclass(frozen=True)
-class Common:
-    """What one process does to every case: seconds become ``factor`` * seconds + ``offset``."""
+def conformal_floor_factor(effects: Collection[Effect], prior: Prior) -> float:
+    """Largest change of these cases of unchanged code in units of their floors, or 1 if all are within theirs.
 
-    factor: float = 1.0
-    offset: float = 0.0
-    controls: int = 0
-
-    def remove(self, seconds: float) -> float:
-        # A kernel is no shorter than a tenth of what was read, whatever the offset.
-        return max(seconds - self.offset, seconds / 10) / self.factor
-
-    def alarm(self, known: Sequence[Common] = ()) -> str:
-        """What is to be said of it in a sentence, or nothing.
-
-        ``known``: the baseline's processes', which is none. On H200s in pairs every kernel starts 1.5 µs later.
-        """
-        factors, offsets = [1.0, *(each.factor for each in known)], [0.0, *(each.offset for each in known)]
-        parts = []
-        if self.factor > max(factors) + ALARM_FACTOR or self.factor < min(factors) - ALARM_FACTOR:
-            longer = "longer" if self.factor > 1 else "less long"
-            parts.append(f"takes {100 * abs(self.factor - 1):.1f} % {longer}")
-        if self.offset > max(offsets) + ALARM_OFFSET or self.offset < min(offsets) - ALARM_OFFSET:
-            later = "later" if self.offset > 0 else "sooner"
-            parts.append(f"starts {abs(self.offset) * 1e6:.2f} µs {later}")
-        if not parts:
-            return ""
-        return (
-            f"everything {' and '.join(parts)}, by {self.controls} cases of unchanged machine code: "
-            "driver, clock or cooling, not a kernel"
-        )
-
-
-def common(reference: Mapping[str, float], seconds: Mapping[str, float]) -> Common:
-    """Of one process against a reference, over the cases of both: medians, so that up to half of them may differ.
-
-    Large kernels show the factor and small ones the offset. No correction where there are too few to tell.
-    """
-    names = [name for name in seconds if name in reference]
-    if len(names) < CONTROLS:
-        return Common()
-    old, new = (np.array([times[name] for name in names]) for times in (reference, seconds))
-    large, small = old >= LARGE, old < SMALL
-    if not large.any():
-        large = ~small if (~small).any() else np.ones(len(names), bool)
-    factor, offset = 1.0, 0.0
-    for _ in range(3):
-        factor = float(np.median((new[large] - offset) / old[large]))
-        if small.sum() >= CONTROLS / 3:
-            offset = float(np.median(new[small] - factor * old[small]))
-    return Common(factor, offset, len(names))
-
-
-def furthest(effects: Collection[Effect], prior: Prior) -> float:
-    """How many floors off the furthest of these cases of unchanged code is, or 1 if all are within theirs.
-
-    So much wider must a floor be where the cases' own spreads do not tell all that differs, as between GPUs: if a
-    changed case is as fast as before, any of them is as likely to be the furthest (conformal prediction, Vovk 2005).
+    Floors are widened by it where the cases' own variances do not show all that differs, as between two GPUs. If a
+    changed case is in truth as fast as before, it is as likely as each of the others to be the one that differs most
+    (conformal prediction, Vovk 2005).
     """
     before, logs = np.array([(e.before, e.log) for e in effects]).T
     return max(1.0, float(np.max(np.abs(logs) / np.log1p(_own_floors(before, prior, effects)))))
 
 
-def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1, widened: float = 1.0) -> dict[str, Judgement]:
-    """Every case's verdict. ``looks``: how often this is asked of one run while its processes become more.
-    ``widened``: what learned floors are multiplied by, as logarithms.
+def decide(
+    effects: Mapping[str, Effect], prior: Prior, looks: int = 1, floor_factor: float = 1.0
+) -> dict[str, Decision]:
+    """Give every case its verdict.
 
-    Slower, if the effect is beyond the floor with a probability of error that holds for all cases and looks
-    together (Holm). Same, if the 95 % interval lies within the floor. Faster as slower. Unsure otherwise.
+    ``looks``: the number of interim looks, at which this is asked of one run while its processes become more.
+    ``floor_factor``: what learned floors are multiplied by, as logarithms. Slower: the effect is beyond the floor, at
+    a family-wise error rate of 1 % over all cases and interim looks (Holm). Faster likewise. Same: the 95 % interval
+    lies within the floor. Unsure otherwise.
     """
     from scipy import special, stats  # noqa: PLC0415
 
@@ -255,56 +222,72 @@ def decide(effects: Mapping[str, Effect], prior: Prior, looks: int = 1, widened:
         return {}
     every = list(effects.values())
     before = np.array([e.before for e in every])
-    variance, freedom = moderated(before, prior, [(e.variance, e.freedom) for e in every])
+    variance, df = moderated(before, prior, [(e.variance, e.df) for e in every])
     learned = _own_floors(before, prior, every)
-    floors = np.maximum(np.expm1(widened * np.log1p(learned)), [e.floor for e in every])
+    floors = np.maximum(np.expm1(floor_factor * np.log1p(learned)), [e.floor for e in every])
     logs, errors = np.array([e.log for e in every]), np.sqrt(variance * [e.leverage for e in every])
-    half = special.stdtrit(freedom, 0.975) * errors
+    half = special.stdtrit(df, 0.975) * errors
     within = np.log1p(floors)
-    slower, faster = (special.stdtr(freedom, -(sign * logs - within) / errors) for sign in (1, -1))
-    # What cannot be called, such as a case of unchanged machine code, is none of those that may be called wrongly.
+    slower, faster = (special.stdtr(df, -(sign * logs - within) / errors) for sign in (1, -1))
+    # A case that cannot be called, such as one of unchanged machine code, does not count among the tests.
     may_lose, may_gain = np.array([(not e.doubt, not e.no_gain) for e in every]).T
-    suspects = _adjusted(slower, may_lose, stats.false_discovery_control) < LISTED_WRONGLY
+    suspects = _adjusted(slower, may_lose, stats.false_discovery_control) < SUSPECT_FDR
     called = {
-        Verdict.SLOWER: _adjusted(slower, may_lose, holm) < FALSE_ALARMS / looks,
-        Verdict.FASTER: _adjusted(faster, may_gain, holm) < FALSE_ALARMS / looks,
-        Verdict.SAME: (logs - half > -within) & (logs + half < within) & (learned < BLIND),
+        Verdict.SLOWER: _adjusted(slower, may_lose, holm) < FAMILYWISE_ERROR / looks,
+        Verdict.FASTER: _adjusted(faster, may_gain, holm) < FAMILYWISE_ERROR / looks,
+        Verdict.SAME: (logs - half > -within) & (logs + half < within) & (learned < MAX_FLOOR),
     }
-    judgements = {}
+    decisions = {}
     for i, (name, effect) in enumerate(effects.items()):
         verdict = next((verdict for verdict, which in called.items() if which[i]), Verdict.UNSURE)
-        ratio, low, high = (math.exp(x) for x in (logs[i], logs[i] - half[i], logs[i] + half[i]))
-        figures = (effect.before, effect.after, ratio, low, high, float(floors[i]), effect.processes)
-        verdict, reason = _qualify(verdict, effect, low, high, float(floors[i]))
-        judgements[name] = Judgement(verdict, *figures, suspect=bool(suspects[i]), reason=reason)
-    return judgements
+        figures = (float(logs[i]), float(half[i]), float(floors[i]))
+        decisions[name] = _decision(effect, verdict, *figures, suspect=bool(suspects[i]))
+    return decisions
+
+
+def _decision(effect: Effect, verdict: Verdict, log: float, half: float, floor: float, *, suspect: bool) -> Decision:
+    """Decision about one case from its change and half of its interval, both as logarithms, and its floor."""
+    ratio, low, high = (math.exp(x) for x in (log, log - half, log + half))
+    verdict, reason = _qualify(verdict, effect, low, high, floor)
+    return Decision(
+        verdict=verdict,
+        before=effect.before,
+        after=effect.after,
+        ratio=ratio,
+        low=low,
+        high=high,
+        floor=floor,
+        processes=effect.processes,
+        suspect=suspect,
+        reason=reason,
+    )
 
 
 def _own_floors(medians: Floats, prior: Prior, effects: Collection[Effect]) -> Floats:
-    settled, _ = moderated(medians, prior, [effect.settled for effect in effects])
-    return learned_floors(medians, settled)
+    variances, _ = moderated(medians, prior, [(e.baseline_variance, e.baseline_df) for e in effects])
+    return learned_floors(medians, variances)
 
 
 def _qualify(verdict: Verdict, effect: Effect, low: float, high: float, floor: float) -> tuple[Verdict, str]:
-    """What the figures say, unless they are too few or something else than the kernel explains them."""
+    """Turn a verdict into unsure where processes are too few or the kernel is not the cause, with the reason."""
     why = effect.no_gain if high < 1 / (1 + floor) else ""
     if low > 1 + floor:
         why = effect.doubt or _in_cycles(effect, low, floor)
     if why:
         return Verdict.UNSURE, why
-    if verdict in (Verdict.SLOWER, Verdict.FASTER) and effect.processes < FEWEST:
-        return Verdict.UNSURE, f"{effect.processes} of {FEWEST} processes"
+    if verdict in (Verdict.SLOWER, Verdict.FASTER) and effect.processes < MIN_PROCESSES:
+        return Verdict.UNSURE, f"{effect.processes} of {MIN_PROCESSES} processes"
     if verdict != Verdict.UNSURE:
         return verdict, ""
     if low > 1 + floor or high < 1 / (1 + floor):
-        return verdict, "beyond its floor, as one of so many cases may be by chance"
-    if floor >= BLIND:
-        return verdict, f"scatters too much from process to process to tell less than {100 * floor:.0f} %"
-    return verdict, "its interval reaches across its floor"
+        return verdict, "beyond its noise floor, but not significant among so many cases"
+    if floor >= MAX_FLOOR:
+        return verdict, f"varies too much between processes: no change below {100 * floor:.0f} % can be seen"
+    return verdict, "its 95 % interval crosses its noise floor"
 
 
 def _in_cycles(effect: Effect, low: float, floor: float) -> str:
-    """What is to be said where a case is slower in time and not in cycles: time by SM clock, as in nvbench."""
+    """Reason for doubt where a case is slower in time but not in cycles, which are time by SM clock, as in nvbench."""
     if low * effect.clock > 1 + floor:
         return ""
     change = 100 * (math.exp(effect.log) * effect.clock - 1)
@@ -312,28 +295,28 @@ def _in_cycles(effect: Effect, low: float, floor: float) -> str:
 
 
 def moderated(medians: Floats, prior: Prior, own: Sequence[tuple[float, int]]) -> tuple[Floats, Floats]:
-    """Variances of a process and their degrees of freedom: the case's own and the prior's, each by its weight.
+    """Moderated variances of a process and their degrees of freedom: the case's own and the prior's, weighted by both.
 
-    A case that scatters as one in a hundred of its like would is not of their kind: its own counts alone (the robust
-    variant of Phipson 2016).
+    A case with a variance that one in a hundred of its size has is no member of their population: its own counts
+    alone (the robust variant of Phipson 2016).
     """
     from scipy import special  # noqa: PLC0415
 
-    spread, freedom = np.array(own, float).T
+    spread, df = np.array(own, float).T
     expected = prior.variance(medians)
-    unlike = spread > expected * special.fdtri(np.maximum(freedom, 1), prior.freedom, 0.99)
-    weight = np.where(unlike, 0.0, prior.freedom)
-    return (weight * expected + freedom * spread) / (weight + freedom), weight + freedom
+    outlier = spread > expected * special.fdtri(np.maximum(df, 1), prior.df, 0.99)
+    weight = np.where(outlier, 0.0, prior.df)
+    return (weight * expected + df * spread) / (weight + df), weight + df
 
 
 def learned_floors(medians: Floats, variances: Floats) -> Floats:
-    """The change of a case that is not told from none: by its own spread, by what events resolve, by relevance."""
+    """Noise floors: the largest of what the spread between processes, the events' resolution and relevance ask for."""
     spread = np.expm1(FLOOR_SIGMAS * np.sqrt(variances))
     return np.asarray(np.max([spread, TICK / medians, np.full_like(medians, RELEVANT)], axis=0))
 
 
 def _adjusted(values: Floats, which: npt.NDArray[np.bool_], method: Callable[[Floats], Floats]) -> Floats:
-    """p-values of those cases, adjusted for their number; 1 for the others."""
+    """Adjusted p-values of the cases that ``which`` selects; 1 for the others."""
     adjusted = np.ones(len(values))
     if which.any():
         adjusted[which] = method(values[which])
@@ -341,24 +324,9 @@ def _adjusted(values: Floats, which: npt.NDArray[np.bool_], method: Callable[[Fl
 
 
 def holm(values: Floats) -> Floats:
-    """Adjusted p-values: those below a level are together wrong with at most that probability (Holm 1979)."""
+    """Adjusted p-values that hold the family-wise error rate (Holm 1979)."""
     order = np.argsort(values)
     count = len(values)
     adjusted = np.empty(count)
     adjusted[order] = np.minimum(1, np.maximum.accumulate(values[order] * (count - np.arange(count))))
     return adjusted
-
-
-def aligned(processes: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Medians of several processes by case, each rid of what it has in common against the mean of all."""
-    runs = list(processes)
-    centre = mean_of([{name: run[name] for name in run if all(name in other for other in runs)} for run in runs])
-    offsets = [common(centre, run) for run in runs]
-    return [{name: own.remove(time) for name, time in run.items()} for own, run in zip(offsets, runs, strict=True)]
-
-
-def mean_of(processes: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Geometric mean of each case over the processes that have it."""
-    names = dict.fromkeys(name for process in processes for name in process)
-    logs = {name: [math.log(process[name]) for process in processes if name in process] for name in names}
-    return {name: math.exp(math.fsum(each) / len(each)) for name, each in logs.items()}

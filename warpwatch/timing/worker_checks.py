@@ -1,8 +1,8 @@
-"""Is what is timed right? Runs where the kernels run: operands, the reference, and the comparisons with it.
+"""Checks, in the worker process, that what is timed is right: holds the operands and the reference, and compares.
 
-A result is proved before the first sample and once more after the last, because a kernel may be right on its first
-launch and wrong on its hundredth. Operands are looked at each time: a kernel that changes them is wrong whatever its
-result, and the next kernel must not be blamed for it.
+A result is checked before the first sample and once more after the last, because a kernel may be right on its first
+launch and wrong on its hundredth. The operands are checked each time: a kernel that changes them is wrong whatever its
+result is, and the next kernel must not be blamed for it.
 """
 
 from __future__ import annotations
@@ -21,45 +21,50 @@ from warpwatch.devices.digest import digest
 from warpwatch.devices.machine import GuardedArray, Machine
 from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, random_operands, require_memory, upload
 
-WHOLE_ELEMENTS = 2**23  # a result of up to so many elements is compared whole, a larger one on some rows
+WHOLE_ELEMENTS = 2**23  # a result of at most this many elements is compared whole, a larger one on some of its rows
 SAMPLED_ROWS = 64
-# Where arrays lie in memory moves the time of a small kernel by per cents, and from process to process: so
-# small arrays are there several times, and samples go round among the copies.
-PLACES, SMALL_BYTES = 4, 2**25
-SEED = 20  # every run times the same numbers
+# The addresses of its arrays change the time of a small kernel by several per cent, differently in each process. So
+# small arrays are uploaded several times, and samples take the copies in turn.
+COPIES, SMALL_BYTES = 4, 2**25
+SEED = 20  # of the operands, so that every run times the same numbers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """What the cases of one shape share: operands in the machine's memory, and the reference."""
+    """Operands in the machine's memory and the reference, which the cases of one shape share.
+
+    ``copies``: the operands, once for each copy. ``digests``: of each operand as it was uploaded. ``rows``: the rows of
+    the result that are compared. ``reference``: None where nothing is to be checked.
+    """
 
     key: tuple[object, ...]
-    places: tuple[tuple[GuardedArray, ...], ...]  # copies of the operands
-    digests: tuple[int, ...]  # of each operand as it was uploaded
-    rows: Array | slice  # of the result, that are compared
-    reference: Array | None = None  # None where there is nothing to prove
+    copies: tuple[tuple[GuardedArray, ...], ...]
+    digests: tuple[int, ...]
+    rows: Array | slice
+    reference: Array | None = None
     bound: Array | float = 0.0
 
     def free(self) -> None:
-        for array in chain.from_iterable(self.places):
+        """Give the memory of all copies back."""
+        for array in chain.from_iterable(self.copies):
             array.free()
 
 
 def sharing_key(case: Case) -> tuple[object, ...]:
-    """What two cases must have in common to share operands and reference."""
+    """Return a key that is equal for cases that can share operands and reference."""
     return (case.family.name, case.dtype, case.shape, case.variant.on_host)
 
 
 def share(machine: Machine, case: Case, reference: bool) -> Shared:
-    """Operands in the machine's memory and, if ``reference``, what NumPy makes of them. Raises DeviceError."""
-    copies, rows = PLACES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1, _compared_rows(case)
-    in_host = copies if case.variant.on_host or machine.watches else 0
+    """Upload the operands of a case, and compute its reference if ``reference`` is true. Raises DeviceError."""
+    count, rows = COPIES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1, _compared_rows(case)
+    in_host = count if case.variant.on_host or machine.finds_faults else 0
     memory.require(case, memory.peak_bytes(case, copies=in_host, rows=None if isinstance(rows, slice) else len(rows)))
     require_memory(machine, case)
     host = random_operands(case, SEED)
-    places = tuple(upload(machine, case, host) for _ in range(copies))
-    digests = tuple(digest(array) for array in places[0])
-    shared = Shared(key=sharing_key(case), places=places, digests=digests, rows=rows)
+    copies = tuple(upload(machine, case, host) for _ in range(count))
+    digests = tuple(digest(array) for array in copies[0])
+    shared = Shared(key=sharing_key(case), copies=copies, digests=digests, rows=rows)
     return _with_reference(shared, case, host) if reference else shared
 
 
@@ -77,56 +82,56 @@ def _with_reference(shared: Shared, case: Case, host: Sequence[Array]) -> Shared
 
 
 def is_intact(shared: Shared) -> bool:
-    """Whether operands and their guard bands are as they were uploaded."""
-    return not any(_damage_of(place, shared) for place in shared.places)
+    """Say whether operands and their guard bands are as they were uploaded."""
+    return not any(_damage_of(copy, shared) for copy in shared.copies)
 
 
 def restore(shared: Shared, case: Case) -> None:
-    """Make operands and their guard bands what they were."""
+    """Upload the operands and their guard bands again."""
     host = random_operands(case, SEED)
-    for place in shared.places:
-        for array, values in zip(place, host, strict=True):
+    for copy in shared.copies:
+        for array, values in zip(copy, host, strict=True):
             array.clear()
             array.write(values)
 
 
-def _damage_of(place: Sequence[GuardedArray], shared: Shared) -> list[str]:
-    changed = [f"changed its operand {a.name}" for a, d in zip(place, shared.digests, strict=True) if digest(a) != d]
-    return [*filter(None, (array.overrun() for array in place)), *changed]
+def _damage_of(copy: Sequence[GuardedArray], shared: Shared) -> list[str]:
+    changed = [f"changed its operand {a.name}" for a, d in zip(copy, shared.digests, strict=True) if digest(a) != d]
+    return [*filter(None, (array.overrun() for array in copy)), *changed]
 
 
 def damage(loaded: Loaded, shared: Shared) -> list[str]:
-    """What the launches of a case wrote where they must not, a sentence each."""
+    """Return what the launches of a case wrote where they must not, a sentence each."""
     beyond = loaded.result.overrun() if loaded.result else None
     return [f"{loaded.case.id} {s}" for s in (*_damage_of(loaded.operands, shared), beyond) if s]
 
 
-def fingerprint(loaded: Loaded) -> int:
-    """A number that is the same for a result that is the same to the bit; 0 where there is no array."""
+def fingerprint_of(loaded: Loaded) -> int:
+    """Return a number that is equal for results that are equal to the bit; 0 where the kernel prints."""
     return digest(loaded.result) if loaded.result else 0
 
 
-def prove(loaded: Loaded, shared: Shared) -> int:
-    """Launch once and compare with NumPy. Returns the result's fingerprint. Raises WrongResult or DeviceError."""
+def check_result(loaded: Loaded, shared: Shared) -> int:
+    """Launch once, compare with NumPy, and return the result's fingerprint. Raises WrongResult or DeviceError."""
     if loaded.result is None:
         _raise(loaded.case, [*damage(loaded, shared), *_wrong_lines(loaded.case, launch_once(loaded), of_host=True)])
         return 0
     launch_and_wait(loaded)
     _raise(loaded.case, damage(loaded, shared), _mismatch(loaded, shared))
-    return fingerprint(loaded)
+    return fingerprint_of(loaded)
 
 
-def prove_again(loaded: Loaded, shared: Shared, proved: int, printed: Sequence[str] = ()) -> None:
-    """Compare what the last timed launch left with NumPy, and look at the operands. Raises WrongResult or DeviceError.
+def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int, printed: Sequence[str] = ()) -> None:
+    """Compare the result of the last timed launch with NumPy, and check the operands.
 
-    ``proved``: the fingerprint of a result of this case that was right; one that is the same to the bit is not
-    compared again. ``printed``: the lines of the last launch, where the kernel prints.
+    ``fingerprint``: of a result of this case that was right; a result that is equal to the bit is not compared again.
+    ``printed``: the lines of the last launch, where the kernel prints. Raises WrongResult or DeviceError.
     """
     case, mismatch = loaded.case, None
     problems = damage(loaded, shared)
     if loaded.result is None:
         problems += _wrong_lines(case, np.sort(np.array(printed)), of_host=False)
-    elif fingerprint(loaded) != proved:
+    elif fingerprint_of(loaded) != fingerprint:
         if shared.reference is None:
             shared = _with_reference(shared, case, random_operands(case, SEED))
         mismatch = _mismatch(loaded, shared)
@@ -134,29 +139,29 @@ def prove_again(loaded: Loaded, shared: Shared, proved: int, printed: Sequence[s
     _raise(case, problems, mismatch, late)
 
 
-def prove_fresh(loaded: Loaded, shared: Shared, proved: int) -> None:
-    """Launch once more, on a result that is poison, and compare as ``prove_again``.
+def check_fresh_launch(loaded: Loaded, shared: Shared, fingerprint: int) -> None:
+    """Launch once more on a poisoned result, and compare as ``check_last_result`` does.
 
-    Nothing may come between samples, so what an earlier one left may be what is compared after the last: a kernel that
-    no longer writes shows only here.
+    Nothing can be poisoned between samples, so the result after the last sample may be that of an earlier one. Only
+    this launch shows a kernel that no longer writes.
     """
     poison([loaded])
     if loaded.result is None:
-        prove(loaded, shared)
+        check_result(loaded, shared)
         return
     launch_and_wait(loaded)
-    prove_again(loaded, shared, proved)
+    check_last_result(loaded, shared, fingerprint)
 
 
 def poison(loaded: Sequence[Loaded]) -> None:
-    """Make results what they were before anything was written, so that an old one is not taken for a new one."""
+    """Fill the results with poison, so that an old result is not taken for a new one."""
     for each in loaded:
         if each.result:
             each.result.poison()
 
 
 def _wrong_lines(case: Case, got: Array, of_host: bool) -> list[str]:
-    """What is wrong with the lines that were printed; ``of_host``: the host's own line is among them."""
+    """Return the faults of the lines that were printed. ``of_host``: the host's own line is among them."""
     assert case.family.prints
     lines = case.family.prints(case.build.block, case.shape)
     wanted = np.sort(np.array(lines if of_host else lines[1:]))
@@ -171,7 +176,7 @@ def _again(case: Case) -> str:
 
 
 def _mismatch(loaded: Loaded, shared: Shared) -> Mismatch | None:
-    """The whole of a small result, the first, last and random rows of a large one."""
+    """Compare the whole of a small result, or the first, last and some random rows of a large one."""
     result, rows = loaded.result, shared.rows
     assert result is not None
     assert shared.reference is not None

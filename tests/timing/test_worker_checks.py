@@ -1,4 +1,4 @@
-"""What `pytest bench` times is right before its samples and after them, and has changed nothing but its result."""
+"""Tests that `pytest bench` checks results before and after the samples, and finds writes to other arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from warpwatch.devices.gpu import Settings
 from warpwatch.devices.large import problems
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.worker import Worker, describe_device, machine
-from warpwatch.timing import worker_proof as proof
+from warpwatch.timing import worker_checks as checks
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 STORE = "b[size_t(col) * m + row] = a[size_t(row) * n + col];"
@@ -62,7 +62,7 @@ def plant(folder: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """What a run of the benchmark said, and the cases that it saved."""
+    """The output of a benchmark run, its exit status, and the cases that it saved."""
 
     said: str
     status: int
@@ -70,7 +70,7 @@ class Ran:
 
 
 def bench(checkout: Bench, chosen: str, *args: str) -> Ran:
-    """The real benchmark, on the software device."""
+    """Run the benchmark on the software device."""
     command = (sys.executable, "-m", "pytest", "bench", "-q", "--device=software", "--benchmark-max-time=0.01")
     before = set(checkout.saved)
     done = checkout._run(*command, "-k", chosen, *args)
@@ -87,7 +87,7 @@ def fresh(tmp_path: Path) -> Bench:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """A run with every fault, and a neighbour that has none."""
+    """A run with every fault, and with a variant without fault on the same operands."""
     checkout = Bench(tmp_path_factory.mktemp("alone"))
     plant(checkout.folder)
     return bench(checkout, CHOSEN)
@@ -95,7 +95,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 @pytest.fixture(scope="module")
 def paired(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Ran]:
-    """The faults as the new side of pairs, then as the old one."""
+    """A run with the faults on the new side of pairs, then one with them on the old side."""
     checkout = Bench(tmp_path_factory.mktemp("paired"))
     right = plant(checkout.folder)
     new = bench(checkout, CHOSEN, "--against=HEAD")
@@ -127,7 +127,7 @@ def test_a_pair_whose_new_side_is_wrong_fails(paired: tuple[Ran, Ran], block: tu
 
 @pytest.mark.parametrize("block", [block for block in FAULTS if block != (32, 32)], ids=NAMES.get)
 def test_a_pair_whose_old_side_is_wrong_is_incomparable(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
-    """A write past the end is found by a build that is watched; the other revision's side has none."""
+    """A write past the end is found only by a build with checks, which the other revision's side does not have."""
     _, old = paired
     assert "FAILED" not in old.said, old.said
     assert f"incomparable: in HEAD: {NAMES[block]} {SAID[block]}" in old.said, old.said
@@ -152,7 +152,7 @@ def test_a_case_that_is_wrong_after_its_samples_is_not_saved(fresh: Bench) -> No
     assert len(json.loads(Path(path).read_text())["benchmarks"]) == 16
 
 
-def test_one_case_by_hand_is_proved_in_the_same_way(fresh: Bench) -> None:
+def test_one_case_by_hand_is_checked_in_the_same_way(fresh: Bench) -> None:
     plant(fresh.folder)
     late = "was right at its first launch, and is wrong after those that were timed"
     for block, said in (("8x8", "changed its operand A: "), ("16x16", late), ("32x16", late)):
@@ -176,13 +176,13 @@ def test_a_large_array_that_is_changed_is_named_and_the_next_case_is_not_blamed(
 
 @pytest.fixture
 def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings("software"))
+    worker = Worker(PROJECT, Settings(kind="software"))
     yield worker
     worker.stop()
 
 
 def notice_changes(on_host: bool) -> list[bool]:
-    """In the child: which changes of an array its digest shows, and whether the same array has the same one."""
+    """Return, in the child, whether the digest shows each of several changes, and is the same for the same array."""
     array = GuardedArray(machine(on_host), "A", (1001,), "float32", offset=1)
     values = np.random.default_rng(1).random(1001, np.float32)
     array.write(values)
@@ -207,7 +207,7 @@ def test_a_digest_shows_every_change(software: Worker, on_host: bool) -> None:
 
 def test_the_rows_of_a_large_result_that_are_compared_hold_its_edges() -> None:
     case = find_case(FAMILIES, "transpose-naive-32x32-4096x4096-float32")
-    rows = proof._compared_rows(case)
+    rows = checks._compared_rows(case)
     assert isinstance(rows, np.ndarray)
     assert {0, 1, 4094, 4095} <= set(rows.tolist())
-    assert proof._compared_rows(find_case(FAMILIES, TILED)) == slice(None)
+    assert checks._compared_rows(find_case(FAMILIES, TILED)) == slice(None)

@@ -1,0 +1,116 @@
+"""Learns from saved runs how unchanged kernels vary, so that ``score`` can replay whole runs."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+
+from warpwatch.compare.other_rules import Samples
+from warpwatch.runs.saved import BadRun, Run
+from warpwatch.timing.worker_pairs import log_ratio
+from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
+
+Process = Mapping[str, Samples]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """Holds what unchanged kernels showed, by case: the mean's logarithm, and each process's deviation and samples.
+
+    ``offsets``: the seconds that each process added to every case. ``seconds``: how long a whole run took.
+    """
+
+    logs: Mapping[str, float]
+    deviations: Mapping[str, Sequence[float]]
+    shapes: Mapping[str, Sequence[Samples]]
+    offsets: Sequence[float]
+    seconds: float
+
+    def process(self, rng: np.random.Generator) -> dict[str, Samples]:
+        """Draw a process like the recorded ones: samples by case, in seconds."""
+        offset = float(rng.choice(self.offsets)) * rng.choice([-1, 1])
+        made = {}
+        for name, log in self.logs.items():
+            which = int(rng.integers(len(self.shapes[name])))
+            deviation = self.deviations[name][which] * rng.choice([-1, 1])
+            made[name] = math.exp(log + deviation) * self.shapes[name][which] + offset
+        return made
+
+
+def record(runs: Sequence[Run]) -> Recording:
+    """Make a recording of saved runs: the cases that all have with the same machine code, GPU by GPU.
+
+    Raises BadRun where no GPU has two runs: one process does not show a spread.
+    """
+    runs = [run for run in runs if sum(other.gpu_uuid == run.gpu_uuid for other in runs) > 1]
+    if not runs:
+        raise BadRun(
+            "no two of these runs are of the same GPU, and a single run does not show the spread between processes"
+        )
+    names = [name for name in runs[0].cases if all(same_code(name, run, runs[0]) for run in runs)]
+    if not names:
+        raise BadRun("these runs have no case of the same machine code in common")
+    deviations: dict[str, list[float]] = defaultdict(list)
+    shapes: dict[str, list[Samples]] = defaultdict(list)
+    offsets: list[float] = []
+    for gpu_uuid in dict.fromkeys(run.gpu_uuid for run in runs):
+        own = [run for run in runs if run.gpu_uuid == gpu_uuid]
+        medians = [{name: median(run.cases[name].samples) for name in names} for run in own]
+        centre = mean_of(medians)
+        offsets += [process_effect(centre, times).offset for times in medians]
+        grown = math.sqrt(len(own) / (len(own) - 1))  # deviations from an estimated mean are too small
+        for run, times in zip(own, aligned(medians), strict=True):
+            for name in names:
+                deviations[name].append(grown * math.log(times[name] / centre[name]))
+                samples = np.array(run.cases[name].samples)
+                shapes[name].append(samples / np.median(samples))
+    logs = {name: math.log(median(runs[0].cases[name].samples)) for name in names}
+    starts = sorted(_start(run) for run in runs if run.gpu_uuid == runs[0].gpu_uuid)
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(starts)]
+    return Recording(
+        logs=logs,
+        deviations=deviations,
+        shapes=shapes,
+        offsets=offsets,
+        seconds=min(gaps),  # in longer gaps something else ran
+    )
+
+
+def _start(run: Run) -> datetime:
+    if run.when is None:
+        raise BadRun(f"{run.path}: does not say when it was measured (datetime)")
+    return run.when
+
+
+@dataclass(frozen=True)
+class PairRecording:
+    """Holds what unchanged kernels showed side by side, by case: its median, and each process's log of new over old."""
+
+    medians: Mapping[str, float]
+    logs: Mapping[str, Sequence[float]]
+
+
+def record_pairs(runs: Sequence[Run]) -> PairRecording:
+    """Make a recording of runs of --self-check."""
+    logs: dict[str, list[float]] = defaultdict(list)
+    medians = {}
+    for run in runs:
+        for name, timed in run.cases.items():
+            if sides := timed.facts.pairs:
+                logs[name] += [log_ratio(old, new) for old, new in zip(sides.old, sides.new, strict=True)]
+            medians[name] = median(timed.samples)
+    return PairRecording(medians, {name: each for name, each in logs.items() if each})
+
+
+def same_code(name: str, run: Run, other: Run) -> bool:
+    """True where a GPU case has the same machine code in both runs."""
+    if name not in run.cases or run.cases[name].facts.cache == "host":
+        return False
+    return run.cases[name].facts.image_hash == other.cases[name].facts.image_hash
