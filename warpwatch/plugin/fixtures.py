@@ -17,10 +17,11 @@ from warpwatch.devices.gpu import Device, NoDevice, open_device
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, library_missing
+from warpwatch.plugin.benchmark import NOT_SHARED
 from warpwatch.plugin.cases import parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import PROJECT, WORKER
-from warpwatch.plugin.options import BENCH
+from warpwatch.plugin.start import BENCH
 from warpwatch.timing.parent_samples import Budget
 
 
@@ -120,7 +121,9 @@ def source_module(build: Build, request: pytest.FixtureRequest) -> Generator[Any
 
 @pytest.fixture(scope="session")
 def gate(pytestconfig: pytest.Config) -> Judge:
-    """The judge of this run."""
+    """The judge of this run. A process of xdist's has none."""
+    if hasattr(pytestconfig, "workerinput"):
+        pytest.fail(NOT_SHARED, pytrace=False)
     return pytestconfig.stash[BENCH].gate
 
 

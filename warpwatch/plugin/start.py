@@ -1,0 +1,49 @@
+"""Sets up what a run needs in a repository that names its kernels: project, worker process, benchmark."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import threading
+
+import pytest
+
+from warpwatch.catalogue.project import BadProject, load_project
+from warpwatch.catalogue.setting import SETTING
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.worker import Worker
+from warpwatch.plugin.benchmark import BenchPlugin
+from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER, open_device
+from warpwatch.plugin.options import KERNELS
+
+BENCH = pytest.StashKey[BenchPlugin]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cases(list, problems): run once for each case, and fail for each problem")
+    config.addinivalue_line("markers", "builds(list): run once for each of these builds")
+    config.addinivalue_line("markers", "compiles_for(arch): only compiles its build, for that architecture or 'newest'")
+    config.addinivalue_line("markers", "exclusive: times something, so no other test of this run runs meanwhile")
+    try:
+        project = load_project(config.rootpath, config.getoption(KERNELS) or config.getini(SETTING))
+    except BadProject as error:
+        raise pytest.UsageError(str(error)) from None
+    ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    option = config.getoption
+    settings = Settings(option("--device"), ordinal, option("--launch-timeout"), option("--schedule-seed"))
+    config.stash[CACHE_NOTES] = {}
+    config.stash[PROJECT] = project
+    config.stash[WORKER] = worker = Worker(project, settings)
+    config.stash[BENCH] = BenchPlugin(config, project, worker, functools.partial(open_device, config))
+    config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
+    config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
+    # Told to end, by a scheduler or a CI service, is interrupted: by way of what cleans up.
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        config.add_cleanup(_end_on_sigterm)
+
+
+def _end_on_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
