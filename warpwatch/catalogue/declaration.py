@@ -19,7 +19,7 @@ from warpwatch.catalogue.library import Library
 from warpwatch.catalogue.names import BadCase as BadCase  # noqa: PLC0414  # those who use the catalogue find both here
 from warpwatch.catalogue.names import pick
 from warpwatch.catalogue.names import size_name as size_name  # noqa: PLC0414
-from warpwatch.catalogue.registry import registered
+from warpwatch.catalogue.registry import registered, root_of
 
 Shape = tuple[int, ...]
 Block = tuple[int, ...]
@@ -185,8 +185,8 @@ class Family:
 
     @property
     def root(self) -> Path:
-        """The folder that messages name the kernels' files from: above the package that holds the families."""
-        return self.folder.parent.parent
+        """The folder that messages name files from: the loaded repository, or else two above the family."""
+        return root_of(self.folder) or self.folder.parent.parent
 
     def variant(self, name: str) -> Variant:
         """The variant of that name; BadCase names the near ones otherwise."""

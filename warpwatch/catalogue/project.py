@@ -58,7 +58,7 @@ def load_project(root: Path, module: str) -> Project:
     families = getattr(package, "FAMILIES", None)
     if not isinstance(families, tuple) or not all(isinstance(each, Family) for each in families):
         raise BadProject(f"{SETTING} = {module!r}: {package.__file__} has no tuple FAMILIES of warpwatch's Family")
-    register(families)
+    register(families, root)
     return Project(root=root, module=module, families=families)
 
 

@@ -6,6 +6,7 @@ import functools
 import os
 import signal
 import threading
+import warnings
 
 import pytest
 
@@ -18,6 +19,8 @@ from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER, open_device
 from warpwatch.plugin.options import KERNELS
 
 BENCH = pytest.StashKey[BenchPlugin]()
+# Warnings of pytest-benchmark's: a kernel that is wrong, or that is the same machine code as before, gets no figure.
+EXPECTED = ("Benchmark fixture was not used at all", "Not saving anything, no benchmarks have been run")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -26,6 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "builds(list): run once for each of these builds")
     config.addinivalue_line("markers", "compiles_for(arch): only compiles its build, for that architecture or 'newest'")
     config.addinivalue_line("markers", "exclusive: times something, so no other test of this run runs meanwhile")
+    for text in EXPECTED:
+        config.addinivalue_line("filterwarnings", f"ignore:{text}")  # while a test runs
+        warnings.filterwarnings("ignore", text)  # and when the session ends
     try:
         project = load_project(config.rootpath, config.getoption(KERNELS) or config.getini(SETTING))
     except BadProject as error:
