@@ -1,5 +1,7 @@
 # make bench: times every kernel and compares with this GPU's baseline.   make test: is everything right?
-# make check: lint and types.   The first call sets up .venv; ARGS="..." goes to pytest.
+# make quick: lint, types and a choice of tests, in less than a minute, while you work.   make check: all of lint and types.
+# make wheel: builds the distribution and lets a repository of its own use it; part of make test.
+# The first call sets up .venv; ARGS="..." goes to pytest.
 # make bench COMPARE="--against main": side by side with another revision.
 # make mutate: makes mistakes in the kernels and says which of them no test notices; some minutes on all cores.
 PYTHON ?= python3
@@ -8,13 +10,24 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: bench test check mutate clean
+QUICK := tests/test_design.py tests/catalogue tests/verdict tests/runs correctness/test_kernels.py
+
+.PHONY: bench test quick wheel check mutate clean
 
 bench: $(READY)
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 $(ARGS)
+
+quick: $(READY)
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/python -m pytest --quick $(QUICK) -n auto --maxprocesses=4 $(ARGS)
+
+wheel: $(READY)
+	$(BIN)/python -m pytest tests/test_wheel.py $(ARGS)
 
 check: $(READY)
 	$(BIN)/python -m ruff check .

@@ -313,6 +313,7 @@ SAID = (
 )
 
 
+@pytest.mark.slow
 def test_one_mistake_costs_one_case_and_the_rest_runs(broken: Checkout) -> None:
     chosen = "(copy or matvec) and test_exact and not memcpy and not cublas and not 10007"
     done = broken.run("pytest", "correctness", "-q", "-k", chosen)
@@ -325,6 +326,7 @@ def test_one_mistake_costs_one_case_and_the_rest_runs(broken: Checkout) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_benchmark_is_not_green_without_what_is_declared_wrong(broken: Checkout) -> None:
     done = broken.bench("-k", "copy-naive or copy-vectorised or matvec", few=False)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -335,6 +337,7 @@ def test_the_benchmark_is_not_green_without_what_is_declared_wrong(broken: Check
     assert set(json.loads(Path(saved).read_text())["warpwatch"]["failed"]) == {"copy-naive", "matvec"}
 
 
+@pytest.mark.slow
 def test_what_a_selection_leaves_out_is_told_where_its_declaration_is_wrong(broken: Checkout) -> None:
     """-k by a shape knows nothing of a variant without cases; the run says that they are not there."""
     done = broken.bench("-k", "copy and 1048576", few=False)
