@@ -28,7 +28,7 @@ SETTINGS = """
 warpwatch_kernels = "mine"
 python_files = ["test_*.py", "bench_*.py"]
 python_functions = ["test_*", "bench_*"]
-addopts = ["--device=software", "--benchmark-max-time=0.01", "--benchmark-min-rounds=2"]
+addopts = ["--device=software", "--benchmark-max-time=0.01", "--benchmark-min-rounds=2", "-p", "no:hypothesispytest"]
 filterwarnings = ["error"]
 """
 DECLARATION = """
