@@ -2,6 +2,8 @@
 # make bench: times every kernel and compares with this GPU's baseline.
 # make bench COMPARE="--against main": times every kernel in turns with that of another revision.
 # make check: checks style, types and workflows.
+# make quick: style, types and a choice of tests, in less than a minute, for while you work.
+# make wheel: builds the distribution and lets a repository of its own use it; part of make test.
 # make mutate: puts faults into the kernels and lists those that no test finds; some minutes on all cores.
 # The first call of any of them makes the environment .venv. ARGS="..." is passed to pytest.
 PYTHON ?= python3
@@ -10,13 +12,24 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: bench test check mutate clean
+QUICK := tests/test_design.py tests/catalogue tests/verdict tests/runs correctness/test_kernels.py
+
+.PHONY: bench test quick wheel check mutate clean
 
 bench: $(READY)
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 $(ARGS)
+
+quick: $(READY)
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/python -m pytest --quick $(QUICK) -n auto --maxprocesses=4 $(ARGS)
+
+wheel: $(READY)
+	$(BIN)/python -m pytest tests/test_wheel.py $(ARGS)
 
 check: $(READY)
 	$(BIN)/python -m ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -31,7 +32,7 @@ esac
 PYTHON = """#!/bin/sh
 echo "python $*" >> calls
 case "$*" in
-  *warpwatch.report.tables*) test -s results/bench.json && echo "a table";;
+  *"warpwatch report"*) test -s results/bench.json && echo "a table";;
   *history*) echo "a history";;
 esac
 """
@@ -149,3 +150,29 @@ def test_shell_of_the_workflows_is_checked() -> None:
     assert len(list(scripts())) >= 8
     assert not [text for place, script in scripts() if (text := check_script(place, script))]
     assert "SC2086" in check_script("here", 'for file in "$1"; do rm $file; done\n')
+
+
+# What make installs
+
+INSTALL = """
+import json
+from tools import install
+
+install.run, install.find_nvcc = (calls := []).append, lambda: "nvcc"
+install.main()
+print(json.dumps(calls))
+"""
+
+
+def test_dependencies_development_and_what_pycuda_needs_are_installed_by_name() -> None:
+    done = subprocess.run([sys.executable, "-c", INSTALL], cwd=ROOT, capture_output=True, text=True, check=True)
+    calls = json.loads(done.stdout.splitlines()[-1])
+    (ordinary,), (beside,) = (
+        [call for call in calls if any(name in word for word in call)] for name in ("ruff", "cov")
+    )
+    names = {re.split(r"[^\w-]", word)[0] for word in ordinary}
+    assert {"numpy", "argcomplete", "hypothesis", "grimp", "setuptools"} <= names
+    assert "pycuda" not in names  # built here
+    assert "--target" in beside
+    assert not any("--group" in word for call in calls for word in call)  # which an old pip does not know
+    assert {"pytools", "platformdirs", "mako"} <= {re.split(r"[^\w-]", word)[0] for word in calls[-1]}

@@ -27,18 +27,19 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 
 def main() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, groups = document["project"], document["dependency-groups"]
     ordinary = [name for name in project["dependencies"] if not name.startswith("pycuda")]
     (pycuda,) = (name for name in project["dependencies"] if name.startswith("pycuda"))
     say("installing Python packages")
-    run([*PIP, "install", *ordinary, *extras["dev"]])
+    run([*PIP, "install", *ordinary, *groups["dev"]])  # by name: an old pip knows no groups
     beside = Path(sys.prefix, "plugins")  # not in the environment, where pytest would load them
-    run([*PIP, "install", "--upgrade", "--no-deps", "--target", str(beside), *extras["plugins"]])
+    run([*PIP, "install", "--upgrade", "--no-deps", "--target", str(beside), *groups["plugins"]])
     if not find_nvcc():
         say("no nvcc on this machine: installing it from PyPI")
-        run([*PIP, "install", *extras["nvcc"]])
+        run([*PIP, "install", *project["optional-dependencies"]["nvcc"]])
     install_pycuda(pycuda)
+    run([*PIP, "install", *needs("pycuda")])
 
 
 def install_pycuda(requirement: str) -> None:
@@ -62,6 +63,11 @@ def install_pycuda(requirement: str) -> None:
         settings = {"CUDA_INC_DIR": [str(include)], "CUDADRV_LIB_DIR": [name], "CUDA_ENABLE_CURAND": False}
         (source / "siteconf.py").write_text("".join(f"{key} = {value!r}\n" for key, value in settings.items()))
         run([*PIP, "install", "--no-deps", str(source)])
+
+
+def needs(package: str) -> list[str]:
+    """What an installed package depends on, without its extras."""
+    return [each for each in importlib.metadata.requires(package) or () if "extra ==" not in each]
 
 
 def find_nvcc() -> str:

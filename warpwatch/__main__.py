@@ -1,7 +1,16 @@
-"""Runs the command line: ``python -m warpwatch``."""
+# PYTHON_ARGCOMPLETE_OK
+"""Runs the command line: ``warpwatch``, also ``python -m warpwatch``."""
+
+from typing import NoReturn
 
 from warpwatch.cli import main
 from warpwatch.report.terminal import run_command
 
-if __name__ == "__main__":
+
+def command() -> NoReturn:
+    """Run the command line and end this process with its status."""
     run_command(main, abruptly=True)
+
+
+if __name__ == "__main__":
+    command()

@@ -316,6 +316,7 @@ SAID = (
 )
 
 
+@pytest.mark.slow
 def test_one_mistake_costs_one_case_and_the_rest_runs(broken: Checkout) -> None:
     chosen = "(copy or matvec) and test_exact and not memcpy and not cublas and not 10007"
     done = broken.run("pytest", "correctness", "-q", "-k", chosen)
@@ -328,6 +329,7 @@ def test_one_mistake_costs_one_case_and_the_rest_runs(broken: Checkout) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_benchmark_is_not_green_without_what_is_declared_wrong(broken: Checkout) -> None:
     done = broken.bench("-k", "copy-naive or copy-vectorised or matvec", few=False)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -338,6 +340,7 @@ def test_the_benchmark_is_not_green_without_what_is_declared_wrong(broken: Check
     assert set(json.loads(Path(saved).read_text())["warpwatch"]["failed"]) == {"copy-naive", "matvec"}
 
 
+@pytest.mark.slow
 def test_what_a_selection_leaves_out_is_told_where_its_declaration_is_wrong(broken: Checkout) -> None:
     """A selection by shape cannot match a variant without cases, so the run reports such variants."""
     done = broken.bench("-k", "copy and 1048576", few=False)

@@ -276,6 +276,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @settings(max_examples=MUTATIONS, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(damage=damaged(), order=st.integers(0, 2))
 def test_a_damaged_run_is_told_by_a_sentence(nights: Path, damage: tuple[str, bytes], order: int) -> None:

@@ -293,6 +293,7 @@ def whole_run(rng: np.random.Generator, world: World, slower: Floats, side_by_si
     return decisions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side_by_side", [False, True], ids=["unpaired", "paired"])
 @pytest.mark.parametrize("world", [quiet, noisy, bimodal, outliers, drifting, uneven])
 def test_whole_runs_on_unchanged_code_call_nothing_slower(world: World, side_by_side: bool) -> None:
@@ -322,6 +323,7 @@ def test_a_slowdown_of_a_few_kernels_is_seen(world: World, large: float, middle:
         assert np.mean(hits) >= 0.95, factor_
 
 
+@pytest.mark.slow
 def test_suspects_are_as_rarely_wrong_as_promised() -> None:
     """In a run without a slowdown, Benjamini-Hochberg lists anything at all in one of twenty."""
     rng, alarms = np.random.default_rng(13), 0

@@ -19,7 +19,7 @@ from warpwatch.catalogue.library import Library
 from warpwatch.catalogue.names import BadCase as BadCase  # noqa: PLC0414  # users of the catalogue import both from here
 from warpwatch.catalogue.names import pick
 from warpwatch.catalogue.names import size_name as size_name  # noqa: PLC0414
-from warpwatch.catalogue.registry import registered
+from warpwatch.catalogue.registry import registered, root_of
 
 Shape = tuple[int, ...]
 Block = tuple[int, ...]  # the size that an id calls its block (see Variant)
@@ -197,8 +197,8 @@ class Family:
 
     @property
     def root(self) -> Path:
-        """The folder that file names in messages start from: the one that holds the package of families."""
-        return self.folder.parent.parent
+        """The folder that messages name files from: the loaded repository, or else two above the family."""
+        return root_of(self.folder) or self.folder.parent.parent
 
     def variant(self, name: str) -> Variant:
         """Return the variant of that name. Raises BadCase, which suggests the nearest name."""

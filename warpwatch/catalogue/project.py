@@ -15,8 +15,7 @@ from pathlib import Path
 
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.registry import register
-
-SETTING = "warpwatch_kernels"  # in [tool.pytest.ini_options] of pyproject.toml
+from warpwatch.catalogue.setting import SETTING
 
 
 class BadProject(ValueError):
@@ -48,6 +47,8 @@ class Project:
 
 def load_project(root: Path, module: str) -> Project:
     """Import the package ``module`` in the folder ``root`` and take its FAMILIES. Raises BadProject."""
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise BadProject(f"{SETTING} = {module!r} is no import path of a package, such as kernels or project.kernels")
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     try:
@@ -57,7 +58,7 @@ def load_project(root: Path, module: str) -> Project:
     families = getattr(package, "FAMILIES", None)
     if not isinstance(families, tuple) or not all(isinstance(each, Family) for each in families):
         raise BadProject(f"{SETTING} = {module!r}: {package.__file__} has no tuple FAMILIES of warpwatch's Family")
-    register(families)
+    register(families, root)
     return Project(root=root, module=module, families=families)
 
 

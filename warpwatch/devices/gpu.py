@@ -7,6 +7,7 @@ to the libcuda.so.1 that it finds at that moment.
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import os
 import shutil
@@ -124,6 +125,13 @@ class Device:
             return True
         return False
 
+    def close(self) -> None:
+        """Leave the context, which PyCUDA wants before the process ends. No kernel can be launched after this."""
+        with self._errors("closing the device"):
+            self._memory.clear()
+            self.context.pop()
+            self.context.detach()
+
     # Memory
 
     def require(self, size: int) -> None:
@@ -168,16 +176,15 @@ class Device:
 
     def load(self, image: Path, entry: str) -> Function:
         with self._errors(f"loading {entry}"):
-            code = read_image(image)
-            module = self._driver.module_from_buffer(code)
-            try:
-                function = module.get_function(entry)
-            except self._driver.LogicError as error:
-                if "not found" not in str(error):
-                    raise
-                raise DeviceError(missing_entry(entry, code)) from None
+            module = source_module_class()(read_image(image))
+            function = module.get_function(entry)
         resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
         return Function(entry, (module, function, image), resources)
+
+    def source_module(self, image: Path) -> Any:
+        """A compiled file as PyCUDA's SourceModule. Raises CompileError where the file is damaged, and DeviceError."""
+        with self._errors(f"loading {image.name}"):
+            return source_module_class()(read_image(image))
 
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
         refused = self.info.limits.refusal(launch)
@@ -300,6 +307,31 @@ class Device:
         self.finish()
 
 
+@functools.cache
+def source_module_class() -> Any:
+    """PyCUDA's SourceModule with another compile step: it takes machine code that our cache holds already.
+
+    ``get_function`` raises DeviceError for a name that the file lacks, with those that it has.
+    """
+    from pycuda import compiler, driver  # noqa: PLC0415
+
+    class CachedSourceModule(compiler.SourceModule):  # type: ignore[misc]  # PyCUDA has no types
+        def __init__(self, cubin: bytes) -> None:
+            self._cubin = cubin
+            self.module = driver.module_from_buffer(cubin)
+            self._bind_module()
+
+        def get_function(self, name: str) -> Any:
+            try:
+                return super().get_function(name)
+            except driver.LogicError as error:
+                if "not found" not in str(error):
+                    raise
+                raise DeviceError(missing_entry(name, self._cubin)) from None
+
+    return CachedSourceModule
+
+
 def pack(arguments: Sequence[np.generic]) -> bytes:
     """Pack kernel arguments into the bytes that cuLaunchKernel takes, aligned as C aligns the members of a struct."""
     if not arguments:
@@ -335,8 +367,12 @@ def open_device(settings: Settings) -> Device:
     compiler = _activate_softcuda(settings, missing) if missing or settings.kind == "software" else None
     try:
         from pycuda import driver  # noqa: PLC0415
+
+        source_module_class()  # its module needs what PyCUDA depends on
     except ImportError as error:
-        raise DeviceError(f"PyCUDA cannot be imported ({error}); `make test` installs it") from None
+        raise DeviceError(
+            f"PyCUDA cannot be imported ({error}); `make test` installs it in this repository, and pip elsewhere"
+        ) from None
     try:
         driver.init()
         ordinal = settings.ordinal % driver.Device.count()

@@ -4,10 +4,4 @@ It works in a repository that names its kernels (``warpwatch_kernels`` in its py
 nothing.
 """
 
-import pytest
-
-pytest_plugins = tuple(
-    f"{__name__}.{part}"
-    for part in ("options", "cases", "compile_step", "device", "fixtures", "machine_lock", "messages")
-)
-pytest.register_assert_rewrite(*pytest_plugins)  # some of them are imported before pytest does it
+pytest_plugins = ("warpwatch.plugin.options",)

@@ -39,6 +39,7 @@ from warpwatch.verdict.rule import Verdict
 
 CHECK, STORAGE = "--self-check", "--benchmark-storage"
 CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
+NOT_SHARED = "pytest bench does not run under -n: processes that share a GPU would time each other; leave -n out"
 SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and judge no kernel
 
 
@@ -68,13 +69,11 @@ class BenchPlugin:
         self.asked = _asked(config, self.compare, self.against)
         _keep_storage_in_root(config)
         if config.getoption("numprocesses", None) and _reaches_bench(config):
-            raise pytest.UsageError(
-                "pytest bench does not run under -n: processes that share a GPU would time each other; leave -n out"
-            )
+            raise pytest.UsageError(NOT_SHARED)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = [item for item in session.items if "comparison" in getattr(item, "fixturenames", ())]
-        if not items or self.config.option.collectonly:
+        if not items or self.config.option.collectonly or hasattr(self.config, "workerinput"):
             return
         if wrong := objection(self.config):
             raise pytest.UsageError(wrong)
@@ -339,5 +338,7 @@ def _keep_storage_in_root(config: pytest.Config) -> None:
 
 def _reaches_bench(config: pytest.Config) -> bool:
     bench = config.rootpath / "bench"
+    if not bench.exists():
+        return False
     paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
     return any(bench.is_relative_to(path) or path.is_relative_to(bench) for path in paths)

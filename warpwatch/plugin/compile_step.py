@@ -22,6 +22,7 @@ from warpwatch.plugin.machine_lock import permit_to_compile
 
 BUILDS_TOGETHER = 5  # heavy kernels gain little by it, and more would leave cores idle at the end
 COMPILATION = pytest.StashKey[Compilation]()
+COMPILED = {"kernel", "source_module"}  # fixtures that need a build's machine code
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -59,7 +60,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def _jobs(item: pytest.Item) -> list[Job]:
     """List the builds that a test needs: for a timed kernel also the one that finds more faults, if there is one."""
-    if "kernel" not in getattr(item, "fixturenames", ()) or (build := build_of(item)) is None:
+    if not COMPILED & set(getattr(item, "fixturenames", ())) or (build := build_of(item)) is None:
         return []
     if build.variant.on_host:
         return [(build, None)]

@@ -1,29 +1,41 @@
-"""Reads the command line and the settings, and sets up project, worker process and benchmark."""
+"""Adds the plugin's options and settings, and loads its other parts in a repository that names its kernels.
+
+Wherever Warpwatch is installed pytest imports this module, in repositories without CUDA kernels too. So it imports
+little, and there it adds nothing but the option and the setting that name kernels.
+"""
 
 from __future__ import annotations
 
-import functools
 import os
-import signal
-import threading
 
 import pytest
 
 from warpwatch.arguments import positive_seconds
-from warpwatch.catalogue.project import SETTING, BadProject, load_project
-from warpwatch.devices.gpu import Settings
-from warpwatch.devices.worker import Worker
-from warpwatch.plugin.benchmark import BenchPlugin
-from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER, open_device
+from warpwatch.catalogue.setting import SETTING
 
-BENCH = pytest.StashKey[BenchPlugin]()
 KERNELS = "--warpwatch-kernels"
+PARTS = ("start", "cases", "compile_step", "device", "fixtures", "machine_lock", "messages")
+# Some of them are imported before pytest does it, by others.
+pytest.register_assert_rewrite(*(f"warpwatch.plugin.{part}" for part in PARTS))
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     parser.addini(SETTING, "Package that declares the CUDA kernels of this repository, such as kernels.", default="")
     group = parser.getgroup("warpwatch", "CUDA kernels")
     group.addoption(KERNELS, metavar="PACKAGE", help=f"Package that declares the kernels, in place of {SETTING}.")
+    config = pluginmanager.get_plugin("pytestconfig")
+    if config is not None and _names_kernels(config):  # elsewhere the names of options are free for others
+        _add_options(group)
+
+
+def _names_kernels(config: pytest.Config) -> bool:
+    """Whether settings or command line name a package of kernels, asked before the command line is parsed."""
+    words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
+    given = any(str(word).partition("=")[0] == KERNELS for word in words)
+    return given or bool(config.getini(SETTING) or config.option.__dict__.get("warpwatch_kernels"))
+
+
+def _add_options(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--device",
         choices=("auto", "gpu", "software", "none"),
@@ -79,38 +91,7 @@ def _add_comparisons(group: pytest.OptionGroup) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "cases(list, problems): run once for each case, and fail for each problem")
-    config.addinivalue_line("markers", "builds(list): run once for each of these builds")
-    config.addinivalue_line("markers", "compiles_for(arch): only compile the build, for that architecture or 'newest'")
-    config.addinivalue_line(
-        "markers", "exclusive: no other test of this run runs at the same time, because this one measures times"
-    )
-    module = config.getoption(KERNELS) or config.getini(SETTING)
-    if not module:
-        return
-    try:
-        project = load_project(config.rootpath, module)
-    except BadProject as error:
-        raise pytest.UsageError(str(error)) from None
-    ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    option = config.getoption
-    settings = Settings(
-        kind=option("--device"),
-        ordinal=ordinal,
-        launch_timeout=option("--launch-timeout"),
-        schedule_seed=option("--schedule-seed"),
-    )
-    config.stash[CACHE_NOTES] = {}
-    config.stash[PROJECT] = project
-    config.stash[WORKER] = worker = Worker(project, settings)
-    config.stash[BENCH] = BenchPlugin(config, project, worker, functools.partial(open_device, config))
-    config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
-    config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
-    # SIGTERM, from a scheduler or a CI service, interrupts the run like Ctrl-C, so that everything is cleaned up.
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        config.add_cleanup(_end_on_sigterm)
-
-
-def _end_on_sigterm() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """Load the rest of the plugin, if there are kernels."""
+    if config.getoption(KERNELS) or config.getini(SETTING):
+        for part in PARTS:
+            config.pluginmanager.import_plugin(f"warpwatch.plugin.{part}")
