@@ -253,7 +253,7 @@ def dedented(text: str) -> str:
 def test_the_lines_that_add_a_kernel_are_the_repositorys_own() -> None:
     page, folder = ROOT / ADDED, ROOT / "kernels" / "transpose"
     (entry,) = blocks(page, "python")
-    assert dedented(entry) in dedented((folder / "__init__.py").read_text())
+    assert dedented(entry).rstrip() in dedented((folder / "__init__.py").read_text())
     (signature,) = blocks(page, "c++")
     assert signature in (folder / "swizzled.cu").read_text()
 
