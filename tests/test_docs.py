@@ -61,6 +61,13 @@ def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
         assert not anchor or anchor in slugs(target), f"{page.name}: {file}#{anchor}"
 
 
+@pages
+def test_files_that_are_named_exist(page: Path) -> None:
+    folders = "kernels|correctness|bench|warpwatch|softcuda|tests|docs|tools|[.]github"
+    for name in re.findall(rf"`((?:{folders})/[\w./-]*)`", page.read_text()):
+        assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
 def test_the_readme_links_to_every_page() -> None:
     assert {(ROOT / file).resolve() for file, _ in links(README)} >= set(PAGES) - {README}
 

@@ -33,7 +33,7 @@ def nvbench_legacy(past: Sequence[Samples], new: Samples) -> bool:
 
 
 def nvbench_robust(past: Sequence[Samples], new: Samples) -> bool:
-    """nvbench-compare-robust: [minimum, third quartile] lie apart by 0.5 %. It also asks for cycles; samples have none."""
+    """nvbench-compare-robust: [minimum, third quartile] lie apart by 0.5 %; its test of cycles is left out."""
     return bool(new.min() > 1.005 * np.percentile(past[-1], 75))
 
 
