@@ -34,8 +34,8 @@ def test_there_is_no_share_without_a_reference_nor_for_the_host() -> None:
     assert share(FAMILIES, serial, {serial.id: 1.0, "matmul-cublas-vendor-128x128x128-float32": 1.0}) is None
 
 
-def test_the_readme_shows_the_ladders_of_the_committed_runs() -> None:
-    assert tables(read_runs(BASELINES / "nvidia-h200"), FAMILIES) in (ROOT / "README.md").read_text()
+def test_the_page_of_results_shows_the_ladders_of_the_committed_runs() -> None:
+    assert tables(read_runs(BASELINES / "nvidia-h200"), FAMILIES) in (ROOT / "docs" / "h200.md").read_text()
 
 
 def test_tables_are_made_of_runs_of_the_same_machine_code() -> None:

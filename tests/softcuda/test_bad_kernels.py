@@ -11,7 +11,16 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
-from tests.softcuda.find_faults import BAD_KERNELS, RECORD, BadKernel, found, table
+from tests.softcuda.find_faults import (
+    BAD_KERNELS,
+    RECORD,
+    TOOLS,
+    BadKernel,
+    found,
+    options_of_the_tools,
+    table,
+    together,
+)
 from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.check import compare
@@ -84,3 +93,20 @@ def test_every_class_of_fault_is_planted_several_times() -> None:
 def test_the_published_table_is_that_of_the_record() -> None:
     assert set(json.loads(RECORD.read_text())["found"]) == {kernel.name for kernel in BAD_KERNELS}
     assert table(RECORD) in (ROOT / "softcuda" / "README.md").read_text()
+
+
+def test_the_page_for_work_without_a_gpu_has_the_figures_of_the_record() -> None:
+    rows = json.loads(RECORD.read_text())["found"]
+    single = [together(rows, [tool]) for tool in TOOLS]
+    page = " ".join((ROOT / "docs" / "no-gpu.md").read_text().split())
+    assert f"Of {len(rows)} kernels with a planted fault it finds {together(rows, ['softcuda'])}." in page
+    assert f"comparing results finds {together(rows, ['comparison'])} of them" in page
+    assert f"find between {min(single)} and {max(single)} each: {together(rows, TOOLS)} together" in page
+    assert f"and {together(rows, ['comparison', *TOOLS])} together with the comparison" in page
+
+
+def test_a_tool_is_given_the_options_that_its_release_has() -> None:
+    older = "Initcheck-specific options:\n  --track-unused-memory     Check for unused memory.\n"
+    newer = older + "  --initcheck-address-space arg (=global)\n                Select the address space.\n"
+    assert options_of_the_tools(older) == {}
+    assert options_of_the_tools(newer) == {"initcheck": ("--initcheck-address-space", "all")}

@@ -26,19 +26,19 @@ def median_5(past: Sequence[Samples], new: Samples) -> bool:
 
 
 def nvbench_legacy(past: Sequence[Samples], new: Samples) -> bool:
-    """nvbench-compare before 2026: the means differ by more than the smaller of both relative deviations."""
+    """nvbench-compare-legacy: the means differ by more than the smaller of both relative deviations."""
     old = past[-1]
     noise = min(side.std(ddof=1) / side.mean() for side in (old, new))
     return bool(new.mean() / old.mean() - 1 > noise)
 
 
 def nvbench_robust(past: Sequence[Samples], new: Samples) -> bool:
-    """nvbench-compare-robust: [minimum, third quartile] lie apart by 0.5 % (in cycles too, the same at one clock)."""
+    """nvbench-compare-robust: [minimum, third quartile] lie apart by 0.5 %; its test of cycles is left out."""
     return bool(new.min() > 1.005 * np.percentile(past[-1], 75))
 
 
 def benchstat(past: Sequence[Samples], new: Samples) -> bool:
-    """Go's benchstat: Mann-Whitney U, two-sided, 5 %, every sample a run."""
+    """Go's benchstat: Mann-Whitney U, two-sided, 5 %. Samples of one process stand where it would be given runs."""
     from scipy import stats  # noqa: PLC0415  # half a second that listing tests need not wait
 
     old = past[-1]
