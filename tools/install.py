@@ -66,7 +66,7 @@ def install_pycuda(requirement: str) -> None:
 
 
 def needs(package: str) -> list[str]:
-    """What an installed package depends on, without its extras."""
+    """Names of the packages that an installed package depends on, without its extras."""
     return [each for each in importlib.metadata.requires(package) or () if "extra ==" not in each]
 
 

@@ -160,7 +160,7 @@ class Variant:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Family:
-    """Kernels that compute the same result. docs/adding-a-kernel.md, shows one in use.
+    """Kernels that compute the same result. docs/adding-a-kernel.md shows one in use.
 
     - ``folder``: the folder of the kernels' files;
     - ``sizes``: names of the numbers in a shape;

@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def _names_kernels(config: pytest.Config) -> bool:
-    """Whether settings or command line name a package of kernels, asked before the command line is parsed."""
+    """Tell whether settings or command line name a package of kernels, before the command line is parsed."""
     words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
     given = any(str(word).partition("=")[0] == KERNELS for word in words)
     return given or bool(config.getini(SETTING) or config.option.__dict__.get("warpwatch_kernels"))
