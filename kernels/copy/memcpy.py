@@ -18,4 +18,4 @@ def _prepare(call: LibraryCall) -> Queue:
     return queue
 
 
-MEMCPY = Library(name="memcpy", prepare=_prepare, version=lambda: "driver")
+MEMCPY = Library(name="memcpy", prepare=_prepare, version=lambda: "driver", needs_gpu=False)

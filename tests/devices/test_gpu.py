@@ -19,9 +19,9 @@ from warpwatch.catalogue.declaration import Case, Launch
 from warpwatch.devices import gpu as device
 from warpwatch.devices.check import compare
 from warpwatch.devices.compiler import compile_build, compile_file
-from warpwatch.devices.gpu import Settings, pack
+from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo, Limits
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import DeviceError, pack
 from warpwatch.devices.runner import Outcome, exact_operands, expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
 from warpwatch.timing import worker_checks as checks

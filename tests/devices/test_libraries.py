@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from kernels import FAMILIES
 from kernels.conv2d import cudnn
 from kernels.conv2d.cudnn import CUDNN
 from kernels.copy.memcpy import MEMCPY
-from kernels.matmul.cublas import CUBLAS
+from kernels.matmul.cublas import CUBLAS, GEMM
 from warpwatch.catalogue import library as catalogue_library
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.library import LibraryCall, LibraryError, SharedLibrary
+from warpwatch.devices.info import DeviceInfo, library_problem
 
 
 class Library:
@@ -68,6 +70,17 @@ def test_a_library_of_another_major_version_is_not_used(install: Callable[[Libra
     assert CUDNN.missing() == "cuDNN is of another major version than 9"
     install(Library((9, 19, 0)))
     assert (CUDNN.missing(), CUDNN.version()) == ("", "9.19.0")
+
+
+def test_a_library_that_is_installed_needs_a_gpu_all_the_same(
+    install: Callable[[Library], Library], device: DeviceInfo
+) -> None:
+    install(Library((13, 0, 2)))
+    software = replace(device, name="softcuda", runs_machine_code=False)
+    said = "needs a GPU: cublas brings machine code, which softcuda cannot run"
+    assert library_problem(GEMM, software) == said
+    assert library_problem(GEMM, replace(device, runs_machine_code=True)) == ""
+    assert library_problem(MEMCPY, software) == ""
 
 
 CASE = find_case(FAMILIES, "conv2d-cudnn-vendor-129x257x7-float32")

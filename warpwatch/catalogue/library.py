@@ -45,14 +45,15 @@ class LibraryCall:
 class Library:
     """A library that replaces a variant's kernel.
 
-    ``prepare`` does everything that need not be timed and returns the call that is timed; it raises LibraryError.
-    ``missing`` says why the library cannot be used and how to get it, or returns an empty text. ``version`` is empty
-    where it is unknown.
+    ``prepare`` does what can be done beforehand and returns the call that is timed; it raises LibraryError. ``missing``
+    says why the library cannot be used and how to get it, or returns an empty text. ``needs_gpu``: it is machine code
+    for GPUs, which the software device cannot run. ``version`` returns an empty text where the version is unknown.
     """
 
     name: str
     prepare: Callable[[LibraryCall], Queue]
     missing: Callable[[], str] = lambda: ""
+    needs_gpu: bool = True
     version: Callable[[], str] = lambda: ""
 
 

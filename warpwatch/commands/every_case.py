@@ -15,6 +15,7 @@ from warpwatch.devices.check import compare
 from warpwatch.devices.compiler import compile_build
 from warpwatch.devices.compiling import compile_all
 from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.info import library_problem
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import exact_operands, expected, run
 
@@ -28,7 +29,9 @@ def run_every_case(project: Project, expression: str, settings: Settings) -> int
     machine = open_device(settings)
     cases = [case for case in tested_cases(project.families) if not case.variant.on_host and matches(case.id)]
     cases = [case for case in cases if case.variant.needs <= machine.info.capability]
-    cases = [case for case in cases if not case.variant.library or not case.variant.library.missing()]
+    cases = [
+        case for case in cases if not case.variant.library or not library_problem(case.variant.library, machine.info)
+    ]
     compile_all({case.build.id: (case.build, machine.info.target) for case in cases}.values(), lambda done, total: None)
     wrong = 0
     for problem in problems(project.families):

@@ -18,6 +18,7 @@ from warpwatch.devices.check import compare, explain
 from warpwatch.devices.compiler import compile_build
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.host import Host
+from warpwatch.devices.info import library_problem
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import (
     Loaded,
@@ -80,7 +81,8 @@ def again(case: Case, seed: int, settings: Settings) -> str:
 def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -> bool:
     """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right."""
     machine = Host() if case.variant.on_host else open_device(settings)
-    if missing := case.variant.library and case.variant.library.missing():
+    library = case.variant.library
+    if missing := isinstance(machine, Device) and library and library_problem(library, machine.info):
         raise DeviceError(f"{case.id}: {missing}")
     refused = machine.info.limits.refusal(case.launch) if isinstance(machine, Device) else None
     if refused:

@@ -26,7 +26,7 @@ from warpwatch.catalogue.library import LibraryCall, LibraryError
 from warpwatch.devices.compiler import NoCompiler, Target, compile_file, read_image
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.info import DeviceInfo, Limits
-from warpwatch.devices.machine import POISON, DeviceError, Function, Resources
+from warpwatch.devices.machine import POISON, DeviceError, Function, Resources, pack
 from warpwatch.devices.symbols import missing_entry
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
@@ -51,6 +51,8 @@ class Device:
         self._device = driver.Device(ordinal)
         self.context = self._device.make_context()
         self.launch_timeout = launch_timeout
+        # The software device ends kernels itself: by processor time, and on a busy machine after ten times the limit.
+        self._patience = launch_timeout * (11 if compiler else 1)
         self._lost = False
         self.info = self._describe(ordinal, compiler)
         self.finds_faults = self.info.finds_faults
@@ -105,6 +107,7 @@ class Device:
             timing_target=timing,
             largest_launch_cost=SOFTWARE_LAUNCH_COST if compiler else math.inf,
             has_gpu_clock=compiler is None,
+            runs_machine_code=compiler is None,
             finds_faults=compiler is not None,
             note=SOFTWARE_NOTE if compiler else "",
         )
@@ -229,7 +232,7 @@ class Device:
         with self._errors("the kernel failed"):
             while not self._stop.query():
                 waited = time.monotonic() - begin
-                if waited > self.launch_timeout:
+                if waited > self._patience:
                     self._lost = True
                     raise DeviceError(
                         f"the kernel did not end within {self.launch_timeout:g} s (--launch-timeout)", True
@@ -330,16 +333,6 @@ def source_module_class() -> Any:
                 raise DeviceError(missing_entry(name, self._cubin)) from None
 
     return CachedSourceModule
-
-
-def pack(arguments: Sequence[np.generic]) -> bytes:
-    """Pack kernel arguments into the bytes that cuLaunchKernel takes, aligned as C aligns the members of a struct."""
-    if not arguments:
-        return b""
-    fields = np.dtype([(f"a{i}", value.dtype) for i, value in enumerate(arguments)], align=True)
-    names = fields.names or ()
-    last = fields.fields[names[-1]]  # type: ignore[index]
-    return np.array(tuple(arguments), fields).tobytes()[: last[1] + last[0].itemsize]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpwatch.catalogue.declaration import Capability, Launch, size_name
+from warpwatch.catalogue.library import Library
 from warpwatch.devices.compiler import Target
 
 
@@ -44,7 +45,8 @@ class DeviceInfo:
     ``driver``: version of the CUDA driver API, such as '13.0'. ``peak_bytes_per_second``: of memory, from its clock and
     bus width; 0 where the driver does not say. ``target``: to compile for. ``timing_target``: to compile for where time
     counts, without the checks that ``target`` may have. ``largest_launch_cost``: the largest Case.launch_cost that a
-    benchmark runs. ``has_gpu_clock``: its times are a GPU's, not the host's. ``finds_faults``: it reports by itself
+    benchmark runs. ``has_gpu_clock``: its times are a GPU's, not the host's. ``runs_machine_code``: it runs
+    what was compiled for GPUs, as a vendor's library is. ``finds_faults``: it reports by itself
     what a kernel does outside its arrays. ``note``: a warning for readers of its times.
     """
 
@@ -63,6 +65,7 @@ class DeviceInfo:
     timing_target: Target
     largest_launch_cost: float = math.inf
     has_gpu_clock: bool = True
+    runs_machine_code: bool = True
     finds_faults: bool = False
     note: str = ""
 
@@ -70,3 +73,10 @@ class DeviceInfo:
     def slug(self) -> str:
         """Name of the device's folder, such as 'nvidia-h200' for 'NVIDIA H200'."""
         return "-".join(self.name.lower().split()).replace("/", "-")
+
+
+def library_problem(library: Library, device: DeviceInfo) -> str:
+    """Why a library cannot take a kernel's place on a device, and what helps; empty where it can."""
+    if library.needs_gpu and not device.runs_machine_code:
+        return f"needs a GPU: {library.name} brings machine code, which {device.name} cannot run"
+    return library.missing()

@@ -148,3 +148,13 @@ class GuardedArray:
 
     def free(self) -> None:
         self.machine.free(self._base)
+
+
+def pack(arguments: Sequence[np.generic]) -> bytes:
+    """Pack kernel arguments into the bytes that cuLaunchKernel takes, aligned as C aligns the members of a struct."""
+    if not arguments:
+        return b""
+    fields = np.dtype([(f"a{i}", value.dtype) for i, value in enumerate(arguments)], align=True)
+    names = fields.names or ()
+    last = fields.fields[names[-1]]  # type: ignore[index]
+    return np.array(tuple(arguments), fields).tobytes()[: last[1] + last[0].itemsize]

@@ -30,7 +30,7 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import ENGINE, CompileError, Image
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device
 from warpwatch.devices.host import Host
-from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.info import DeviceInfo, library_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import Outcome, run
@@ -191,7 +191,7 @@ def describe_device() -> DeviceInfo:
 
 def library_missing(build: Build) -> str:
     """Say, in the child, why the library of a variant cannot be used and how to get it; empty where it can."""
-    return build.variant.library.missing() if build.variant.library else ""
+    return library_problem(build.variant.library, gpu().info) if build.variant.library else ""
 
 
 def run_case(case: Case, image: Path, operands: Sequence[Array], placement: Placement) -> Outcome:
