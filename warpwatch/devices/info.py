@@ -76,7 +76,7 @@ class DeviceInfo:
 
 
 def library_problem(library: Library, device: DeviceInfo) -> str:
-    """Why a library cannot take a kernel's place on a device, and what helps; empty where it can."""
+    """Say why a library cannot take a kernel's place on a device, and what helps; empty where it can."""
     if library.needs_gpu and not device.runs_machine_code:
         return f"needs a GPU: {library.name} brings machine code, which {device.name} cannot run"
     return library.missing()
