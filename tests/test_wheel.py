@@ -48,7 +48,9 @@ FAMILIES = (
         work=lambda shape, itemsize: Work(shape[0], 2 * shape[0] * itemsize),
         test_shapes=((33,), (1000,)),
         bench_shapes={"float32": ((4096,),)},
-        variants=(Variant("naive", "one thread an element", ((256,),), ("float32",), x=0, y=None),),
+        variants=(Variant(
+                "naive", "one thread an element", blocks=((256,),), dtypes=("float32",), x=0, y=None
+            ),),
     ),
 )
 """
