@@ -22,6 +22,7 @@ from warpwatch.devices.compiler import CompileError, Image, Target, compile_buil
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.runner import exact_operands
 from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.timing import worker_samples as sampling
 
 NAIVE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")
 TILED = find_case(FAMILIES, "matmul-tiled-16x16-33x37x41-float32")
@@ -269,12 +270,25 @@ def test_what_is_not_supported_answers_so_and_can_be_traced() -> None:
 # What it costs.
 
 
+SERIAL = find_case(FAMILIES, "matmul-serial-host-512x512x512-float32")
+
+
+@pytest.mark.slow
 @pytest.mark.exclusive
-def test_a_product_of_512_cubed_takes_a_second_unchecked_and_ten_checked(software: Worker) -> None:
+def test_a_product_of_512_cubed_takes_as_long_as_40_serial_ones_and_ten_times_that_with_checks(
+    software: Worker,
+) -> None:
+    """Compare with plain C++ on the same machine at the same time: in seconds the bound would be that machine's.
+
+    On a 2-core virtual machine in nine runs: 19 to 27 times the 0.038 to 0.052 s of plain C++, so a bound of 1 s was
+    passed by a machine that was a little slower. Half of the time is the kernel's own, a fifth the switch of stacks.
+    """
     info = software.call(describe_device)
     plain, checked = (compile_build(TILED.build, target) for target in (info.timing_target, info.target))
     seconds = software.call(calls.product_seconds, plain.path, TILED.build.entry, 512, 16)
-    assert seconds <= 1.0
+    software.call(sampling.prepare, SERIAL, compile_build(SERIAL.build, None).path, cold=False)
+    serial = min(software.call(sampling.sample, "host")[0] for _ in range(8))
+    assert seconds <= 40 * serial
     assert software.call(calls.product_seconds, checked.path, TILED.build.entry, 512, 16, 10 * seconds) <= 10 * seconds
 
 
