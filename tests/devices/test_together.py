@@ -95,6 +95,7 @@ def test_the_machine_code_is_that_of_each_build_by_itself(arch: str) -> None:
     assert len(together) == len(BUILDS)
 
 
+@pytest.mark.exclusive  # what this process compiles in the background would be counted too
 def test_builds_that_compile_take_one_call_and_are_not_checked_again(
     source: Path, changed: list[Build], calls: list[str]
 ) -> None:
@@ -106,6 +107,7 @@ def test_builds_that_compile_take_one_call_and_are_not_checked_again(
     assert len(calls) == 2
 
 
+@pytest.mark.exclusive  # what this process compiles in the background would be counted too
 def test_macros_of_one_build_do_not_reach_the_next(source: Path, changed: list[Build], calls: list[str]) -> None:
     small = "#if BLOCK_X == 8\n#define SMALL\n#endif\n#ifdef SMALL\nstatic_assert(BLOCK_X == 8);\n#endif\n"
     source.write_text(KERNEL + small)
@@ -121,6 +123,7 @@ def test_an_error_is_that_of_its_build_and_names_its_line(source: Path, changed:
     assert "not this one" in str(failed[changed[1].id])
 
 
+@pytest.mark.exclusive  # what this process compiles in the background would be counted too
 def test_what_does_not_compile_in_a_namespace_is_compiled_by_itself(
     source: Path, changed: list[Build], calls: list[str]
 ) -> None:
@@ -129,6 +132,7 @@ def test_what_does_not_compile_in_a_namespace_is_compiled_by_itself(
     assert calls == ["tiled-together.cu", "tiled.cu", "tiled.cu", "tiled.cu"]
 
 
+@pytest.mark.exclusive  # what this process compiles in the background would be counted too
 def test_what_a_device_runs_is_not_compiled_twice(source: Path, changed: list[Build], calls: list[str]) -> None:
     compilation = Compilation(1)
     compilation.add(changed[0], TARGET)
