@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from tests.project import ROOT
 
+COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 FEW = "matmul and 128x128x128 and float32 and not host and not vendor"  # 17 cases
 
 
@@ -22,19 +26,28 @@ def without_rights(command: list[str]) -> list[str]:
     return ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override", "--", *command]
 
 
+@functools.cache
+def _template() -> Path:
+    """A copy of the checkout without recorded runs, committed in a repository of its own: what every Bench copies."""
+    folder = Path(tempfile.mkdtemp(prefix="warpwatch-template-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    ignored = shutil.ignore_patterns("baselines", "recordings")
+    for name in ("kernels", "bench", "correctness", "softcuda", "warpwatch"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    (folder / "tests").mkdir()
+    for name in ("conftest.py", "pyproject.toml", ".gitignore", "tests/__init__.py", "tests/fake_gpu.py"):
+        shutil.copy2(ROOT / name, folder / name)
+    for command in (("init", "-q"), ("add", "-A"), COMMIT):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
+
+
 class Bench:
     """A copy of the checkout, in which pytest bench runs in other processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        ignored = shutil.ignore_patterns("__pycache__", "baselines")
-        for name in ("kernels", "bench", "correctness", "softcuda", "warpwatch"):
-            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-        (folder / "tests").mkdir()
-        for name in ("conftest.py", "pyproject.toml", ".gitignore", "tests/__init__.py", "tests/fake_gpu.py"):
-            shutil.copy(ROOT / name, folder / name)
-        self._run("git", "init", "-q")
-        self.commit()
+        shutil.copytree(_template(), folder, dirs_exist_ok=True)
         self.baseline = folder / "bench" / "baselines" / "fake-gpu-1"
 
     def _run(self, *command: str, **play: Any) -> subprocess.CompletedProcess[str]:
@@ -53,8 +66,7 @@ class Bench:
 
     def commit(self) -> None:
         self._run("git", "add", "-A")
-        who = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org")
-        self._run("git", *who, "commit", "-q", "-m", "a state")
+        self._run("git", *COMMIT)
 
     @property
     def saved(self) -> list[str]:

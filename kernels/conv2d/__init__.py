@@ -24,6 +24,7 @@ LADDER = {dtype: tuple((8192, 8192, k) for k in (3, 5, 7)) for dtype in TYPES}
 HALOS = ((32, 8), (32, 32))
 WINDOW_THREADS, WINDOWS = 128, ((256, 32), (512, 32))
 UNROLLED = (3, 5, 7)
+WIDE_FILTER = 12  # from this size on, NumPy is quicker with a row of the filter at once than with each of its elements
 
 
 def result_shape(shape: Shape) -> Shape:
@@ -44,12 +45,18 @@ def convolve(image: Array, kernel: Array, rows: Rows, magnitudes: bool = False) 
     size = len(kernel)
     height, width = image.shape[0] - size + 1, image.shape[1] - size + 1
     chosen = np.arange(height)[rows]
+    weights = np.abs(kernel) if magnitudes else kernel
     total = np.zeros((len(chosen), width), kernel.dtype)
     for p in range(size):
         pixels = image[chosen + p].astype(kernel.dtype)
+        if magnitudes:
+            np.abs(pixels, out=pixels)
+        if size > WIDE_FILTER:
+            windows = np.lib.stride_tricks.sliding_window_view(pixels, size, axis=1)
+            total += np.einsum("ijk,k->ij", windows, weights[p])
+            continue
         for q in range(size):
-            products = kernel[p, q] * pixels[:, q : q + width]
-            total += np.abs(products) if magnitudes else products
+            total += weights[p, q] * pixels[:, q : q + width]
     return total
 
 

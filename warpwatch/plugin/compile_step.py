@@ -18,7 +18,7 @@ from warpwatch.devices.compiling import Check, Compilation, Job
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.cases import build_of
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
-from warpwatch.plugin.machine_lock import permit_to_compile
+from warpwatch.plugin.machine_lock import is_locked, permit_to_compile
 
 BUILDS_TOGETHER = 5  # heavy kernels gain little by it, and more would leave cores idle at the end
 COMPILATION = pytest.StashKey[Compilation]()
@@ -109,7 +109,8 @@ def _show_compiling(config: pytest.Config, compilation: Compilation, first: Job 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Wait for the builds of a test before it locks the machine, because others may wait for that lock."""
-    if item.get_closest_marker("exclusive"):
+    # In a process of xdist's the machine lock keeps compilers from starting meanwhile, so that nothing need be finished.
+    if item.get_closest_marker("exclusive") and not is_locked(item.config):
         item.config.stash[COMPILATION].finish_all()
     for job in _jobs(item):
         item.config.stash[COMPILATION].finish(*job)

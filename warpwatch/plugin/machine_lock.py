@@ -62,6 +62,11 @@ def permit_to_compile(config: pytest.Config) -> AbstractContextManager[object] |
         return held.pop_all()
 
 
+def is_locked(config: pytest.Config) -> bool:
+    """Tell whether tests and compilers of this process wait for the machine lock: they do in xdist's processes alone."""
+    return _folder(config) is not None
+
+
 def _folder(config: pytest.Config) -> Path | None:
     """Return the folder of the lock files in a worker process of xdist; None in other processes."""
     folder = getattr(config, "workerinput", {}).get(FOLDER_INPUT)
