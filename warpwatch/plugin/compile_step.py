@@ -109,7 +109,7 @@ def _show_compiling(config: pytest.Config, compilation: Compilation, first: Job 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Wait for the builds of a test before it locks the machine, because others may wait for that lock."""
-    # In a process of xdist's the machine lock keeps compilers from starting meanwhile, so that nothing need be finished.
+    # In a process of xdist's the machine lock keeps compilers from starting meanwhile: nothing need be finished.
     if item.get_closest_marker("exclusive") and not is_locked(item.config):
         item.config.stash[COMPILATION].finish_all()
     for job in _jobs(item):

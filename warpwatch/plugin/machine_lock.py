@@ -63,7 +63,7 @@ def permit_to_compile(config: pytest.Config) -> AbstractContextManager[object] |
 
 
 def is_locked(config: pytest.Config) -> bool:
-    """Tell whether tests and compilers of this process wait for the machine lock: they do in xdist's processes alone."""
+    """Tell whether tests and compilers of this process share a machine lock: those of xdist's processes do."""
     return _folder(config) is not None
 
 
