@@ -21,7 +21,7 @@ from warpwatch.cli import main
 from warpwatch.commands.saved_runs import promote
 from warpwatch.report.tables import changes, summary, tables
 from warpwatch.runs.baseline import objections
-from warpwatch.runs.saved import BadRun, Facts, Run, read_run, read_runs, write_new
+from warpwatch.runs.saved import BadRun, Facts, Run, read_run, read_runs, write_run
 from warpwatch.verdict.rule import Decision, Verdict
 
 
@@ -51,7 +51,7 @@ def save(path: Path, content: Any) -> Path:
 
 
 def test_a_saved_run_is_read_back(tmp_path: Path) -> None:
-    path = write_new(tmp_path / "gpu", "night", document(a_b=2e-6))
+    path = write_run(tmp_path / "gpu", "night", document(a_b=2e-6))
     run = read_run(path)
     assert path.name == "0001_night.json"
     assert run.cases["a-b"].samples == (2e-6,) * 3
@@ -180,8 +180,8 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
 
 def test_runs_that_are_saved_at_once_are_all_kept(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from warpwatch.runs.saved import write_new\n"
-        "for _ in range(20): write_new(pathlib.Path(sys.argv[1]), 'x', {'a': 1})"
+        "import sys, pathlib; from warpwatch.runs.saved import write_run\n"
+        "for _ in range(20): write_run(pathlib.Path(sys.argv[1]), 'x', {'a': 1})"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     crowd = [subprocess.Popen(command, cwd=ROOT, env=os.environ) for _ in range(4)]
@@ -192,7 +192,7 @@ def test_runs_that_are_saved_at_once_are_all_kept(tmp_path: Path) -> None:
 
 def test_a_number_that_json_cannot_hold_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_new(tmp_path, "x", {"a": float("nan")})
+        write_run(tmp_path, "x", {"a": float("nan")})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from _pytest.junitxml import xml_key
 
-from warpwatch.runs.saved import write_new
+from warpwatch.runs.saved import write_run
 
 BYTES_OF_A_CASE = 4096  # in a saved run, with 100 samples: 2.6 kB on average
 
@@ -49,7 +49,7 @@ class Storage:
         """Save a run; pytest-benchmark calls this when everything is measured."""
         folder = self.root / self.slug
         with self._results.saving(f"this run, in {folder},"):
-            self._say(f"saved {write_new(folder, name, document)}")
+            self._say(f"saved {write_run(folder, name, document)}")
 
 
 class Results:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from warpwatch.runs.saved import SETTINGS, BadRun, Run, read_document, write_new
+from warpwatch.runs.saved import SETTINGS, BadRun, Run, read_document, write_run
 
 
 def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[str]]:
@@ -53,6 +53,6 @@ def _write_into(folder: Path, path: Path) -> Path:
     """Write a copy of a saved run into a baseline's folder. Raises BadRun or OSError."""
     name = path.name.split(".", maxsplit=1)[0].split("_", 1)[-1]
     try:
-        return write_new(folder, name, read_document(path))
+        return write_run(folder, name, read_document(path))
     except ValueError as error:
         raise BadRun(f"{path}: holds a number that JSON does not have ({error})") from None

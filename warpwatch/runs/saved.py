@@ -306,7 +306,7 @@ def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     return runs, problems
 
 
-def write_new(folder: Path, name: str, document: Mapping[str, Any]) -> Path:
+def write_run(folder: Path, name: str, document: Mapping[str, Any]) -> Path:
     """Save a document as the folder's next NNNN_<name>.json, whole or not at all; two runs at once are both kept.
 
     Raises OSError, and ValueError for a number that JSON does not have.
