@@ -1,7 +1,8 @@
 """Measures the GPU's own time of a launch, by CUDA events around it on a held stream, after a scrub of L2.
 
 pytest-benchmark calls ``read`` before and after a launch and subtracts. The launch itself happens in the worker
-process, where a ``GpuTimer`` or a ``HostTimer`` takes the sample.
+process, where a ``GpuTimer`` or a ``HostTimer`` takes the sample. The events themselves are the device's
+(``Device.time`` in devices/gpu.py), because that module alone calls PyCUDA.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class HostTimer:
 
 
 class GpuTimer:
-    """CUDA events on a held stream. Before each launch L2 is scrubbed (cold) or left as it is (warm)."""
+    """Takes samples by ``Device.time``. Before each launch L2 is scrubbed (cold) or left as it is (warm)."""
 
     TRIES = 10
 
