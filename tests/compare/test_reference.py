@@ -14,19 +14,6 @@ from tests.checkout import FEW, Bench
 from tests.project import ROOT
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A checkout with a baseline. Tests that share it change neither."""
-    checkout = Bench(tmp_path_factory.mktemp("recorded"))
-    checkout.fill_baseline()
-    return checkout
-
-
 def test_after_a_driver_update_the_run_says_how_to_record_the_next_baseline(checkout: Bench) -> None:
     checkout.fill_baseline()
     refused = checkout.bench("--benchmark-compare", "--require-baseline", driver="999.1")

@@ -17,19 +17,6 @@ from warpwatch.runs.saved import BadRun, read_run
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A checkout with a baseline. Tests that share it change neither."""
-    checkout = Bench(tmp_path_factory.mktemp("recorded"))
-    checkout.fill_baseline()
-    return checkout
-
-
 def test_without_a_baseline_one_line_says_how_to_make_one(checkout: Bench) -> None:
     done = checkout.bench("--benchmark-compare")
     assert done.returncode == 0

@@ -1,0 +1,23 @@
+"""Checkouts of their own for tests of `pytest bench` that compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import Bench
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Bench:
+    """A checkout without a baseline."""
+    return Bench(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A checkout with a baseline. Tests that share it change neither."""
+    made = Bench(tmp_path_factory.mktemp("recorded"))
+    made.fill_baseline()
+    return made
