@@ -1,4 +1,4 @@
-"""Describes a vendor's library that replaces a kernel: how it is found, which versions work, how a call is queued.
+"""Describes calls that take a kernel's place: of a vendor's library, of PyTorch, of anything that queues on a stream.
 
 The calls themselves belong to the families that use them, such as kernels/matmul/cublas.py. This module needs the
 standard library alone.
@@ -8,53 +8,83 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.metadata
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-Queue = Callable[[], None]  # puts one call of a library on its stream
+Queue = Callable[[], object]  # puts the work of one call on its stream
 
 
-class LibraryError(Exception):
-    """A failed call of a library; the message names the call and its status."""
+class CallError(Exception):
+    """A failed call; the message names the call and its status."""
 
 
 def check_status(what: str, status: int) -> None:
-    """Raise LibraryError where a call did not return 0."""
+    """Raise CallError where a call did not return 0."""
     if status:
-        raise LibraryError(f"{what} failed with status {status}")
+        raise CallError(f"{what} failed with status {status}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LibraryCall:
-    """Arguments for the call of a library: the case's shape and element type, and the addresses of its arrays.
+class Requirement(Protocol):
+    """Something that a call needs on the machine. ``version``: empty where it is unknown."""
 
-    ``pointers``: addresses of the operands, then of the result. ``stream``: handle of the CUDA stream that the call is
-    queued on. ``array_bytes``: of operands and result together.
-    """
+    def missing(self) -> str:
+        """Say why it cannot be used and how to get it; empty where it can."""
 
-    shape: tuple[int, ...]
-    dtype: str
-    pointers: Sequence[int]
-    stream: int
-    array_bytes: int
+    def version(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Library:
-    """A library that replaces a variant's kernel.
+class Call:
+    """A call that takes a kernel's place.
 
-    ``prepare`` does what can be done beforehand and returns the call that is timed; it raises LibraryError. ``missing``
-    says why the library cannot be used and how to get it, or returns an empty text. ``needs_gpu``: it is machine code
-    for GPUs, which the software device cannot run. ``version`` returns an empty text where the version is unknown.
+    ``prepare`` does what can be done beforehand and returns the function that is timed; it takes by name arrays, sizes
+    and ``stream``, the handle of the CUDA stream to queue on, and raises CallError. ``needs_gpu``: it brings machine
+    code for GPUs, which the software device cannot run.
     """
 
-    name: str
-    prepare: Callable[[LibraryCall], Queue]
-    missing: Callable[[], str] = lambda: ""
+    prepare: Callable[..., Queue]
+    needs: tuple[Requirement, ...] = ()
     needs_gpu: bool = True
-    version: Callable[[], str] = lambda: ""
+
+    def missing(self) -> str:
+        """Say what it lacks and how to get it; empty where it lacks nothing."""
+        return next(filter(None, (each.missing() for each in self.needs)), "")
+
+    def version(self) -> str:
+        """Return the version of what it calls; empty where it is unknown."""
+        return next(filter(None, (each.version() for each in self.needs)), "")
+
+
+@dataclass(frozen=True)
+class PythonPackage:
+    """A package of Python that a call needs, such as torch."""
+
+    name: str
+
+    def missing(self) -> str:
+        """Say how to get the package where it is not installed; empty where it is."""
+        return "" if importlib.util.find_spec(self.name) else f"{self.name} is not installed: pip install {self.name}"
+
+    def version(self) -> str:
+        """Return the installed version; empty where it is unknown."""
+        try:
+            return importlib.metadata.version(self.name)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
+
+
+class Driver:
+    """The CUDA driver, which is there wherever a device is."""
+
+    def missing(self) -> str:
+        return ""
+
+    def version(self) -> str:
+        return "driver"
 
 
 @dataclass(frozen=True)
