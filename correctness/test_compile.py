@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.declaration import Build, Capability
+from warpwatch.catalogue.declaration import Build
+from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compiler import NoCompiler, Target, architectures, nvcc
 from warpwatch.devices.compiling import Compilation
@@ -17,7 +18,7 @@ from warpwatch.devices.compiling import Compilation
 def for_architecture(*capability: int) -> list[Build]:
     """List the builds that a GPU of that compute capability can run."""
     found = builds(FAMILIES)
-    return [b for b in found if not b.variant.has_no_block and b.variant.needs <= Capability(*capability)]
+    return [b for b in found if not b.variant.has_no_block and b.variant.capability <= Capability(*capability)]
 
 
 def compiles(compilation: Compilation, build: Build, architecture: str) -> None:

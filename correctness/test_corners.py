@@ -55,7 +55,7 @@ def test_aligned_rows_with_a_ragged_edge(kernel: Kernel, build: Build, request: 
 def test_aligned_rows_of_one_array_that_is_not(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
     """Check equality to the bit, with one array at a time moved by one element, and by half a sector of memory."""
     case = aligned(build)
-    arrays = len(case.family.operands(case.shape)) + 1
+    arrays = len(case.arrays)
     for offset in (1, 16 // case.itemsize):
         for which in range(arrays):
             placement = Placement(offsets=tuple(offset * (i == which) for i in range(arrays)))
@@ -85,7 +85,7 @@ def test_sizes_at_which_a_kernel_takes_another_branch(
         assert_right(kernel, case, command(request), exact=True)
 
 
-@pytest.mark.builds([build for build in LEAST if build.variant.padded_arguments])
+@pytest.mark.builds([build for build in LEAST if build.variant.takes_padding])
 def test_rows_further_apart_than_they_are_long(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
     """Check equality to the bit with poison between the rows, which must be neither read nor written."""
     assert_right(kernel, aligned(build), command(request), exact=True, placement=Placement(padding=3))

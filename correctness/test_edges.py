@@ -21,11 +21,11 @@ def test_edge(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> Non
 @pytest.mark.cases(unaligned_cases(FAMILIES))
 def test_unaligned(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
     """Check equality to the bit with every array one element past the alignment of an allocation."""
-    arrays = len(case.family.operands(case.shape)) + 1
+    arrays = len(case.arrays)
     assert_right(kernel, case, command(request), exact=True, placement=Placement(offsets=(1,) * arrays))
 
 
-@pytest.mark.cases([Case(build, (80, 70, 65)) for build in builds(FAMILIES) if build.variant.constant])
+@pytest.mark.cases([Case(build, (80, 70, 65)) for build in builds(FAMILIES) if build.variant.symbols])
 def test_filter_larger_than_constant_memory(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
     """Check equality to the bit where constant memory holds only a part of the filter."""
     assert_right(kernel, case, command(request), exact=True)

@@ -24,11 +24,11 @@ WIDE_FILTER = 12  # from this size on, NumPy is quicker with a row of the filter
 
 
 def fits(rows: int, columns: int, K: int) -> str | None:
-    return f"a {K}x{K} filter does not fit into a {rows}x{columns} image" if K > min(rows, columns) else None
+    return f"a {K}x{K} filter does not fit into a {rows}x{columns} image" if min(rows, columns) < K else None
 
 
 def convolve(image: Array, kernel: Array, part: Part = ALL_ROWS, magnitudes: bool = False) -> Array:
-    """Compute ``part`` of the rows of the result in the type of ``kernel``, and convert only the rows of ``image`` that they need.
+    """Compute ``part`` of the rows of the result in the type of ``kernel``; convert only the rows of ``image`` needed.
 
     ``magnitudes``: add the magnitudes of the products in place of the products.
     """
@@ -111,13 +111,16 @@ CONV2D = ww.Family(
         ww.kernel("strided", "one thread an output, x along rows: uncoalesced", configurations=SQUARES, x=0, y=1),
         ww.kernel("naive", "one thread an output, x along columns, all from global memory", configurations=SQUARES),
         ww.kernel(
-            "shared_filter", "the filter in shared memory", configurations=SQUARES, shared_bytes=lambda K, itemsize: K**2 * itemsize
+            "shared_filter",
+            "the filter in shared memory",
+            configurations=SQUARES,
+            shared_bytes=lambda K, itemsize: K**2 * itemsize,
         ),
         ww.kernel(
             "constant_filter",
             "the filter in constant memory",
             configurations=SQUARES[1:],
-            constant="filter",
+            symbols={"constant_filter": "filter"},
             fallback=lambda K: "filter from global memory: too large" if K > 64 else "",
         ),
         ww.kernel(
@@ -144,7 +147,7 @@ CONV2D = ww.Family(
             threads=lambda block: (block[0] // 4, 1),
             entry=lambda K: f"conv2d_columns{unrolled(K)}",
             benchmarks=LADDER,
-            constant="filter",
+            symbols={"constant_filter": "filter"},
             fallback=fallback,
         ),
     ),

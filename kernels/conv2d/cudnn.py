@@ -29,7 +29,17 @@ def convolution(
     found = cudnn.cudnnGetConvolutionForwardWorkspaceSize(own, x, w, how, y, GEMM_ALGORITHM, ctypes.byref(size))
     check_status("cudnnGetConvolutionForwardWorkspaceSize", found)
     one, zero = ctypes.c_float(1), ctypes.c_float(0)
-    source = ctypes.byref(one), x, ctypes.c_void_p(image.address), w, ctypes.c_void_p(filter.address), how, GEMM_ALGORITHM, _workspace(size.value), size
+    source = (
+        ctypes.byref(one),
+        x,
+        ctypes.c_void_p(image.address),
+        w,
+        ctypes.c_void_p(filter.address),
+        how,
+        GEMM_ALGORITHM,
+        _workspace(size.value),
+        size,
+    )
     target = ctypes.byref(zero), y, ctypes.c_void_p(out.address)
 
     def queue() -> None:

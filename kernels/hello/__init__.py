@@ -29,8 +29,6 @@ HELLO = ww.Family(
     tests=((1,), (15,), (4,)),
     benchmarks=((15,), (4,)),
     variants=(
-        ww.kernel(
-            "hello", "each thread prints one line", configurations=((5, 5), (8, 4)), arguments=lambda: ()
-        ),
+        ww.kernel("hello", "each thread prints one line", configurations=((5, 5), (8, 4)), arguments=lambda: ()),
     ),
 )

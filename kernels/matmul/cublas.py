@@ -40,9 +40,7 @@ def function(letter: str, dtype: str) -> Any:
     return getattr(CUBLAS.load(), f"cublas{'S' if dtype == 'float32' else 'D'}{letter}_v2")
 
 
-def gemm(
-    A: DeviceArray, B: DeviceArray, C: DeviceArray, stream: int, m: int, n: int, k: int, dtype: str
-) -> Queue:
+def gemm(A: DeviceArray, B: DeviceArray, C: DeviceArray, stream: int, m: int, n: int, k: int, dtype: str) -> Queue:
     """Prepare cuBLAS's matrix product. It stores matrices by columns, so its product B A is this family's A B."""
     own = handle(stream, dtype)
     a, b, c = (ctypes.c_void_p(array.address) for array in (A, B, C))

@@ -9,7 +9,8 @@ import numpy as np
 
 import warpwatch as ww
 from kernels.copy import nearest_copy
-from kernels.matvec.cublas import CUBLAS, gemv
+from kernels.matmul.cublas import CUBLAS
+from kernels.matvec.cublas import gemv
 from warpwatch.catalogue.alignment import by_elements
 from warpwatch.catalogue.arrays import Array, Part
 from warpwatch.catalogue.configurations import Block

@@ -26,9 +26,7 @@ def tile_owner(block: Block, index: tuple[int, ...]) -> ww.Owner:
     return ww.Owner((row // bx, col // by), (thread % bx, thread // bx))
 
 
-def sector_tile(
-    m: int, n: int, block: Block, itemsize: int, index: tuple[int, ...], offset: int
-) -> tuple[int, int]:
+def sector_tile(m: int, n: int, block: Block, itemsize: int, index: tuple[int, ...], offset: int) -> tuple[int, int]:
     """Return the tile of vectorised.cu whose block writes an element.
 
     Where rows are not aligned to 16 bytes, blocks write whole sectors of memory: the part of a row of B that a block

@@ -15,7 +15,8 @@ from kernels import FAMILIES
 from kernels.matmul import structs
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Case, Launch
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import gpu as device
 from warpwatch.devices.check import compare
 from warpwatch.devices.compiler import compile_build, compile_file

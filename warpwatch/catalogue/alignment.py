@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 def by_elements(accesses: str, *lengths: str) -> Callable[..., str]:
     """Make the ``fallback`` of a kernel that accesses single elements where rows are not aligned to 16 bytes.
 
-    ``accesses``: the loads or stores that are slower then. ``lengths``: the names of the sizes that rows are as long as.
+    ``accesses``: the loads or stores that are slower then. ``lengths``: the sizes that rows are as long as.
     """
 
     def fallback(sizes: Mapping[str, int], itemsize: int) -> str:

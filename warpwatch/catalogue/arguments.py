@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,16 +49,23 @@ def read(text: str) -> tuple[Word, ...]:
     return tuple(words)
 
 
-def fill(
-    words: Sequence[Word], arrays: Sequence[CaseArray], addresses: Mapping[str, int], sizes: Mapping[str, int]
-) -> tuple[np.generic, ...]:
-    """Return the arguments as NumPy scalars, for arrays at these addresses. Raises BadArguments."""
-    return tuple(_fill(word, {array.name: array for array in arrays}, addresses, sizes) for word in words)
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What words may name: arrays with their addresses, sizes of the shape, and declared scalars with their types."""
+
+    arrays: Mapping[str, CaseArray]
+    addresses: Mapping[str, int]
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, tuple[str, float]]
 
 
-def _fill(
-    word: Word, arrays: Mapping[str, CaseArray], addresses: Mapping[str, int], sizes: Mapping[str, int]
-) -> np.generic:
+def fill(words: Sequence[Word], known: Known) -> tuple[np.generic, ...]:
+    """Return the arguments as NumPy scalars. Raises BadArguments."""
+    return tuple(_fill(word, known) for word in words)
+
+
+def _fill(word: Word, known: Known) -> np.generic:
+    arrays, sizes = known.arrays, known.sizes
     if word.value:
         return _scalar(word, word.value)
     if word.is_count:
@@ -66,13 +73,17 @@ def _fill(
             raise BadArguments(f"{word.name}.size is of no array; there are {', '.join(arrays)}")
         return _scalar(word, arrays[word.name].size)
     if word.name in arrays:
-        return np.uint64(addresses[word.name])
+        return np.uint64(known.addresses[word.name])
     if word.name in sizes:
         return _scalar(word, sizes[word.name])
-    raise BadArguments(f"{word.name} is neither an array nor a size; there are {', '.join((*arrays, *sizes))}")
+    if word.name in known.scalars:
+        dtype, value = known.scalars[word.name]
+        return _scalar(replace(word, dtype=dtype), value)
+    there = ", ".join((*arrays, *sizes, *known.scalars))
+    raise BadArguments(f"{word.name} is neither an array nor a size nor a scalar; there are {there}")
 
 
-def _scalar(word: Word, value: int | str) -> np.generic:
+def _scalar(word: Word, value: float | str) -> np.generic:
     try:
         kind = numpy_type(word.dtype)
         number = float(value) if isinstance(value, str) and kind.kind not in "iub" else int(value)
@@ -80,7 +91,9 @@ def _scalar(word: Word, value: int | str) -> np.generic:
             raise BadArguments(f"{word.name} = {value} does not fit into {word.dtype}: write {word.name}:int64")
         return np.array([number]).astype(kind)[0]  # type: ignore[no-any-return]
     except (TypeError, AttributeError):
-        raise BadArguments(f"{word.name} has the type {word.dtype!r}, which there is not: write int32, float32") from None
+        raise BadArguments(
+            f"{word.name} has the type {word.dtype!r}, which there is not: write int32, float32"
+        ) from None
     except ValueError as error:
         if isinstance(error, BadArguments):
             raise

@@ -34,7 +34,8 @@ class DeclaredArray:
 
     ``shape``: None where a family's ``draw`` gives it. ``dtype``: empty where it is the case's. ``initial``: the value
     of every element before each launch; None where the kernel writes every element. ``aligned``: bytes that its address
-    must be a multiple of; 0 where the alignment of an element is enough.
+    must be a multiple of; 0 where the alignment of an element is enough. ``low``, ``high``: the range that elements are
+    drawn from, without ``high`` itself; None for the usual one.
     """
 
     role: Role
@@ -42,6 +43,8 @@ class DeclaredArray:
     dtype: str = ""
     initial: float | bool | None = None
     aligned: int = 0
+    low: float | None = None
+    high: float | None = None
 
 
 def _shape(given: int | Sequence[int] | None) -> Shape | None:
@@ -50,9 +53,20 @@ def _shape(given: int | Sequence[int] | None) -> Shape | None:
     return (given,) if isinstance(given, int | np.integer) else tuple(given)
 
 
-def In(shape: int | Sequence[int] | None, dtype: str = "", *, aligned: int = 0) -> DeclaredArray:  # noqa: N802
-    """Declare an array that the kernel reads. ``shape``: None where the family's ``draw`` gives it."""
-    return DeclaredArray(Role.IN, _shape(shape), dtype, aligned=aligned)
+def In(  # noqa: N802
+    shape: int | Sequence[int] | None,
+    dtype: str = "",
+    *,
+    aligned: int = 0,
+    low: float | None = None,
+    high: float | None = None,
+) -> DeclaredArray:
+    """Declare an array that the kernel reads.
+
+    ``shape``: None where the family's ``draw`` gives it. ``low``, ``high``: elements are drawn from low to below high;
+    left out: from -1 to 1, or all integers of the type.
+    """
+    return DeclaredArray(Role.IN, _shape(shape), dtype, aligned=aligned, low=low, high=high)
 
 
 def Out(  # noqa: N802
@@ -62,14 +76,32 @@ def Out(  # noqa: N802
     return DeclaredArray(Role.OUT, _shape(shape), dtype, initial, aligned)
 
 
-def InOut(shape: int | Sequence[int] | None, dtype: str = "", *, aligned: int = 0) -> DeclaredArray:  # noqa: N802
-    """Declare an array that the kernel changes in place. Before each launch it gets its first values again."""
-    return DeclaredArray(Role.IN_OUT, _shape(shape), dtype, aligned=aligned)
+def InOut(  # noqa: N802
+    shape: int | Sequence[int] | None,
+    dtype: str = "",
+    *,
+    aligned: int = 0,
+    low: float | None = None,
+    high: float | None = None,
+) -> DeclaredArray:
+    """Declare an array that the kernel changes in place. Before each launch it gets its first values again.
+
+    The rest is as for In.
+    """
+    return DeclaredArray(Role.IN_OUT, _shape(shape), dtype, aligned=aligned, low=low, high=high)
 
 
 def Scratch(shape: int | Sequence[int], dtype: str = "", *, aligned: int = 0) -> DeclaredArray:  # noqa: N802
     """Declare an array for intermediate values, which nobody reads after the last launch."""
     return DeclaredArray(Role.SCRATCH, _shape(shape), dtype, aligned=aligned)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number that a kernel takes and the reference may ask for by name. ``dtype``: empty where it is the case's."""
+
+    value: float
+    dtype: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +114,8 @@ class CaseArray:
     dtype: str
     initial: float | bool | None = None
     aligned: int = 0
+    low: float | None = None
+    high: float | None = None
 
     @property
     def is_input(self) -> bool:

@@ -48,6 +48,11 @@ def _block_problem(case: Case) -> str | None:
         return f"{variant.name} has the blocks {known}; other tile sizes are refused: the kernel needs macros for each"
     if not exists(variant, case.build.configuration, case.dtype):
         return f"{variant.name} has no block {name} in {case.dtype}"
+    return _size_problem(case)
+
+
+def _size_problem(case: Case) -> str | None:
+    variant, block, name = case.variant, case.build.block, case.build.block_name
     if min(block, default=1) < 1:
         return f"block {name} has a size below 1"
     if max(block, default=1) > LARGEST_SIZE:

@@ -9,18 +9,18 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arguments import fill, read
-from warpwatch.catalogue.arrays import CaseArray, DeclaredArray, Role, Shape
+from warpwatch.catalogue.arguments import Known, fill, read
+from warpwatch.catalogue.arrays import CaseArray, DeclaredArray, Role, Scalar, Shape
 from warpwatch.catalogue.by_name import call, takes
 from warpwatch.catalogue.configurations import Block, Configuration
 from warpwatch.catalogue.elements import C_TYPES, NONE, itemsize
-from warpwatch.catalogue.launches import Launch, Owner, Work
+from warpwatch.catalogue.launches import Launch, Owner, Step, Work, three
 from warpwatch.catalogue.names import pick, size_name
 from warpwatch.catalogue.registry import registered, root_of
 from warpwatch.catalogue.tolerance import Exact, Rule
@@ -29,6 +29,7 @@ from warpwatch.catalogue.variants import Benchmarks, Variant
 HOST_BLOCK = "host"  # replaces the block in the id of a variant that runs on the host
 VENDOR_BLOCK = "vendor"  # the same for a call
 LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
+TIMED_SEED = 20  # of the inputs of benchmarks, so that every run times the same numbers
 LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
 
 
@@ -54,7 +55,9 @@ class Family:
     - ``reference``: inputs by name -> the results: an array, or several as a tuple in the order of ``arrays`` or as a
       mapping; in float64 or exact. One that takes ``part`` returns those rows of a single result. One that takes
       ``magnitudes`` adds, where that is true, the magnitudes of products;
-    - ``tolerance``: a rule for the errors of results, or one for each by name (warpwatch/catalogue/tolerance.py);
+    - ``scalars``: name -> Scalar, a number that kernels take and the reference may ask for;
+    - ``tolerance``: a rule for the errors of results, or one for each by name, or a function that returns either
+      (warpwatch/catalogue/tolerance.py);
     - ``exact``: whole numbers stay exact in every order of operations, so that results of small ones can be compared to
       the bit;
     - ``draw``: ``rng``, ``exact`` -> inputs by name, where uniform random numbers will not do;
@@ -77,7 +80,8 @@ class Family:
     arrays: Callable[..., Mapping[str, DeclaredArray]] = lambda: {}
     reference: Callable[..., Any] = lambda: ()
     dtypes: tuple[str, ...] = ()
-    tolerance: Rule | Mapping[str, Rule] = Exact()  # noqa: RUF009  # frozen
+    scalars: Mapping[str, Scalar] = field(default_factory=dict)
+    tolerance: Rule | Mapping[str, Rule] | Callable[..., Any] = Exact()  # noqa: RUF009  # frozen
     exact: bool = False
     draw: Callable[..., Mapping[str, Any]] | None = None
     work: Callable[..., Work] | None = None
@@ -103,7 +107,7 @@ class Family:
         """Return what functions of this declaration may take by name."""
         sizes = dict(zip(self.sizes, shape, strict=False))
         of_case = {"shape": shape, "sizes": sizes, "dtype": dtype, "itemsize": itemsize(dtype)}
-        return {**more, **of_case, **sizes}
+        return {**more, **of_case, **{name: scalar.value for name, scalar in self.scalars.items()}, **sizes}
 
     def problem_of(self, shape: Shape) -> str | None:
         """Say why a shape is invalid, by ``fits``; None where it is not."""
@@ -140,17 +144,30 @@ def arrays_of(family: Family, shape: Shape, dtype: str) -> tuple[CaseArray, ...]
     declared: Mapping[str, DeclaredArray] = call(family.arrays, family.given(shape, dtype))
     drawn: Mapping[str, Any] = {}
     if family.draw and any(array.shape is None for array in declared.values()):
-        drawn = call(family.draw, family.given(shape, dtype, rng=np.random.default_rng(0), exact=False))
-    return tuple(
-        CaseArray(
-            name=name,
-            role=array.role,
-            shape=np.shape(drawn[name]) if array.shape is None else array.shape,
-            dtype=array.dtype or dtype,
-            initial=array.initial,
-            aligned=array.aligned,
+        drawn = call(
+            family.draw,
+            family.given(
+                shape, dtype, rng=np.random.default_rng(np.random.SeedSequence([TIMED_SEED, *shape])), exact=False
+            ),
         )
+    return tuple(
+        of_case(name, replace(array, shape=np.shape(drawn[name])) if array.shape is None else array, dtype)
         for name, array in declared.items()
+    )
+
+
+def of_case(name: str, array: DeclaredArray, dtype: str) -> CaseArray:
+    """Return a declared array with the element type of a case, where it has none of its own."""
+    assert array.shape is not None
+    return CaseArray(
+        name=name,
+        role=array.role,
+        shape=array.shape,
+        dtype=array.dtype or dtype,
+        initial=array.initial,
+        aligned=array.aligned,
+        low=array.low,
+        high=array.high,
     )
 
 
@@ -211,7 +228,12 @@ class Build:
                 macros |= {name: str(size) for name, size in zip(names, (*self.block, 1), strict=False)}
             macros |= {name: str(value) for name, value in self.configuration.macros}
         if self.variant.macros:
-            given = {"block": self.block, "c": self.configuration, "dtype": self.dtype, "itemsize": itemsize(self.dtype)}
+            given = {
+                "block": self.block,
+                "c": self.configuration,
+                "dtype": self.dtype,
+                "itemsize": itemsize(self.dtype),
+            }
             macros |= {name: str(value) for name, value in call(self.variant.macros, given).items()}
         return macros
 
@@ -267,7 +289,10 @@ class Case:
 
     @property
     def arrays(self) -> tuple[CaseArray, ...]:
-        return arrays_of(self.family, self.shape, self.dtype)
+        """The family's arrays, then the scratch memory of the variant."""
+        scratch = call(self.variant.scratch, self.given) if self.variant.scratch else {}
+        own = (of_case(name, array, self.dtype) for name, array in scratch.items())
+        return (*arrays_of(self.family, self.shape, self.dtype), *own)
 
     @property
     def inputs(self) -> tuple[CaseArray, ...]:
@@ -323,10 +348,7 @@ class Case:
     def steps(self) -> tuple[CaseStep, ...]:
         """The launches of the case, in order; those of a call and of the host are one, of one thread."""
         if self.variant.launches:
-            return tuple(
-                CaseStep(step.entry, self._whole(call(step.launch, self.given)), step.arguments)
-                for step in self.variant.launches
-            )
+            return tuple(CaseStep(step.entry, self._declared(step), step.arguments) for step in self.variant.launches)
         entry = self.variant.entry or self.build.entry
         name = call(entry, self.given) if callable(entry) else entry
         return (CaseStep(name, self._launch(), self.variant.arguments),)
@@ -341,19 +363,25 @@ class Case:
         """Grid and block of the first launch."""
         return self.steps[0].launch
 
-    def _whole(self, launch: Launch) -> Launch:
-        """Return a launch with the configuration's block where it names none."""
-        return launch if launch.block else Launch(launch.grid, self.build.block, launch.shared_bytes, launch.cluster)
+    def _value(self, given: Any) -> Any:
+        """Return what a field of the declaration says: itself, or what its function returns."""
+        return call(given, self.given) if callable(given) else given
+
+    def _declared(self, step: Step | Variant, block: Block = ()) -> Launch:
+        """Return the launch that a step or a variant declares."""
+        block = block or self._value(getattr(step, "block", ())) or self.build.block
+        grid, cluster = three(self._value(step.grid)), three(self._value(step.cluster))
+        return Launch(grid, three(block), self._value(step.shared_bytes), cluster)
 
     def _launch(self) -> Launch:
         """Return the launch that is declared, or one with enough blocks for every element of the result."""
         if self.variant.call:
             return Launch((1, 1, 1), (1, 1, 1))  # a call chooses its own
-        if self.variant.launch:
-            return self._whole(call(self.variant.launch, self.given))
-        (bx, by), threads = self.tile, self.variant.threads
-        tx, ty = call(threads, self.given) if threads else self.build.block_xy
-        shared = call(self.variant.shared_bytes, self.given) if self.variant.shared_bytes else 0
+        threads = call(self.variant.threads, self.given) if self.variant.threads else ()
+        if self.variant.grid:
+            return self._declared(self.variant, threads)
+        (bx, by), (tx, ty) = self.tile, threads or self.build.block_xy
+        shared = self._value(self.variant.shared_bytes)
         if not self.results:
             return Launch((self.shape[0], 1, 1), (bx, by, 1), shared)
         blocks_x, blocks_y = self._tiles
@@ -367,13 +395,21 @@ class Case:
         (bx, by), result, variant = self.tile, self.results[0].shape, self.variant
         return -(-result[variant.x] // bx), 1 if variant.y is None else -(-result[variant.y] // by)
 
-    def arguments(self, step: CaseStep, addresses: Mapping[str, int], padding: int = 0) -> tuple[np.generic, ...]:
-        """Return the arguments of a launch for arrays at these addresses. ``padding``: elements after each row."""
+    def arguments(
+        self, step: CaseStep, addresses: Mapping[str, int], padding: int = 0, drawn: Mapping[str, Shape] | None = None
+    ) -> tuple[np.generic, ...]:
+        """Return the arguments of a launch for arrays at these addresses.
+
+        ``padding``: elements after each row. ``drawn``: shapes of inputs, where the family's ``draw`` chose them.
+        """
         given = step.arguments
         if callable(given):
             return tuple(call(given, self.given | {"at": addresses, "padding": padding}))
-        words = read(given or " ".join((*(array.name for array in self.arrays), *self.family.sizes)))
-        return fill(words, self.arrays, addresses, self.sizes)
+        shapes, scalars = drawn or {}, self.family.scalars
+        arrays = {array.name: replace(array, shape=shapes.get(array.name, array.shape)) for array in self.arrays}
+        words = read(given or " ".join((*arrays, *scalars, *self.family.sizes)))
+        typed = {name: (scalar.dtype or self.dtype, scalar.value) for name, scalar in scalars.items()}
+        return fill(words, Known(arrays=arrays, addresses=addresses, sizes=self.sizes, scalars=typed))
 
     def owner(self, index: tuple[int, ...], offset: int = 0) -> Owner | None:
         """Return the block and thread that write the element of the result at ``index``; None where nothing says it.
@@ -398,9 +434,7 @@ class Case:
         tile_x, tile_y = found.block
         grid_x, grid_y, grid_z = self.launch.grid
         order = self.variant.order
-        number = (
-            call(order, {"tile": (tile_x, tile_y), "tiles": self._tiles}) if order else tile_y * grid_x + tile_x
-        )
+        number = call(order, {"tile": (tile_x, tile_y), "tiles": self._tiles}) if order else tile_y * grid_x + tile_x
         block = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
         return Owner(block if block[2] or grid_z > 1 else block[:2], found.thread)
 

@@ -40,7 +40,8 @@ def numpy_type(name: str) -> np.dtype[Any]:
         return np.dtype(name)
     import ml_dtypes  # noqa: PLC0415  # takes 20 ms, and few declarations need it
 
-    return np.dtype(getattr(ml_dtypes, name))
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return found
 
 
 def itemsize(name: str) -> int:
@@ -60,17 +61,25 @@ def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def unit_roundoff(dtype: np.dtype[Any]) -> float:
     """Return the largest relative error of one rounding to a type."""
-    if dtype.name in EXTENSIONS:
-        import ml_dtypes  # noqa: PLC0415
+    return _eps(dtype) / 2
 
-        return float(ml_dtypes.finfo(dtype).eps) / 2
-    return float(np.finfo(dtype).eps) / 2
+
+def _eps(dtype: np.dtype[Any]) -> float:
+    """Return the distance from 1 to the next number of a type."""
+    return float(_about(dtype).eps)
+
+
+def _about(dtype: np.dtype[Any]) -> Any:
+    """Return NumPy's or ml_dtypes' description of a floating-point type; of the parts' type for complex numbers."""
+    if dtype.name not in EXTENSIONS:
+        return np.finfo(dtype)
+    import ml_dtypes  # noqa: PLC0415
+
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
 def spacing(values: np.ndarray[Any, np.dtype[Any]], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the distance to the next number of a type, at the magnitude of each value (a unit in the last place)."""
-    import ml_dtypes  # noqa: PLC0415
-
-    about = ml_dtypes.finfo(np.zeros(0, dtype).real.dtype)
-    magnitude = np.maximum(np.abs(values).astype(np.float64), float(about.smallest_normal))
-    return np.exp2(np.floor(np.log2(magnitude))) * float(about.eps)
+    magnitude = np.maximum(np.abs(values).astype(np.float64), float(_about(dtype).smallest_normal))
+    units: np.ndarray[Any, np.dtype[np.float64]] = np.exp2(np.floor(np.log2(magnitude))) * _eps(dtype)
+    return units

@@ -35,7 +35,7 @@ def compute(
 
     ``magnitudes``: of the inputs, or of the products where the function says that it can.
     """
-    given = case.given | inputs
+    given: dict[str, Any] = {**case.given, **inputs}
     if takes(function, "part"):
         given["part"] = part
     if magnitudes and takes(function, "magnitudes"):
@@ -43,7 +43,9 @@ def compute(
     elif magnitudes:
         given |= {name: np.abs(array) if array.dtype.kind in "fc" else array for name, array in inputs.items()}
     made, names = call(function, given), [array.name for array in case.results]
-    named = made if isinstance(made, Mapping) else dict(zip(names, made if _several(made, names) else [made], strict=False))
+    named = (
+        made if isinstance(made, Mapping) else dict(zip(names, made if _several(made, names) else [made], strict=False))
+    )
     if set(named) != set(names) or (_several(made, names) and len(made) != len(names)):
         have = ", ".join(map(str, named))
         raise BadCase(f"{case.id}: the reference returns {have or 'nothing'}; the results are {', '.join(names)}")
@@ -59,6 +61,8 @@ def _several(made: object, names: list[str]) -> bool:
 def rule_of(case: Case, name: str) -> Rule:
     """Return the rule for the errors of a result."""
     chosen = case.family.tolerance
+    if callable(chosen):
+        chosen = call(chosen, case.family.given(case.shape, case.dtype))
     return chosen.get(name, Exact()) if isinstance(chosen, Mapping) else chosen
 
 

@@ -16,6 +16,7 @@ from warpwatch.catalogue.variants import Benchmarks, Variant
 from warpwatch.catalogue.work_rules import reference_fault, tolerance_fault, work_fault
 
 NAME = r"[a-z][a-z0-9_]*"
+TYPES = [name for name in C_TYPES if name != NONE]
 # What functions of a declaration are given besides the sizes and arrays, which therefore cannot have these names.
 RESERVED = {"shape", "sizes", "dtype", "itemsize", "part", "magnitudes", "rng", "exact", "at", "padding", "stream"}
 
@@ -54,7 +55,7 @@ def dtypes_fault(dtypes: object) -> str | None:
         return f"is {dtypes!r}: give a tuple of element types, such as ('float32',)"
     for dtype in dtypes:
         if dtype not in C_TYPES or dtype == NONE:
-            return f"has {dtype!r}, which is no element type; there are {', '.join(name for name in C_TYPES if name != NONE)}"
+            return f"has {dtype!r}, which is no element type; there are {', '.join(TYPES)}"
     return f"names an element type twice: {', '.join(dtypes)}" if len(set(dtypes)) < len(dtypes) else None
 
 
@@ -114,12 +115,18 @@ def _array_fault(family: Family, name: object, array: object) -> str | None:
         return f"= {array!r}: declare it by In, Out, InOut or Scratch"
     if not isinstance(name, str) or not name.isidentifier():
         return "as a name: functions ask for arrays by name, so it must be one"
-    if name in family.sizes or name in RESERVED:
+    if name in family.sizes or name in family.scalars or name in RESERVED:
         return "as a name, which stands for something else too: choose another"
+    return _extent_fault(family, array) or _type_fault(family, array)
+
+
+def _extent_fault(family: Family, array: DeclaredArray) -> str | None:
     if array.shape is None:
         return None if family.draw else "without a shape: give it one, or let `draw` make the array"
-    if not _is_extent(array.shape):
-        return f"of shape {array.shape!r}: a shape is one or more sizes above 0"
+    return None if _is_extent(array.shape) else f"of shape {array.shape!r}: a shape is one or more sizes above 0"
+
+
+def _type_fault(family: Family, array: DeclaredArray) -> str | None:
     if not array.dtype and not family.dtypes and not family.prints and not _typed(family):
         return "without an element type, and the family has no `dtypes`: give one of them, such as 'float32'"
     return f"of type {array.dtype!r}, which there is not" if array.dtype and array.dtype not in C_TYPES else None
@@ -172,10 +179,13 @@ def _serial_fault(family: Family) -> str | None:
 
 def _rules_fault(family: Family) -> str | None:
     """Check that ``tolerance`` is made of rules for results that there are."""
+    dtype = types(family)[0]
     chosen = family.tolerance
+    if callable(chosen):
+        chosen = call(chosen, family.given(family.tests[0], dtype))
     if not isinstance(chosen, Mapping):
         return None if isinstance(chosen, Rule) else f"is {chosen!r}: give a rule, such as relative(1e-6)"
-    known = [array.name for array in arrays_of(family, family.tests[0], types(family)[0]) if array.is_result]
+    known = [array.name for array in arrays_of(family, family.tests[0], dtype) if array.is_result]
     for name, rule in chosen.items():
         if name not in known:
             return f"names {name!r}, which is no result; there are {', '.join(known)}"
@@ -186,7 +196,9 @@ def _rules_fault(family: Family) -> str | None:
 
 def _of_each_type(rule: Callable[[Family, str], str | None]) -> Callable[[Family], str | None]:
     """Make a rule of a family from a rule for its results in one element type."""
-    return lambda family: next(filter(None, (rule(family, dtype) for dtype in types(family) if not family.prints)), None)
+    return lambda family: next(
+        filter(None, (rule(family, dtype) for dtype in types(family) if not family.prints)), None
+    )
 
 
 FAMILY_RULES: Mapping[str, Callable[[Family], str | None]] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.arrays import Array, CaseArray
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.elements import numpy_type
@@ -20,10 +20,12 @@ DIRECT = (np.float32, np.float64)  # the types that NumPy draws by itself
 
 
 def random_inputs(case: Case, seed: int) -> dict[str, Array]:
-    """Draw inputs: floats uniform in [-1, 1), integers over their whole range, unless the family draws its own."""
+    """Draw inputs: floats uniform in [-1, 1), integers over their range, unless the declaration says otherwise."""
 
-    def draw(rng: np.random.Generator, out: Array) -> None:
-        if out.dtype.kind == "b":
+    def draw(rng: np.random.Generator, out: Array, array: CaseArray) -> None:
+        if array.low is not None or array.high is not None:
+            out[:] = _between(rng, out, array)
+        elif out.dtype.kind == "b":
             out[:] = rng.integers(0, 2, out.shape, dtype=np.uint8)
         elif out.dtype.kind in "iu":
             limits = np.iinfo(out.dtype)
@@ -40,28 +42,27 @@ def random_inputs(case: Case, seed: int) -> dict[str, Array]:
     return _draw(case, seed, draw, exact=False)
 
 
+def _between(rng: np.random.Generator, out: Array, array: CaseArray) -> Array:
+    """Draw from the range that an array declares; whole numbers for integers."""
+    if out.dtype.kind in "iu":
+        limits = np.iinfo(out.dtype)
+        low, high = int(limits.min if array.low is None else array.low), array.high
+        return rng.integers(low, int(limits.max) + 1 if high is None else int(high), out.shape, dtype=out.dtype)
+    least, most = (0.0 if array.low is None else array.low), (1.0 if array.high is None else array.high)
+    return (least + (most - least) * rng.random(out.shape)).astype(out.dtype)
+
+
 def exact_inputs(case: Case, seed: int) -> dict[str, Array]:
     """Draw whole numbers in [-8, 8], so that float32 sums of up to 2^18 products are exact in any order."""
-
-    def draw(rng: np.random.Generator, out: Array) -> None:
-        least = 0 if out.dtype.kind in "ub" else -8
-        out[:] = rng.integers(least, 9, out.shape).astype(out.dtype)
-
-    return _draw(case, seed, draw, exact=True)
+    return _draw(case, seed, _small, exact=True)
 
 
-def small_inputs(case: Case) -> dict[str, Array]:
-    """Draw small whole numbers, which are always the same, or the family's own inputs."""
-    own = _own_inputs(case, 0, exact=True)
-    rng = np.random.default_rng(0)
-    return {
-        array.name: own[array.name]
-        if array.name in own
-        else rng.integers(0 if numpy_type(array.dtype).kind in "ub" else -8, 9, array.shape).astype(
-            numpy_type(array.dtype)
-        )
-        for array in case.inputs
-    }
+def _small(rng: np.random.Generator, out: Array, array: CaseArray) -> None:
+    """Draw whole numbers from -8 to 8, or from those of them that an array declares."""
+    least, most = (0 if out.dtype.kind in "ub" else -8), 9
+    if array.low is not None or array.high is not None:
+        least, most = max(least, int(np.ceil(array.low or 0))), min(most, int(np.ceil(array.high or most)))
+    out[:] = rng.integers(least, max(most, least + 1), out.shape).astype(out.dtype)
 
 
 def _own_inputs(case: Case, seed: int, exact: bool) -> dict[str, Array]:
@@ -79,7 +80,7 @@ def _own_inputs(case: Case, seed: int, exact: bool) -> dict[str, Array]:
 
 
 def _draw(
-    case: Case, seed: int, draw: Callable[[np.random.Generator, Array], None], exact: bool
+    case: Case, seed: int, draw: Callable[[np.random.Generator, Array, CaseArray], None], exact: bool
 ) -> dict[str, Array]:
     """Draw each piece of an array from its own random stream, so that the number of cores changes nothing."""
     own = _own_inputs(case, seed, exact)
@@ -87,11 +88,16 @@ def _draw(
     made = {
         array.name: np.empty(array.shape, numpy_type(array.dtype)) for array in case.inputs if array.name not in own
     }
-    pieces = [a.reshape(-1)[i : i + DRAWN_AT_ONCE] for a in made.values() for i in range(0, a.size, DRAWN_AT_ONCE)]
-    streams = map(np.random.default_rng, seeds.spawn(len(pieces)))
+    declared = {array.name: array for array in case.inputs}
+    pieces = [
+        (a.reshape(-1)[i : i + DRAWN_AT_ONCE], declared[name])
+        for name, a in made.items()
+        for i in range(0, a.size, DRAWN_AT_ONCE)
+    ]
+    streams = [np.random.default_rng(stream) for stream in seeds.spawn(len(pieces))]
     # NumPy releases the interpreter's lock while it draws.
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        list(pool.map(draw, streams, pieces))
+        list(pool.map(lambda stream, piece: draw(stream, *piece), streams, pieces))
     return {array.name: own[array.name] if array.name in own else made[array.name] for array in case.inputs}
 
 
@@ -105,5 +111,3 @@ def check_inputs(case: Case, inputs: Mapping[str, Array]) -> None:
         if (given.shape != array.shape and not case.family.draw) or given.dtype != numpy_type(array.dtype):
             raise BadCase(f"{case.id}: {array.name} must be {array.shape} of {array.dtype}, "
                           f"not {given.shape} of {given.dtype}")  # fmt: skip
-
-

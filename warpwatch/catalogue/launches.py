@@ -41,32 +41,19 @@ class Work:
 
 @dataclass(frozen=True)
 class Launch:
-    """Grid and block in CUDA's order (x, y, z), the dynamic shared memory of a block in bytes, and blocks of a cluster.
-
-    A number or a shorter tuple is filled up with ones: ``Launch(grid=m, block=256)``. A block of () is that of the
-    case's configuration.
-    """
+    """Grid, block and cluster in CUDA's order (x, y, z), and the dynamic shared memory of a block in bytes."""
 
     grid: Three
-    block: Three = ()  # type: ignore[assignment]
+    block: Three
     shared_bytes: int = 0
     cluster: Three = (1, 1, 1)
 
-    def __init__(
-        self,
-        grid: int | Sequence[int],
-        block: int | Sequence[int] = (),
-        shared_bytes: int = 0,
-        cluster: int | Sequence[int] = 1,
-    ) -> None:
-        for name, value in (("grid", grid), ("block", block), ("cluster", cluster)):
-            object.__setattr__(self, name, value if value == () else _three(value))
-        object.__setattr__(self, "shared_bytes", shared_bytes)
 
-
-def _three(sizes: int | Sequence[int]) -> tuple[int, ...]:
+def three(sizes: int | Sequence[int]) -> Three:
+    """Fill sizes up with ones: 5 -> (5, 1, 1)."""
     given = tuple(sizes) if isinstance(sizes, Sequence) else (sizes,)
-    return (*given, *(1,) * (3 - len(given)))
+    x, y, z = (*given, 1, 1)[:3] if len(given) <= len("xyz") else given
+    return x, y, z
 
 
 @dataclass(frozen=True)
@@ -81,14 +68,26 @@ class Owner:
     thread: tuple[int, int] | None
 
 
+Sizes = int | Sequence[int]
+
+
 @dataclass(frozen=True)
 class Step:
     """One of several launches that are timed together.
 
-    ``entry``, ``launch`` and ``arguments`` are those of a kernel (warpwatch/catalogue/variants.py).
+    Its fields are those of a kernel (warpwatch/catalogue/variants.py). ``block``: () for the configuration's.
     """
 
     entry: str
     _: KW_ONLY
-    launch: Callable[..., Launch]
+    grid: Sizes | Callable[..., Sizes]
+    block: Sizes | Callable[..., Sizes] = ()
+    shared_bytes: int | Callable[..., int] = 0
+    cluster: Sizes | Callable[..., Sizes] = 1
     arguments: str | Callable[..., tuple[object, ...]] = ""
+
+
+def blocks(elements: Sizes, each: Sizes) -> tuple[int, ...]:
+    """Return how many blocks cover so many elements, along each axis, where a block covers ``each`` of them."""
+    many, few = three(elements), three(each)
+    return tuple(-(-size // covered) for size, covered in zip(many, few, strict=True))

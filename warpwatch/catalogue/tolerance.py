@@ -124,7 +124,10 @@ def ulp(units: float) -> Ulp:
 
 
 def dot_error(*lengths: Length, sums: str = "") -> DotError:
-    """Allow the error of sums of products in any order: ``dot_error("n")``; ``sums``: the type that they are taken in."""
+    """Allow the error of sums of products of the inputs, in any order: ``dot_error("n")`` for n products.
+
+    ``sums``: the type in which the sums are taken, where it is not the result's.
+    """
     return DotError(lengths, sums)
 
 

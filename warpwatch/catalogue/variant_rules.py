@@ -13,7 +13,7 @@ from warpwatch.catalogue.cases import exists
 from warpwatch.catalogue.declaration import Build, Case, Family
 from warpwatch.catalogue.elements import C_TYPES
 from warpwatch.catalogue.family_rules import benchmarks_fault, dtypes_fault, name_fault, types
-from warpwatch.catalogue.launches import Capability, Launch, Step
+from warpwatch.catalogue.launches import Capability, Step
 from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.variants import Variant
 from warpwatch.catalogue.work_rules import work_fault
@@ -43,11 +43,11 @@ def _configurations_fault(family: Family, variant: Variant) -> str | None:
         listed = variant.listed
     except ValueError as error:
         return str(error)
-    most = 3 if variant.launch or variant.launches else 2
-    if not listed[0].block and not variant.launch and not variant.launches:
-        return "is left out: give at least one block, such as ((16, 16),), or a launch"
+    most = 3 if variant.grid or variant.launches else 2
+    if not listed[0].block and not variant.launches:
+        return "is left out: give at least one block, such as ((16, 16),)"
     if len(listed[0].block) > most:
-        return f"has {listed[0].block!r}: a block is one or two whole numbers, or three where `launch` is given"
+        return f"has {listed[0].block!r}: a block is one or two whole numbers, or three where `grid` is given"
     return None
 
 
@@ -87,7 +87,7 @@ def _axis_fault(family: Family, variant: Variant) -> str | None:
     for axis in (variant.x, *([] if variant.y is None else [variant.y])):
         if not _is_count(axis, 0) or axis >= len(result):
             axes = ", ".join(map(str, range(len(result))))
-            return f"or y is {axis!r}: the result has the axes {axes}; give x, y (y=None where there is none) or launch"
+            return f"or y is {axis!r}: the result has the axes {axes}; give x, y (y=None where there is none) or grid"
     return f"and y are both {variant.x}" if variant.x == variant.y else None
 
 
@@ -116,8 +116,9 @@ def _pair_fault(field: str) -> Callable[[Family, Variant], str | None]:
 
 
 def _shared_fault(family: Family, variant: Variant) -> str | None:
-    for case in _cases(family, variant) if variant.shared_bytes else ():
-        size = call(variant.shared_bytes, case.given) if variant.shared_bytes else 0
+    for case in _cases(family, variant):
+        given = variant.shared_bytes
+        size = call(given, case.given) if callable(given) else given
         if not _is_count(size, 0):
             return f"of {case.id} is {size!r}: give a whole number of bytes"
     return None
@@ -127,7 +128,9 @@ def _macros_fault(family: Family, variant: Variant) -> str | None:
     for case in _cases(family, variant) if variant.macros else ():
         for name, value in (call(variant.macros, case.given) if variant.macros else {}).items():
             if not re.fullmatch(r"[A-Za-z_]\w*", str(name), re.ASCII) or not isinstance(value, int | np.integer | str):
-                return f"of {size_name(case.build.block)} has {name!r} = {value!r}: a macro is a name and a whole number"
+                return (
+                    f"of {size_name(case.build.block)} has {name!r} = {value!r}: a macro is a name and a whole number"
+                )
     return None
 
 
@@ -144,8 +147,6 @@ def _launch_fault(family: Family, variant: Variant) -> str | None:
         return f"holds {wrong[0]!r}: give a Step for each launch"
     for case in _cases(family, variant):
         for launch in (step.launch for step in case.steps):
-            if not isinstance(launch, Launch) or not launch.block:
-                return f"of {case.id} is {launch!r}: give a Launch with a grid and a block"
             if not all(_is_count(size) for size in (*launch.grid, *launch.block, *launch.cluster)):
                 return f"of {case.id} is {launch!r}: grid and block are whole numbers from 1 on"
     return None
@@ -164,11 +165,10 @@ def _arguments_fault(family: Family, variant: Variant) -> str | None:
     return None
 
 
-def _constant_fault(family: Family, variant: Variant) -> str | None:
+def _symbols_fault(family: Family, variant: Variant) -> str | None:
     known = [array.name for array in next(iter(_cases(family, variant))).inputs]
-    if not variant.constant or variant.constant in known:
-        return None
-    return f"is {variant.constant!r}, which is no input; there are {', '.join(known)}"
+    wrong = [name for name in variant.symbols.values() if name not in known]
+    return f"has {wrong[0]!r}, which is no input; there are {', '.join(known)}" if wrong else None
 
 
 def _owner_fault(family: Family, variant: Variant) -> str | None:
@@ -216,9 +216,9 @@ VARIANT_RULES: Mapping[str, Callable[[Family, Variant], str | None]] = {
     "shared_bytes": _shared_fault,
     "macros": _macros_fault,
     "entry": _entry_fault,
-    "launch": _launch_fault,
+    "grid": _launch_fault,
     "arguments": _arguments_fault,
-    "constant": _constant_fault,
+    "symbols": _symbols_fault,
     "owner": _owner_fault,
     "fallback": _fallback_fault,
 }

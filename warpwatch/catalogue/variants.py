@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from warpwatch.catalogue.arrays import Shape
+from warpwatch.catalogue.arrays import DeclaredArray, Shape
 from warpwatch.catalogue.by_name import takes
 from warpwatch.catalogue.calls import Call, PythonPackage, Queue, Requirement
 from warpwatch.catalogue.configurations import Configuration, Macro, configurations
-from warpwatch.catalogue.launches import Capability, Launch, Owner, Step, read_capability
+from warpwatch.catalogue.launches import Capability, Owner, Sizes, Step, read_capability
 
 OLDEST = Capability(7, 5)  # the oldest compute capability that nvcc 13 compiles for
 Benchmarks = Mapping[str, tuple[Shape, ...]] | tuple[Shape, ...]  # for each element type, or for all alike
@@ -37,8 +37,10 @@ class Variant:
     - ``dtypes``: the element types, where they are not the family's;
     - ``x``, ``y``: the axis of the result that blockIdx.x and blockIdx.y run along (y: None where there is none). The
       grid and the owner of an element follow from them;
-    - ``launch``: -> Launch, where grid and block do not follow from the tile;
+    - ``grid``: a number, sizes or -> sizes, where the grid does not follow from the tile; ``blocks`` helps;
+    - ``cluster``: blocks of a thread block cluster, in the same ways;
     - ``launches``: several steps that are timed together;
+    - ``scratch``: -> name and Scratch of arrays that this variant alone needs;
     - ``capability``: the oldest compute capability that runs it;
     - ``on_host``: it is C++ for one thread of the host;
     - ``call``: what takes the kernel's place;
@@ -50,8 +52,8 @@ class Variant:
     - ``arguments``: the kernel's arguments as text (warpwatch/catalogue/arguments.py), or a function that takes ``at``
       (array -> address) and returns NumPy scalars. One that takes ``padding`` too works on rows with so many elements
       between them. Empty: every array, then the sizes as int;
-    - ``shared_bytes``: -> dynamic shared memory of a block in bytes;
-    - ``constant``: an input that is copied to the kernel's constant memory ``constant_<name>``, as far as it fits;
+    - ``shared_bytes``: a number or -> dynamic shared memory of a block in bytes;
+    - ``symbols``: name of a __constant__ or __device__ variable -> the input that is copied there, as far as it fits;
     - ``fallback``: -> in words, a slower branch that the kernel takes, or an empty text. Saved runs and tables repeat
       it;
     - ``benchmarks``: shapes that are timed instead of the family's;
@@ -76,10 +78,12 @@ class Variant:
     include: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     entry: str | Callable[..., str] = ""
-    launch: Callable[..., Launch] | None = None
+    grid: Sizes | Callable[..., Sizes] = ()
+    cluster: Sizes | Callable[..., Sizes] = 1
+    scratch: Callable[..., Mapping[str, DeclaredArray]] | None = None
     launches: tuple[Step, ...] = ()
     arguments: str | Callable[..., tuple[Any, ...]] = ""
-    shared_bytes: Callable[..., int] | None = None
+    shared_bytes: int | Callable[..., int] = 0
     owner: Callable[..., Owner] | None = None
     order: Callable[..., int] | None = None
     tile_of: Callable[..., tuple[int, int]] | None = None
@@ -89,7 +93,7 @@ class Variant:
     macros: Callable[..., Mapping[str, Macro]] | None = None
     fixed_blocks: bool = False
     takes: Callable[..., bool] | None = None
-    constant: str = ""
+    symbols: Mapping[str, str] = field(default_factory=dict)
     fallback: Callable[..., str] | None = None
 
     @property
@@ -99,7 +103,7 @@ class Variant:
     @property
     def follows_tiles(self) -> bool:
         """Whether the grid follows from the tiles of the result, so that corner cases can be made of them."""
-        return not (self.has_no_block or self.launch or self.launches)
+        return not (self.has_no_block or self.grid or self.launches)
 
     @property
     def takes_padding(self) -> bool:

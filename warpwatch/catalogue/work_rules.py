@@ -14,7 +14,7 @@ from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import Build, Case, Family, arrays_of
 from warpwatch.catalogue.elements import is_float, numpy_type, wide
 from warpwatch.catalogue.expected import Expected, compute, expected
-from warpwatch.catalogue.inputs import small_inputs
+from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Work
 from warpwatch.catalogue.names import BadCase, size_name
 
@@ -129,4 +129,4 @@ def _small(family: Family, dtype: str) -> tuple[Case, Mapping[str, Array]]:
     """Return the smallest tested shape as a case, and inputs of small whole numbers, which are always the same."""
     shape = min(family.tests, key=lambda shape: sum(array.size for array in arrays_of(family, shape, dtype)))
     case = case_of(family, shape, dtype)
-    return case, small_inputs(case)
+    return case, exact_inputs(case, 0)

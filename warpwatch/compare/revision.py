@@ -10,11 +10,11 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from warpwatch.catalogue.declaration import Launch
+from warpwatch.catalogue.launches import Launch
 from warpwatch.compare.declared import BadRevision, DeclaredCase, read_declared, shortened
 from warpwatch.devices.compiler import CompileError, Image, Target, compile_file, private_folder
 from warpwatch.devices.compiling import on_all_cores
-from warpwatch.devices.other_kernel import OtherKernel, key
+from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
 
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
 
@@ -111,7 +111,8 @@ def read_other_kernels(tree: Path, module: str, revision: str) -> dict[str, Othe
         try:
             if not other.source.resolve().is_relative_to(tree.resolve()):
                 raise ValueError(f"its source lies outside of the revision, in {other.source.resolve()}")
-            other.fill([0] * (len(other.operands) + 1))
+            for step in other.steps:
+                step.fill([0] * len(other.arrays))
         except (OSError, ValueError, TypeError, OverflowError) as error:
             raise BadRevision(f"--against={revision}: its declaration of {name} cannot be used ({error})") from None
     return others
@@ -119,18 +120,22 @@ def read_other_kernels(tree: Path, module: str, revision: str) -> dict[str, Othe
 
 def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
     """Make the kernel that a declaration (warpwatch/compare/declarations.py) describes."""
-    launch = Launch(case.grid, case.block, case.shared_bytes)
+    steps = tuple(
+        OtherStep(
+            entry=step.entry,
+            launch=Launch(step.grid, step.block, step.shared_bytes, step.cluster),
+            arguments=step.arguments,
+        )
+        for step in case.steps
+    )
     return OtherKernel(
-        library=case.library,
+        call=case.call,
         source=tree / case.source,
-        entry=case.entry,
         macros=case.macros,
-        flags=flags,
-        launch=launch,
-        operands=case.operands,
-        result=case.result,
-        arguments=case.arguments,
-        constant=case.constant,
+        flags=(*flags, *case.flags),
+        steps=steps,
+        arrays=case.arrays,
+        symbols=case.symbols,
     )
 
 
@@ -141,7 +146,7 @@ def compile_other_kernels(
     calls = {
         key(other): functools.partial(compile_file, other.source, other.macros, target, other.flags, tree)
         for other in others
-        if not other.library
+        if not other.call
     }
     made: dict[tuple[object, ...], Image | CompileError] = {}
     for name, job in on_all_cores(calls, progress).items():

@@ -56,7 +56,7 @@ class RevisionComparison:
         decision = self._decide_unmeasured(kernel, case)
         if decision:
             self.decisions[case.id] = decision
-            if decision.verdict == Verdict.IDENTICAL and not case.variant.library:
+            if decision.verdict == Verdict.IDENTICAL and not case.variant.call:
                 self.identical[case.id] = self._pair(kernel, case, cold)
             return None
         pair = self._pair(kernel, case, cold)
@@ -88,13 +88,12 @@ class RevisionComparison:
         other = self.others.get(case.id)
         if other is None:
             return Decision(verdict=Verdict.NEW)
-        if case.variant.library or other.library:
-            own = case.variant.library.name if case.variant.library else ""
-            same = own == other.library
+        if case.variant.call or other.call:
+            same = bool(case.variant.call) and case.variant.name == other.call
             return (
                 Decision(verdict=Verdict.IDENTICAL)
                 if same
-                else Decision(verdict=Verdict.INCOMPARABLE, reason="another library")
+                else Decision(verdict=Verdict.INCOMPARABLE, reason="another call")
             )
         if different := other.differs(case):
             return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")
@@ -102,7 +101,9 @@ class RevisionComparison:
         if isinstance(image, CompileError):
             first = str(image).partition("\n")[0]
             return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {first}")
-        same = image.image_hash == kernel.image.image_hash and other.launch == case.launch
+        same = image.image_hash == kernel.image.image_hash and other.launches == tuple(
+            step.launch for step in case.steps
+        )
         return Decision(verdict=Verdict.IDENTICAL) if same else None
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:

@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Array, Capability, Case, Launch
-from warpwatch.catalogue.library import LibraryCall, LibraryError
+from warpwatch.catalogue import by_name
+from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.calls import CallError
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.device_array import DeviceArray
+from warpwatch.catalogue.launches import Capability, Launch
 from warpwatch.devices.compiler import NoCompiler, Target, compile_file, read_image
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.info import DeviceInfo, Limits
@@ -117,7 +121,7 @@ class Device:
         """Turn PyCUDA's errors into DeviceError, which says what was being done and whether the context is lost."""
         try:
             yield
-        except (self._driver.Error, LibraryError) as error:
+        except (self._driver.Error, CallError) as error:
             self._lost = self._lost or self._is_dead()
             raise DeviceError(f"{what}: {error}", self._lost) from None
 
@@ -161,9 +165,15 @@ class Device:
         """Stop waiting for kernels, because this process ends."""
         self._lost = True
 
-    def fill(self, address: int, words: int, value: int) -> None:
+    def fill(self, address: int, size: int, word: int) -> None:
+        driver, each = self._driver, next(each for each in (4, 2, 1) if address % each == 0 and size % each == 0)
+        fill = {4: driver.memset_d32_async, 2: driver.memset_d16_async, 1: driver.memset_d8_async}[each]
         with self._errors("filling memory"):
-            self._driver.memset_d32_async(address, value, words, self._stream)
+            fill(address, word & ((1 << 8 * each) - 1), size // each, self._stream)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        with self._errors("copying on the device"):
+            self._driver.memcpy_dtod_async(to, source, size, self._stream)
 
     def write(self, address: int, array: Array) -> None:
         # On this device's stream: a plain copy may still be under way when a kernel on another stream starts.
@@ -177,9 +187,9 @@ class Device:
 
     # Kernels
 
-    def load(self, image: Path, entry: str) -> Function:
+    def load(self, image: Path, entry: str, beside: Function | None = None) -> Function:
         with self._errors(f"loading {entry}"):
-            module = source_module_class()(read_image(image))
+            module = beside.handle[0] if beside else source_module_class()(read_image(image))
             function = module.get_function(entry)
         resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
         return Function(entry, (module, function, image), resources)
@@ -208,12 +218,20 @@ class Device:
 
         return start
 
-    def library(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
-        assert case.variant.library
-        stream, size = int(self._stream.handle), case.array_bytes
-        call = LibraryCall(shape=case.shape, dtype=case.dtype, pointers=pointers, stream=stream, array_bytes=size)
-        with self._errors(case.variant.library.name):
-            queue = case.variant.library.prepare(call)
+    def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
+        assert case.variant.call
+        arrays = {
+            array.name: DeviceArray(
+                name=array.name,
+                address=addresses[array.name],
+                shape=array.shape,
+                dtype=array.dtype,
+                ordinal=self.info.ordinal,
+            )
+            for array in case.arrays
+        }
+        with self._errors(case.variant.name):
+            queue = by_name.call(case.variant.call.prepare, case.given | arrays | {"stream": int(self._stream.handle)})
 
         def start() -> None:
             with self._errors(f"queueing {case.variant.name}"):

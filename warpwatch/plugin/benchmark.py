@@ -144,7 +144,7 @@ class BenchPlugin:
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
         cases = map(functools.partial(find_case, self.project.families), self.selected)
-        if all(case.variant.on_host or case.variant.library for case in cases):
+        if all(case.variant.on_host or case.variant.call for case in cases):
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
         self.results.require_space(self._check_path(), CHECK_BYTES, "the self-check is saved there; free some space")
         progress = functools.partial(self._progress, "compiling kernels that wait")
