@@ -79,7 +79,7 @@ def test_with_kernels_it_has_its_options_wherever_they_are_named(tmp_path: Path,
 def test_a_benchmark_under_xdist_is_refused_wherever_it_lies(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(KERNELS)
-    (tmp_path / "test_one.py").write_text("def test_one(comparison):\n    raise AssertionError('it ran')\n")
+    (tmp_path / "test_one.py").write_text("def test_one(measure):\n    raise AssertionError('it ran')\n")
     done = run_elsewhere(tmp_path, "--device=none", "--warpwatch-kernels=mine", "-n1")
     assert done.returncode not in (0, pytest.ExitCode.INTERNAL_ERROR), done.stdout + done.stderr
     assert "leave -n out" in done.stdout
