@@ -15,19 +15,9 @@ from types import ModuleType
 
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.registry import register
-from warpwatch.catalogue.setting import (
-    BASELINES,
-    HOW,
-    RUNS,
-    SETTING,
-    TABLE,
-    Setting,
-    Table,
-    choose,
-    pytest_settings,
-    read_table,
-)
-from warpwatch.catalogue.setting import BadProject as BadProject  # noqa: PLC0414  # users import both from here
+from warpwatch.catalogue.setting import SETTING, TABLE
+from warpwatch.catalogue.table import BASELINES, HOW, RUNS, Setting, choose, pytest_settings, read_table
+from warpwatch.catalogue.table import BadProject as BadProject  # noqa: PLC0414  # users import both from here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +78,7 @@ def find_project(start: Path) -> Project:
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
         if file.is_file():
-            table: Table | None = read_table(file)
+            table = read_table(file)
             setting = choose(folder, "", str(pytest_settings(file).get(SETTING, "")), table)
             if setting:
                 return load_setting(setting)

@@ -11,7 +11,8 @@ import warnings
 import pytest
 
 from warpwatch.catalogue.project import BadProject, Project, load_setting
-from warpwatch.catalogue.setting import HOW, SETTING, TABLE, choose, pyproject_of, read_table
+from warpwatch.catalogue.setting import SETTING, TABLE, pyproject_of
+from warpwatch.catalogue.table import HOW, choose, read_table
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.benchmark import BenchPlugin, collect_benchmark
