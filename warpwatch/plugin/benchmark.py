@@ -98,8 +98,8 @@ class BenchPlugin:
                 raise pytest.UsageError(f"{asked} needs a device: {device}")
             self.comparison = self._find_revision(self.against, device) if self.against else self._check_itself(device)
         self.asked.refuse()
-        left_out = omitted_cases(self.project.families)
-        self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
+        if left_out := omitted_cases(self.project.families):
+            self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
     def _take_over_storage(self) -> None:
         """Set private attributes of pytest-benchmark's session, which no other code does."""
