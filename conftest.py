@@ -1,4 +1,4 @@
-"""Options of this repository's own tests. ``warpwatch_kernels`` in pyproject.toml names its kernels for the plugin."""
+"""Options of this repository's own tests. ``[tool.warpwatch]`` in pyproject.toml names its kernels for the plugin."""
 
 from __future__ import annotations
 

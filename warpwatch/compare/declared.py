@@ -74,7 +74,7 @@ class DeclaredCase:
         for value in self.arguments:
             check_argument(value, count)
         path = Path(self.source)
-        if path.is_absolute() or ".." in path.parts or len(path.parts) < 2:
+        if path.is_absolute() or ".." in path.parts or not path.parts:
             raise ValueError(f"its source {self.source!r} is no file of its kernels")
 
 
