@@ -54,7 +54,7 @@ def checkout(commit: str, revision: str, root: Path, module: str) -> Path:
         raise BadRevision(f"--against={revision}: there is no place to unpack its kernels in: {error}") from None
     if folder.exists():
         return folder
-    folders = [module.replace(".", "/")]
+    folders = [_folder_of(commit, revision, root, module)]
     if _git(revision, root, "cat-file", "-e", f"{commit}:./{ENGINE_FOLDER}").returncode == 0:
         folders.append(ENGINE_FOLDER)
     archive = _git(revision, root, "archive", "--format=tar", commit, *folders)
@@ -67,6 +67,13 @@ def checkout(commit: str, revision: str, root: Path, module: str) -> Path:
     except (OSError, tarfile.TarError) as error:
         raise BadRevision(f"--against={revision}: no kernels can be unpacked in {folder.parent} ({error})") from None
     return folder
+
+
+def _folder_of(commit: str, revision: str, root: Path, module: str) -> str:
+    """Return the folder of a commit's package of kernels, or the one in which its module of kernels lies."""
+    path = module.replace(".", "/")
+    alone = _git(revision, root, "cat-file", "-e", f"{commit}:./{path}.py").returncode == 0
+    return str(Path(path).parent) if alone else path
 
 
 def _linked(revision: str, member: tarfile.TarInfo) -> str:
