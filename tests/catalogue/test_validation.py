@@ -22,7 +22,8 @@ from warpwatch.catalogue.launches import Owner, Work
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
 from warpwatch.catalogue.validation import problems, require, sound
-from warpwatch.devices.compiler import Target, compile_build, compile_file
+from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compiler import Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError

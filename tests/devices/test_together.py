@@ -12,7 +12,8 @@ from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Build
 from warpwatch.devices import compiler
-from warpwatch.devices.compiler import CompileError, NoCompiler, Target, check_builds, compile_build, compile_text, nvcc
+from warpwatch.devices.builds import check_builds, compile_build
+from warpwatch.devices.compiler import CompileError, NoCompiler, Target, compile_text, nvcc
 from warpwatch.devices.compiling import Compilation
 from warpwatch.devices.together import in_one_file
 

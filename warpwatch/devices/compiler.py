@@ -23,9 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpwatch.catalogue.declaration import Build
 from warpwatch.catalogue.launches import Capability
-from warpwatch.devices.together import in_one_file
 
 # softcuda is imported only when a cache is used: the declarations of another revision are read without it.
 if TYPE_CHECKING:
@@ -115,14 +113,6 @@ def architectures() -> list[Capability]:
     return sorted(Capability(int(major), int(minor)) for major, minor in numbers)
 
 
-def compile_build(build: Build, target: Target | None) -> Image:
-    """Return the machine code of a build, from the cache or compiled now. ``target``: None for the host."""
-    if build.variant.call:  # nothing to compile
-        return Image(Path(), build.variant.name, build.variant.name)
-    on_host = build.variant.on_host
-    return compile_file(build.source, build.macros, None if on_host else target, root=build.family.root)
-
-
 def compile_file(
     source: Path,
     macros: Mapping[str, str],
@@ -180,23 +170,6 @@ def compile_text(text: str, name: str, target: Target) -> Image:
 
     entry = cached(f"{Path(name).stem}-{key}", ".cubin", make)
     return Image(entry.path, key, entry.checksum)
-
-
-def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileError]:
-    """Compile builds of one source for a device, in one call if possible, and return the errors by build id."""
-    source = builds[0].source
-    if len(builds) > 1:
-        with contextlib.suppress(CompileError, OSError, UnicodeError):
-            text = in_one_file(source, [build.macros for build in builds])
-            compile_text(text, f"{source.stem}-together.cu", target)
-            return {}
-    failed = {}
-    for build in builds:  # each by itself, so that the error names its build
-        try:
-            compile_build(build, target)
-        except CompileError as error:
-            failed[build.id] = error
-    return failed
 
 
 def cached(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:

@@ -12,8 +12,8 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from warpwatch.devices.compiler import (
     ENGINE,
@@ -52,37 +52,52 @@ def needs_names(entry: str) -> bool:
     return not IDENTIFIER.fullmatch(entry)
 
 
-def compile_entries(
-    source: Path,
-    names: Sequence[str],
-    macros: Mapping[str, str],
-    target: Target | None,
-    flags: Sequence[str] = NVCC_FLAGS,
-    include: Sequence[Path] = (),
-    root: Path = ENGINE,
-) -> tuple[Image, Mapping[str, str]]:
+@dataclass(frozen=True, kw_only=True)
+class Kernels:
+    """What is compiled: a source, and the kernels of it that are launched.
+
+    ``source``: a ``.cu`` file, or machine code (READY). ``entries``: names such as ``ln::forward<scalar_t, ROWS>``, in
+    which macros may stand, ``scale(float*, int)``, ``hidden`` or the name of an ``extern "C"`` kernel. ``macros``:
+    those that the declaration names. ``own_macros``: those that every kernel is given, such as scalar_t; a source whose
+    kernels have C++ names does not see them, because it may use these words for something else.
+    """
+
+    source: Path
+    entries: tuple[str, ...]
+    macros: Mapping[str, str]
+    own_macros: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = NVCC_FLAGS
+    include: tuple[Path, ...] = ()
+    root: Path = ENGINE
+
+    @property
+    def all_macros(self) -> dict[str, str]:
+        return {**self.own_macros, **self.macros}
+
+
+def compile_entries(kernels: Kernels, target: Target | None) -> tuple[Image, Mapping[str, str]]:
     """Compile a source and return its image, with the symbol of each kernel by the name that a declaration has for it.
 
-    ``names``: such as ``ln::forward<scalar_t, ROWS>``, in which macros may stand, ``scale(float*, int)``, ``hidden`` or
-    the name of an ``extern "C"`` kernel. ``source``: a ``.cu`` file, or machine code (READY). ``target``: None for the
-    host, whose functions have C names. The other parameters are those of compile_file. Raises CompileError.
+    ``target``: None for the host, whose functions have C names. Raises CompileError.
     """
+    source, names, root = kernels.source, kernels.entries, kernels.root
     if source.suffix in READY:
         return find_entries(ready_image(source, target), names, str(name_from(root, source)))
     if target is None:
-        return compile_file(source, macros, None, root=root, include=include), {name: name for name in names}
+        image = compile_file(source, kernels.all_macros, None, root=root, include=kernels.include)
+        return image, {name: name for name in names}
     for name in names:
         _check(name)
     if not any(map(needs_names, names)):
-        image = compile_file(source, macros, target, flags, root, include)
+        image = compile_file(source, kernels.all_macros, target, kernels.flags, root, kernels.include)
         if set(names) <= set(entries(read_image(image.path))):
             return image, {name: name for name in names}
-    how = (macros, target, flags, include, root)
     try:
-        image = _compile_table(source, names, *how)
+        image = _compile_table(kernels, target)
     except CompileError:
-        plain = compile_file(source, macros, target, flags, root, include)  # raises where the file itself is wrong
-        _find_wrong(source, names, plain, how)
+        # Raises where the file itself is wrong.
+        plain = compile_file(source, kernels.macros, target, kernels.flags, root, kernels.include)
+        _find_wrong(kernels, plain, target)
         raise
     code = read_image(image.path)
     symbols, known = pointed_to(code, TABLE), set(entries(code))
@@ -93,9 +108,10 @@ def compile_entries(
     return image, dict(zip(names, symbols, strict=True))
 
 
-def table_text(source: str, names: Sequence[str]) -> str:
-    """Return a file that includes ``source``, and has a table of the kernels of these names."""
-    lines = [f'#include "{source}"', 'extern "C" {', f"__device__ const void* {TABLE}[] = {{"]
+def table_text(source: str, names: Sequence[str], macros: Mapping[str, str]) -> str:
+    """Return a file that includes ``source``, and has a table of the kernels of these names, in which macros stand."""
+    lines = [f'#include "{source}"', *(f"#define {name} {value}" for name, value in macros.items())]
+    lines += ['extern "C" {', f"__device__ const void* {TABLE}[] = {{"]
     lines += [f'#line 1 "{ENTRY}"', *(f"    (const void*){_address(name)}," for name in names)]
     return "\n".join((*lines, "};", "}", ""))
 
@@ -126,23 +142,18 @@ def _check(name: str) -> None:
         raise CompileError(f"{name!r} is no name of a kernel: write it as C++ does, {example}")
 
 
-def _compile_table(
-    source: Path,
-    names: Sequence[str],
-    macros: Mapping[str, str],
-    target: Target,
-    nvcc_flags: Sequence[str],
-    include: Sequence[Path],
-    root: Path,
-) -> Image:
+def _compile_table(kernels: Kernels, target: Target) -> Image:
     """Compile a source with the table of its kernels. Raises CompileError."""
-    compiler = nvcc(target.program)
-    flags = all_flags(macros, target, nvcc_flags, root, include)
+    compiler, root, source = nvcc(target.program), kernels.root, kernels.source
+    apart = any(map(needs_names, kernels.entries))
+    macros = kernels.macros if apart else kernels.all_macros
+    flags = all_flags(macros, target, kernels.flags, root, kernels.include)
     name = name_from(root, source)
     if re.search(r'["\\\n]', str(name)):
         raise CompileError(f"{str(name)!r} cannot be included: use a path without quotation marks and backslashes")
-    text = table_text(str(name), names)
-    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), text.encode(), *texts_of(source, include))
+    text = table_text(str(name), kernels.entries, kernels.own_macros if apart else {})
+    texts = texts_of(source, kernels.include)
+    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), text.encode(), *texts)
 
     def make() -> bytes:
         with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
@@ -167,13 +178,13 @@ def _link_all(root: Path, folder: Path) -> None:
             Path(folder, path.name).symlink_to(path.absolute())
 
 
-def _find_wrong(source: Path, names: Sequence[str], plain: Image, how: tuple[Any, ...]) -> None:
-    """Raise CompileError for the first of the names that does not compile by itself."""
-    for name in names:
+def _find_wrong(kernels: Kernels, plain: Image, target: Target) -> None:
+    """Raise CompileError for the first of the kernels that does not compile by itself."""
+    for name in kernels.entries:
         try:
-            _compile_table(source, [name], *how)
+            _compile_table(replace(kernels, entries=(name,)), target)
         except CompileError as error:
-            raise CompileError(_explain(str(error), source, how[-1], name, plain)) from None
+            raise CompileError(_explain(str(error), kernels.source, kernels.root, name, plain)) from None
 
 
 def _explain(message: str, source: Path, root: Path, name: str, plain: Image) -> str:
