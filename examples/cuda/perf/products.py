@@ -21,7 +21,7 @@ PRODUCT = ww.Family(
     exact=True,
     work=lambda m, n, k, itemsize: ww.Work(2 * m * n * k, 2 * (m + n) * k + m * n * itemsize),
     tests=((1, 1, 1), (17, 33, 5), (129, 65, 63)),
-    benchmarks=((512, 512, 512), (4096, 4096, 4096)),
+    benchmarks=((512, 512, 512), (2048, 2048, 2048)),
     variants=(
         ww.kernel("tiled", "tiles of both in shared memory as float32, a microtile in registers",
             source="../csrc/product_half.cu",

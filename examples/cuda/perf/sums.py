@@ -19,7 +19,7 @@ SUM = ww.Family(
     exact=True,
     work=lambda n: ww.Work(n, 4 * n),
     tests=(1, 33, 270337, 2500001),
-    benchmarks=(1 << 20, 1 << 28),
+    benchmarks=(1_000_000, 150_000_000),
     variants=(
         ww.kernel("two_steps", "a sum a block, then the sum of those",
             source="../csrc/sum.cu",
@@ -48,7 +48,7 @@ SCAN = ww.Family(
     exact=True,
     work=lambda n: ww.Work(n, 16 * n),
     tests=(1, 33, TILE + 1, 300 * TILE + 77),
-    benchmarks=(1 << 20, 1 << 26),
+    benchmarks=(1_000_000, 70_000_000),
     variants=(
         ww.kernel("three_steps", "tiles, then the sums of the tiles, then both added",
             source="../csrc/scan.cu",
@@ -70,7 +70,7 @@ HISTOGRAM = ww.Family(
     reference=lambda keys: np.bincount(keys[(keys >= 0) & (keys < BINS)], minlength=BINS),
     work=lambda n: ww.Work(n, 4 * n),
     tests=(1, 33, 70001, 2500001),
-    benchmarks=(1 << 20, 1 << 28),
+    benchmarks=(1_000_000, 150_000_000),
     variants=(
         ww.kernel("global", "a thread a key, counted in global memory",
             source="../csrc/histogram_global.cu",
