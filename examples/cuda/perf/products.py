@@ -17,7 +17,7 @@ PRODUCT = ww.Family(
     dtypes=("float16", "float32"),  # of the result
     arrays=lambda m, n, k: {"a": ww.In((m, k), "float16"), "b": ww.In((k, n), "float16"), "c": ww.Out((m, n))},
     reference=product,
-    tolerance=ww.dot_error("k"),
+    tolerance=ww.dot_error("k", sums="float32"),
     exact=True,
     work=lambda m, n, k, itemsize: ww.Work(2 * m * n * k, 2 * (m + n) * k + m * n * itemsize),
     tests=((1, 1, 1), (17, 33, 5), (129, 65, 63)),

@@ -18,8 +18,8 @@ SUM = ww.Family(
     tolerance=ww.dot_error("n"),
     exact=True,
     work=lambda n: ww.Work(n, 4 * n),
-    tests=(1, 33, 270337, 2500001),
-    benchmarks=(1_000_000, 150_000_000),
+    tests=((1,), (33,), (270337,), (2500001,)),
+    benchmarks=((1_000_000,), (150_000_000,)),
     variants=(
         ww.kernel("two_steps", "a sum a block, then the sum of those",
             source="../csrc/sum.cu",
@@ -47,8 +47,8 @@ SCAN = ww.Family(
     tolerance=ww.dot_error("n"),
     exact=True,
     work=lambda n: ww.Work(n, 16 * n),
-    tests=(1, 33, TILE + 1, 300 * TILE + 77),
-    benchmarks=(1_000_000, 70_000_000),
+    tests=((1,), (33,), (TILE + 1,), (300 * TILE + 77,)),
+    benchmarks=((1_000_000,), (70_000_000,)),
     variants=(
         ww.kernel("three_steps", "tiles, then the sums of the tiles, then both added",
             source="../csrc/scan.cu",
@@ -69,8 +69,8 @@ HISTOGRAM = ww.Family(
     draw=lambda rng, n: {"keys": rng.integers(-1, BINS + 1, n, "int32")},  # a few lie outside
     reference=lambda keys: np.bincount(keys[(keys >= 0) & (keys < BINS)], minlength=BINS),
     work=lambda n: ww.Work(n, 4 * n),
-    tests=(1, 33, 70001, 2500001),
-    benchmarks=(1_000_000, 150_000_000),
+    tests=((1,), (33,), (70001,), (2500001,)),
+    benchmarks=((1_000_000,), (150_000_000,)),
     variants=(
         ww.kernel("global", "a thread a key, counted in global memory",
             source="../csrc/histogram_global.cu",
