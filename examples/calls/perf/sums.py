@@ -20,7 +20,7 @@ TOTAL = ww.Family(
     reference=lambda x: x.sum(dtype=np.float64, keepdims=True),
     tolerance=ww.dot_error("n"),
     exact=True,
-    work=lambda n: ww.Work(n, 4 * n),
+    work=lambda n: ww.Work(n, 4 * n + 4),
     tests=((1,), (33,), (70001,)),
     benchmarks=((1_000_000,), (150_000_000,)),
     variants=(ww.call("cupy", "ndarray.sum", needs="cupy", function=cupy_sum),),

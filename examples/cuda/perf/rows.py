@@ -37,9 +37,9 @@ SOFTMAX = ww.Family(
 )  # fmt: skip
 
 
-def layernorm(x, gamma, beta, dtype=np.float64):
+def layernorm(x, gamma, beta, precision=np.float64):
     """Return the normalised rows, and the mean and the reciprocal standard deviation of each."""
-    x = x.astype(dtype)
+    x = x.astype(precision)
     mean = x.mean(axis=1)
     rstd = 1 / np.sqrt(x.var(axis=1) + EPS)
     return {"y": (x - mean[:, None]) * rstd[:, None] * gamma + beta, "mean": mean, "rstd": rstd}

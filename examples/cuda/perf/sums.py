@@ -17,7 +17,7 @@ SUM = ww.Family(
     reference=lambda x: x.sum(dtype=np.float64, keepdims=True),
     tolerance=ww.dot_error("n"),
     exact=True,
-    work=lambda n: ww.Work(n, 4 * n),
+    work=lambda n: ww.Work(n, 4 * n + 4),
     tests=((1,), (33,), (270337,), (2500001,)),
     benchmarks=((1_000_000,), (150_000_000,)),
     variants=(
@@ -67,8 +67,8 @@ HISTOGRAM = ww.Family(
     sizes=("n",),
     arrays=lambda n: {"keys": ww.In(n, "int32"), "bins": ww.Out(BINS, "int32", initial=0)},
     draw=lambda rng, n: {"keys": rng.integers(-1, BINS + 1, n, "int32")},  # a few lie outside
-    reference=lambda keys: np.bincount(keys[(keys >= 0) & (keys < BINS)], minlength=BINS),
-    work=lambda n: ww.Work(n, 4 * n),
+    reference=lambda keys: np.bincount(keys[(keys >= 0) & (keys < BINS)], minlength=BINS).astype(np.int32),
+    work=lambda n: ww.Work(n, 4 * n + 4 * BINS),
     tests=((1,), (33,), (70001,), (2500001,)),
     benchmarks=((1_000_000,), (150_000_000,)),
     variants=(
