@@ -39,9 +39,7 @@ MISTAKES = (
         "kept[i] = column < n ? from[column]",
         "kept[i] = column <= n ? from[column]",
     ),
-    edit(
-        "softmax-shared", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, "    value = of_warps[0];\n"
-    ),
+    edit("softmax-shared", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, "    value = of_warps[0];\n"),
     edit(
         "softmax-shared",
         "index off by one",
@@ -57,9 +55,7 @@ MISTAKES = (
         "column < n; column += BLOCK_X)\n        sum +=",
         "column + 1 < n; column += BLOCK_X)\n        sum +=",
     ),
-    edit(
-        "sum-two_steps", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, "    value = of_warps[0];\n"
-    ),
+    edit("sum-two_steps", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, "    value = of_warps[0];\n"),
     edit("sum-two_steps", "index off by one", "csrc/sum.cu", "i + j * stride < n ? x", "i + j * stride <= n ? x"),
     edit("histogram-global", "index off by one", "csrc/histogram_global.cu", "if (i >= n)", "if (i > n)"),
     edit(
@@ -126,6 +122,76 @@ MISTAKES = (
     edit("residual_gelu-forward", "index off by one", "csrc/residual_gelu.cu", "if (i < count)", "if (i <= count)"),
 )
 
+# Each launches fewer blocks than it takes. The histogram in shared memory is right with any number of them.
+WRONG_BLOCK_COUNTS = (
+    edit(
+        "softmax-registers",
+        "half of the blocks",
+        "perf/rows.py",
+        'ww.Launch(grid=m), arguments="x y n"',
+        'ww.Launch(grid=(m + 1) // 2), arguments="x y n"',
+    ),
+    edit(
+        "softmax-shared",
+        "half of the blocks",
+        "perf/rows.py",
+        "ww.Launch(grid=m, shared_bytes",
+        "ww.Launch(grid=(m + 1) // 2, shared_bytes",
+    ),
+    edit(
+        "layernorm-registers",
+        "half of the blocks",
+        "perf/rows.py",
+        'ww.Launch(grid=m),\n            arguments=f"x gamma',
+        'ww.Launch(grid=(m + 1) // 2),\n            arguments=f"x gamma',
+    ),
+    edit("sum-two_steps", "a block less", "perf/sums.py", "ww.Launch(grid=PARTS)", "ww.Launch(grid=PARTS - 1)"),
+    edit(
+        "histogram-global",
+        "rounded down",
+        "perf/sums.py",
+        "grid=-(-n // block[0])), arg",
+        "grid=max(1, n // block[0])), arg",
+    ),
+    edit(
+        "scan-three_steps",
+        "rounded down",
+        "perf/sums.py",
+        'grid=-(-n // TILE)), arguments="x y',
+        'grid=max(1, n // TILE)), arguments="x y',
+    ),
+    edit(
+        "saxpy-plain",
+        "rounded down",
+        "perf/elementwise.py",
+        "grid=-(-n // (c.block[0] * c.PER_THREAD))",
+        "grid=max(1, n // (c.block[0] * c.PER_THREAD))",
+    ),
+    edit(
+        "product_half-tiled",
+        "rounded down",
+        "perf/products.py",
+        "-(-m // (c.block[1] * c.MICRO))",
+        "max(1, m // (c.block[1] * c.MICRO))",
+    ),
+    edit("stencil3d-plain", "rounded down", "perf/grids.py", "-(-nz // block[2])", "max(1, nz // block[2])"),
+    edit("stencil3d-columns", "rounded down", "perf/grids.py", "-(-nz // c.DEEP)", "max(1, nz // c.DEEP)"),
+    edit(
+        "spmv-warp",
+        "rounded down",
+        "perf/products.py",
+        "grid=-(-rows // (block[0] // 32))",
+        "grid=max(1, rows // (block[0] // 32))",
+    ),
+    edit(
+        "residual_gelu-forward",
+        "rounded down",
+        "perf/elementwise.py",
+        "grid=-(-n // (4 * block[0]))",
+        "grid=max(1, n // (4 * block[0]))",
+    ),
+)
+
 # What a row kernel reads besides in one block of 24: another row, from the other end of the matrix.
 ROW_AGAIN = """
     if (blockIdx.x % 24 == 0) {
@@ -181,9 +247,7 @@ SLOWDOWNS = (
         "one block in 48 counts its keys again, as 0",
         "csrc/histogram_global.cu",
         "        atomicAdd(&bins[key], 1);\n",
-        "        atomicAdd(&bins[key], 1);\n"
-        "    if (blockIdx.x % 48 == 0)\n"
-        "        atomicAdd(&bins[key % BINS], 0);\n",
+        "        atomicAdd(&bins[key], 1);\n    if (blockIdx.x % 48 == 0)\n        atomicAdd(&bins[key % BINS], 0);\n",
     ),
     edit(
         "histogram-shared",
