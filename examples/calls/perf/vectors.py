@@ -9,6 +9,7 @@ WARPS = 8
 def triton_add(x, y, out, n, stream):
     """Queue the kernel by Triton's own launcher, which takes PyTorch's current stream."""
     import torch
+
     from perf.triton_add import add
 
     with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
@@ -19,9 +20,10 @@ def triton_add(x, y, out, n, stream):
 def add_cubin(capability):
     """Compile the kernel for a GPU of that compute capability, which needs no GPU. Returns the machine code."""
     import triton
-    from perf.triton_add import add
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+
+    from perf.triton_add import add
 
     types = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i64", "BLOCK": "constexpr"}
     target = GPUTarget("cuda", 10 * capability.major + capability.minor, 32)

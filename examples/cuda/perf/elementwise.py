@@ -5,24 +5,21 @@ from scipy.special import erf
 
 import warpwatch as ww
 
-A = 2.5
-
 SAXPY = ww.Family(
     "saxpy",
     sizes=("n",),
     arrays=lambda n: {"x": ww.In(n, "float32"), "y": ww.InOut(n, "float32")},
-    reference=lambda x, y: A * x.astype(np.float64) + y,
+    scalars={"a": ww.Scalar(2.5, "float32")},
+    reference=lambda a, x, y: a * x.astype(np.float64) + y,
     tolerance=ww.dot_error(2),
     exact=True,
     work=lambda n: ww.Work(2 * n, 12 * n),
     tests=((1,), (33,), (1025,), (70001,)),
     benchmarks=((1_000_000,), (100_000_000,)),
     variants=(
-        ww.kernel("plain", "a few elements a thread",
-            source="../csrc/saxpy.cu",
-            configurations=({"block": (256,), "PER_THREAD": 4}, {"block": (512,), "PER_THREAD": 4}),
-            launch=lambda n, c: ww.Launch(grid=-(-n // (c.block[0] * c.PER_THREAD))),
-            arguments=f"n:int64 a:float32={A} x y"),
+        ww.kernel("plain", "a few elements a thread", source="../csrc/saxpy.cu",
+            configurations=({"block": 256, "PER_THREAD": 4}, {"block": 512, "PER_THREAD": 4}),
+            grid=lambda n, c: ww.blocks(n, c.block[0] * c.PER_THREAD), arguments="n:int64 a x y"),
     ),
 )  # fmt: skip
 
@@ -44,11 +41,9 @@ RESIDUAL_GELU = ww.Family(
     tests=((1,), (33,), (1025,), (70001,)),
     benchmarks=((1_000_000,), (100_000_000,)),
     variants=(
-        ww.kernel("forward", "a template of csrc/, left as it is",
-            source="../csrc/residual_gelu.cu", include=("../csrc/include",),
-            entry="ops::forward<scalar_t, BLOCK_X>",
+        ww.kernel("forward", "a template of csrc/, left as it is", source="../csrc/residual_gelu.cu",
+            include=("../csrc/include",), entry="ops::forward<scalar_t, BLOCK_X>",
             configurations=((256,), (512,)),
-            launch=lambda n, block: ww.Launch(grid=-(-n // (4 * block[0]))),
-            arguments="out x residual n:uint64"),
+            grid=lambda n, block: ww.blocks(n, 4 * block[0]), arguments="out x residual n:uint64"),
     ),
 )  # fmt: skip

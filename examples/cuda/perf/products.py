@@ -15,7 +15,7 @@ PRODUCT = ww.Family(
     "product_half",
     sizes=("m", "n", "k"),
     dtypes=("float16", "float32"),  # of the result
-    arrays=lambda m, n, k: {"a": ww.In((m, k), "float16"), "b": ww.In((k, n), "float16"), "c": ww.Out((m, n))},
+    arrays=lambda m, n, k: {"a": ww.In((m, k), "float16"), "b": ww.In((k, n), "float16"), "product": ww.Out((m, n))},
     reference=product,
     tolerance=ww.dot_error("k", sums="float32"),
     exact=True,
@@ -23,12 +23,10 @@ PRODUCT = ww.Family(
     tests=((1, 1, 1), (17, 33, 5), (129, 65, 63)),
     benchmarks=((512, 512, 512), (2048, 2048, 2048)),
     variants=(
-        ww.kernel("tiled", "tiles of both in shared memory as float32, a microtile in registers",
-            source="../csrc/product_half.cu",
+        ww.kernel("tiled", "tiles in shared memory, a microtile in registers", source="../csrc/product_half.cu",
             configurations=({"block": (16, 16), "MICRO": 4}, {"block": (16, 16), "MICRO": 8}),
-            launch=lambda m, n, c: ww.Launch(
-                grid=(-(-n // (c.block[0] * c.MICRO)), -(-m // (c.block[1] * c.MICRO)))),
-            arguments="a b c m n k"),
+            grid=lambda m, n, c: ww.blocks((n, m), (c.block[0] * c.MICRO, c.block[1] * c.MICRO)),
+            arguments="a b product m n k"),
     ),
 )  # fmt: skip
 
@@ -61,10 +59,9 @@ SPMV = ww.Family(
     tests=((1, 1, 1), (17, 33, 5), (1000, 777, 100)),
     benchmarks=((16384, 16384, 64), (1 << 20, 1 << 20, 128)),
     variants=(
-        ww.kernel("warp", "a warp a row",
-            source="../csrc/spmv_csr.cu",
+        ww.kernel("warp", "a warp a row", source="../csrc/spmv_csr.cu",
             configurations=((256,),),
-            launch=lambda rows, block: ww.Launch(grid=-(-rows // (block[0] // 32))),
+            grid=lambda rows, block: ww.blocks(rows, block[0] // 32),
             arguments="row_start columns values x y rows"),
     ),
 )  # fmt: skip
