@@ -24,8 +24,10 @@ from warpwatch.catalogue.corners import (
     tall_cases,
     tile,
 )
-from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Build, Case, Family, Launch, Variant, Work
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Build, Case, Family
+from warpwatch.catalogue.launches import Launch, Work
 from warpwatch.catalogue.selection import builds
+from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.machine import POISON
 from warpwatch.devices.placement import Placement
 

@@ -11,7 +11,8 @@ import pytest
 from kernels import FAMILIES
 from tests.project import ROOT
 from warpwatch.catalogue.cases import find_case, make_case
-from warpwatch.catalogue.declaration import BadCase, Case
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
 
 EVERY_CASE = [*tested_cases(FAMILIES), *edge_cases(FAMILIES), *timed_cases(FAMILIES)]
@@ -38,12 +39,12 @@ def test_an_id_of_the_readme_stays_what_it_is() -> None:
 
 
 def test_every_kernel_file_is_declared_and_every_declaration_has_its_file() -> None:
-    declared = {build.source for build in builds(FAMILIES) if not build.variant.library}
+    declared = {build.source for build in builds(FAMILIES) if not build.variant.call}
     folders = [ROOT / "kernels" / family.name for family in FAMILIES]
     files = {file for folder in folders for file in folder.iterdir() if file.suffix in (".cu", ".cpp")}
     assert files == declared
     for build in builds(FAMILIES):
-        if build.variant.library:
+        if build.variant.call:
             continue
         text = build.source.read_text()
         assert text.startswith("// "), f"{build.source} has no header"

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
+from warpwatch.catalogue.arrays import ALL_ROWS
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import ALL_ROWS, Case
+from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.tolerance import dot_error, product
 from warpwatch.devices.runner import exact_operands, expected, random_operands

@@ -11,7 +11,7 @@ import pytest
 
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import BadCase
+from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.compiler import compile_build, compile_file
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError, GuardedArray

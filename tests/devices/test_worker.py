@@ -20,7 +20,7 @@ import pytest
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import BadCase
+from warpwatch.catalogue.names import BadCase
 from warpwatch.devices import worker
 from warpwatch.devices.compiler import Image, compile_build, compile_file
 from warpwatch.devices.gpu import Settings

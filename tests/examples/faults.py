@@ -25,39 +25,16 @@ def edit(kernel: str, what: str, file: str, old: str, new: str) -> Edit:
 
 
 FIRST_BARRIER = "    __syncthreads(); // what an earlier call left there has been read\n"
-SECOND_BARRIER = "    __syncthreads();\n    value = of_warps[0];\n"
+AFTER_IT = "    value = of_warps[0];\n"
+SECOND_BARRIER = "    __syncthreads();\n" + AFTER_IT
 
-# Every one makes some listed test of that kernel fail: its result is wrong, or the software device finds it.
-MISTAKES = (
-    edit(
-        "softmax-registers", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, "    value = of_warps[0];\n"
-    ),
-    edit(
-        "softmax-registers",
-        "index off by one",
-        "csrc/softmax_registers.cu",
-        "kept[i] = column < n ? from[column]",
-        "kept[i] = column <= n ? from[column]",
-    ),
-    edit("softmax-shared", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, "    value = of_warps[0];\n"),
-    edit(
-        "softmax-shared",
-        "index off by one",
-        "csrc/softmax_shared.cu",
-        "rest = size_t(end) + first;",
-        "rest = size_t(end) + first + 1;",
-    ),
+# Every edit of the first three lists makes some listed test of its kernel fail: a result is wrong, or the software
+# device says what happened.
+MISSING_BARRIERS = (
+    edit("softmax-registers", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, AFTER_IT),
+    edit("softmax-shared", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, AFTER_IT),
     edit("layernorm-registers", "first barrier missing", "csrc/reduce.cuh", FIRST_BARRIER, ""),
-    edit(
-        "layernorm-registers",
-        "index off by one",
-        "csrc/layernorm.cu",
-        "column < n; column += BLOCK_X)\n        sum +=",
-        "column + 1 < n; column += BLOCK_X)\n        sum +=",
-    ),
-    edit("sum-two_steps", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, "    value = of_warps[0];\n"),
-    edit("sum-two_steps", "index off by one", "csrc/sum.cu", "i + j * stride < n ? x", "i + j * stride <= n ? x"),
-    edit("histogram-global", "index off by one", "csrc/histogram_global.cu", "if (i >= n)", "if (i > n)"),
+    edit("sum-two_steps", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, AFTER_IT),
     edit(
         "histogram-shared",
         "barrier after clearing missing",
@@ -72,20 +49,6 @@ MISTAKES = (
         "    __syncthreads();\n\n    for (int bin",
         "    for (int bin",
     ),
-    edit(
-        "histogram-shared",
-        "index off by one",
-        "csrc/histogram_shared.cu",
-        "if (held[j] < BINS)",
-        "if (held[j] <= BINS)",
-    ),
-    edit(
-        "saxpy-plain",
-        "index off by one",
-        "csrc/saxpy.cu",
-        "< n)\n            y[first",
-        "<= n)\n            y[first",
-    ),
     edit("scan-three_steps", "first barrier missing", "csrc/scan.cuh", FIRST_BARRIER, ""),
     edit(
         "scan-three_steps",
@@ -94,7 +57,6 @@ MISTAKES = (
         "    __syncthreads();\n    T before = 0;\n",
         "    T before = 0;\n",
     ),
-    edit("scan-three_steps", "index off by one", "csrc/scan.cu", "tiles = (n + TILE - 1) / TILE", "tiles = n / TILE"),
     edit(
         "product_half-tiled",
         "first barrier missing",
@@ -109,6 +71,40 @@ MISTAKES = (
         "        }\n        __syncthreads();\n    }\n",
         "        }\n    }\n",
     ),
+)
+WRONG_INDICES = (
+    edit(
+        "softmax-registers",
+        "index off by one",
+        "csrc/softmax_registers.cu",
+        "kept[i] = column < n ? from[column]",
+        "kept[i] = column <= n ? from[column]",
+    ),
+    edit(
+        "softmax-shared",
+        "index off by one",
+        "csrc/softmax_shared.cu",
+        "rest = size_t(end) + first;",
+        "rest = size_t(end) + first + 1;",
+    ),
+    edit(
+        "layernorm-registers",
+        "index off by one",
+        "csrc/layernorm.cu",
+        "column < n; column += BLOCK_X)\n        sum +=",
+        "column + 1 < n; column += BLOCK_X)\n        sum +=",
+    ),
+    edit("sum-two_steps", "index off by one", "csrc/sum.cu", "i + j * stride < n ? x", "i + j * stride <= n ? x"),
+    edit("histogram-global", "index off by one", "csrc/histogram_global.cu", "if (i >= n)", "if (i > n)"),
+    edit(
+        "histogram-shared",
+        "index off by one",
+        "csrc/histogram_shared.cu",
+        "if (held[j] < BINS)",
+        "if (held[j] <= BINS)",
+    ),
+    edit("saxpy-plain", "index off by one", "csrc/saxpy.cu", "< n)\n            y[first", "<= n)\n            y[first"),
+    edit("scan-three_steps", "index off by one", "csrc/scan.cu", "tiles = (n + TILE - 1) / TILE", "tiles = n / TILE"),
     edit(
         "product_half-tiled",
         "index off by one",
@@ -121,74 +117,81 @@ MISTAKES = (
     edit("spmv-warp", "index off by one", "csrc/spmv_csr.cu", "i < end; i += 32", "i <= end; i += 32"),
     edit("residual_gelu-forward", "index off by one", "csrc/residual_gelu.cu", "if (i < count)", "if (i <= count)"),
 )
-
 # Each launches fewer blocks than it takes. The histogram in shared memory is right with any number of them.
 WRONG_BLOCK_COUNTS = (
     edit(
         "softmax-registers",
         "half of the blocks",
         "perf/rows.py",
-        'ww.Launch(grid=m), arguments="x y n"',
-        'ww.Launch(grid=(m + 1) // 2), arguments="x y n"',
+        'KEPT": 16}),\n            grid=lambda m: m, arguments="x y n"',
+        'KEPT": 16}),\n            grid=lambda m: (m + 1) // 2, arguments="x y n"',
     ),
     edit(
         "softmax-shared",
         "half of the blocks",
         "perf/rows.py",
-        "ww.Launch(grid=m, shared_bytes",
-        "ww.Launch(grid=(m + 1) // 2, shared_bytes",
+        "grid=lambda m: m, shared_bytes",
+        "grid=lambda m: (m + 1) // 2, shared_bytes",
     ),
     edit(
         "layernorm-registers",
         "half of the blocks",
         "perf/rows.py",
-        'ww.Launch(grid=m),\n            arguments=f"x gamma',
-        'ww.Launch(grid=(m + 1) // 2),\n            arguments=f"x gamma',
+        'grid=lambda m: m, arguments="x gamma',
+        'grid=lambda m: (m + 1) // 2, arguments="x gamma',
     ),
-    edit("sum-two_steps", "a block less", "perf/sums.py", "ww.Launch(grid=PARTS)", "ww.Launch(grid=PARTS - 1)"),
+    edit("sum-two_steps", "a block less", "perf/sums.py", "grid=lambda c: c.PARTS", "grid=lambda c: c.PARTS - 1"),
     edit(
         "histogram-global",
         "rounded down",
         "perf/sums.py",
-        "grid=-(-n // block[0])), arg",
-        "grid=max(1, n // block[0])), arg",
+        "grid=lambda n, block: ww.blocks(n, block[0])",
+        "grid=lambda n, block: max(1, n // block[0])",
     ),
     edit(
         "scan-three_steps",
-        "rounded down",
+        "a tile less",
         "perf/sums.py",
-        'grid=-(-n // TILE)), arguments="x y',
-        'grid=max(1, n // TILE)), arguments="x y',
+        '"scan_blocks", grid=tiles',
+        '"scan_blocks", grid=lambda n, c: max(1, tiles(n, c) - 1)',
     ),
     edit(
         "saxpy-plain",
         "rounded down",
         "perf/elementwise.py",
-        "grid=-(-n // (c.block[0] * c.PER_THREAD))",
-        "grid=max(1, n // (c.block[0] * c.PER_THREAD))",
+        "ww.blocks(n, c.block[0] * c.PER_THREAD)",
+        "max(1, n // (c.block[0] * c.PER_THREAD))",
     ),
     edit(
-        "product_half-tiled",
-        "rounded down",
-        "perf/products.py",
-        "-(-m // (c.block[1] * c.MICRO))",
-        "max(1, m // (c.block[1] * c.MICRO))",
+        "product_half-tiled", "rounded down", "perf/products.py", "ww.blocks((n, m), ", "ww.blocks((n, max(1, m - 2)), "
     ),
-    edit("stencil3d-plain", "rounded down", "perf/grids.py", "-(-nz // block[2])", "max(1, nz // block[2])"),
-    edit("stencil3d-columns", "rounded down", "perf/grids.py", "-(-nz // c.DEEP)", "max(1, nz // c.DEEP)"),
+    edit(
+        "stencil3d-plain",
+        "a layer less",
+        "perf/grids.py",
+        "ww.blocks((nx, ny, nz), block)",
+        "ww.blocks((nx, ny, max(1, nz - block[2])), block)",
+    ),
+    edit(
+        "stencil3d-columns",
+        "a layer less",
+        "perf/grids.py",
+        "(nx, ny, nz), (*c.block, c.DEEP)",
+        "(nx, ny, max(1, nz - c.DEEP)), (*c.block, c.DEEP)",
+    ),
     edit(
         "spmv-warp",
-        "rounded down",
+        "a block less",
         "perf/products.py",
-        "grid=-(-rows // (block[0] // 32))",
-        "grid=max(1, rows // (block[0] // 32))",
+        "ww.blocks(rows, block[0] // 32)",
+        "max(1, rows // (block[0] // 32))",
     ),
     edit(
         "residual_gelu-forward",
         "rounded down",
         "perf/elementwise.py",
-        "grid=-(-n // (4 * block[0]))",
-        "grid=max(1, n // (4 * block[0]))",
+        "ww.blocks(n, 4 * block[0])",
+        "max(1, n // (4 * block[0]))",
     ),
 )
 

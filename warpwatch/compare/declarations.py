@@ -1,11 +1,12 @@
 """Writes what a revision declares, as JSON: ``python -I declarations.py TREE OUTPUT MODULE [FOLDER ...]``.
 
 This script is run by declared.py. OUTPUT: a file descriptor, so that what the revision prints does not mix with it.
-MODULE: the package that declares its kernels. FOLDER: where packages are, such as NumPy, that an isolated Python does
-not find by itself.
+MODULE: the package or module that declares its kernels. FOLDER: where packages are, such as NumPy, that an isolated
+Python does not find by itself.
 
 It imports that package from that tree, and the revision's own engine where the tree has one. It relies on what
-revisions have in common: FAMILIES, ``timed_cases``, and of a case its id, launch, source, macros and arguments.
+revisions have in common: FAMILIES, or the families by themselves, ``timed_cases``, and of a case its id, launch,
+source, macros and arguments.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import importlib
 import json
 import resource
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +25,70 @@ MOST_BYTES = 2**26  # the largest file that the revision's code may write
 
 def declared(case: Any, tree: Path) -> dict[str, Any]:
     """Describe one case of the revision that lies in ``tree``."""
-    build, variant, family = case.build, case.variant, case.family
-    operands = {name: list(shape) for name, shape in family.operands(case.shape).items()}
-    result = [family.result(case.shape)[0], list(family.result(case.shape)[1])] if family.result else None
-    count = len(operands) + (result is not None)
-    pointers = [FIRST + i * SPACING for i in range(count)]
-    launch = case.launch
+    build, variant = case.build, case.variant
+    arrays = arrays_of(case)
     return {
-        "library": library_name(getattr(variant, "library", "")),
+        "call": call_name(variant),
         "source": source_name(build.source, tree),
-        "entry": getattr(case, "entry", build.entry),
         "macros": build.macros,
-        "grid": list(launch.grid),
-        "block": list(launch.block),
-        "shared_bytes": launch.shared_bytes,
-        "operands": operands,
-        "result": result,
-        "constant": getattr(variant, "constant", ""),
-        "arguments": [described(value, count) for value in variant.arguments(pointers, case.shape)],
+        "flags": list(getattr(variant, "flags", ())),
+        "include": [
+            source_name((build.family.folder / each).resolve(), tree) for each in getattr(variant, "include", ())
+        ],
+        "steps": [
+            {
+                "entry": entry,
+                "grid": list(launch.grid),
+                "block": list(launch.block),
+                "shared_bytes": launch.shared_bytes,
+                "cluster": list(getattr(launch, "cluster", (1, 1, 1))),
+                "arguments": [described(value, len(arrays)) for value in values],
+            }
+            for entry, launch, values in steps_of(case, [name for name, _, _ in arrays])
+        ],
+        "arrays": arrays,
+        "symbols": symbols_of(variant),
     }
 
 
-def library_name(library: Any) -> str:
-    """Name of the library that takes a kernel's place, or nothing; older revisions have names alone."""
-    return library if isinstance(library, str) else library.name if library else ""
+def arrays_of(case: Any) -> list[list[Any]]:
+    """Name and shape of each array, and whether it is a result; older revisions have operands and one result."""
+    if hasattr(case, "arrays"):
+        return [[array.name, list(array.shape), array.is_result] for array in case.arrays]
+    arrays = [[name, list(shape), False] for name, shape in case.family.operands(case.shape).items()]
+    result = case.family.result(case.shape) if case.family.result else None
+    return [*arrays, [result[0], list(result[1]), True]] if result else arrays
+
+
+def steps_of(case: Any, names: Sequence[str]) -> list[tuple[str, Any, Sequence[Any]]]:
+    """Kernel, launch and arguments of each launch, for pointers that stand for arrays of these names."""
+    pointers = [FIRST + i * SPACING for i in range(len(names))]
+    if call_name(case.variant):
+        return [(case.entry, case.launch, ())]
+    if not hasattr(case, "steps"):  # an older revision
+        entry = getattr(case, "entry", case.build.entry)
+        return [(entry, case.launch, case.variant.arguments(pointers, case.shape))]
+    at = dict(zip(names, pointers, strict=True))
+    return [(step.entry, step.launch, case.arguments(step, at)) for step in case.steps]
+
+
+def included(variant: Any) -> Sequence[str]:
+    """Folders with headers, from the family's folder; older revisions have none."""
+    return getattr(variant, "include", ())
+
+
+def symbols_of(variant: Any) -> dict[str, str]:
+    """Variables that inputs are copied to; older revisions name one input, and its variable after it."""
+    constant = getattr(variant, "constant", "")
+    return {f"constant_{constant}": constant} if constant else dict(getattr(variant, "symbols", {}))
+
+
+def call_name(variant: Any) -> str:
+    """Name of the call that takes a kernel's place, or nothing; older revisions call it a library."""
+    library = getattr(variant, "library", None)
+    if library:
+        return library if isinstance(library, str) else str(library.name)
+    return variant.name if getattr(variant, "call", None) else ""
 
 
 def source_name(source: Any, tree: Path) -> str:
@@ -63,6 +105,13 @@ def described(value: Any, count: int) -> list[Any]:
     if value.dtype.itemsize == 8 and value.dtype.kind == "u" and 0 <= number < count:
         return ["pointer", number, offset]
     return [str(value.dtype), value.item()]
+
+
+def families_of(package: Any) -> tuple[Any, ...]:
+    """Return what a revision declares: FAMILIES, or every Family of the package in order of definition."""
+    listed = getattr(package, "FAMILIES", None)
+    found = [value for value in vars(package).values() if type(value).__name__ == "Family"]
+    return tuple(dict.fromkeys(found) if listed is None else listed)
 
 
 def engine(folder: Path, module: str) -> tuple[Any, Any]:
@@ -83,7 +132,7 @@ def main() -> None:
     package = importlib.import_module(module)
     if not Path(package.__file__ or "").is_relative_to(tree):  # a package of that name elsewhere on the path
         raise ModuleNotFoundError(f"No module named {module!r} in this revision")
-    families = package.FAMILIES
+    families = families_of(package)
     timed_cases, compiler = engine(Path(tree, *module.split(".")), module)
     cases = [case for case in timed_cases(families) if not case.variant.on_host]
     document = {"flags": list(compiler.NVCC_FLAGS), "cases": {case.id: declared(case, Path(tree)) for case in cases}}

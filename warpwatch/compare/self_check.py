@@ -69,7 +69,7 @@ class SelfCheck:
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Measure a kernel and itself in this process; None for libraries and the host, which have no cubin."""
-        if case.variant.on_host or case.variant.library:
+        if case.variant.on_host or case.variant.call:
             return None
         measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
         image = kernel.image.path

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpwatch.catalogue.declaration import Build, Capability
+from warpwatch.catalogue.declaration import Build
+from warpwatch.catalogue.launches import Capability
 from warpwatch.devices.together import in_one_file
 
 # softcuda is imported only when a cache is used: the declarations of another revision are read without it.
@@ -116,8 +117,8 @@ def architectures() -> list[Capability]:
 
 def compile_build(build: Build, target: Target | None) -> Image:
     """Return the machine code of a build, from the cache or compiled now. ``target``: None for the host."""
-    if build.variant.library:  # nothing to compile
-        return Image(Path(), build.variant.library.name, build.variant.library.name)
+    if build.variant.call:  # nothing to compile
+        return Image(Path(), build.variant.name, build.variant.name)
     on_host = build.variant.on_host
     return compile_file(build.source, build.macros, None if on_host else target, root=build.family.root)
 

@@ -9,40 +9,53 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Case, Launch
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.launches import Launch
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherStep:
+    """A launch of the other revision.
+
+    ``arguments``: ("pointer", number of the array, offset in bytes), ("struct", bytes, fields) or (NumPy type, value).
+    """
+
+    entry: str
+    launch: Launch
+    arguments: tuple[tuple[Any, ...], ...]
+
+    def fill(self, pointers: Sequence[int]) -> list[np.generic]:
+        """Return the kernel's arguments for arrays at these addresses."""
+        return [_fill(value, pointers) for value in self.arguments]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtherKernel:
     """The other revision's side of a case.
 
-    ``arguments``: ("pointer", number of the array, offset in bytes), ("struct", bytes, fields) or (NumPy type, value).
-    ``constant``: the operand that is copied to the kernel's constant memory, or empty.
+    ``call``: the name of a call that takes the kernel's place, or empty. ``arrays``: name and shape of each, in the
+    order of the declaration, and whether it is a result. ``symbols``: variable of the module -> the input that is
+    copied there.
     """
 
-    library: str
+    call: str
     source: Path
-    entry: str
     macros: Mapping[str, str]
     flags: tuple[str, ...]
-    launch: Launch
-    operands: Mapping[str, Sequence[int]]
-    result: Sequence[Any] | None
-    arguments: tuple[tuple[Any, ...], ...]
-    constant: str = ""
+    steps: tuple[OtherStep, ...]
+    arrays: tuple[tuple[str, tuple[int, ...], bool], ...]
+    symbols: Mapping[str, str]
 
-    def fill(self, pointers: Sequence[int]) -> list[np.generic]:
-        """Return the kernel's arguments for arrays at these addresses."""
-        return [_fill(value, pointers) for value in self.arguments]
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        return tuple(step.launch for step in self.steps)
 
     def differs(self, case: Case) -> str:
         """Say why the two sides of a case do different work; empty where they do the same."""
-        operands = {name: list(shape) for name, shape in case.family.operands(case.shape).items()}
-        if operands != {name: list(shape) for name, shape in self.operands.items()}:
-            return "its operands were others"
-        result = case.family.result(case.shape) if case.family.result else None
-        if (result and [result[0], list(result[1])]) != (self.result and [self.result[0], list(self.result[1])]):
-            return "its result was another"
+        mine = [(array.name, array.shape, array.is_result) for array in case.arrays]
+        for is_result, what in ((False, "its inputs were others"), (True, "its results were others")):
+            if [each for each in mine if each[2] == is_result] != [e for e in self.arrays if e[2] == is_result]:
+                return what
         return ""
 
 
