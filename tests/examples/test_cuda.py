@@ -1,4 +1,4 @@
-"""Tests examples/cuda: its kernels are right on the software device, and mistakes that are planted in them are found."""
+"""Tests examples/cuda: its kernels are right on the software device, and mistakes planted in them are found."""
 
 from __future__ import annotations
 
