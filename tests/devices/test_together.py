@@ -47,13 +47,13 @@ def _needs_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list of the files that nvcc was called for."""
     called: list[str] = []
-    compile_ = compiler._compile
+    compile_ = compiler.compile_bytes
 
     def count(using: compiler.Compiler, flags: list[str], source: Path, root: Path) -> bytes:
         called.append(source.name)
         return compile_(using, flags, source, root)
 
-    monkeypatch.setattr(compiler, "_compile", count)
+    monkeypatch.setattr(compiler, "compile_bytes", count)
     return called
 
 

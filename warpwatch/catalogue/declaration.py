@@ -277,6 +277,11 @@ class Case:
         return itemsize(self.dtype)
 
     @property
+    def reference_case(self) -> str:
+        """The id of the case whose rate this one is held against, or an empty text."""
+        return call(self.family.reference_case, self.family.given(self.shape, self.dtype))  # type: ignore[no-any-return]
+
+    @property
     def sizes(self) -> dict[str, int]:
         """The sizes of the shape by their names."""
         return dict(zip(self.family.sizes, self.shape, strict=True))
