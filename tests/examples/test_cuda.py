@@ -18,6 +18,8 @@ EXAMPLE = ROOT / "examples" / "cuda"
 FAMILIES = 10
 LINES = 25  # of a declaration, at most
 ON_SOFTWARE = ("tests", "-q", "-rfE", "--tb=no", "--device", "software")
+# One configuration and one element type of each kernel, and no array of millions: the mistakes show in those too.
+FEW = "not 512 and not micro8 and not 64x4x2 and not float16 and not float64 and not 2500001 and not 614477"
 
 
 def rounds(edits: Iterable[Edit]) -> list[list[Edit]]:
@@ -73,7 +75,7 @@ MISTAKES = [*rounds(MISSING_BARRIERS), *rounds(WRONG_INDICES), *rounds(WRONG_BLO
 @pytest.mark.parametrize("edits", MISTAKES, ids=lambda edits: f"{edits[0].kernel}-{edits[0].what}".replace(" ", "_"))
 def test_every_planted_mistake_is_found(tmp_path: Path, edits: list[Edit]) -> None:
     chosen = " or ".join(f"{edit.kernel}-" for edit in edits)
-    done = run_pytest(copy_with(tmp_path / "cuda", edits), *ON_SOFTWARE, "-k", chosen)
+    done = run_pytest(copy_with(tmp_path / "cuda", edits), *ON_SOFTWARE, "-k", f"({chosen}) and {FEW}")
     found = set(re.findall(r"^(?:FAILED|ERROR) \S*\[(\w+-\w+)-", done.stdout, re.MULTILINE))
     assert found == {edit.kernel for edit in edits}, done.stdout + done.stderr
 

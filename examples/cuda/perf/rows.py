@@ -26,7 +26,7 @@ SOFTMAX = ww.Family(
             configurations=({"block": 256, "KEPT": 8}, {"block": 512, "KEPT": 16}),
             grid=lambda m: m, arguments="x y n"),
         ww.kernel("shared", "a block a row, the row in shared memory", source="../csrc/softmax_shared.cu",
-            configurations=({"block": 512, "HELD": 8192},),
+            configurations=({"block": 256, "HELD": 8192},),
             grid=lambda m: m, shared_bytes=lambda n, c, itemsize: itemsize * min(n, c.HELD), arguments="x y n"),
     ),
 )  # fmt: skip
