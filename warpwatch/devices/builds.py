@@ -26,7 +26,6 @@ from warpwatch.devices.ready import code_image, find_entries
 from warpwatch.devices.symbols import entries, pointed_to
 from warpwatch.devices.together import in_one_file
 
-
 # A macro, a constant, or a parameter of a template of that name.
 DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using)\s+%s\b"
 
