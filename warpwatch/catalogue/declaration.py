@@ -134,7 +134,8 @@ class Family:
 
     def result_shape(self, shape: Shape) -> Shape | None:
         """Return the shape of the first result; None where kernels print."""
-        dtype = self.dtypes[0] if self.dtypes else self.own_type
+        named = (dtype for variant in self.variants for dtype in variant.dtypes or ())
+        dtype = next(dtype for dtype in (*self.dtypes, self.own_type, *named) if dtype in C_TYPES)
         return next((array.shape for array in arrays_of(self, shape, dtype) if array.is_result), None)
 
 
