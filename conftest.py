@@ -1,4 +1,4 @@
-"""Options of this repository's own tests. ``warpwatch_kernels`` in pyproject.toml names its kernels for the plugin."""
+"""Options of this repository's own tests. ``[tool.warpwatch]`` in pyproject.toml names its kernels for the plugin."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 import pytest
 
 from warpwatch.catalogue.declaration import Case
+from warpwatch.plugin.cases import parameter_of
 
 pytest_plugins = ("pytester",)
 
@@ -38,9 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     smallest: dict[tuple[str, str], tuple[float, pytest.Item]] = {}
     chosen = set()
     for item in items:
-        case = (
-            item.callspec.params.get("case") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else 0
-        )
+        case = parameter_of(item)
         if not item.path.is_relative_to(config.rootpath / "correctness"):
             chosen |= {item} if item.get_closest_marker("slow") is None else set()
         elif item.name.startswith("test_exact["):

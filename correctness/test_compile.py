@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import pytest
 
-from kernels import FAMILIES
 from warpwatch.catalogue.declaration import Build
 from warpwatch.catalogue.launches import Capability
-from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compiler import NoCompiler, Target, architectures, nvcc
 from warpwatch.devices.compiling import Compilation
 
 
-def for_architecture(*capability: int) -> list[Build]:
-    """List the builds that a GPU of that compute capability can run."""
-    found = builds(FAMILIES)
-    return [b for b in found if not b.variant.has_no_block and b.variant.capability <= Capability(*capability)]
+def for_architecture(*capability: int) -> pytest.MarkDecorator:
+    """Mark a test to run for each build that a GPU of that compute capability can run."""
+    newest = Capability(*capability)
+    return pytest.mark.builds("all", where=lambda b: not b.variant.has_no_block and b.variant.capability <= newest)
 
 
 def compiles(compilation: Compilation, build: Build, architecture: str) -> None:
@@ -31,24 +29,24 @@ def compiles(compilation: Compilation, build: Build, architecture: str) -> None:
 
 
 @pytest.mark.compiles_for("sm_75")
-@pytest.mark.builds(for_architecture(7, 5))
+@for_architecture(7, 5)
 def test_compile_for_sm_75(build: Build, compilation: Compilation) -> None:
     compiles(compilation, build, "sm_75")
 
 
 @pytest.mark.compiles_for("sm_80")
-@pytest.mark.builds(for_architecture(8, 0))
+@for_architecture(8, 0)
 def test_compile_for_sm_80(build: Build, compilation: Compilation) -> None:
     compiles(compilation, build, "sm_80")
 
 
 @pytest.mark.compiles_for("sm_90")
-@pytest.mark.builds(for_architecture(9, 0))
+@for_architecture(9, 0)
 def test_compile_for_sm_90(build: Build, compilation: Compilation) -> None:
     compiles(compilation, build, "sm_90")
 
 
 @pytest.mark.compiles_for("newest")
-@pytest.mark.builds(for_architecture(99, 9))
+@for_architecture(99, 9)
 def test_compile_for_the_newest_architecture_that_nvcc_knows(build: Build, compilation: Compilation) -> None:
     compiles(compilation, build, architectures()[-1].arch)

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from kernels import FAMILIES
 from warpwatch.catalogue.declaration import Case
-from warpwatch.catalogue.selection import builds, edge_cases, unaligned_cases
 from warpwatch.devices.placement import Placement
-from warpwatch.devices.worker import Kernel
-from warpwatch.plugin.verify import assert_right, command
+from warpwatch.plugin.verify import Check
 
 
-@pytest.mark.cases(edge_cases(FAMILIES))
-def test_edge(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
+@pytest.mark.cases("edges")
+def test_edge(check: Check) -> None:
     """Check equality to the bit on shapes of ones, on lines, and on sizes one less and one more than the block."""
-    assert_right(kernel, case, command(request), exact=True)
+    check(exact=True)
 
 
-@pytest.mark.cases(unaligned_cases(FAMILIES))
-def test_unaligned(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
+@pytest.mark.cases("unaligned")
+def test_unaligned(check: Check, case: Case) -> None:
     """Check equality to the bit with every array one element past the alignment of an allocation."""
-    arrays = len(case.arrays)
-    assert_right(kernel, case, command(request), exact=True, placement=Placement(offsets=(1,) * arrays))
+    check(exact=True, placement=Placement(offsets=(1,) * len(case.arrays)))
 
 
-@pytest.mark.cases([Case(build, (80, 70, 65)) for build in builds(FAMILIES) if build.variant.symbols])
-def test_filter_larger_than_constant_memory(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
+@pytest.mark.cases(shapes=[(80, 70, 65)], where=lambda case: case.variant.symbols)
+def test_filter_larger_than_constant_memory(check: Check) -> None:
     """Check equality to the bit where constant memory holds only a part of the filter."""
-    assert_right(kernel, case, command(request), exact=True)
+    check(exact=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernels import FAMILIES
 from warpwatch.catalogue.arrays import Shape
-from warpwatch.catalogue.corners import beyond_32_bits, least_builds
+from warpwatch.catalogue.corners import beyond_32_bits
 from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds
@@ -16,7 +15,8 @@ from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.large import problems
 from warpwatch.devices.worker import Kernel, Worker, describe_device
-from warpwatch.plugin.verify import command
+from warpwatch.plugin.options import spelled, value_of
+from warpwatch.plugin.verify import Check
 
 LIMIT = 2**31
 SIDES = (46_349, 46_351)  # primes, whose product is just above it
@@ -36,16 +36,19 @@ def test_past_two_to_the_31(
     device: DeviceInfo, project: Project, family: str, shape: Shape, pytestconfig: pytest.Config
 ) -> None:
     """Check every variant on some rows of the result: the first and last ones, and those around element 2^31."""
-    chosen = {b.variant: b for b in reversed(builds(FAMILIES)) if b.family.name == family and b.dtype == "float32"}
+    chosen = {
+        b.variant: b for b in reversed(builds(project.families)) if b.family.name == family and b.dtype == "float32"
+    }
     cases = [Case(b, shape) for b in chosen.values() if not b.variant.has_no_block]
     cases = [case for case in cases if case.variant.capability <= device.capability]
     need = 1.1 * cases[0].array_bytes
-    if not pytestconfig.getoption("--large"):
-        pytest.skip(f"give --large: needs a GPU of {need / 1e9:.0f} GB, four times that on the host, and a minute")
+    if not value_of(pytestconfig, "large"):
+        option = spelled(pytestconfig, "large")
+        pytest.skip(f"give {option}: needs a GPU of {need / 1e9:.0f} GB, four times that on the host, and a minute")
     if device.memory_bytes < need:
         pytest.skip(f"needs {need / 1e9:.0f} GB; {device.name} has {device.memory_bytes / 1e9:.0f}")
     images = [compile_build(case.build, device.target).path for case in cases]
-    worker = Worker(project, Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal))
+    worker = Worker(project, Settings(kind=value_of(pytestconfig, "device"), ordinal=device.ordinal))
     try:
         found = worker.call(problems, cases, images, 1, LIMIT)
     finally:
@@ -54,13 +57,13 @@ def test_past_two_to_the_31(
         pytest.fail("\n".join(found), pytrace=False)
 
 
-@pytest.mark.builds([build for build in least_builds(FAMILIES) if beyond_32_bits(build)])
-def test_the_last_block_past_two_to_the_32(kernel: Kernel, build: Build, request: pytest.FixtureRequest) -> None:
+@pytest.mark.builds("least", where=beyond_32_bits)
+def test_the_last_block_past_two_to_the_32(kernel: Kernel, check: Check, build: Build) -> None:
     """Check equality to the bit on arrays of which memory holds only the corner that the last block accesses."""
     if not kernel.worker.call(describe_device).finds_faults:
         pytest.skip("only the software device runs a single block of a grid; on a GPU, --large tests whole arrays")
     for large, small in beyond_32_bits(build):
-        again = f"again     {command(request)}"
+        again = f"again     {check.again}"
         found = kernel.worker.call(problem_of_the_last_block, large, small, kernel.image.path, again)
         if found:
             pytest.fail(found, pytrace=False)

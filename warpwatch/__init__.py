@@ -10,19 +10,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warpwatch.catalogue.arrays import In, InOut, Out, Scratch
+    from warpwatch.catalogue.arrays import In, InOut, Out, Scalar, Scratch
     from warpwatch.catalogue.calls import CallError, Driver, SharedLibrary
     from warpwatch.catalogue.declaration import Family
-    from warpwatch.catalogue.launches import Launch, Owner, Step, Work
+    from warpwatch.catalogue.launches import Owner, Step, Work, blocks
     from warpwatch.catalogue.tolerance import dot_error, error_of, exact, relative, ulp
     from warpwatch.catalogue.variants import Variant, call, kernel, serial
 
 __version__ = "0.1.0"
 _HOMES = {
-    "arrays": ("In", "InOut", "Out", "Scratch"),
+    "arrays": ("In", "InOut", "Out", "Scalar", "Scratch"),
     "calls": ("CallError", "Driver", "SharedLibrary"),
     "declaration": ("Family",),
-    "launches": ("Launch", "Owner", "Step", "Work"),
+    "launches": ("Owner", "Step", "Work", "blocks"),
     "tolerance": ("dot_error", "error_of", "exact", "relative", "ulp"),
     "variants": ("Variant", "call", "kernel", "serial"),
 }
@@ -33,14 +33,15 @@ __all__ = [
     "Family",
     "In",
     "InOut",
-    "Launch",
     "Out",
     "Owner",
+    "Scalar",
     "Scratch",
     "SharedLibrary",
     "Step",
     "Variant",
     "Work",
+    "blocks",
     "call",
     "dot_error",
     "error_of",

@@ -104,6 +104,12 @@ def _timer(project: Project, options: argparse.Namespace) -> int:
     return read_timer()
 
 
+def _init(project: Project | None, options: argparse.Namespace) -> int:
+    from warpwatch.commands.init import write_example  # noqa: PLC0415
+
+    return write_example(options.folder, dry_run=options.dry_run)
+
+
 def seed_of(text: str) -> int:
     """Read a seed of NumPy's generators from the command line. Raises ValueError."""
     seed = int(text)
@@ -124,11 +130,20 @@ def _case_ids(prefix: str, **_: object) -> list[str]:
     return [case.id for case in timed_cases(project.families) if case.id.startswith(prefix)]
 
 
-def _add(commands: Any, name: str, run: Callable[[Project, argparse.Namespace], int], text: str) -> Any:
+def _add(commands: Any, name: str, run: Callable[[Any, argparse.Namespace], int], text: str) -> Any:
     """Add a subcommand whose one-line help and description are the same text."""
     parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, loads_project=True)
     return parser
+
+
+def _add_init(commands: Any) -> None:
+    beginning = _add(
+        commands, "init", _init, "write a small example into a repository: a kernel, its tests, a workflow"
+    )
+    beginning.add_argument("folder", nargs="?", type=Path, default=Path(), help="the repository (this folder)")
+    beginning.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
+    beginning.set_defaults(loads_project=False)
 
 
 def _add_kernels(commands: Any) -> None:
@@ -200,6 +215,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="warpwatch", description=__doc__)
     parser.add_argument("--version", action="version", version=f"warpwatch {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_init(commands)
     _add_kernels(commands)
     _add_runs(commands)
     return parser
@@ -211,7 +227,8 @@ def main() -> int:
     argcomplete.autocomplete(parser)
     options = parser.parse_args()
     try:
-        return int(options.run(find_project(Path.cwd()), options))
+        project = find_project(Path.cwd()) if options.loads_project else None
+        return int(options.run(project, options))
     except BrokenPipeError:  # run_command handles it
         raise
     except ImportError as error:

@@ -22,7 +22,7 @@ def test_after_a_driver_update_the_run_says_how_to_record_the_next_baseline(chec
     advice = refused.stderr[refused.stderr.index("to record the next baseline") :]
     assert advice in checkout.bench("--benchmark-compare", driver="999.1").stdout + "\n"
     # What it says is done: five runs, and one command.
-    recorded = re.search(r'make bench COMPARE= ARGS="(.*)"; done\n  \.venv/bin/python -m (.*)\n', advice)
+    recorded = re.search(r"python -m pytest bench (.*); done\n  python -m (.*)\n", advice)
     assert recorded, advice
     for seed in range(2):
         checkout.bench(*recorded[1].split(), seed=seed, driver="999.1")

@@ -15,6 +15,7 @@ from warpwatch.devices.compiler import CompileError, Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker, describe_device
+from warpwatch.plugin.options import value_of
 
 LANES = np.arange(32)
 I32 = (LANES * 0x01234567).astype(np.uint32).view(np.int32)
@@ -73,7 +74,7 @@ GEOMETRY = {
 
 @pytest.fixture(scope="module")
 def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal))
+    worker = Worker(PROJECT, Settings(kind=value_of(pytestconfig, "device"), ordinal=device.ordinal))
     yield worker
     worker.stop()
 

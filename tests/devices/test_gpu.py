@@ -25,6 +25,7 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError, pack
 from warpwatch.devices.runner import Outcome, exact_operands, expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
+from warpwatch.plugin.options import value_of
 from warpwatch.timing import worker_checks as checks
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.timer import GpuTimer
@@ -36,9 +37,7 @@ H200 = Limits(threads=1024, block=(1024, 1024, 64), grid=(2**31 - 1, 65535, 6553
 @pytest.fixture
 def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
     """A worker of this test, with a short launch limit."""
-    child = Worker(
-        PROJECT, Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal, launch_timeout=1.0)
-    )
+    child = Worker(PROJECT, Settings(kind=value_of(pytestconfig, "device"), ordinal=device.ordinal, launch_timeout=1.0))
     yield child
     child.stop()
 

@@ -21,7 +21,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -37,9 +36,11 @@ from warpwatch.devices.compiler import CompileError, Image, cache_folder, compil
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.plugin.cases import builds_of, cases_of
+from warpwatch.plugin.verify import Check
 
 MODULES = ("test_kernels", "test_edges", "test_corners", "test_large")  # of correctness/, in the order of asking
-FIXTURES = {"kernel", "build", "case", "request"}  # what a test may ask for, to be called from here
+FIXTURES = {"kernel", "build", "case", "check"}  # what a test may ask for, to be called from here
 SECONDS = 20.0  # that a launch may take, on a busy machine
 
 
@@ -54,9 +55,9 @@ class Trial:
 
     def run(self, kernel: Kernel) -> None:
         """Call the test, which raises pytest.fail.Exception, or DeviceError, where something is wrong."""
-        config = SimpleNamespace(getoption={"--device": "software", "--schedule-seed": None}.get)
-        request = SimpleNamespace(node=SimpleNamespace(nodeid=self.name, config=config))
-        given = {"kernel": kernel, "build": self.build, "case": self.case, "request": request}
+        again = f'pytest "{self.name}" --device software'
+        check = Check(kernel=kernel, case=self.case, again=again)
+        given = {"kernel": kernel, "build": self.build, "case": self.case, "check": check}
         self.test(**{name: given[name] for name in inspect.signature(self.test).parameters})
 
 
@@ -79,9 +80,10 @@ def trials(variant: Variant, everything: bool = True) -> list[Trial]:
 def _parameters(test: Callable[..., None]) -> Iterator[tuple[Build, Case | None]]:
     for mark in getattr(test, "pytestmark", ()):
         if mark.name == "cases":
-            yield from ((case.build, case) for case in mark.args[0])
+            listed = cases_of(FAMILIES, *mark.args, **mark.kwargs)
+            yield from ((case.build, case) for case in listed if isinstance(case, Case))
         elif mark.name == "builds":
-            yield from ((build, None) for build in mark.args[0])
+            yield from ((build, None) for build in builds_of(FAMILIES, *mark.args, **mark.kwargs))
 
 
 def _size(build: Build) -> tuple[int, str, str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.project import ROOT
+from tests.stranger import SETTING, TABLE, declare, run_pytest, run_python
 
 LIGHT = {
     "warpwatch",
@@ -31,56 +29,83 @@ OWN_OPTION = """
 def pytest_addoption(parser):
     parser.addoption("--device", default="tpu")
 """
-
-
-def run_elsewhere(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest in another repository, with the plugin loaded as an installed one is."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    command = [sys.executable, "-P", "-m", "pytest", "-p", "warpwatch.plugin", "-p", "no:cacheprovider", *args]
-    environment = own | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+# What the plugin makes Python import, beside what pytest with pytest-benchmark imports by itself.
+IMPORTED = """
+import json, sys
+import pytest
+pytest.main(["--co", "-q", "-p", "no:cacheprovider", *sys.argv[1:]])
+print(json.dumps(sorted(sys.modules)))
+"""
 
 
 @pytest.mark.parametrize("workers", ["-n0", "-n1"])
-def test_without_kernels_it_imports_little_and_leaves_the_names_of_options_to_others(
+def test_without_kernels_it_adds_nothing_and_leaves_the_names_of_options_to_others(
     tmp_path: Path, workers: str
 ) -> None:
     (tmp_path / "conftest.py").write_text(OWN_OPTION)
     (tmp_path / "test_look.py").write_text(LOOK)
-    done = run_elsewhere(tmp_path, workers)
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "other"\n')
+    done = run_pytest(tmp_path, workers)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "device:" not in done.stdout
 
 
 def test_without_kernels_help_names_the_option_that_names_them_and_no_other(tmp_path: Path) -> None:
-    said = run_elsewhere(tmp_path, "--help").stdout
+    said = run_pytest(tmp_path, "--help").stdout
     assert "--warpwatch-kernels=PACKAGE" in said
     assert "--self-check" not in said
+    assert "--warpwatch-self-check" not in said
 
 
-KERNELS = "from warpwatch.catalogue.declaration import Family\nFAMILIES: tuple[Family, ...] = ()\n"
+@pytest.mark.parametrize("what", ["--markers", "--fixtures"])
+def test_without_kernels_there_is_no_mark_and_no_fixture_of_ours(tmp_path: Path, what: str) -> None:
+    done = run_pytest(tmp_path, what)
+    assert "benchmark" in done.stdout  # those of another plugin are listed
+    assert "warpwatch/plugin/" not in done.stdout
+    assert "mark.cases" not in done.stdout
 
 
-@pytest.mark.parametrize("how", ["setting", "command line", "options"])
+def test_without_kernels_it_imports_six_small_modules(tmp_path: Path) -> None:
+    """Compare what is imported with and without it; the time varies with the machine, and this does not."""
+
+    def imported(*args: str) -> set[str]:
+        return set(json.loads(run_python(tmp_path, "-c", IMPORTED, *args).stdout.splitlines()[-1]))
+
+    without = imported()
+    assert "warpwatch" not in without
+    assert imported("-p", "warpwatch.plugin") - without == LIGHT
+
+
+@pytest.mark.parametrize("how", ["table", "setting", "command line", "options"])
 def test_with_kernels_it_has_its_options_wherever_they_are_named(tmp_path: Path, how: str) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "__init__.py").write_text(KERNELS)
-    setting = 'warpwatch_kernels = "mine"' if how == "setting" else ""
-    if how == "options":
-        setting = 'addopts = "--warpwatch-kernels=mine"'
-    (tmp_path / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\n{setting}\n")
+    settings = {"table": TABLE, "setting": SETTING, "command line": ""}
+    declare(tmp_path, settings.get(how, '[tool.pytest.ini_options]\naddopts = "--warpwatch-kernels=mine"\n'))
     (tmp_path / "test_one.py").write_text("def test_one(project):\n    assert project.module == 'mine'\n")
     given = ("--warpwatch-kernels", "mine") if how == "command line" else ()
     for workers in ("-n0", "-n1"):
-        done = run_elsewhere(tmp_path, "--device=none", workers, *given)
+        done = run_pytest(tmp_path, "--device=none", workers, *given)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_table_above_pytests_own_root_counts_and_one_beyond_another_project_does_not(tmp_path: Path) -> None:
+    declare(tmp_path)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "tests" / "test_one.py").write_text(
+        f"def test_one(project):\n    assert str(project.root) == {str(tmp_path)!r}\n"
+    )
+    done = run_pytest(tmp_path / "tests", "--device=none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "tests" / "pyproject.toml").write_text("")
+    assert "fixture 'project' not found" in run_pytest(tmp_path / "tests").stdout
+
+
 def test_a_benchmark_under_xdist_is_refused_wherever_it_lies(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "__init__.py").write_text(KERNELS)
-    (tmp_path / "test_one.py").write_text("def test_one(comparison):\n    raise AssertionError('it ran')\n")
-    done = run_elsewhere(tmp_path, "--device=none", "--warpwatch-kernels=mine", "-n1")
+    declare(tmp_path)
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n\n@pytest.mark.cases('timed')\ndef test_one(measure):\n    raise AssertionError('it ran')\n"
+    )
+    done = run_pytest(tmp_path, "--device=none", "-n1", "-k", "serial and 1048576")
     assert done.returncode not in (0, pytest.ExitCode.INTERNAL_ERROR), done.stdout + done.stderr
     assert "leave -n out" in done.stdout
     assert "it ran" not in done.stdout
@@ -89,16 +114,25 @@ def test_a_benchmark_under_xdist_is_refused_wherever_it_lies(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("absent", "warpwatch_kernels = 'absent': {root} has no such package (No module named 'absent')"),
-        (".", "warpwatch_kernels = '.' is no import path of a package, such as kernels or project.kernels"),
-        ("my-kernels", "warpwatch_kernels = 'my-kernels' is no import path of a package"),
-        ("src/kernels", "warpwatch_kernels = 'src/kernels' is no import path of a package"),
+        ("absent", "warpwatch_kernels = 'absent': {root} has no such package or module (No module named 'absent')"),
+        (".", "warpwatch_kernels = '.' is no import path of a package or module, such as kernels or project.kernels"),
+        ("my-kernels", "warpwatch_kernels = 'my-kernels' is no import path of a package or module"),
+        ("src/kernels.py", "warpwatch_kernels = 'src/kernels.py' is no import path of a package or module, such as "),
         ("json", "warpwatch_kernels = 'json': "),
     ],
 )
 def test_a_wrong_name_is_answered_in_a_sentence(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "pyproject.toml").write_text(f'[tool.pytest.ini_options]\nwarpwatch_kernels = "{name}"\n')
-    done = run_elsewhere(tmp_path)
+    done = run_pytest(tmp_path)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     (sentence,) = (line for line in done.stderr.splitlines() if line)
     assert sentence.startswith(f"ERROR: {said.format(root=tmp_path)}")
+
+
+@pytest.mark.parametrize("table", ['kernel = "mine"', 'baselines = "here"', "kernels = 3"])
+def test_a_wrong_table_is_answered_in_a_sentence_and_not_ignored(tmp_path: Path, table: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.warpwatch]\n{table}\n")
+    done = run_pytest(tmp_path)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    (sentence,) = (line for line in done.stderr.splitlines() if line)
+    assert "[tool.warpwatch]" in sentence

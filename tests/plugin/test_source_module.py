@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels import FAMILIES
-from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Build
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 
-MATMUL = find_case(FAMILIES, "matmul-tiled-16x16-40x33x50-float32").build
-CONV2D = find_case(FAMILIES, "conv2d-constant_filter-16x16-40x33x3-float32").build
+MATMUL = "matmul-tiled-16x16-float32"
+CONV2D = "conv2d-constant_filter-16x16-float32"
 RANDOM = np.random.default_rng(7)
 
 
-@pytest.mark.builds([MATMUL])
+def only(build_id: str) -> pytest.MarkDecorator:
+    """Mark a test to run for that build alone."""
+    return pytest.mark.builds("all", where=lambda build: build.id == build_id)
+
+
+@only(MATMUL)
 def test_a_function_is_prepared_and_launched_as_any_of_pycudas(source_module: Any, build: Build) -> None:
     from pycuda import compiler, driver  # noqa: PLC0415  # there is a driver only once a device is open
 
@@ -36,7 +39,7 @@ def test_a_function_is_prepared_and_launched_as_any_of_pycudas(source_module: An
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 
-@pytest.mark.builds([CONV2D])
+@only(CONV2D)
 def test_a_filter_in_constant_memory_is_set_by_its_name(source_module: Any, build: Build) -> None:
     from pycuda import driver  # noqa: PLC0415
 
@@ -54,13 +57,13 @@ def test_a_filter_in_constant_memory_is_set_by_its_name(source_module: Any, buil
     np.testing.assert_allclose(out, np.einsum("ijkl,kl->ij", windows, kernel), rtol=1e-5)
 
 
-@pytest.mark.builds([CONV2D])
+@only(CONV2D)
 def test_a_name_that_the_file_lacks_is_answered_by_those_that_it_has(source_module: Any, build: Build) -> None:
     with pytest.raises(DeviceError, match=r"no kernel is named conv2d_naive: the file has conv2d_constant_filter"):
         source_module.get_function("conv2d_naive")
 
 
-@pytest.mark.builds([MATMUL])
+@only(MATMUL)
 def test_the_devices_variables_last_as_long_as_the_test(
     source_module: Any, build: Build, device: DeviceInfo, request: pytest.FixtureRequest
 ) -> None:
@@ -74,7 +77,7 @@ def test_afterwards_they_are_gone(device: DeviceInfo) -> None:
     assert "SOFTCUDA_LAUNCH_SECONDS" not in os.environ
 
 
-@pytest.mark.builds([find_case(FAMILIES, "matmul-serial-host-40x33x50-float32").build])
+@only("matmul-serial-host-float32")
 def test_a_variant_of_the_host_has_none(build: Build, request: pytest.FixtureRequest) -> None:
     with pytest.raises(pytest.fail.Exception, match="matmul-serial-host-float32 is no CUDA source"):
         request.getfixturevalue("source_module")

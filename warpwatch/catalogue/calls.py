@@ -50,6 +50,11 @@ class Call:
     needs: tuple[Requirement, ...] = ()
     needs_gpu: bool = True
 
+    @property
+    def is_library(self) -> bool:
+        """Whether it calls NVIDIA's libraries alone, whose code is the same where their version is."""
+        return bool(self.needs) and all(isinstance(each, SharedLibrary | Driver) for each in self.needs)
+
     def missing(self) -> str:
         """Say what it lacks and how to get it; empty where it lacks nothing."""
         return next(filter(None, (each.missing() for each in self.needs)), "")

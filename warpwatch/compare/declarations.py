@@ -1,11 +1,12 @@
 """Writes what a revision declares, as JSON: ``python -I declarations.py TREE OUTPUT MODULE [FOLDER ...]``.
 
 This script is run by declared.py. OUTPUT: a file descriptor, so that what the revision prints does not mix with it.
-MODULE: the package that declares its kernels. FOLDER: where packages are, such as NumPy, that an isolated Python does
-not find by itself.
+MODULE: the package or module that declares its kernels. FOLDER: where packages are, such as NumPy, that an isolated
+Python does not find by itself.
 
 It imports that package from that tree, and the revision's own engine where the tree has one. It relies on what
-revisions have in common: FAMILIES, ``timed_cases``, and of a case its id, launch, source, macros and arguments.
+revisions have in common: FAMILIES, or the families by themselves, ``timed_cases``, and of a case its id, launch,
+source, macros and arguments.
 """
 
 from __future__ import annotations
@@ -106,6 +107,13 @@ def described(value: Any, count: int) -> list[Any]:
     return [str(value.dtype), value.item()]
 
 
+def families_of(package: Any) -> tuple[Any, ...]:
+    """Return what a revision declares: FAMILIES, or every Family of the package in order of definition."""
+    listed = getattr(package, "FAMILIES", None)
+    found = [value for value in vars(package).values() if type(value).__name__ == "Family"]
+    return tuple(dict.fromkeys(found) if listed is None else listed)
+
+
 def engine(folder: Path, module: str) -> tuple[Any, Any]:
     """Find the function that lists a revision's timed cases, and its compiler module."""
     if not (folder / "catalogue.py").exists():
@@ -124,7 +132,7 @@ def main() -> None:
     package = importlib.import_module(module)
     if not Path(package.__file__ or "").is_relative_to(tree):  # a package of that name elsewhere on the path
         raise ModuleNotFoundError(f"No module named {module!r} in this revision")
-    families = package.FAMILIES
+    families = families_of(package)
     timed_cases, compiler = engine(Path(tree, *module.split(".")), module)
     cases = [case for case in timed_cases(families) if not case.variant.on_host]
     document = {"flags": list(compiler.NVCC_FLAGS), "cases": {case.id: declared(case, Path(tree)) for case in cases}}

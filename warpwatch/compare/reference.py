@@ -11,7 +11,6 @@ from warpwatch.compare.with_baseline import difference, find_runs
 from warpwatch.runs.saved import Run
 
 NAMED = 3  # the most files named in one line
-DEFAULT_STORAGE = ".benchmarks"  # a folder in the root of the checkout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,18 +86,18 @@ def left_out(reasons: Mapping[Path, str]) -> list[str]:
     return lines
 
 
-def how_to_record(gpu: Mapping[str, object], storage: Path, root: Path) -> list[str]:
-    """Commands that record a new baseline for this GPU, to be called in the root of a clean checkout.
+def how_to_record(gpu: Mapping[str, object], storage: Path, saved_runs: Path, root: Path) -> list[str]:
+    """Return the commands that record a new baseline for this GPU, to be called in the root of a clean checkout.
 
-    They name the new runs after driver and toolkit: the storage still holds the runs that a void baseline came from.
+    ``storage``: the folder where this run is saved; ``saved_runs``: the repository's own. The commands name the new
+    runs after driver and toolkit, because the storage still holds the runs that a void baseline came from.
     """
     majors = [f"{name}-{str(gpu[name]).partition('.')[0]}" for name in ("driver", "toolkit") if gpu.get(name)]
     label = "-".join(majors) or "new"
-    own = storage == root / DEFAULT_STORAGE
-    where = "" if own else f" --benchmark-storage=file://{storage}"
+    where = "" if storage == saved_runs else f" --benchmark-storage=file://{storage}"
     folder = Path(os.path.relpath(storage, root)) if storage.is_relative_to(root) else storage
     return [
         "to record the next baseline, in a clean checkout:",
-        f'  for i in 1 2 3 4 5; do make bench COMPARE= ARGS="--benchmark-save={label}{where}"; done',
-        f"  .venv/bin/python -m warpwatch baseline promote {folder / str(gpu['slug'])}/*_{label}.json --allow mixed",
+        f"  for i in 1 2 3 4 5; do python -m pytest bench --benchmark-save={label}{where}; done",
+        f"  python -m warpwatch baseline promote {folder / str(gpu['slug'])}/*_{label}.json --allow mixed",
     ]

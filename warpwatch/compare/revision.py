@@ -7,10 +7,11 @@ import io
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from warpwatch.catalogue.launches import Launch
+from warpwatch.catalogue.project import Project
 from warpwatch.compare.declared import BadRevision, DeclaredCase, read_declared, shortened
 from warpwatch.devices.compiler import CompileError, Image, Target, compile_file, private_folder
 from warpwatch.devices.compiling import on_all_cores
@@ -43,25 +44,28 @@ def find_commit(revision: str, root: Path) -> str:
     raise BadRevision(f"--against={revision}: git knows no such revision here{cure}")
 
 
-def checkout(commit: str, revision: str, root: Path, module: str) -> Path:
-    """Unpack a commit's kernels and, where it has one, its engine; returns the folder. Raises BadRevision.
+def checkout(commit: str, revision: str, project: Project) -> Path:
+    """Unpack a commit but for its baselines and saved runs; returns the folder. Raises BadRevision.
 
-    The folder is kept from one run to the next.
+    The sources of kernels, and the code of calls, may lie anywhere in a repository. The folder is kept from one run to
+    the next.
     """
+    root, module = project.root, project.module
     try:
-        folder = private_folder("revisions") / f"{commit}-{module}"
+        folder = private_folder("revisions") / f"{commit}-{module}-whole"
     except CompileError as error:
         raise BadRevision(f"--against={revision}: there is no place to unpack its kernels in: {error}") from None
     if folder.exists():
         return folder
-    folders = [module.replace(".", "/")]
-    if _git(revision, root, "cat-file", "-e", f"{commit}:./{ENGINE_FOLDER}").returncode == 0:
-        folders.append(ENGINE_FOLDER)
-    archive = _git(revision, root, "archive", "--format=tar", commit, *folders)
+    kernels = _folder_of(commit, revision, root, module)
+    if (there := _git(revision, root, "cat-file", "-e", f"{commit}:./{kernels}")).returncode:
+        raise BadRevision(f"--against={revision}: it has no kernels ({_message(there)})")
+    without = [f":(exclude){each}" for each in (project.baselines_folder, project.runs_folder)]
+    archive = _git(revision, root, "archive", "--format=tar", commit, "--", ".", *without)
     if archive.returncode:
-        raise BadRevision(f"--against={revision}: it has no kernels ({_message(archive)})")
+        raise BadRevision(f"--against={revision}: it cannot be unpacked ({_message(archive)})")
     try:
-        _unpack(archive.stdout, folder)
+        _unpack(archive.stdout, folder, (kernels, ENGINE_FOLDER))
     except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError) as error:
         raise BadRevision(_linked(revision, error.tarinfo)) from None
     except (OSError, tarfile.TarError) as error:
@@ -69,19 +73,46 @@ def checkout(commit: str, revision: str, root: Path, module: str) -> Path:
     return folder
 
 
+def same_files(commit: str, revision: str, root: Path) -> bool:
+    """Tell whether no file of a repository differs from a commit, and none is there that git does not know."""
+    if _git(revision, root, "diff", "--quiet", commit, "--", ".").returncode:
+        return False
+    unknown = _git(revision, root, "ls-files", "--others", "--exclude-standard", "--", ".")
+    return unknown.returncode == 0 and not unknown.stdout.strip()
+
+
+def _folder_of(commit: str, revision: str, root: Path, module: str) -> str:
+    """Return the folder of a commit's package of kernels, or the one in which its module of kernels lies."""
+    path = module.replace(".", "/")
+    alone = _git(revision, root, "cat-file", "-e", f"{commit}:./{path}.py").returncode == 0
+    return str(Path(path).parent) if alone else path
+
+
 def _linked(revision: str, member: tarfile.TarInfo) -> str:
     link = f"{member.name} is a link to {member.linkname}, outside of the revision's kernels/"
     return f"--against={revision}: {shortened(link)}; nothing outside of it is read for a comparison"
 
 
-def _unpack(archive: bytes, folder: Path) -> None:
-    """Unpack an archive into ``folder``, whole or not at all; another run may do the same meanwhile."""
+def _unpack(archive: bytes, folder: Path, code: Sequence[str]) -> None:
+    """Unpack an archive into ``folder``, whole or not at all; another run may do the same meanwhile.
+
+    ``code``: folders in which a link to a place outside is an error. Elsewhere such a link is left out.
+    """
+
+    def inside(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+        try:
+            return tarfile.data_filter(member, path)
+        except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError):
+            if any(Path(member.name).is_relative_to(each) for each in code):
+                raise
+            return None
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=folder.parent) as made,
         tarfile.open(fileobj=io.BytesIO(archive)) as tar,
     ):
-        tar.extractall(made, filter="data")
+        tar.extractall(made, filter=inside)
         try:
             Path(made).rename(folder)
         except OSError:  # another run was quicker

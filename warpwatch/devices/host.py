@@ -14,7 +14,7 @@ from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import memory
 from warpwatch.devices.compiler import read_image
-from warpwatch.devices.machine import DeviceError, Function
+from warpwatch.devices.machine import DeviceError, Function, GuardedArray
 from warpwatch.devices.symbols import missing_entry
 
 
@@ -69,6 +69,9 @@ class Host:
 
     def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
         raise DeviceError(f"{case.variant.name} runs on a device, not on the host")
+
+    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
+        return ""
 
     def finish(self) -> None:
         pass

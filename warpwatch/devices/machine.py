@@ -102,6 +102,9 @@ class Machine(Protocol):
     def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
         """Prepare a call that takes the kernel's place, and return a function that starts it."""
 
+    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
+        """Say how a call does not keep to its stream; empty where it does. ``written``: its results, poisoned."""
+
     def finish(self) -> None:
         """Wait for the launches. Raises DeviceError where one failed, or did not end within the limit."""
 

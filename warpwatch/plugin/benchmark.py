@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,19 @@ import pytest
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
+from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.pairs import PairComparison
-from warpwatch.compare.reference import DEFAULT_STORAGE, find_reference, how_to_record
-from warpwatch.compare.revision import check_name, checkout, compile_other_kernels, find_commit, read_other_kernels
+from warpwatch.compare.reference import find_reference, how_to_record
+from warpwatch.compare.revision import (
+    check_name,
+    checkout,
+    compile_other_kernels,
+    find_commit,
+    read_other_kernels,
+    same_files,
+)
 from warpwatch.compare.saved_self_check import path_of, read_variances, save
 from warpwatch.compare.self_check import SelfCheck
 from warpwatch.compare.with_baseline import BaselineComparison
@@ -26,6 +35,8 @@ from warpwatch.devices.compiler import nvcc
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
+from warpwatch.plugin.cases import is_timed
+from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.outcome import ENDED, NOT_COMPARED, Asked, fails, nothing_ran, uncompared
 from warpwatch.plugin.postponed import Postponed, Progress
@@ -38,6 +49,7 @@ from warpwatch.timing.parent_samples import Again
 from warpwatch.verdict.rule import Verdict
 
 CHECK, STORAGE = "--self-check", "--benchmark-storage"
+BENCHMARK = "bench/bench_kernels.py"
 CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
 NOT_SHARED = "pytest bench does not run under -n: processes that share a GPU would time each other; leave -n out"
 SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and judge no kernel
@@ -50,7 +62,7 @@ class BenchPlugin:
         self, config: pytest.Config, project: Project, worker: Worker, device: Callable[[], DeviceInfo | NoDevice]
     ) -> None:
         self.config, self.project, self.worker, self._device = config, project, worker, device
-        self.cold = not config.getoption("--warm-cache")
+        self.cold = not value_of(config, "warm-cache")
         self.comparison: Comparison = BaselineComparison()
         self.results = Results(config)
         self.gpu: dict[str, Any] = {}
@@ -65,14 +77,14 @@ class BenchPlugin:
         # Taken from pytest-benchmark, which would compare with a single run and without regard to GPU and noise.
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
-        self.against: str | None = config.getoption("--against")
+        self.against: str | None = value_of(config, "against")
         self.asked = _asked(config, self.compare, self.against)
-        _keep_storage_in_root(config)
-        if config.getoption("numprocesses", None) and _reaches_bench(config):
+        _keep_storage_in_root(config, project)
+        if config.getoption("numprocesses", None) and _names_benchmark(config, project.root):
             raise pytest.UsageError(NOT_SHARED)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        items = [item for item in session.items if "comparison" in getattr(item, "fixturenames", ())]
+        items = list(filter(is_timed, session.items))
         if not items or self.config.option.collectonly or hasattr(self.config, "workerinput"):
             return
         if wrong := objection(self.config):
@@ -89,13 +101,14 @@ class BenchPlugin:
         self._refuse_rules_without_comparison()
         if self.compare:
             self.comparison = self._find_baseline()
-        if self.against or self.config.getoption(CHECK):
+        if self.against or value_of(self.config, "self-check"):
             if not isinstance(device, DeviceInfo):
-                raise pytest.UsageError(f"{'--against' if self.against else CHECK} needs a device: {device}")
+                asked = spelled(self.config, "against" if self.against else "self-check")
+                raise pytest.UsageError(f"{asked} needs a device: {device}")
             self.comparison = self._find_revision(self.against, device) if self.against else self._check_itself(device)
         self.asked.refuse()
-        left_out = omitted_cases(self.project.families)
-        self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
+        if left_out := omitted_cases(self.project.families):
+            self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
     def _take_over_storage(self) -> None:
         """Set private attributes of pytest-benchmark's session, which no other code does."""
@@ -109,11 +122,13 @@ class BenchPlugin:
 
     def _refuse_rules_without_comparison(self) -> None:
         """Refuse options that say when a comparison fails the run, where there is no comparison."""
-        named = {"--require-baseline": self.compare, "--fail-on": self.asked.option}
-        for option, comparison in named.items():
-            if self.config.getoption(option) and not comparison:
-                others = "" if option == "--require-baseline" else ", --against or --self-check"
-                raise pytest.UsageError(f"{option} compares nothing by itself: give --benchmark-compare{others} too")
+        word = functools.partial(spelled, self.config)
+        named = {"require-baseline": self.compare, "fail-on": self.asked.option}
+        for name, comparison in named.items():
+            if value_of(self.config, name) and not comparison:
+                others = "" if name == "require-baseline" else f", {word('against')} or {word('self-check')}"
+                said = f"{word(name)} compares nothing by itself: give --benchmark-compare{others} too"
+                raise pytest.UsageError(said)
 
     def _find_baseline(self) -> BaselineComparison:
         if not self.gpu:
@@ -127,9 +142,10 @@ class BenchPlugin:
         self._notes += found.notes
         self.asked.nothing = found.nothing(self.selected)
         if found.void:
-            self.asked.advice = how_to_record(self.gpu, storage, self.config.rootpath)
+            self.asked.advice = how_to_record(self.gpu, storage, self.project.saved_runs, self.project.root)
         if found.absent:
-            promote = f"python -m warpwatch baseline promote .benchmarks/{slug}/*.json"
+            folder = os.path.relpath(storage / slug, self.project.root)
+            promote = f"python -m warpwatch baseline promote {folder}/*.json"
             cure = f"run `pytest bench` five times, then `{promote}`"
             if self.asked.required:
                 raise pytest.UsageError(f"{found.absent}: {cure}")
@@ -159,11 +175,11 @@ class BenchPlugin:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
         try:
             commit = find_commit(revision, self.project.root)
-            tree = checkout(commit, revision, self.project.root, self.project.module)
+            tree = checkout(commit, revision, self.project)
             others = read_other_kernels(tree, self.project.module, revision)
             variances = read_variances(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
-            raise pytest.UsageError(str(error)) from None
+            raise pytest.UsageError(_worded(self.config, error)) from None
         wanted = [other for name, other in others.items() if name in self.selected]
         if not wanted:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
@@ -177,11 +193,13 @@ class BenchPlugin:
             images=images,
             side_by_side=side_by_side,
             recorded_variances=variances,
+            apart=OtherProcess(worker=Worker(replace(self.project, root=tree), self.worker.settings)),
+            same_files=same_files(commit, revision, self.project.root),
         )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        if not self.comparison.active or "comparison" not in getattr(item, "fixturenames", ()):
+        if not self.comparison.active or not is_timed(item):
             return None
         self._postponed.run(item, nextitem)
         self._done += 1
@@ -273,7 +291,7 @@ class BenchPlugin:
 
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
         """Set the exit status that follows from the comparison, and return the last lines of the run."""
-        comparison, reasons = self.comparison, self.config.getoption("--fail-on")
+        comparison, reasons = self.comparison, value_of(self.config, "fail-on")
         by_all = "common" in reasons and comparison.alarm
         if self._missing() or by_all or fails(self.asked, comparison.decisions, reasons, comparison.compared):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -307,38 +325,55 @@ class BenchPlugin:
 
 def _asked(config: pytest.Config, compare: str | bool, against: str | None) -> Asked:
     """Return the comparison that the options ask for. Raises UsageError for two, or for an empty name."""
-    chosen = {"--benchmark-compare": compare, "--against": against, CHECK: config.getoption(CHECK)}
+    words = {name: spelled(config, name) for name in ("against", "self-check")}
+    chosen = {
+        "--benchmark-compare": compare,
+        words["against"]: against,
+        words["self-check"]: value_of(config, "self-check"),
+    }
     if isinstance(compare, str) and not compare.strip():
         raise pytest.UsageError("--benchmark-compare= names no run: leave the `=` out to compare with the baseline")
     if against is not None:
         try:
             check_name(against)
         except BadRevision as error:
-            raise pytest.UsageError(str(error)) from None
+            raise pytest.UsageError(_worded(config, error)) from None
     if len(named := [name for name, value in chosen.items() if value]) > 1:
         raise pytest.UsageError(f"{' and '.join(named)} are different things to do: choose one")
     option = next(iter(named), "")
-    return Asked(option, required=bool(option) and (option != "--benchmark-compare" or _require(config)))
+    required = option != "--benchmark-compare" or bool(value_of(config, "require-baseline"))
+    return Asked(option, required=bool(option) and required)
 
 
-def _require(config: pytest.Config) -> bool:
-    return bool(config.getoption("--require-baseline"))
+def _worded(config: pytest.Config, error: Exception) -> str:
+    """Return the message of an error, with the option that takes a revision as it is written in this repository."""
+    return str(error).replace("--against", spelled(config, "against"))
 
 
-def _keep_storage_in_root(config: pytest.Config) -> None:
-    """Save runs in the root of the checkout, wherever pytest was started, unless the user names a storage.
+def _keep_storage_in_root(config: pytest.Config, project: Project) -> None:
+    """Save runs where the repository wants them, wherever pytest was started, unless the user names a storage.
 
     pytest-benchmark takes its own default, like what the user names, from the current folder.
     """
     words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
     given = any(str(word).partition("=")[0] == STORAGE for word in words)
     if not given:
-        config.option.benchmark_storage = f"file://{config.rootpath / DEFAULT_STORAGE}"
+        config.option.benchmark_storage = f"file://{project.saved_runs}"
 
 
-def _reaches_bench(config: pytest.Config) -> bool:
-    bench = config.rootpath / "bench"
-    if not bench.exists():
-        return False
+def collect_benchmark(config: pytest.Config, root: Path) -> None:
+    """Let pytest collect bench/bench_kernels.py, which its own patterns leave out, where bench/ is named.
+
+    So a run of all tests, which may be in several processes, times nothing, and a repository need not change its own
+    patterns.
+    """
+    if _names_benchmark(config, root):
+        config.addinivalue_line("python_files", BENCHMARK)
+        config.addinivalue_line("python_functions", "bench_kernel")
+
+
+def _names_benchmark(config: pytest.Config, root: Path) -> bool:
+    """Tell whether the command line, or testpaths, name bench/ or what lies in it."""
+    file = root / BENCHMARK
     paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
-    return any(bench.is_relative_to(path) or path.is_relative_to(bench) for path in paths)
+    return file.is_file() and any(path.is_relative_to(file.parent.resolve()) for path in paths)

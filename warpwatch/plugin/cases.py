@@ -1,27 +1,91 @@
-"""Parametrizes tests: a test that is marked with cases or builds runs once for each."""
+"""Parametrizes tests: a test that is marked with cases or builds runs once for each of a named list.
+
+``@pytest.mark.cases("tested")`` takes a list of cases by its name, and ``@pytest.mark.cases(shapes=[(80, 70)])`` every
+build on these shapes. ``@pytest.mark.builds("least")`` takes a list of builds. ``where``, a function of a case or
+build, leaves out those for which it returns something false.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
 import pytest
 
-from warpwatch.catalogue.declaration import Build, Case
-from warpwatch.catalogue.validation import Problem
+from warpwatch.catalogue.arrays import Shape
+from warpwatch.catalogue.corners import least_builds, oblong_builds, tall_cases
+from warpwatch.catalogue.declaration import Build, Case, Family
+from warpwatch.catalogue.selection import builds, edge_cases, tested_cases, timed_cases, unaligned_cases
+from warpwatch.catalogue.validation import Problem, problems
+from warpwatch.plugin.device import PROJECT
+from warpwatch.timing.timer import read
+
+PARAMETER = "warpwatch_parameter"  # the fixture that all others depend on which need a case or a build
+Families = tuple[Family, ...]
+_T = TypeVar("_T")
+CASES: Mapping[str, Callable[[Families], Iterable[Case]]] = {
+    "tested": tested_cases,
+    "edges": edge_cases,
+    "unaligned": unaligned_cases,
+    "tall": tall_cases,
+    "timed": timed_cases,
+}
+BUILDS: Mapping[str, Callable[[Families], Iterable[Build]]] = {
+    "all": builds,
+    "least": least_builds,
+    "oblong": oblong_builds,
+}
+CASES_HELP, BUILDS_HELP = f"names: {', '.join(CASES)}", f"names: {', '.join(BUILDS)}"
+WITH_PROBLEMS = ("tested", "timed")  # lists whose tests also fail once for each mistake in a declaration
+
+
+def cases_of(
+    families: Families,
+    name: str = "",
+    *,
+    where: Callable[[Case], object] = lambda case: True,
+    shapes: Iterable[Shape] = (),
+) -> list[Case | Problem]:
+    """Return what ``@pytest.mark.cases`` with these arguments stands for. Raises ValueError."""
+    if bool(name) == bool(shapes):
+        raise ValueError(f"give the name of a list ({', '.join(CASES)}), or shapes=[...]")
+    listed = _list(CASES, name)(families) if name else (Case(b, s) for b in builds(families) for s in shapes)
+    return [*filter(where, listed), *(problems(families) if name in WITH_PROBLEMS else ())]
+
+
+def builds_of(families: Families, name: str, *, where: Callable[[Build], object] = lambda build: True) -> list[Build]:
+    """Return what ``@pytest.mark.builds`` with these arguments stands for. Raises ValueError."""
+    return list(filter(where, _list(BUILDS, name)(families)))
+
+
+def _list(lists: Mapping[str, _T], name: str) -> _T:
+    if not isinstance(name, str):
+        raise ValueError(f"give the name of a list, not {type(name).__name__}: {', '.join(lists)}")
+    if name not in lists:
+        raise ValueError(f"there is no list {name!r}; there are {', '.join(lists)}")
+    return lists[name]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for marker in metafunc.definition.iter_markers("cases"):
-        values: list[Case | Problem] = [*marker.args[0], *(marker.args[1] if len(marker.args) > 1 else ())]
-        metafunc.parametrize("case", values, ids=[value.id for value in values], indirect=True)
-    for marker in metafunc.definition.iter_markers("builds"):
-        builds: list[Build] = marker.args[0]
-        metafunc.parametrize("build", builds, ids=[build.id for build in builds], indirect=True)
+    for kind, listed in (("cases", cases_of), ("builds", builds_of)):
+        for marker in metafunc.definition.iter_markers(kind):
+            if PARAMETER not in metafunc.fixturenames:
+                _refuse(metafunc, kind, "asks for none of the fixtures check, measure, kernel, case and build")
+            try:
+                values = listed(metafunc.config.stash[PROJECT].families, *marker.args, **marker.kwargs)
+            except (TypeError, ValueError) as error:
+                _refuse(metafunc, kind, str(error))
+            metafunc.parametrize(PARAMETER, values, ids=[value.id for value in values], indirect=True)
+
+
+def _refuse(metafunc: pytest.Metafunc, kind: str, why: str) -> None:
+    pytest.fail(f"{metafunc.definition.nodeid}, marked {kind}: {why}", pytrace=False)
 
 
 def parameter_of(item: pytest.Item) -> Case | Build | Problem | None:
     """Return the case or build of a test, or the mistake of a declaration that it reports."""
     callspec = getattr(item, "callspec", None)
-    params = callspec.params if callspec else {}
-    found = params.get("case", params.get("build"))
+    found = callspec.params.get(PARAMETER) if callspec else None
     return found if isinstance(found, Case | Build | Problem) else None
 
 
@@ -29,6 +93,17 @@ def build_of(item: pytest.Item) -> Build | None:
     """Return the build of a test, if it has one."""
     found = parameter_of(item)
     return found.build if isinstance(found, Case) else found if isinstance(found, Build) else None
+
+
+def is_timed(item: pytest.Item) -> bool:
+    """Tell whether a test measures a case for a comparison."""
+    return "warpwatch_comparison" in getattr(item, "fixturenames", ())
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let pytest-benchmark read the timer of the device."""
+    if is_timed(item):
+        item.add_marker(pytest.mark.benchmark(timer=read))
 
 
 @pytest.hookimpl(trylast=True)

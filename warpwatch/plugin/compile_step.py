@@ -16,13 +16,13 @@ from warpwatch.catalogue.declaration import Build
 from warpwatch.devices.compiler import NoCompiler, Target, architectures, cache_notes
 from warpwatch.devices.compiling import Check, Compilation, Job
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.plugin.cases import build_of
+from warpwatch.plugin.cases import build_of, is_timed
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 from warpwatch.plugin.machine_lock import is_locked, permit_to_compile
 
 BUILDS_TOGETHER = 5  # heavy kernels gain little by it, and more would leave cores idle at the end
 COMPILATION = pytest.StashKey[Compilation]()
-COMPILED = {"kernel", "source_module"}  # fixtures that need a build's machine code
+COMPILED = {"warpwatch_kernel", "warpwatch_source_module"}  # fixtures that need a build's machine code
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -54,7 +54,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     for builds, target in (*checks[first:], *checks[:first]):
         compilation.add_check(builds, target)
     if jobs:
-        timed = any("comparison" in getattr(item, "fixturenames", ()) for item in items)
+        timed = any(map(is_timed, items))
         _show_compiling(config, compilation, None if timed else jobs[0])
 
 
@@ -65,8 +65,7 @@ def _jobs(item: pytest.Item) -> list[Job]:
     if build.variant.on_host:
         return [(build, None)]
     if not build.variant.call and isinstance(device := open_device(item.config), DeviceInfo):
-        timed = "comparison" in getattr(item, "fixturenames", ())
-        targets = (device.target, device.timing_target) if timed else (device.target,)
+        targets = (device.target, device.timing_target) if is_timed(item) else (device.target,)
         return [(build, target) for target in dict.fromkeys(targets)]
     return []
 
@@ -133,6 +132,6 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def compilation(pytestconfig: pytest.Config) -> Compilation:
+def warpwatch_compilation(pytestconfig: pytest.Config) -> Compilation:
     """The compilation of the builds of this run."""
     return pytestconfig.stash[COMPILATION]

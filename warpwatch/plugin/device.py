@@ -10,6 +10,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device
+from warpwatch.plugin.options import spelled, value_of
 
 PROJECT = pytest.StashKey[Project]()
 WORKER = pytest.StashKey[Worker]()
@@ -23,7 +24,8 @@ def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
     Raises UsageError where the device asked for is missing or a set-up is broken, because that is no skip.
     """
     if DEVICE not in config.stash:
-        config.stash[DEVICE] = try_device(config.stash[WORKER], config.getoption("--device"))
+        wanted = value_of(config, "device")
+        config.stash[DEVICE] = try_device(config.stash[WORKER], wanted, spelled(config, "device"))
         if isinstance(config.stash[DEVICE], DeviceInfo):
             config.stash[CACHE_NOTES].update(dict.fromkeys(config.stash[WORKER].call(cache_notes)))
     found = config.stash[DEVICE]
@@ -32,16 +34,19 @@ def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
     return found
 
 
-def try_device(worker: Worker, wanted: str) -> DeviceInfo | NoDevice | pytest.UsageError:
-    """Return the device that ``--device`` asks for, or the error that says what is missing or broken."""
+def try_device(worker: Worker, wanted: str, option: str = "--device") -> DeviceInfo | NoDevice | pytest.UsageError:
+    """Return the device that ``--device`` asks for, or the error that says what is missing or broken.
+
+    ``option``: how that option is written in this repository.
+    """
     if wanted == "none":
-        return NoDevice("--device=none")
+        return NoDevice(f"{option}=none")
     try:
         return worker.call(describe_device)
     except NoDevice as missing:
-        return missing if wanted == "auto" else pytest.UsageError(f"--device={wanted}: {missing}")
+        return missing if wanted == "auto" else pytest.UsageError(f"{option}={wanted}: {missing}")
     except Exception as error:
-        return pytest.UsageError(f"--device={wanted}: {_cause(error)}")
+        return pytest.UsageError(f"{option}={wanted}: {_cause(error)}")
 
 
 def _cause(error: Exception) -> str:
@@ -82,7 +87,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def device(pytestconfig: pytest.Config) -> DeviceInfo:
+def warpwatch_device(pytestconfig: pytest.Config) -> DeviceInfo:
     """The device; a test that asks for it is skipped where there is none."""
     try:
         found = open_device(pytestconfig)

@@ -34,7 +34,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _machine_lock(request: pytest.FixtureRequest) -> Generator[None]:
+def _warpwatch_machine_lock(request: pytest.FixtureRequest) -> Generator[None]:
     """Hold the machine lock during a test: shared, or exclusive for a test that is marked ``exclusive``."""
     folder = _folder(request.config)
     if not folder:

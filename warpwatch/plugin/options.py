@@ -1,22 +1,65 @@
 """Adds the plugin's options and settings, and loads its other parts in a repository that names its kernels.
 
 Wherever Warpwatch is installed pytest imports this module, in repositories without CUDA kernels too. So it imports
-little, and there it adds nothing but the option and the setting that name kernels.
+little, and there it adds nothing but the option and the setting that name kernels. The names of its other options
+begin with ``--warpwatch-``. Each has a short name too, such as ``--device``, unless the repository's own conftest.py,
+or another plugin, has an option of that name.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Generator, Mapping
+from typing import Any
 
 import pytest
 
 from warpwatch.arguments import positive_seconds
-from warpwatch.catalogue.setting import SETTING
+from warpwatch.catalogue.setting import SETTING, has_table
 
 KERNELS = "--warpwatch-kernels"
-PARTS = ("start", "cases", "compile_step", "device", "fixtures", "machine_lock", "messages")
+PREFIX = "--warpwatch-"
+SHORT = pytest.StashKey[frozenset[str]]()  # the options of ours that have their short names here
+PARTS = ("start", "cases", "compile_step", "device", "fixtures", "machine_lock", "messages", "short_fixtures")
 # Some of them are imported before pytest does it, by others.
 pytest.register_assert_rewrite(*(f"warpwatch.plugin.{part}" for part in PARTS))
+
+_FLAG: dict[str, Any] = {"action": "store_true"}
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "device": {
+        "choices": ("auto", "gpu", "software", "none"),
+        "default": "auto",
+        "help": "Device that runs the kernels. auto (the default): a GPU where there is one, else the software device, "
+        "which needs no GPU. gpu, software: that one, or an error. none: skip the tests that need a device.",
+    },
+    "schedule-seed": {
+        "type": int,
+        "metavar": "N",
+        "help": "Seed of the order in which the software device runs threads and blocks.",
+    },
+    "launch-timeout": {
+        "type": positive_seconds,
+        "default": 10.0,
+        "metavar": "SECONDS",
+        "help": "Stop a kernel that runs longer, and fail its test (default: 10).",
+    },
+    "against": {
+        "metavar": "REV",
+        "help": "Time each kernel in turns with that of another git revision, and judge which is slower.",
+    },
+    "self-check": _FLAG | {"help": "A/A test, then injected slowdowns: false alarms and sensitivity on this GPU."},
+    "fail-on": {
+        "action": "append",
+        "choices": ("unsure", "incomparable", "common"),
+        "default": [],
+        "help": "Exit with 1 also where a case is unsure (unsure), where one cannot be compared or none was compared "
+        "(incomparable), or where all cases became slower together (common). Can be given several times.",
+    },
+    "require-baseline": _FLAG | {"help": "With --benchmark-compare: exit with an error where nothing is compared."},
+    "large": _FLAG | {"help": "Also test arrays of more than 2^31 elements, which need tens of GB."},
+    "warm-cache": _FLAG | {"help": "Time kernels with a warm L2 cache, not with a cold one."},
+}
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -24,74 +67,67 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     group = parser.getgroup("warpwatch", "CUDA kernels")
     group.addoption(KERNELS, metavar="PACKAGE", help=f"Package that declares the kernels, in place of {SETTING}.")
     config = pluginmanager.get_plugin("pytestconfig")
-    if config is not None and _names_kernels(config):  # elsewhere the names of options are free for others
-        _add_options(group)
+    if config is not None and _names_kernels(config):  # elsewhere there is nothing to choose
+        for name, attributes in OPTIONS.items():
+            group.addoption(PREFIX + name, **attributes)
 
 
 def _names_kernels(config: pytest.Config) -> bool:
     """Tell whether settings or command line name a package of kernels, before the command line is parsed."""
     words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
     given = any(str(word).partition("=")[0] == KERNELS for word in words)
-    return given or bool(config.getini(SETTING) or config.option.__dict__.get("warpwatch_kernels"))
+    return given or _are_named(config)
 
 
-def _add_options(group: pytest.OptionGroup) -> None:
-    group.addoption(
-        "--device",
-        choices=("auto", "gpu", "software", "none"),
-        default="auto",
-        help="Device that runs the kernels. auto (the default): a GPU where there is one, else the software device, "
-        "which needs no GPU. gpu, software: that one, or an error. none: skip the tests that need a device.",
-    )
-    group.addoption(
-        "--schedule-seed",
-        type=int,
-        metavar="N",
-        help="Seed of the order in which the software device runs threads and blocks.",
-    )
-    group.addoption(
-        "--launch-timeout",
-        type=positive_seconds,
-        default=10.0,
-        metavar="SECONDS",
-        help="Stop a kernel that runs longer, and fail its test (default: 10).",
-    )
-    _add_comparisons(group)
-    group.addoption(
-        "--large", action="store_true", help="Also test arrays of more than 2^31 elements, which need tens of GB."
-    )
-    group.addoption("--warm-cache", action="store_true", help="Time kernels with a warm L2 cache, not with a cold one.")
+def _are_named(config: pytest.Config) -> bool:
+    given = config.option.__dict__.get("warpwatch_kernels")
+    return bool(given or config.getini(SETTING)) or has_table(config.rootpath)
 
 
-def _add_comparisons(group: pytest.OptionGroup) -> None:
-    group.addoption(
-        "--against",
-        metavar="REV",
-        help="Time each kernel in turns with that of another git revision, and judge which is slower.",
-    )
-    group.addoption(
-        "--self-check",
-        action="store_true",
-        help="A/A test, then injected slowdowns: false alarms and sensitivity on this GPU.",
-    )
-    group.addoption(
-        "--fail-on",
-        action="append",
-        choices=("unsure", "incomparable", "common"),
-        default=[],
-        help="Exit with 1 also where a case is unsure (unsure), where one cannot be compared or none was compared "
-        "(incomparable), or where all cases became slower together (common). Can be given several times.",
-    )
-    group.addoption(
-        "--require-baseline",
-        action="store_true",
-        help="With --benchmark-compare: exit with an error where nothing is compared.",
-    )
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, object, object]:
+    """Add the short names that are free, once the repository's own conftest.py files have added theirs."""
+    if _names_kernels(early_config):
+        _leave_out_values(early_config, args)
+        result = yield
+        early_config.stash[SHORT] = _add_short_names(parser)
+        return result
+    return (yield)
+
+
+def _leave_out_values(config: pytest.Config, args: list[str]) -> None:
+    """Keep pytest from looking for conftest.py files in ``software``, where ``--device software`` was given."""
+    values = {after for before, after in itertools.pairwise(map(str, args)) if before.removeprefix("--") in OPTIONS}
+    folder, known = config.invocation_params.dir, config.known_args_namespace
+    known.file_or_dir = [word for word in known.file_or_dir if word not in values or (folder / word).exists()]
+
+
+def _add_short_names(parser: pytest.Parser) -> frozenset[str]:
+    groups = (parser._anonymous, *parser._groups)
+    taken = {name for group in groups for option in group.options for name in option.names()}
+    free = frozenset(name for name in OPTIONS if f"--{name}" not in taken)
+    for name, attributes in OPTIONS.items():
+        if name in free:
+            same = {**attributes, "help": f"Same as {PREFIX}{name}."}
+            parser.getgroup("warpwatch").addoption(f"--{name}", dest=f"warpwatch_{name.replace('-', '_')}", **same)
+    return free
+
+
+def spelled(config: pytest.Config, name: str) -> str:
+    """Return how an option of ours is written in this repository: ``--device``, or ``--warpwatch-device``."""
+    return f"--{name}" if name in config.stash.get(SHORT, frozenset()) else PREFIX + name
+
+
+def value_of(config: pytest.Config, name: str) -> Any:
+    """Return the value of an option of ours, such as ``device``."""
+    return config.getoption(PREFIX + name)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Load the rest of the plugin, if there are kernels."""
-    if config.getoption(KERNELS) or config.getini(SETTING):
+    if _are_named(config):
         for part in PARTS:
             config.pluginmanager.import_plugin(f"warpwatch.plugin.{part}")

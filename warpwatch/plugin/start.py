@@ -10,13 +10,15 @@ import warnings
 
 import pytest
 
-from warpwatch.catalogue.project import BadProject, load_project
-from warpwatch.catalogue.setting import SETTING
+from warpwatch.catalogue.project import BadProject, Project, load_setting
+from warpwatch.catalogue.setting import SETTING, TABLE, pyproject_of
+from warpwatch.catalogue.table import HOW, choose, read_table
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin.benchmark import BenchPlugin
+from warpwatch.plugin.benchmark import BenchPlugin, collect_benchmark
+from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER, open_device
-from warpwatch.plugin.options import KERNELS
+from warpwatch.plugin.options import KERNELS, value_of
 
 BENCH = pytest.StashKey[BenchPlugin]()
 # Warnings of pytest-benchmark's: a kernel that is wrong, or that is the same machine code as before, gets no figure.
@@ -25,8 +27,8 @@ EXPECTED = ("Benchmark fixture was not used at all", "Not saving anything, no be
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "cases(list, problems): run once for each case, and fail for each problem")
-    config.addinivalue_line("markers", "builds(list): run once for each of these builds")
+    config.addinivalue_line("markers", f"cases(name, where=..., shapes=...): run once for each case; {CASES_HELP}")
+    config.addinivalue_line("markers", f"builds(name, where=...): run once for each build; {BUILDS_HELP}")
     config.addinivalue_line("markers", "compiles_for(arch): only compile the build, for that architecture or 'newest'")
     config.addinivalue_line(
         "markers", "exclusive: no other test of this run runs at the same time, because this one measures times"
@@ -34,17 +36,14 @@ def pytest_configure(config: pytest.Config) -> None:
     for text in EXPECTED:
         config.addinivalue_line("filterwarnings", f"ignore:{text}")  # while a test runs
         warnings.filterwarnings("ignore", text)  # and when the session ends
-    try:
-        project = load_project(config.rootpath, config.getoption(KERNELS) or config.getini(SETTING))
-    except BadProject as error:
-        raise pytest.UsageError(str(error)) from None
+    project = _project(config)
+    collect_benchmark(config, project.root)
     ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    option = config.getoption
     settings = Settings(
-        kind=option("--device"),
+        kind=value_of(config, "device"),
         ordinal=ordinal,
-        launch_timeout=option("--launch-timeout"),
-        schedule_seed=option("--schedule-seed"),
+        launch_timeout=value_of(config, "launch-timeout"),
+        schedule_seed=value_of(config, "schedule-seed"),
     )
     config.stash[CACHE_NOTES] = {}
     config.stash[PROJECT] = project
@@ -56,6 +55,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         config.add_cleanup(_end_on_sigterm)
+
+
+def _project(config: pytest.Config) -> Project:
+    """Load the project that option, settings or table name."""
+    try:
+        table = read_table(pyproject_of(config.rootpath))
+        setting = choose(config.rootpath, config.getoption(KERNELS) or "", config.getini(SETTING), table)
+        if setting is None:
+            raise BadProject(f"{TABLE} names no kernels: {HOW}")
+        return load_setting(setting)
+    except BadProject as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _end_on_sigterm() -> None:

@@ -22,7 +22,7 @@ from warpwatch.devices import memory
 from warpwatch.devices.check import WrongResult, compare, explain
 from warpwatch.devices.digest import digest
 from warpwatch.devices.machine import GuardedArray, Machine
-from warpwatch.devices.runner import LINE, Loaded, launch_and_wait, launch_once, require_memory, upload
+from warpwatch.devices.runner import LINE, Loaded, launch_and_wait, launch_once, require_memory, stray_work, upload
 
 WHOLE_ELEMENTS = 2**23  # a result of at most this many elements is compared whole, a larger one on some of its rows
 SAMPLED_ROWS = 64
@@ -123,7 +123,10 @@ def check_result(loaded: Loaded, shared: Shared) -> int:
         return 0
     launch_and_wait(loaded)
     _raise([*damage(loaded, shared), *_mismatches(loaded, shared)])
-    return fingerprint_of(loaded)
+    fingerprint = fingerprint_of(loaded)
+    if stray := stray_work(loaded):
+        raise WrongResult(f"{loaded.case.id} {stray}")
+    return fingerprint
 
 
 def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int, printed: Sequence[str] = ()) -> None:

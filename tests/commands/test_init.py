@@ -1,0 +1,155 @@
+"""Tests ``warpwatch init``: an example in an empty repository, and in one that has files of its own."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.stranger import run_command, run_pytest
+
+WRITTEN = {
+    "perf/__init__.py",
+    "perf/block_per_row.cu",
+    "tests/test_kernels.py",
+    "bench/bench_kernels.py",
+    ".github/workflows/kernels.yml",
+    "pyproject.toml",
+}
+OWN = '[project]\nname = "mine"\nversion = "1"\n\n[tool.pytest.ini_options]\naddopts = "-q"'  # without a last newline
+
+
+def files(folder: Path) -> set[str]:
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    return {name for name in found if not name.startswith(".git/")}
+
+
+def init(folder: Path, *args: str, status: int = 0) -> str:
+    done = run_command(folder, "init", *args)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr if status else done.stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """An empty git repository."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    return tmp_path
+
+
+def test_an_empty_repository_gets_everything_and_is_told_three_things(repository: Path) -> None:
+    said = init(repository)
+    assert files(repository) == WRITTEN
+    assert sum(line.startswith("wrote ") for line in said.splitlines()) == len(WRITTEN)
+    assert sum(line.startswith("python -m pytest ") for line in said.splitlines()) == 3
+    assert tomllib.loads((repository / "pyproject.toml").read_text()) == {"tool": {"warpwatch": {"kernels": "perf"}}}
+    declaration = (repository / "perf" / "__init__.py").read_text()
+    ast.parse(declaration)
+    assert declaration.count("\n") <= 30
+
+
+def test_a_dry_run_shows_the_same_and_writes_nothing(repository: Path) -> None:
+    shown = init(repository, "--dry-run")
+    assert files(repository) == set()
+    assert init(repository) == shown.replace("would write", "wrote")
+
+
+def test_another_folder_can_be_named_even_a_new_one(tmp_path: Path) -> None:
+    init(tmp_path, "new/place")
+    assert files(tmp_path / "new" / "place") == WRITTEN
+
+
+def test_a_file_that_is_there_is_left_and_named(repository: Path) -> None:
+    (repository / "tests").mkdir()
+    (repository / "tests" / "test_kernels.py").write_text("own")
+    (repository / "pyproject.toml").write_text(OWN)
+    said = init(repository)
+    assert "left tests/test_kernels.py as it is\n" in said
+    assert (repository / "tests" / "test_kernels.py").read_text() == "own"
+    text = (repository / "pyproject.toml").read_text()
+    assert text.startswith(OWN + "\n\n[tool.warpwatch]\n")
+    expected = tomllib.loads(OWN)
+    expected["tool"]["warpwatch"] = {"kernels": "perf"}
+    assert tomllib.loads(text) == expected
+
+
+def test_a_second_call_changes_nothing(repository: Path) -> None:
+    (repository / "pyproject.toml").write_text(OWN)
+    init(repository)
+    before = {name: (repository / name).read_bytes() for name in files(repository)}
+    said = init(repository)
+    assert {name: (repository / name).read_bytes() for name in files(repository)} == before
+    assert "wrote" not in said
+    assert "it names kernels already" in said
+
+
+@pytest.mark.parametrize("name", ["perf/__init__.py", "perf.py"])
+def test_a_package_of_another_kind_stops_it_before_anything_is_written(repository: Path, name: str) -> None:
+    (repository / name).parent.mkdir(exist_ok=True)
+    (repository / name).write_text("")
+    assert f"error: {name} exists and may be no package of kernels" in init(repository, status=2)
+    assert files(repository) == {name}
+
+
+def test_a_repository_that_names_its_kernels_keeps_them(repository: Path) -> None:
+    (repository / "pyproject.toml").write_text('[tool.pytest.ini_options]\nwarpwatch_kernels = "own"\n')
+    init(repository)
+    assert files(repository) == {name for name in WRITTEN if not name.startswith("perf/")}
+    assert "warpwatch]" not in (repository / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[project\n", "pyproject.toml: [tool.warpwatch] cannot be added at its end"),
+        ("tool = {}\n", "pyproject.toml: [tool.warpwatch] cannot be added at its end"),
+        ("[tool.warpwatch]\nkernel = 'a'\n", "an unknown key 'kernel'; is kernels meant?"),
+    ],
+)
+def test_a_pyproject_that_cannot_take_it_stops_it_before_anything_is_written(
+    repository: Path, text: str, said: str
+) -> None:
+    (repository / "pyproject.toml").write_text(text)
+    assert said in init(repository, status=2)
+    assert files(repository) == {"pyproject.toml"}
+
+
+def test_the_workflow_is_sound(repository: Path) -> None:
+    init(repository)
+    tools = Path(sys.executable).parent
+    workflows = repository / ".github" / "workflows"
+    zizmor = [str(tools / "zizmor"), "--offline", "--persona=pedantic", "--quiet", "--no-progress", str(workflows)]
+    schema = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    for command in ([str(tools / "actionlint")], zizmor, schema):
+        done = subprocess.run(
+            command if command is zizmor else [*command, str(workflows / "kernels.yml")],
+            cwd=repository,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+# The example's declaration is written in the language of `import warpwatch as ww`. Until that is merged these tests
+# must fail; take the mark away then.
+unmerged = pytest.mark.xfail(strict=True, reason="warpwatch.Family is not there yet")
+
+
+@unmerged
+@pytest.mark.parametrize("before", ["", OWN])
+def test_the_first_run_is_green_on_the_software_device(repository: Path, before: str) -> None:
+    if before:
+        (repository / "pyproject.toml").write_text(before)
+    init(repository)
+    done = run_pytest(repository, "--device=software")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+    assert "skipped" not in done.stdout
+    done = run_pytest(repository, "bench", "--device=software", "--benchmark-max-time=0.01", "-k", "256x1024")
+    assert done.returncode == 0, done.stdout + done.stderr

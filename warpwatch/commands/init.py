@@ -1,0 +1,90 @@
+"""Writes a working example into a repository: ``warpwatch init``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from warpwatch.catalogue.setting import SETTING, TABLE
+from warpwatch.catalogue.table import BadProject, pytest_settings, read_table
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+PACKAGE = "perf"
+DECLARATION = {f"{PACKAGE}/__init__.py": "declaration.py.txt", f"{PACKAGE}/block_per_row.cu": "block_per_row.cu"}
+USERS = {
+    "tests/test_kernels.py": "test_kernels.py.txt",
+    "bench/bench_kernels.py": "bench_kernels.py.txt",
+    ".github/workflows/kernels.yml": "workflow.yml.txt",
+}
+LINES = "pyproject.toml.txt"
+NEXT = """\
+python -m pytest tests/test_kernels.py  # is the example right? Without a GPU, the software device runs it
+python -m pytest bench                  # how fast is it? Commit it then, and change the kernel
+python -m pytest bench --warpwatch-against HEAD  # is it slower than in the last commit?"""
+
+
+def write_example(folder: Path, *, dry_run: bool) -> int:
+    """Write the files of an example that are not there yet, and print what to do next; returns the exit status.
+
+    ``dry_run``: show what would be written, and write nothing. Raises BadProject or OSError, before anything is
+    written, where the example would not work.
+    """
+    named = _named(folder / "pyproject.toml")
+    files: Mapping[str, str] = USERS if named else DECLARATION | USERS
+    if not named and (taken := _taken(folder)):
+        raise BadProject(
+            f"{taken} exists and may be no package of kernels: name yours in {TABLE}, then call this again"
+        )
+    settings = None if named else _with_lines(folder / "pyproject.toml")
+    would = "would write" if dry_run else "wrote"
+    for name, template in files.items():
+        path = folder / name
+        if path.exists() or path.is_symlink():
+            print(f"left {path} as it is")
+            continue
+        if not dry_run:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes((TEMPLATES / template).read_bytes())
+        print(f"{would} {path}")
+    if settings is None:
+        print(f"left {folder / 'pyproject.toml'} as it is: it names kernels already")
+    else:
+        if not dry_run:
+            _append(folder / "pyproject.toml", settings)
+        print(f"{would} {TABLE} in {folder / 'pyproject.toml'}")
+    print(NEXT)
+    return 0
+
+
+def _named(file: Path) -> bool:
+    """Tell whether a pyproject.toml names kernels already. Raises BadProject."""
+    return file.is_file() and (read_table(file) is not None or SETTING in pytest_settings(file))
+
+
+def _taken(folder: Path) -> Path | None:
+    """Return a package or module of the example's name that is another's."""
+    own = (TEMPLATES / DECLARATION[f"{PACKAGE}/__init__.py"]).read_bytes()
+    for path in (folder / PACKAGE / "__init__.py", folder / f"{PACKAGE}.py"):
+        if path.exists() and path.read_bytes() != own:
+            return path
+    return None
+
+
+def _with_lines(file: Path) -> bytes:
+    """Return what is added to the end of a pyproject.toml, or makes a new one. Raises BadProject."""
+    lines = (TEMPLATES / LINES).read_bytes()
+    if not file.exists():
+        return lines
+    before = file.read_bytes()
+    gap = b"" if not before else b"\n" if before.endswith(b"\n") else b"\n\n"
+    try:
+        tomllib.loads((before + gap + lines).decode())
+    except ValueError as error:
+        raise BadProject(f"{file}: {TABLE} cannot be added at its end ({error}): write it there yourself") from None
+    return gap + lines
+
+
+def _append(file: Path, text: bytes) -> None:
+    with file.open("ab") as stream:
+        stream.write(text)

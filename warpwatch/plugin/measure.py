@@ -1,0 +1,53 @@
+"""Checks and times a case by pytest-benchmark and the comparison of the run: what the fixture ``measure`` gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from warpwatch.catalogue.declaration import Case
+from warpwatch.compare.comparison import Comparison
+from warpwatch.devices.worker import Kernel
+from warpwatch.timing.parent_samples import Budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """Checks, times and checks again the case of a test, as ``measure()``.
+
+    ``cold``: L2 is scrubbed before each launch that is timed. ``budget``: the time that a case may take.
+    """
+
+    benchmark: BenchmarkFixture
+    kernel: Kernel
+    case: Case
+    cold: bool
+    budget: Budget
+    comparison: Comparison
+
+    def __call__(self) -> None:
+        """Measure. A slower kernel fails after all cases are timed, because it is known only then."""
+        measured = self.comparison.measure(self.kernel, self.case, self.cold, self.budget)
+        if measured is None:
+            return
+        benchmark = self.benchmark
+        benchmark.params = self.case.parameters
+        benchmark.extra_info = measured.facts
+        benchmark.pedantic(measured.sample, rounds=measured.rounds)
+        if benchmark.stats:
+            measured.finish(benchmark.stats.stats.median)
+        try:
+            measured.check_last_result()
+        except Exception:
+            _discard(benchmark)
+            raise
+        if benchmark.stats:
+            self.comparison.add(measured, benchmark.stats.stats.data)
+
+
+def _discard(benchmark: BenchmarkFixture) -> None:
+    """Discard the samples of a wrong kernel, so that they are neither saved nor shown."""
+    benchmark.has_error = True
+    if benchmark.stats:
+        benchmark.stats.stats.data.clear()
