@@ -120,7 +120,8 @@ class Family:
         if self.prints:
             return NONE
         made = call(self.arrays, self.given(self.tests[0], NONE))
-        first = [array.dtype for array in made.values() if array.role in (Role.OUT, Role.IN_OUT)]
+        arrays = made.values() if isinstance(made, Mapping) else ()  # other mistakes are found by a rule too
+        first = [a.dtype for a in arrays if isinstance(a, DeclaredArray) and a.role in (Role.OUT, Role.IN_OUT)]
         return first[0] if first else NONE
 
     def dtypes_of(self, variant: Variant) -> tuple[str, ...]:
@@ -170,6 +171,12 @@ def of_case(name: str, array: DeclaredArray, dtype: str) -> CaseArray:
         low=array.low,
         high=array.high,
     )
+
+
+def given_of(configuration: Configuration, dtype: str) -> dict[str, Any]:
+    """Return what functions may take by name that are asked before there is a shape: ``takes`` and ``macros``."""
+    own = {"block": configuration.block, "c": configuration, "configuration": configuration}
+    return own | {"dtype": dtype, "itemsize": itemsize(dtype)}
 
 
 @dataclass(frozen=True)
@@ -229,12 +236,7 @@ class Build:
                 macros |= {name: str(size) for name, size in zip(names, (*self.block, 1), strict=False)}
             macros |= {name: str(value) for name, value in self.configuration.macros}
         if self.variant.macros:
-            given = {
-                "block": self.block,
-                "c": self.configuration,
-                "dtype": self.dtype,
-                "itemsize": itemsize(self.dtype),
-            }
+            given = given_of(self.configuration, self.dtype)
             macros |= {name: str(value) for name, value in call(self.variant.macros, given).items()}
         return macros
 
@@ -407,7 +409,7 @@ class Case:
         if callable(given):
             return tuple(call(given, self.given | {"at": addresses, "padding": padding}))
         shapes, scalars = drawn or {}, self.family.scalars
-        arrays = {array.name: replace(array, shape=shapes.get(array.name, array.shape)) for array in self.arrays}
+        arrays = {a.name: replace(a, shape=shapes[a.name]) if a.name in shapes else a for a in self.arrays}
         words = read(given or " ".join((*arrays, *scalars, *self.family.sizes)))
         typed = {name: (scalar.dtype or self.dtype, scalar.value) for name, scalar in scalars.items()}
         return fill(words, Known(arrays=arrays, addresses=addresses, sizes=self.sizes, scalars=typed))
