@@ -21,7 +21,8 @@ from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems, require, sound
-from warpwatch.devices.compiler import Target, compile_build, compile_file
+from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compiler import Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError

@@ -7,6 +7,7 @@ GPU, a driver, a compiler or PyCUDA.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -212,7 +213,7 @@ class Build:
         source = self.variant.source
         if callable(source) or not str(source):
             return self.family.folder / f"{self.variant.name}{'.cpp' if self.variant.on_host else '.cu'}"
-        return self.family.folder / source
+        return Path(os.path.normpath(self.family.folder / source))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by name: both processes have loaded the same project, whose functions cannot be pickled."""
@@ -224,17 +225,21 @@ class Build:
         return f"{self.family.name}_{self.variant.name}"
 
     @property
-    def macros(self) -> dict[str, str]:
-        """Macros of the compilation.
+    def own_macros(self) -> dict[str, str]:
+        """Macros that every kernel is given: the element type, and the block where it is written as a tuple.
 
         ``scalar_t`` is the element type (a macro named T breaks the headers that nvcc includes by itself).
         """
         macros = {"scalar_t": C_TYPES[self.dtype]} if self.variant.dtypes or self.family.dtypes else {}
-        if not self.variant.has_no_block:
-            if self.configuration.gives_block:
-                names = ("BLOCK_X", "BLOCK_Y", "BLOCK_Z")[: max(2, len(self.block))]
-                macros |= {name: str(size) for name, size in zip(names, (*self.block, 1), strict=False)}
-            macros |= {name: str(value) for name, value in self.configuration.macros}
+        if self.variant.has_no_block or not self.configuration.gives_block:
+            return macros
+        names = ("BLOCK_X", "BLOCK_Y", "BLOCK_Z")[: max(2, len(self.block))]
+        return macros | {name: str(size) for name, size in zip(names, (*self.block, 1), strict=False)}
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """Macros that the declaration names: the configuration's and the variant's."""
+        macros = {name: str(value) for name, value in self.configuration.macros}
         if self.variant.macros:
             given = given_of(self.configuration, self.dtype)
             macros |= {name: str(value) for name, value in call(self.variant.macros, given).items()}
@@ -278,6 +283,11 @@ class Case:
     @property
     def itemsize(self) -> int:
         return itemsize(self.dtype)
+
+    @property
+    def reference_case(self) -> str:
+        """The id of the case whose rate this one is held against, or an empty text."""
+        return call(self.family.reference_case, self.family.given(self.shape, self.dtype))  # type: ignore[no-any-return]
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -12,8 +12,8 @@ from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.commands.keywords import selector
 from warpwatch.devices import memory
+from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import compare
-from warpwatch.devices.compiler import compile_build
 from warpwatch.devices.compiling import compile_all
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.info import call_problem

@@ -18,8 +18,8 @@ from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.commands.keywords import selector
 from warpwatch.devices import memory
+from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import compare, explain
-from warpwatch.devices.compiler import compile_build
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import call_problem

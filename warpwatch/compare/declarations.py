@@ -31,6 +31,8 @@ def declared(case: Any, tree: Path) -> dict[str, Any]:
         "call": call_name(variant),
         "source": source_name(build.source, tree),
         "macros": build.macros,
+        "own_macros": getattr(build, "own_macros", {}),
+        "entries": entries_of(case),
         "flags": list(getattr(variant, "flags", ())),
         "include": [
             source_name((build.family.folder / each).resolve(), tree) for each in getattr(variant, "include", ())
@@ -70,6 +72,14 @@ def steps_of(case: Any, names: Sequence[str]) -> list[tuple[str, Any, Sequence[A
         return [(entry, case.launch, case.variant.arguments(pointers, case.shape))]
     at = dict(zip(names, pointers, strict=True))
     return [(step.entry, step.launch, case.arguments(step, at)) for step in case.steps]
+
+
+def entries_of(case: Any) -> list[str]:
+    """Every kernel that a case's build is launched by; older revisions have one for each case."""
+    if not hasattr(case, "steps"):
+        return [getattr(case, "entry", case.build.entry)]
+    builds = importlib.import_module("warpwatch.devices.builds")
+    return [] if call_name(case.variant) else list(builds.entries_of(case.build))
 
 
 def included(variant: Any) -> Sequence[str]:

@@ -71,8 +71,10 @@ class DeclaredCase:
 
     source: Text
     macros: Annotated[dict[Name, Text], Meta(max_length=64)]
+    entries: Annotated[tuple[Text, ...], Meta(max_length=256)]
     steps: Annotated[tuple[DeclaredStep, ...], Meta(min_length=1, max_length=64)]
     arrays: Annotated[tuple[tuple[Name, Shape, bool], ...], Meta(max_length=64)]
+    own_macros: Annotated[dict[Name, Text], Meta(max_length=64)] = field(default_factory=dict)
     symbols: Annotated[dict[Name, Name], Meta(max_length=64)] = field(default_factory=dict)
     flags: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
     include: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()

@@ -13,8 +13,9 @@ from pathlib import Path
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.declared import BadRevision, DeclaredCase, read_declared, shortened
-from warpwatch.devices.compiler import CompileError, Image, Target, compile_file, private_folder
+from warpwatch.devices.compiler import CompileError, Image, Target, private_folder
 from warpwatch.devices.compiling import on_all_cores
+from warpwatch.devices.entries import Kernels, compile_entries
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
 
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
@@ -140,8 +141,8 @@ def read_other_kernels(tree: Path, module: str, revision: str) -> dict[str, Othe
     others = {name: other_kernel_of(tree, document.flags, case) for name, case in document.cases.items()}
     for name, other in others.items():
         try:
-            if not other.source.resolve().is_relative_to(tree.resolve()):
-                raise ValueError(f"its source lies outside of the revision, in {other.source.resolve()}")
+            if not other.kernels.source.resolve().is_relative_to(tree.resolve()):
+                raise ValueError(f"its source lies outside of the revision, in {other.kernels.source.resolve()}")
             for step in other.steps:
                 step.fill([0] * len(other.arrays))
         except (OSError, ValueError, TypeError, OverflowError) as error:
@@ -161,24 +162,30 @@ def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> O
     )
     return OtherKernel(
         call=case.call,
-        source=tree / case.source,
-        macros=case.macros,
-        flags=(*flags, *case.flags),
+        kernels=Kernels(
+            source=tree / case.source,
+            entries=case.entries,
+            macros=case.macros,
+            own_macros=case.own_macros,
+            flags=(*flags, *case.flags),
+            include=tuple(tree / folder for folder in case.include),
+            root=tree,
+        ),
         steps=steps,
         arrays=case.arrays,
         symbols=case.symbols,
     )
 
 
+def _image(other: OtherKernel, target: Target) -> Image:
+    return compile_entries(other.kernels, target)[0]
+
+
 def compile_other_kernels(
-    others: Iterable[OtherKernel], tree: Path, target: Target, progress: Callable[[int, int], None]
+    others: Iterable[OtherKernel], target: Target, progress: Callable[[int, int], None]
 ) -> dict[tuple[object, ...], Image | CompileError]:
     """Compile other kernels on all cores: machine code or the error, by ``key``."""
-    calls = {
-        key(other): functools.partial(compile_file, other.source, other.macros, target, other.flags, tree)
-        for other in others
-        if not other.call
-    }
+    calls = {key(other): functools.partial(_image, other, target) for other in others if not other.call}
     made: dict[tuple[object, ...], Image | CompileError] = {}
     for name, job in on_all_cores(calls, progress).items():
         error = job.exception()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.launches import Launch
+from warpwatch.devices.entries import Kernels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,15 +33,13 @@ class OtherStep:
 class OtherKernel:
     """The other revision's side of a case.
 
-    ``call``: the name of a call that takes the kernel's place, or empty. ``arrays``: name and shape of each, in the
-    order of the declaration, and whether it is a result. ``symbols``: variable of the module -> the input that is
-    copied there.
+    ``call``: the name of a call that takes the kernel's place, or empty. ``kernels``: what is compiled. ``arrays``:
+    name and shape of each, in the order of the declaration, and whether it is a result. ``symbols``: variable of the
+    module -> the input that is copied there.
     """
 
     call: str
-    source: Path
-    macros: Mapping[str, str]
-    flags: tuple[str, ...]
+    kernels: Kernels
     steps: tuple[OtherStep, ...]
     arrays: tuple[tuple[str, tuple[int, ...], bool], ...]
     symbols: Mapping[str, str]
@@ -80,4 +78,6 @@ def _fill(value: Sequence[Any], pointers: Sequence[int]) -> np.generic:
 
 def key(kernel: OtherKernel) -> tuple[object, ...]:
     """Return a key of the kernel's machine code, which cases of several shapes share."""
-    return (kernel.source, *sorted(kernel.macros.items()), kernel.flags)
+    made = kernel.kernels
+    macros = (*sorted(made.macros.items()), *sorted(made.own_macros.items()))
+    return (made.source, made.entries, macros, made.flags, made.include)

@@ -21,6 +21,7 @@ from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import check_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.work_rules import unlike_results
+from warpwatch.devices.builds import symbol_of
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
 from warpwatch.devices.placement import PLAIN, Placement
 
@@ -150,7 +151,8 @@ def _prepare(
     starts = []
     drawn = {array.name: array.shape for array in inputs} if case.family.draw else None
     for step in case.steps:
-        functions.append(machine.load(image, step.entry, functions[0] if functions else None))
+        symbol = symbol_of(image, case, step.entry)
+        functions.append(machine.load(image, symbol, functions[0] if functions else None))
         launch = placement.launch(step.launch)
         arguments = case.arguments(step, addresses, placement.padding, drawn)
         starts.append(machine.launcher(functions[-1], launch, arguments))

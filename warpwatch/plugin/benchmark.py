@@ -184,7 +184,7 @@ class BenchPlugin:
         if not wanted:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
             self.asked.refuse()
-        images = compile_other_kernels(wanted, tree, device.timing_target, progress)
+        images = compile_other_kernels(wanted, device.timing_target, progress)
         side_by_side = PairComparison(self.gpu.get("note", ""))
         return RevisionComparison(
             revision=revision,

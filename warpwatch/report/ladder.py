@@ -18,7 +18,7 @@ from warpwatch.runs.saved import BadRun, Facts, Run
 
 def share(families: Iterable[Family], case: Case, times: Mapping[str, float]) -> float | None:
     """Share that a case reaches of its reference's rate; None if ``times`` (seconds by case id) lacks either."""
-    reference_id = case.family.reference_case(case.shape, case.dtype)
+    reference_id = case.reference_case
     if not reference_id or reference_id not in times or case.id not in times or case.variant.on_host:
         return None
     reference = find_case(families, reference_id)
@@ -89,10 +89,7 @@ def reached(families: Sequence[Family], runs: Sequence[Run]) -> str:
             continue
         case = min(ours, key=lambda case: times[case.id])
         vendor = next((other.id for other in cases if other.variant.call), "")
-        shares = [
-            None if case.family.reference_case(shape, dtype) == vendor else share(families, case, own)
-            for own in (times, *each)
-        ]
+        shares = [None if case.reference_case == vendor else share(families, case, own) for own in (times, *each)]
         ratios = [own[vendor] / own[case.id] if {vendor, case.id} <= own.keys() else None for own in (times, *each)]
         columns = (_range(shares), _range(ratios))
         rung = f"{case.variant.name}, {case.build.block_name}"

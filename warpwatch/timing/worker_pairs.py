@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.declaration import Case
+from warpwatch.devices.builds import symbols_in
 from warpwatch.devices.check import WrongResult
+from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.machine import DeviceError, Function, Machine
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import Loaded, in_order, load, set_symbols
@@ -162,11 +164,12 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
 def _load_other(where: Machine, other: OtherKernel, image: Path) -> tuple[Function, ...]:
     functions: list[Function] = []
     try:
+        symbols = symbols_in(image, other.kernels.entries)
         for step in other.steps:
-            functions.append(where.load(image, step.entry, functions[0] if functions else None))
+            functions.append(where.load(image, symbols[step.entry], functions[0] if functions else None))
         return tuple(functions)
-    except DeviceError as error:
-        raise OtherSideFailed(str(error), error.lost) from None
+    except (DeviceError, CompileError) as error:
+        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
 
 
 def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Function]) -> Loaded:
