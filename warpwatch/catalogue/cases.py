@@ -71,7 +71,7 @@ def _configuration(variant: Variant, name: str, case_id: str) -> Configuration:
         return found[0]
     if variant.has_no_block:
         return Configuration(())
-    if not variant.listed[0].gives_block:
+    if not variant.listed[0].plain:
         raise BadCase(f"{case_id}: {variant.name} has the configurations {', '.join(c.label for c in variant.listed)}")
     return Configuration(read_sizes(name, "block", case_id))
 

@@ -226,12 +226,12 @@ class Build:
 
     @property
     def own_macros(self) -> dict[str, str]:
-        """Macros that every kernel is given: the element type, and the block where it is written as a tuple.
+        """Macros that every kernel is given: the element type and the block.
 
         ``scalar_t`` is the element type (a macro named T breaks the headers that nvcc includes by itself).
         """
         macros = {"scalar_t": C_TYPES[self.dtype]} if self.variant.dtypes or self.family.dtypes else {}
-        if self.variant.has_no_block or not self.configuration.gives_block:
+        if self.variant.has_no_block:
             return macros
         names = ("BLOCK_X", "BLOCK_Y", "BLOCK_Z")[: max(2, len(self.block))]
         return macros | {name: str(size) for name, size in zip(names, (*self.block, 1), strict=False)}

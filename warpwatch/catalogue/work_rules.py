@@ -17,6 +17,7 @@ from warpwatch.catalogue.expected import Expected, compute, expected
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Work
 from warpwatch.catalogue.names import BadCase, size_name
+from warpwatch.catalogue.variants import Variant
 
 INPUTS = (Role.IN, Role.IN_OUT)
 FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
@@ -26,7 +27,7 @@ CORE = 1e12
 
 def case_of(family: Family, shape: Shape, dtype: str) -> Case:
     """Make a case that stands for all of a shape and element type, where only the family's fields matter."""
-    return Case(Build(family, family.variants[0], Configuration(()), dtype), shape)
+    return Case(Build(family, Variant("any"), Configuration(()), dtype), shape)
 
 
 def work_fault(family: Family, shape: Shape, dtype: str) -> str | None:

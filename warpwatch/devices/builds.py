@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -26,6 +27,10 @@ from warpwatch.devices.symbols import entries, pointed_to
 from warpwatch.devices.together import in_one_file
 
 
+# A macro, a constant, or a parameter of a template of that name.
+DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using)\s+%s\b"
+
+
 def entries_of(build: Build) -> tuple[str, ...]:
     """List the kernels that a build is launched by, on the shapes that it is tested and timed on."""
     family = build.family
@@ -40,11 +45,20 @@ def kernels_of(build: Build) -> Kernels:
         source=build.source,
         entries=entries_of(build),
         macros=build.macros,
-        own_macros=build.own_macros,
+        own_macros=_not_defined(build),
         flags=(*NVCC_FLAGS, *variant.flags),
         include=tuple((family.folder / folder).resolve() for folder in variant.include),
         root=family.root,
     )
+
+
+def _not_defined(build: Build) -> dict[str, str]:
+    """Return the macros that every kernel is given, without the words that its file defines as something else."""
+    try:
+        text = build.source.read_text(errors="replace")
+    except OSError:  # the compiler says what is wrong with the file
+        return build.own_macros
+    return {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), text)}
 
 
 def compile_build(build: Build, target: Target | None) -> Image:
