@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ class Word:
     value: str
 
 
+@functools.cache
 def read(text: str) -> tuple[Word, ...]:
     """Read the words of a text. Raises BadArguments."""
     words = []

@@ -120,18 +120,21 @@ def _is_special(build: Build) -> bool:
 def symbols_in(image: Path, names: tuple[str, ...]) -> Mapping[str, str]:
     """Return the symbol of each kernel of an image, by the name that the declaration has for it.
 
-    Raises CompileError where the image is damaged, or has no such kernel.
+    Raises CompileError where the image is damaged, and DeviceError where it has no such kernel.
     """
     code = read_image(image)
     if table := pointed_to(code, TABLE):
         return dict(zip(names, table, strict=False))
     if set(names) <= set(entries(code)):
         return {name: name for name in names}
-    return find_entries(Image(image, "", ""), names, image.name)[1]
+    try:
+        return find_entries(Image(image, "", ""), names, image.name)[1]
+    except CompileError as error:
+        raise DeviceError(str(error)) from None
 
 
 def symbol_of(image: Path, case: Case, entry: str) -> str:
-    """Return the symbol of a kernel that a case launches. Raises DeviceError."""
+    """Return the symbol of a kernel that a case launches. Raises DeviceError or CompileError."""
     names = entries_of(case.build)
     if entry in names and not case.variant.on_host:
         return symbols_in(image, names)[entry]
