@@ -142,8 +142,8 @@ def _needs(given: Needs) -> tuple[Capability, tuple[Requirement, ...]]:
     each = (given,) if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
     found = {word: read_capability(word) for word in each if isinstance(word, str)}
     oldest = max(filter(None, found.values()), default=OLDEST)
-    packages = (PythonPackage(word) if isinstance(word, str) else word for word in each if not found.get(word))
-    return oldest, tuple(packages)
+    packages = [PythonPackage(word) for word, capability in found.items() if not capability]
+    return oldest, (*packages, *(need for need in each if not isinstance(need, str)))
 
 
 def serial(name: str, note: str = "", **fields: Any) -> Variant:

@@ -79,7 +79,7 @@ class DeviceInfo:
 
 
 def call_problem(variant: Variant, device: DeviceInfo) -> str:
-    """Say why a variant cannot run on a device, and what helps: a call, or what its source needs; empty where it can."""
+    """Say why a variant cannot run on a device, and what helps; empty where it can."""
     ready = callable(variant.source) or str(variant.source).endswith(MACHINE_CODE)
     if (ready or (variant.call and variant.call.needs_gpu)) and not device.runs_machine_code:
         return f"needs a GPU: {variant.name} brings machine code, which {device.name} cannot run"
