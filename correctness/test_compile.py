@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.catalogue.declaration import Build, Capability
+from warpwatch.catalogue.declaration import Build
+from warpwatch.catalogue.launches import Capability
 from warpwatch.devices.compiler import NoCompiler, Target, architectures, nvcc
 from warpwatch.devices.compiling import Compilation
 
@@ -15,7 +16,7 @@ from warpwatch.devices.compiling import Compilation
 def for_architecture(*capability: int) -> pytest.MarkDecorator:
     """Mark a test to run for each build that a GPU of that compute capability can run."""
     newest = Capability(*capability)
-    return pytest.mark.builds("all", where=lambda b: not b.variant.has_no_block and b.variant.needs <= newest)
+    return pytest.mark.builds("all", where=lambda b: not b.variant.has_no_block and b.variant.capability <= newest)
 
 
 def compiles(compilation: Compilation, build: Build, architecture: str) -> None:

@@ -42,7 +42,7 @@ def test_aligned_rows_with_a_ragged_edge(check: Check, build: Build) -> None:
 def test_aligned_rows_of_one_array_that_is_not(check: Check, build: Build) -> None:
     """Check equality to the bit, with one array at a time moved by one element, and by half a sector of memory."""
     case = aligned(build)
-    arrays = len(case.family.operands(case.shape)) + 1
+    arrays = len(case.arrays)
     for offset in (1, 16 // case.itemsize):
         for which in range(arrays):
             placement = Placement(offsets=tuple(offset * (i == which) for i in range(arrays)))
@@ -70,7 +70,7 @@ def test_sizes_at_which_a_kernel_takes_another_branch(check: Check, build: Build
         check(case, exact=True)
 
 
-@pytest.mark.builds("least", where=lambda build: build.variant.padded_arguments)
+@pytest.mark.builds("least", where=lambda build: build.variant.takes_padding)
 def test_rows_further_apart_than_they_are_long(check: Check, build: Build) -> None:
     """Check equality to the bit with poison between the rows, which must be neither read nor written."""
     check(aligned(build), exact=True, placement=Placement(padding=3))

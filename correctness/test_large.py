@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.corners import beyond_32_bits
-from warpwatch.catalogue.declaration import Build, Case, Shape
+from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.compiler import compile_build
+from warpwatch.devices.builds import compile_build
 from warpwatch.devices.corner_of_large import problem_of_the_last_block
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
@@ -39,7 +40,7 @@ def test_past_two_to_the_31(
         b.variant: b for b in reversed(builds(project.families)) if b.family.name == family and b.dtype == "float32"
     }
     cases = [Case(b, shape) for b in chosen.values() if not b.variant.has_no_block]
-    cases = [case for case in cases if case.variant.needs <= device.capability]
+    cases = [case for case in cases if case.variant.capability <= device.capability]
     need = 1.1 * cases[0].array_bytes
     if not value_of(pytestconfig, "large"):
         option = spelled(pytestconfig, "large")

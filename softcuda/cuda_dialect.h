@@ -2,7 +2,7 @@
 //
 // A kernel becomes an ordinary function that is called once for each thread. threadIdx and its like are
 // constants of that call. Barriers and warp functions are calls into the executor, which goes on with another
-// thread. What is not here (textures, half precision, most PTX) is a compile error that names it.
+// thread. What is not here (textures, most PTX) is a compile error that names it.
 #pragma once
 
 #include <cassert>
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime> // before the macro `clock`, which would spoil it
 
 #include "image.h"
 #include "vector_types.h"
@@ -19,14 +20,13 @@
 #define __CUDA_ARCH__ 900
 #define __SOFTCUDA__ 1
 
-#ifndef SOFTCUDA_LIST_KERNELS
-#define __global__ __attribute__((noinline, used))
-#define __launch_bounds__(...) // nvcc reads what is in the brackets
-#endif
+// These stay as they are, for declarations.py to find them behind macros; they are macros, as nvcc has them.
+#define __global__ __global__
+#define __launch_bounds__(...) __launch_bounds__(__VA_ARGS__)
+#define __shared__ __shared__
 #define __device__
 #define __host__
 #define __constant__ __attribute__((section("softcuda_constant")))
-#define __shared__ static __attribute__((section("softcuda_shared")))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __grid_constant__
@@ -66,14 +66,9 @@ long long softcuda_clock();
 void softcuda_copy_async(void* to, const void* from, size_t size, size_t zeros);
 void softcuda_commit_copies();
 void softcuda_wait_copies(size_t later);
-void softcuda_returns(int line); // a kernel's thread, from where it is called; the line keeps calls apart
+void softcuda_returns(int number); // a kernel's thread, from where it is called; the number keeps calls apart
 [[noreturn]] void softcuda_trap(const char* why);
 }
-#ifdef SOFTCUDA_CHECKED // what nvcc writes for a return statement of a kernel
-#define SOFTCUDA_RETURN { softcuda_returns(__LINE__); return; }
-#else
-#define SOFTCUDA_RETURN return;
-#endif
 
 // Functions of which CUDA says that their result wraps.
 #define SOFTCUDA_WRAPS __attribute__((no_sanitize("signed-integer-overflow")))
@@ -103,19 +98,20 @@ static inline int softcuda_clock32() { return int(softcuda_clock()); }
 #include "intrinsics.h"
 #include "ptx.h"
 
-// The end of a translation unit: `nvcc` adds one SOFTCUDA_KERNEL for each kernel that it sees.
+// What declarations.py has each kernel begin with: a record of its parameters.
 namespace softcuda {
 
 // Where each argument lies in the packed buffer, as C lays out the members of a struct.
-template <unsigned count> struct Layout {
+template <unsigned count> struct Record {
+    KernelRecord head;
     unsigned offsets[count + 1], sizes[count + 1];
 };
 
-template <class... Parameters> constexpr Layout<sizeof...(Parameters)> layout()
+template <class... Parameters> constexpr Record<sizeof...(Parameters)> layout()
 {
     const unsigned sizes[] = {unsigned(sizeof(Parameters))..., 0};
     const unsigned alignments[] = {unsigned(alignof(Parameters))..., 1};
-    Layout<sizeof...(Parameters)> made {};
+    Record<sizeof...(Parameters)> made {};
     unsigned end = 0;
     for (unsigned i = 0; i < sizeof...(Parameters); ++i) {
         made.offsets[i] = (end + alignments[i] - 1) / alignments[i] * alignments[i];
@@ -151,7 +147,13 @@ __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) void invoke(con
 // What a kernel's launch bounds allow, 0 where it has none; at most what the device does.
 constexpr unsigned threads_of_a_block(long long bound) { return bound > 1024 || bound < 0 ? 1024 : unsigned(bound); }
 
-template <class... Parameters> constexpr auto layout_of(void (*)(Parameters...)) { return layout<Parameters...>(); }
-template <class... Parameters> constexpr auto invoker(void (*)(Parameters...)) { return &invoke<Parameters...>; }
+// The function's type, because that has no const or restrict of the parameters themselves.
+template <class... Parameters> constexpr Record<sizeof...(Parameters)> record(void (*)(Parameters...), const char* names, long long bound)
+{
+    Record<sizeof...(Parameters)> made = layout<Parameters...>();
+    constexpr unsigned count = sizeof...(Parameters);
+    made.head = {&invoke<Parameters...>, names, count, made.offsets[count], threads_of_a_block(bound)};
+    return made;
+}
 
 } // namespace softcuda

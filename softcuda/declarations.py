@@ -1,97 +1,162 @@
-"""Reads from a kernel's file which kernels it has: names, parameters, launch bounds."""
+"""Makes ordinary C++ of the kernels in preprocessed CUDA C++: each begins with a record of its parameters.
+
+Which kernels an image has is read from g++'s assembly, where each instance of a template, each kernel of a namespace
+and each overload has its record beside it, by its mangled name. So nothing here has to know how C++ finds a name.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import NamedTuple
 
-BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-BOUNDS = re.compile(rf"__launch_bounds__\s*({BRACKETS})")
-TEMPLATE = re.compile(r"template\s*(<[^;{}]*>)\s*$")
+RECORD = "softcuda_kernel"  # the name of the variable that holds it
+STRING = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+# Words before a function's name that have brackets of their own.
+QUALIFIER = re.compile(
+    r"\b(__launch_bounds__|__attribute__|alignas|__declspec|decltype|__block_size__|__maxnreg__)\s*$"
+)
+NAME = re.compile(r"(~?\w+)\s*(?:<[^;{}]*>)?\s*$")
+TYPE_WORDS = {"const", "volatile", "unsigned", "signed", "int", "char", "short", "long", "float", "double", "bool",
+              "struct", "class", "enum", "union", "typename", "auto", "__restrict", "__restrict__", "void"}  # fmt: skip
+# Not known before the launch is the size of this one; and a variable of C++ cannot be extern and static at once.
+DYNAMIC = re.compile(
+    r"\bextern\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?__shared__\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?"
+    r"([\w:\s<>,]+?)\s*(\b\w+)\s*\[\s*\]\s*;"
+)
+PLAIN_WORDS = {
+    "__global__": "__attribute__((noinline, used))",
+    "__shared__": 'static __attribute__((section("softcuda_shared")))',
+}
 
 
 class Kernel(NamedTuple):
-    """A kernel that can be launched: a function, or an instance of a template that the file asks for."""
-
-    name: str  # as its file writes it: 'copy', 'copy<float, 4>'
-    parameters: list[str]
-    bound: str  # an expression for the threads that a block may have at most; "" where the kernel says nothing
-
-
-class Declaration(NamedTuple):
-    """What stands around one __global__ of a file."""
+    """What follows one __global__ of a source."""
 
     name: str
-    parameters: list[str]
-    bound: str
-    template: str  # '<class T, int n>' of a template
-    launchable: bool  # neither a template by itself nor a declaration without a body
+    parameters: list[str]  # as they are written
+    inside: tuple[int, int]  # where the text between the brackets of the parameters begins and ends
+    bounds: list[tuple[int, int]]  # where __launch_bounds__(...) stand
+    bound: str  # an expression for the threads that a block may have at most; "" where the kernel says nothing
+    body: int  # behind the bracket that opens it; 0 where there is no body
 
 
-def kernels(text: str) -> tuple[list[Kernel], str]:
-    """The kernels of a source, and the C++ that their launch bounds need: it belongs at the end of the file."""
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
-    found = [one for match in re.finditer(r"__global__\b", text) if (one := declaration(text, match))]
-    plain = {one.name: one.bound for one in found if one.bound and not one.template}
-    templates = {one.name: one for one in found if one.bound and one.template}
-    helpers = [
-        f"template {one.template} struct softcuda_bound_{name} {{ static constexpr unsigned value = {one.bound}; }};"
-        for name, one in templates.items()
+def plain_cpp(text: str, begin: int, checked: bool) -> str:
+    """The preprocessed text with C++ in place of CUDA's kernels and shared variables, from ``begin`` on."""
+    head, text = text[:begin], text[begin:]
+    text = DYNAMIC.sub(r"\1* const \2 = reinterpret_cast<\1*>(softcuda_dynamic_shared());", text)
+    if checked:
+        text = with_marked_returns(text)
+    text = with_records(text)
+    return head + re.sub(rf"{STRING}|\b(?:{'|'.join(PLAIN_WORDS)})\b", lambda m: PLAIN_WORDS.get(m[0], m[0]), text)
+
+
+def with_records(text: str) -> str:
+    """The source with a record at the beginning of each kernel, on the same lines."""
+    found = [
+        kernel for match in GLOBAL.finditer(text) if match["global"] and (kernel := kernel_at(text, match.start()))
     ]
-    made = []
-    for one in found:
-        name, bracket, arguments = one.name.partition("<")
-        bound = plain.get(one.name, "")
-        if not bound and bracket and name.strip() in templates:
-            bound = f"softcuda_bound_{name.strip()}<{arguments}::value"
-        if one.launchable:
-            made.append(Kernel(one.name, one.parameters, bound))
-    return made, "\n".join(helpers)
+    # A bound may stand at the declaration alone.
+    declared = {kernel.name: kernel.bound for kernel in found if kernel.bound and not kernel.body}
+    edits: list[tuple[int, int, str]] = []
+    for kernel in found:
+        edits += [(first, last, "\n" * text.count("\n", first, last)) for first, last in kernel.bounds]
+        if not kernel.body:
+            continue
+        names, types, written = [], [], []
+        for number, parameter in enumerate(kernel.parameters):
+            name = name_of(parameter)
+            written.append(parameter if name else f"{parameter} softcuda_unnamed{number}")
+            names.append(name)
+            pack = "..." if "..." in parameter else ""
+            types.append(f"decltype({name or f'softcuda_unnamed{number}'}){pack}")
+        if not all(names):
+            edits.append((*kernel.inside, ",".join(written)))
+        bound = kernel.bound or declared.get(kernel.name, 0)
+        made = f'softcuda::record((void (*)({", ".join(types)}))nullptr, "{", ".join(names)}", {bound})'
+        edits.append((kernel.body, kernel.body, f" __attribute__((used)) static constexpr auto {RECORD} = {made};"))
+    out, position = [], 0
+    for first, last, instead in sorted(set(edits)):
+        out += [text[position:first], instead]
+        position = last
+    return "".join([*out, text[position:]])
 
 
-def declaration(text: str, match: re.Match[str]) -> Declaration | None:
-    """What a __global__ of a source without comments declares; None where no function follows."""
-    begin = max(text.rfind(end, 0, match.start()) for end in ";}")
-    head, rest = text[begin + 1 : match.start()].rstrip(), text[match.end() :]
-    after = BOUNDS.search(rest)
-    if after and re.search(r"[;{}(]", rest[: after.start()]):
-        after = None  # another kernel's
-    bounds = after or BOUNDS.search(head)
-    head = BOUNDS.sub(" ", head).rstrip()
-    rest = BOUNDS.sub(" ", rest, count=1) if after else rest
-    signature = re.match(r"[\s\w]*?\b(\w+(?:\s*<[^;{]*?>)?)\s*\(((?:[^()]|\([^()]*\))*)\)", rest)
-    if not signature:
+def kernel_at(text: str, begin: int) -> Kernel | None:
+    """What the __global__ at ``begin`` declares; None where no function follows."""
+    before = max(text.rfind(end, 0, begin) for end in ";}{") + 1
+    bounds = []
+    for match in re.finditer(r"__launch_bounds__\s*\(", text[before:begin]):
+        bounds.append((before + match.start(), closing(text, before + match.end()) + 1))
+    position = begin
+    while True:
+        bracket = text.find("(", position)
+        if bracket < 0 or re.search(r"[;{}]", text[position:bracket]):
+            return None
+        end = closing(text, bracket + 1)
+        qualifier = QUALIFIER.search(text, position, bracket)
+        if not qualifier:
+            break
+        if qualifier[1] == "__launch_bounds__":
+            bounds.append((qualifier.start(), end + 1))
+        position = end + 1
+    name = NAME.search(text, position, bracket)
+    follows = re.compile(r"(?:\s|^\#.*$|noexcept|__attribute__\s*\(\(.*?\)\))*([;{]?)", re.MULTILINE).match(
+        text, end + 1
+    )
+    if not name or not follows or not follows[1]:
         return None
-    template = TEMPLATE.search(head)
-    is_instance = bool(re.search(r"\btemplate\s*$", head))
-    body = rest[signature.end() :].lstrip()
-    names = [re.sub(r"\[.*", "", part).split("=")[0].strip() for part in split_top(signature[2])]
-    return Declaration(
-        name=signature[1],
-        parameters=[re.split(r"[\s*&]", name)[-1] for name in names],
-        bound=split_top(bounds[1][1:-1])[0].strip() if bounds else "",
-        template=template[1] if template else "",
-        launchable=not template and (is_instance or not body.startswith(";")),
+    return Kernel(
+        name=name[1],
+        parameters=[part for part in split_top(text[bracket + 1 : end]) if part.strip() != "void"],
+        inside=(bracket + 1, end),
+        bounds=bounds,
+        bound=split_top(text[slice(*bounds[0])].partition("(")[2][:-1])[0].strip() if bounds else "",
+        body=follows.end() if follows[1] == "{" else 0,
     )
 
 
+def name_of(parameter: str) -> str:
+    """The name of a parameter; "" where it has none."""
+    text = re.sub(r"^\#.*$|__attribute__\s*\(\(.*?\)\)", " ", parameter.partition("=")[0], flags=re.MULTILINE)
+    if pointer := re.search(r"\(\s*[*&]\s*(\w*)", text):  # to a function, or a reference to an array
+        return pointer[1]
+    text = re.sub(r"(\[[^\]]*\]\s*)+$", "", text.strip())
+    match = re.search(r"(?<!::)\b([A-Za-z_]\w*)$", text)
+    if not match or match[1] in TYPE_WORDS:
+        return ""
+    rest = re.sub(r"\b(?:const|volatile|struct|class|enum|union|typename)\b", "", text[: match.start()])
+    return match[1] if rest.strip(" \n.") else ""
+
+
+def closing(text: str, position: int) -> int:
+    """Where the round bracket closes that is open at ``position``."""
+    depth = 1
+    for match in re.compile(rf"{STRING}|[()]").finditer(text, position):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if not depth:
+            return match.start()
+    return len(text)
+
+
+GLOBAL = re.compile(rf"^[\ \t]*\#[^\n]*|{STRING}|(?P<global>\b__global__\b)", re.MULTILINE)
 TOKEN = re.compile(
-    r"""//[^\n]* | /\*.*?\*/ | ^[\ \t]*\#(?:[^\n\\]|\\.)* | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'
-    | \b__global__\b | (?P<back>\breturn\s*;) | [{};]""",
-    re.MULTILINE | re.VERBOSE | re.DOTALL,
+    rf"""^[\ \t]*\#[^\n]* | {STRING} | \b__global__\b | (?P<back>\breturn\s*;) | [{{}};]""",
+    re.MULTILINE | re.VERBOSE,
 )
 LAMBDA = re.compile(r"\]\s*(?:\([^(){}]*\))?\s*(?:mutable\b)?\s*(?:->[\w\s:*&<>]*)?$")
 
 
 def with_marked_returns(text: str) -> str:
-    """The source with SOFTCUDA_RETURN for each return statement of a kernel itself, on the same lines."""
+    """The source with a call of softcuda_returns at each return statement of a kernel itself, on the same lines."""
     out, position, expected = [], 0, False  # `expected`: the next bracket opens a kernel
     brackets: list[bool] = []  # of a kernel, those that are open: whether a lambda begins there
+    numbers = itertools.count(1)  # which keep g++ from making one call of two
     for match in TOKEN.finditer(text):
         out.append(text[position : match.start()])
         position, token = match.end(), match[0]
         if match["back"] and brackets and not any(brackets):
-            token = "SOFTCUDA_RETURN" + "\n" * token.count("\n")
+            token = f"{{ softcuda_returns({next(numbers)}); return; }}" + "\n" * token.count("\n")
         elif token == "{" and (expected or brackets):
             brackets.append(bool(brackets and LAMBDA.search(text[max(0, match.start() - 200) : match.start()])))
             expected = False
@@ -114,3 +179,26 @@ def split_top(text: str) -> list[str]:
         else:
             part += character
     return [p for p in [*parts, part] if p.strip()]
+
+
+LABEL = re.compile(rf"^_ZZ(\S+)E{len(RECORD)}{RECORD}:$", re.MULTILINE)
+
+
+def kernel_table(assembly: str) -> list[str]:
+    """softcuda::KernelEntry in assembly, one for each record of a kernel that g++ wrote.
+
+    Each has a label of its own, softcuda_kernel.NAME, so that a reader of the image's symbols finds its kernels.
+    """
+    functions = set(re.findall(r"^\s*\.type\s+(\S+),\s*[@%]function", assembly, re.MULTILINE))
+    records = {match[1]: match[0][:-1] for match in LABEL.finditer(assembly)}
+    out = ['\t.section .data.rel.ro,"aw"', "\t.balign 16", "\t.globl softcuda_kernels", "\t.hidden softcuda_kernels",
+           "softcuda_kernels:"]  # fmt: skip
+    names = []
+    for number, (encoded, label) in enumerate(sorted(records.items())):
+        name = f"_Z{encoded}"
+        if name not in functions:  # extern "C"
+            name = re.sub(r"^(?:N(?:\d+\w+?)*?)?\d+(\D\w*?)E?$", r"\1", encoded)
+        out += [f"{RECORD}.{name}:", f"\t.quad {name}, .Lsoftcuda_kernel{number}, {label}"]
+        names += [f".Lsoftcuda_kernel{number}:", f'\t.string "{name}"']
+    return [*out, "\t.globl softcuda_kernels_end", "\t.hidden softcuda_kernels_end", "softcuda_kernels_end:",
+            "\t.section .rodata", *names]  # fmt: skip

@@ -130,7 +130,7 @@ void thread_main()
     for (;;) {
         const Launch& launch = *running.launch;
         const KernelEntry& entry = *launch.function->entry;
-        entry.invoke(entry.function, launch.arguments.data());
+        entry.record->invoke(entry.function, launch.arguments.data());
         Thread& thread = turns.threads[running.thread];
         thread.state = State::ended;
         thread.fiber = nullptr;

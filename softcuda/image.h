@@ -12,16 +12,23 @@ struct Context {
     Dim thread, block, block_dim, grid_dim;
 };
 
-struct KernelEntry {
-    const void* function;
+// Of a kernel what its text and the types of its parameters say. Behind it lie argument_count + 1 offsets (of each
+// argument in the packed buffer, and its end), then as many sizes and a zero.
+struct KernelRecord {
     void (*invoke)(const void* function, const char* arguments);
-    const char* name;         // in the source; a template's instance has another to the linker
-    const char* parameters;   // their names, "a, b, n"
-    const unsigned* offsets;  // of each argument in the packed buffer, and its end
-    const unsigned* sizes;
+    const char* parameters; // their names, "a, b, n"
     unsigned argument_count;
     unsigned argument_bytes;
     unsigned launch_bound; // threads that a block may have at most; 0 where the kernel says nothing
+
+    const unsigned* offsets() const { return reinterpret_cast<const unsigned*>(this + 1); }
+    const unsigned* sizes() const { return offsets() + argument_count + 1; }
+};
+
+struct KernelEntry {
+    const void* function;
+    const char* name; // as the assembler has it
+    const KernelRecord* record;
 };
 
 enum class SymbolKind : unsigned long { shared = 0, constant = 1, device = 2 };
@@ -43,7 +50,7 @@ struct Image {
     const char* slices; // what the address of each access depends on, by slices.py; "" where that is not known
 };
 
-constexpr unsigned image_version = 3;
+constexpr unsigned image_version = 4;
 
 // In front of the shared object, in what `nvcc` writes and cuModuleLoadData reads.
 struct ImageHeader {

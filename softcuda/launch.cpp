@@ -10,7 +10,8 @@ namespace {
 // What a block may have at most: the device's limit, or the kernel's own (__launch_bounds__).
 unsigned most_threads(const Function& function)
 {
-    return function.entry->launch_bound ? function.entry->launch_bound : max_threads;
+    const unsigned bound = function.entry->record->launch_bound;
+    return bound ? bound : max_threads;
 }
 
 int check_launch(const Launch& launch)
@@ -80,12 +81,12 @@ API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, un
     ENTER(cuLaunchKernel);
     if (!function)
         return invalid_handle;
-    const KernelEntry& entry = *function->entry;
+    const KernelRecord& entry = *function->entry->record;
     Launch launch {function, {gx, gy, gz}, {bx, by, bz}, shared, {}};
     if (parameters) {
         launch.arguments.resize(entry.argument_bytes);
         for (unsigned i = 0; i < entry.argument_count; ++i)
-            memcpy(launch.arguments.data() + entry.offsets[i], parameters[i], entry.sizes[i]);
+            memcpy(launch.arguments.data() + entry.offsets()[i], parameters[i], entry.sizes()[i]);
         return launch_now(std::move(launch), stream);
     }
     const char* buffer = nullptr;
@@ -153,7 +154,7 @@ API cuLaunchGridAsync(Function* function, int x, int y, void* stream)
     ENTER(cuLaunchGridAsync);
     if (!function)
         return invalid_handle;
-    if (function->arguments.size() < function->entry->argument_bytes)
+    if (function->arguments.size() < function->entry->record->argument_bytes)
         return invalid_value;
     const Dim grid {unsigned(x), unsigned(y), 1};
     return launch_now(Launch {function, grid, function->block, function->dynamic_shared, function->arguments}, stream);

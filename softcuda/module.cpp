@@ -68,13 +68,6 @@ int find_ranges(struct dl_phdr_info* info, size_t, void* data)
     return 1;
 }
 
-std::string kernel_name(const KernelEntry& entry)
-{
-    Dl_info info;
-    const bool found = dladdr(entry.function, &info) && info.dli_sname && info.dli_saddr == entry.function;
-    return found ? info.dli_sname : entry.name;
-}
-
 // Static shared memory of a kernel: of variables inside it, and of those outside all functions.
 size_t shared_of(const Image& image, const std::string& name)
 {
@@ -109,14 +102,12 @@ int load(Module** result, const char* bytes)
     }
     dl_iterate_phdr(find_ranges, module.get());
     module->context = current_context();
-    for (const KernelEntry* entry = module->image->first_kernel; entry != module->image->last_kernel; ++entry)
-        if (entry->function) {
-            const std::string name = kernel_name(*entry);
-            auto function = std::make_unique<Function>();
-            function->module = module.get(), function->entry = entry, function->name = name;
-            function->static_shared = shared_of(*module->image, name);
-            module->functions.push_back(std::move(function));
-        }
+    for (const KernelEntry* entry = module->image->first_kernel; entry != module->image->last_kernel; ++entry) {
+        auto function = std::make_unique<Function>();
+        function->module = module.get(), function->entry = entry, function->name = entry->name;
+        function->static_shared = shared_of(*module->image, function->name);
+        module->functions.push_back(std::move(function));
+    }
     *result = module.get();
     std::lock_guard<std::mutex> lock(modules_mutex);
     modules.push_back(std::move(module));

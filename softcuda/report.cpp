@@ -155,11 +155,11 @@ std::string count_bytes(size_t bytes) { return grouped(bytes) + (bytes == 1 ? " 
 std::string name_allocation(const Allocation& allocation)
 {
     const Launch& launch = *running.launch;
-    const KernelEntry& entry = *launch.function->entry;
+    const KernelRecord& entry = *launch.function->entry->record;
     const std::vector<std::string> names = split_names(entry.parameters);
     for (unsigned i = 0; i < entry.argument_count; ++i) {
-        const unsigned end = entry.offsets[i + 1];
-        for (unsigned at = (entry.offsets[i] + 7) / 8 * 8; at + 8 <= end; at += 8) { // pointers inside structs too
+        const unsigned end = entry.offsets()[i + 1];
+        for (unsigned at = (entry.offsets()[i] + 7) / 8 * 8; at + 8 <= end; at += 8) { // pointers inside structs too
             uintptr_t pointer;
             memcpy(&pointer, launch.arguments.data() + at, sizeof pointer);
             if (pointer >= allocation.base && pointer < allocation.base + allocation.size)

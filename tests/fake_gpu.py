@@ -24,7 +24,8 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.declaration import Build, Capability, Case
+from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.launches import Capability
 from warpwatch.compare import self_check as selfcheck
 from warpwatch.devices import compiler, compiling, worker
 from warpwatch.devices.check import WrongResult
@@ -139,7 +140,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
 ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     worker.describe_device: lambda: INFO,
     compiler.cache_notes: list,
-    worker.library_missing: lambda build: "",
+    worker.call_missing: lambda build: "",
     sampling.describe_gpu: describe_gpu,
     sampling.prepare: prepare,
     sampling.sample: sample,

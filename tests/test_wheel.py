@@ -34,7 +34,9 @@ filterwarnings = ["error"]
 DECLARATION = """
 from pathlib import Path
 
-from warpwatch.catalogue.declaration import Family, Variant, Work
+from warpwatch.catalogue.variants import Variant
+from warpwatch.catalogue.launches import Work
+from warpwatch.catalogue.declaration import Family
 
 FAMILIES = (
     Family(

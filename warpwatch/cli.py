@@ -14,7 +14,7 @@ import argcomplete
 from warpwatch import __version__
 from warpwatch.arguments import positive_seconds
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import BadCase
+from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import require

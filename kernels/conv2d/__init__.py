@@ -6,16 +6,12 @@ int32 wraps modulo 2^32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
-from pathlib import Path
-
 import numpy as np
 
-from kernels.conv2d.cudnn import CONVOLUTION
+import warpwatch as ww
+from kernels.conv2d.cudnn import CUDNN, convolution
 from kernels.copy import nearest_copy
-from warpwatch.catalogue.declaration import Array, Block, Family, Rows, Shape, Variant, Work
-from warpwatch.catalogue.tolerance import dot_error
+from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
 
 SQUARES = ((8, 8), (16, 16), (32, 32))
 TYPES = ("int32", "float32")
@@ -27,24 +23,18 @@ UNROLLED = (3, 5, 7)
 WIDE_FILTER = 12  # from this size on, NumPy is quicker with a row of the filter at once than with each of its elements
 
 
-def result_shape(shape: Shape) -> Shape:
-    rows, columns, k = shape
-    return rows - k + 1, columns - k + 1
+def fits(rows: int, columns: int, K: int) -> str | None:
+    return f"a {K}x{K} filter does not fit into a {rows}x{columns} image" if min(rows, columns) < K else None
 
 
-def fits(shape: Shape) -> str | None:
-    rows, columns, k = shape
-    return f"a {k}x{k} filter does not fit into a {rows}x{columns} image" if k > min(rows, columns) else None
-
-
-def convolve(image: Array, kernel: Array, rows: Rows, magnitudes: bool = False) -> Array:
-    """Compute rows of the result in the type of ``kernel``, and convert only the rows of ``image`` that they need.
+def convolve(image: Array, kernel: Array, part: Part = ALL_ROWS, magnitudes: bool = False) -> Array:
+    """Compute ``part`` of the rows of the result in the type of ``kernel``; convert only the rows of ``image`` needed.
 
     ``magnitudes``: add the magnitudes of the products in place of the products.
     """
     size = len(kernel)
     height, width = image.shape[0] - size + 1, image.shape[1] - size + 1
-    chosen = np.arange(height)[rows]
+    chosen = np.arange(height)[part]
     weights = np.abs(kernel) if magnitudes else kernel
     total = np.zeros((len(chosen), width), kernel.dtype)
     for p in range(size):
@@ -60,113 +50,104 @@ def convolve(image: Array, kernel: Array, rows: Rows, magnitudes: bool = False) 
     return total
 
 
-def reference(operands: Sequence[Array], rows: Rows) -> Array:
-    image, kernel = operands
+def reference(image: Array, filter: Array, part: Part, magnitudes: bool = False) -> Array:
     if image.dtype == np.int32:  # unsigned NumPy arrays wrap as the kernels do
-        return convolve(image.view(np.uint32), kernel.view(np.uint32), rows).view(np.int32)
-    return convolve(image, kernel.astype(np.float64), rows)
+        return convolve(image.view(np.uint32), filter.view(np.uint32), part).view(np.int32)
+    return convolve(image, filter.astype(np.float64), part, magnitudes)
 
 
-def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
-    image, kernel = operands
-    error = dot_error(kernel.size, image.dtype)
-    return error * convolve(image, kernel.astype(np.float64), rows, magnitudes=True) if error else 0.0
+def outputs(rows: int, columns: int, K: int) -> int:
+    return (rows - K + 1) * (columns - K + 1)
 
 
-def work(shape: Shape, itemsize: int) -> Work:
-    rows, columns, k = shape
-    outputs = prod(result_shape(shape))
-    return Work(2 * k * k * outputs, (rows * columns + k * k + outputs) * itemsize)
+def work(rows: int, columns: int, K: int, itemsize: int) -> ww.Work:
+    made = outputs(rows, columns, K)
+    return ww.Work(2 * K * K * made, (rows * columns + K * K + made) * itemsize)
 
 
-def filter_bytes(shape: Shape, block: Block, itemsize: int) -> int:
-    return shape[2] ** 2 * itemsize
+def unrolled(K: int) -> str:
+    return f"_{K}" if K in UNROLLED else ""
 
 
-def halo_bytes(shape: Shape, block: Block, itemsize: int) -> int:
-    return (block[0] + shape[2] - 1) * (block[1] + shape[2] - 1) * itemsize
+def not_unrolled(K: int) -> str:
+    return "" if K in UNROLLED else "as naive: this K is not unrolled"
 
 
-def unrolled(shape: Shape) -> str:
-    return f"_{shape[2]}" if shape[2] in UNROLLED else ""
+def fallback(columns: int, K: int, itemsize: int) -> str:
+    aligned = columns * itemsize % 16 == 0
+    return not_unrolled(K) or ("" if aligned else "loads of one pixel: rows off 16 bytes")
 
 
-def not_unrolled(shape: Shape, itemsize: int) -> str:
-    return "" if shape[2] in UNROLLED else "as naive: this K is not unrolled"
-
-
-def fallback(shape: Shape, itemsize: int) -> str:
-    aligned = shape[1] * itemsize % 16 == 0
-    return not_unrolled(shape, itemsize) or ("" if aligned else "loads of one pixel: rows off 16 bytes")
-
-
-CONV2D = Family(
-    name="conv2d",
-    folder=Path(__file__).parent,
+CONV2D = ww.Family(
+    "conv2d",
     sizes=("rows", "columns", "K"),
-    operands=lambda shape: {"image": shape[:2], "filter": (shape[2], shape[2])},
-    result=lambda shape: ("out", result_shape(shape)),
+    dtypes=TYPES,
+    arrays=lambda rows, columns, K: {
+        "image": ww.In((rows, columns)),
+        "filter": ww.In((K, K)),
+        "out": ww.Out((rows - K + 1, columns - K + 1)),
+    },
     reference=reference,
-    bound=bound,
+    tolerance=ww.dot_error("K", "K"),
+    exact=True,
     work=work,
     fits=fits,
-    reference_case=lambda shape, dtype: nearest_copy(work(shape, 4), dtype),
-    serial_seconds=lambda shape: prod(result_shape(shape)) * shape[2] ** 2 / 1.6e9,
-    test_shapes=((17, 33, 3), (128, 128, 5), (129, 257, 7), (3, 1009, 1), (40, 37, 4)),
-    bench_shapes={"int32": SHAPES, "float32": SHAPES},
+    reference_case=lambda rows, columns, K, dtype: nearest_copy(work(rows, columns, K, 4), dtype),
+    serial_seconds=lambda rows, columns, K: outputs(rows, columns, K) * K**2 / 1.6e9,
+    tests=((17, 33, 3), (128, 128, 5), (129, 257, 7), (3, 1009, 1), (40, 37, 4)),
+    benchmarks=SHAPES,
     ladder_shapes={"float32": ((8192, 8192, 7),)},
     reached_shapes={dtype: tuple((8192, 8192, k) for k in (3, 5, 7)) for dtype in ("float32", "int32")},
     variants=(
-        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=TYPES, on_host=True),
-        Variant(
+        ww.serial("serial", "plain C++, one thread of the host"),
+        ww.call(
             "cudnn",
             "the vendor's, by a matrix product, no TF32",
-            blocks=((),),
             dtypes=("float32",),
-            library=CONVOLUTION,
-            bench_shapes={"float32": LADDER["float32"]},
+            prepare=convolution,
+            needs=CUDNN,
+            benchmarks=LADDER,
         ),
-        Variant("strided", "one thread an output, x along rows: uncoalesced", blocks=SQUARES, dtypes=TYPES, x=0, y=1),
-        Variant("naive", "one thread an output, x along columns, all from global memory", blocks=SQUARES, dtypes=TYPES),
-        Variant(
-            "shared_filter", "the filter in shared memory", blocks=SQUARES, dtypes=TYPES, shared_bytes=filter_bytes
+        ww.kernel("strided", "one thread an output, x along rows: uncoalesced", configurations=SQUARES, x=0, y=1),
+        ww.kernel("naive", "one thread an output, x along columns, all from global memory", configurations=SQUARES),
+        ww.kernel(
+            "shared_filter",
+            "the filter in shared memory",
+            configurations=SQUARES,
+            shared_bytes=lambda K, itemsize: K**2 * itemsize,
         ),
-        Variant(
+        ww.kernel(
             "constant_filter",
             "the filter in constant memory",
-            blocks=SQUARES[1:],
-            dtypes=TYPES,
-            constant="filter",
-            fallback=lambda shape, itemsize: "filter from global memory: too large" if shape[2] > 64 else "",
+            configurations=SQUARES[1:],
+            symbols={"constant_filter": "filter"},
+            fallback=lambda K: "filter from global memory: too large" if K > 64 else "",
         ),
-        Variant(
+        ww.kernel(
             "halo",
             "a tile with its halo in shared memory",
-            blocks=HALOS,
-            dtypes=TYPES,
-            shared_bytes=halo_bytes,
-            bench_shapes=LADDER,
+            configurations=HALOS,
+            shared_bytes=lambda K, block, itemsize: (block[0] + K - 1) * (block[1] + K - 1) * itemsize,
+            benchmarks=LADDER,
         ),
-        Variant(
+        ww.kernel(
             "window",
             "a window that slides down, filter and sums in registers",
-            blocks=WINDOWS,
-            dtypes=TYPES,
-            threads=lambda block: (WINDOW_THREADS, 1),
+            configurations=WINDOWS,
+            threads=lambda: (WINDOW_THREADS, 1),
             macros=lambda block: {"COLUMNS": block[0] // WINDOW_THREADS},
-            entry=unrolled,
-            bench_shapes=LADDER,
+            entry=lambda K: f"conv2d_window{unrolled(K)}",
+            benchmarks=LADDER,
             fallback=not_unrolled,
         ),
-        Variant(
+        ww.kernel(
             "columns",
             "the window by loads of 16 bytes, four columns a thread, the filter in constant memory",
-            blocks=((512, 8), (512, 20), (512, 128)),
-            dtypes=TYPES,
+            configurations=((512, 8), (512, 20), (512, 128)),
             threads=lambda block: (block[0] // 4, 1),
-            entry=unrolled,
-            bench_shapes=LADDER,
-            constant="filter",
+            entry=lambda K: f"conv2d_columns{unrolled(K)}",
+            benchmarks=LADDER,
+            symbols={"constant_filter": "filter"},
             fallback=fallback,
         ),
     ),

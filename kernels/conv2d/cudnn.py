@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 
-from warpwatch.catalogue.library import Library, LibraryCall, Queue, SharedLibrary, check_status
+from warpwatch.catalogue.calls import Queue, SharedLibrary, check_status
+from warpwatch.catalogue.device_array import DeviceArray
 
 CUDNN = SharedLibrary("cudnn", "cuDNN", "nvidia-cudnn-cu13", (9,))
 FLOAT, NCHW, CROSS_CORRELATION, FMA_MATH = 0, 0, 1, 3  # CUDNN_DATA_FLOAT and so on
@@ -14,20 +15,32 @@ FLOAT, NCHW, CROSS_CORRELATION, FMA_MATH = 0, 0, 1, 3  # CUDNN_DATA_FLOAT and so
 GEMM_ALGORITHM = 2
 
 
-def _prepare(call: LibraryCall) -> Queue:
-    cudnn, own, (rows, columns, k) = CUDNN.load(), _handle(call.stream), call.shape
-    image, weights, result = map(ctypes.c_void_p, call.pointers)
+def convolution(
+    image: DeviceArray, filter: DeviceArray, out: DeviceArray, stream: int, rows: int, columns: int, K: int
+) -> Queue:
+    """Prepare cuDNN's convolution."""
+    cudnn, own = CUDNN.load(), _handle(stream)
     x = _descriptor("Tensor", "4d", NCHW, FLOAT, 1, 1, rows, columns)
-    y = _descriptor("Tensor", "4d", NCHW, FLOAT, 1, 1, rows - k + 1, columns - k + 1)
-    w = _descriptor("Filter", "4d", FLOAT, NCHW, 1, 1, k, k)
+    y = _descriptor("Tensor", "4d", NCHW, FLOAT, 1, 1, *out.shape)
+    w = _descriptor("Filter", "4d", FLOAT, NCHW, 1, 1, K, K)
     how = _descriptor("Convolution", "2d", 0, 0, 1, 1, 1, 1, CROSS_CORRELATION, FLOAT)
     check_status("cudnnSetConvolutionMathType", cudnn.cudnnSetConvolutionMathType(how, FMA_MATH))
     size = ctypes.c_size_t()
     found = cudnn.cudnnGetConvolutionForwardWorkspaceSize(own, x, w, how, y, GEMM_ALGORITHM, ctypes.byref(size))
     check_status("cudnnGetConvolutionForwardWorkspaceSize", found)
     one, zero = ctypes.c_float(1), ctypes.c_float(0)
-    source = ctypes.byref(one), x, image, w, weights, how, GEMM_ALGORITHM, _workspace(size.value), size
-    target = ctypes.byref(zero), y, result
+    source = (
+        ctypes.byref(one),
+        x,
+        ctypes.c_void_p(image.address),
+        w,
+        ctypes.c_void_p(filter.address),
+        how,
+        GEMM_ALGORITHM,
+        _workspace(size.value),
+        size,
+    )
+    target = ctypes.byref(zero), y, ctypes.c_void_p(out.address)
 
     def queue() -> None:
         check_status("cudnnConvolutionForward", cudnn.cudnnConvolutionForward(own, *source, *target))
@@ -61,6 +74,3 @@ def _workspace(size: int) -> ctypes.c_void_p:
         status = ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))
         check_status(f"cuMemAlloc of {size:,} bytes", status)
     return ctypes.c_void_p(address.value)
-
-
-CONVOLUTION = Library(name="cudnn", prepare=_prepare, missing=CUDNN.missing, version=CUDNN.version)

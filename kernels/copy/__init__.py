@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import log2, prod
-from pathlib import Path
+from math import log2
 
-from kernels.copy.memcpy import MEMCPY
-from warpwatch.catalogue.declaration import Block, Family, Shape, Variant, Work
+import warpwatch as ww
+from kernels.copy.memcpy import memcpy
 
 FLOATS = ("float32", "float64")
 BLOCKS = ((256,), (1024,))
@@ -14,7 +13,7 @@ LARGEST = {"float32": 28, "float64": 27}  # log2 of the most elements that are t
 SHAPES = {dtype: tuple((2**power,) for power in (20, 24, 26, most)) for dtype, most in LARGEST.items()}
 
 
-def nearest_copy(work: Work, dtype: str) -> str:
+def nearest_copy(work: ww.Work, dtype: str) -> str:
     """Return the id of the driver's copy that moves about as many bytes as ``work``; of float32 for integers."""
     dtype = "float64" if dtype == "float64" else "float32"
     elements = work.bytes / 2 / (8 if dtype == "float64" else 4)
@@ -22,39 +21,33 @@ def nearest_copy(work: Work, dtype: str) -> str:
     return f"copy-memcpy-vendor-{nearest[0]}-{dtype}"
 
 
-def work(shape: Shape, itemsize: int) -> Work:
-    return Work(0, 2 * prod(shape) * itemsize)
+def work(n: int, itemsize: int) -> ww.Work:
+    return ww.Work(0, 2 * n * itemsize)
 
 
-def sixteenth(block: Block) -> tuple[int, int]:
-    return block[0] // 16, 1
-
-
-COPY = Family(
-    name="copy",
-    folder=Path(__file__).parent,
+COPY = ww.Family(
+    "copy",
     sizes=("n",),
-    operands=lambda shape: {"A": shape},
-    result=lambda shape: ("B", shape),
-    reference=lambda operands, rows: operands[0][rows],
-    bound=lambda operands, rows: 0.0,
+    dtypes=FLOATS,
+    arrays=lambda n: {"A": ww.In(n), "B": ww.Out(n)},
+    reference=lambda A, part: A[part],
+    exact=True,
     work=work,
-    serial_seconds=lambda shape: prod(shape) / 1.0e9,
-    test_shapes=((33,), (4096,), (10_007,)),
-    bench_shapes=SHAPES,
-    reference_case=lambda shape, dtype: nearest_copy(work(shape, 8 if dtype == "float64" else 4), dtype),
+    serial_seconds=lambda n: n / 1.0e9,
+    tests=((33,), (4096,), (10_007,)),
+    benchmarks=SHAPES,
+    reference_case=lambda n, dtype: nearest_copy(work(n, 8 if dtype == "float64" else 4), dtype),
     variants=(
-        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, x=0, y=None, on_host=True),
-        Variant("memcpy", "the driver's own copy", blocks=((),), dtypes=FLOATS, x=0, y=None, library=MEMCPY),
-        Variant("naive", "one thread an element", blocks=BLOCKS, dtypes=FLOATS, x=0, y=None),
-        Variant(
+        ww.serial("serial", "plain C++, one thread of the host", x=0, y=None),
+        ww.call("memcpy", "the driver's own copy", prepare=memcpy, needs=ww.Driver(), needs_gpu=False),
+        ww.kernel("naive", "one thread an element", configurations=BLOCKS, x=0, y=None),
+        ww.kernel(
             "vectorised",
             "four loads of 16 bytes a thread",
-            blocks=((2048,), (4096,)),
-            dtypes=FLOATS,
+            configurations=((2048,), (4096,)),
             x=0,
             y=None,
-            threads=sixteenth,
+            threads=lambda block: (block[0] // 16, 1),
         ),
     ),
 )

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ctypes
 
-from warpwatch.catalogue.library import Library, LibraryCall, Queue, check_status
+from warpwatch.catalogue.calls import Queue, check_status
+from warpwatch.catalogue.device_array import DeviceArray
 
 
-def _prepare(call: LibraryCall) -> Queue:
+def memcpy(A: DeviceArray, B: DeviceArray, stream: int) -> Queue:
+    """Prepare the copy of A to B."""
     cuda = ctypes.CDLL("libcuda.so.1")
-    source, target = map(ctypes.c_uint64, call.pointers)
-    size, stream = ctypes.c_size_t(call.array_bytes // 2), ctypes.c_void_p(call.stream)
+    source, target, size = ctypes.c_uint64(A.address), ctypes.c_uint64(B.address), ctypes.c_size_t(A.nbytes)
 
     def queue() -> None:
-        check_status("cuMemcpyDtoDAsync", cuda.cuMemcpyDtoDAsync_v2(target, source, size, stream))
+        check_status("cuMemcpyDtoDAsync", cuda.cuMemcpyDtoDAsync_v2(target, source, size, ctypes.c_void_p(stream)))
 
     return queue
-
-
-MEMCPY = Library(name="memcpy", prepare=_prepare, version=lambda: "driver", needs_gpu=False)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kernels.matmul.cublas import GEMM
+import warpwatch as ww
+from kernels.matmul.cublas import CUBLAS, gemm
 from warpwatch.catalogue.alignment import by_elements
-from warpwatch.catalogue.declaration import Array, Block, Capability, Family, Rows, Shape, Variant, Work, size_name
-from warpwatch.catalogue.tolerance import dot_error, product
+from warpwatch.catalogue.arrays import Array, Part, Shape
+from warpwatch.catalogue.configurations import Block
+from warpwatch.catalogue.tolerance import product
 
 SQUARES = ((8, 8), (16, 16), (32, 32))
 FLOATS = ("float64", "float32")
@@ -37,35 +38,22 @@ MOST_DOUBLES = 32 * 64  # float64 sums that the registers of a warp hold
 DEPTH, STAGES, WARP_STAGES, TENSOR_DEPTH = 8, 3, 4, 16
 WARP_GROUP, TENSOR_GROUP = 8, 4  # rows of tiles that blocks take together: `group` in the kernels' files
 TENSOR_STAGES: Mapping[Block, int] = {(128, 128): 4, (64, 64): 3}
-LOADS, LOADS_OF_B = by_elements("loads of A and B", 1, 2), by_elements("loads of B", 2)
+LOADS, LOADS_OF_B = by_elements("loads of A and B", "n", "k"), by_elements("loads of B", "k")
 MATRIX = np.dtype([("width", "i4"), ("height", "i4"), ("stride", "i4"), ("data", "u8")], align=True)
 
 
-def structs(pointers: Sequence[int], shape: Shape, padding: int = 0) -> tuple[np.generic, ...]:
+def structs(at: Mapping[str, int], m: int, n: int, k: int, padding: int) -> tuple[np.generic, ...]:
     """Pass A, B and C as structs: width, height, stride (elements), data. ``padding``: elements after each row."""
-    m, n, k = shape
-    a, b, c = pointers
-    return tuple(np.array([(n, m, n + padding, a), (k, n, k + padding, b), (k, m, k + padding, c)], MATRIX))
+    sizes = [(n, m, n + padding, at["A"]), (k, n, k + padding, at["B"]), (k, m, k + padding, at["C"])]
+    return tuple(np.array(sizes, MATRIX))
 
 
-def reference(operands: Sequence[Array], rows: Rows) -> Array:
-    a, b = operands
-    return product(a[rows], b)
-
-
-def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
-    a, b = operands
-    error = dot_error(a.shape[1], a.dtype)
-    return error * product(np.abs(a[rows]), np.abs(b)) if error else 0.0
-
-
-def work(shape: Shape, itemsize: int) -> Work:
-    m, n, k = shape
-    return Work(2 * m * n * k, (m * n + n * k + m * k) * itemsize)
+def reference(A: Array, B: Array, part: Part, magnitudes: bool = False) -> Array:
+    return product(np.abs(A[part]), np.abs(B)) if magnitudes else product(A[part], B)
 
 
 def rasterised(group: int) -> Callable[[tuple[int, int], tuple[int, int]], int]:
-    """Make a ``Variant.order`` in which blocks go down a column of ``group`` tiles, then on to the next column."""
+    """Make the order in which blocks go down a column of ``group`` tiles, then on to the next column."""
 
     def number(tile: tuple[int, int], tiles: tuple[int, int]) -> int:
         (x, y), (across, down) = tile, tiles
@@ -77,78 +65,70 @@ def rasterised(group: int) -> Callable[[tuple[int, int], tuple[int, int]], int]:
 
 def with_thread_tiles(
     name: str, note: str, *, blocks: tuple[Block, ...], elements_a_thread: Callable[[Block], int], **more: Any
-) -> Variant:
+) -> ww.Variant:
     """Make a variant whose blocks are tiles of C, and whose threads compute several elements of such a tile each."""
-    more = {"dtypes": FLOATS, "bench_shapes": LADDER} | more
-    return Variant(
-        name, note, blocks=blocks, threads=lambda block: (prod(block) // elements_a_thread(block), 1), **more
+    return ww.kernel(
+        name,
+        note,
+        configurations=blocks,
+        threads=lambda block: (prod(block) // elements_a_thread(block), 1),
+        benchmarks=LADDER,
+        **more,
     )
 
 
-MATMUL = Family(
-    name="matmul",
-    folder=Path(__file__).parent,
+MATMUL = ww.Family(
+    "matmul",
     sizes=("m", "n", "k"),
-    operands=lambda shape: {"A": (shape[0], shape[1]), "B": (shape[1], shape[2])},
-    result=lambda shape: ("C", (shape[0], shape[2])),
+    dtypes=FLOATS,
+    arrays=lambda m, n, k: {"A": ww.In((m, n)), "B": ww.In((n, k)), "C": ww.Out((m, k))},
     reference=reference,
-    bound=bound,
-    work=work,
-    serial_seconds=lambda shape: prod(shape) / 3.0e9,
-    test_shapes=((17, 33, 65), (128, 128, 128), (129, 257, 63), (2, 1009, 3)),
-    bench_shapes=STUDY,
-    reference_case=lambda shape, dtype: "" if dtype == "int32" else f"matmul-cublas-vendor-{size_name(shape)}-{dtype}",
+    tolerance=ww.dot_error("n"),
+    exact=True,
+    work=lambda m, n, k, itemsize: ww.Work(2 * m * n * k, (m * n + n * k + m * k) * itemsize),
+    serial_seconds=lambda m, n, k: m * n * k / 3.0e9,
+    tests=((17, 33, 65), (128, 128, 128), (129, 257, 63), (2, 1009, 3)),
+    benchmarks=STUDY,
+    reference_case=lambda m, n, k, dtype: "" if dtype == "int32" else f"matmul-cublas-vendor-{m}x{n}x{k}-{dtype}",
     ladder_shapes={"float32": ((4096, 4096, 4096),), "float64": ((4096, 4096, 4096),)},
     reached_shapes={
         "float32": ((1024, 1024, 1024), (4096, 4096, 4096), (4095, 4097, 4093)),
         "float64": ((4096, 4096, 4096), (2049, 2047, 2051)),
     },
     variants=(
-        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, on_host=True),
-        Variant(
-            "cublas",
-            "the vendor's, no TF32, no emulation",
-            blocks=((),),
-            dtypes=FLOATS,
-            library=GEMM,
-            bench_shapes=BOTH,
-        ),
-        Variant("strided", "one thread an element, x along rows: uncoalesced", blocks=SQUARES, dtypes=FLOATS, x=0, y=1),
-        Variant(
+        ww.serial("serial", "plain C++, one thread of the host"),
+        ww.call("cublas", "the vendor's, no TF32, no emulation", prepare=gemm, needs=CUBLAS, benchmarks=BOTH),
+        ww.kernel("strided", "one thread an element, x along rows: uncoalesced", configurations=SQUARES, x=0, y=1),
+        ww.kernel(
             "naive",
             "one thread an element, all from global memory",
-            blocks=SQUARES,
+            configurations=SQUARES,
             dtypes=(*FLOATS, "int32"),
-            bench_shapes=BOTH,
+            benchmarks=BOTH,
         ),
-        Variant(
+        ww.kernel(
             "rowstrip",
             "a strip of one row of C a block, A's row in shared memory",
-            blocks=((64, 1), (256, 1)),
-            dtypes=FLOATS,
+            configurations=((64, 1), (256, 1)),
         ),
-        Variant(
+        ww.kernel(
             "tiled",
             "2-D tiles of A and B in shared memory",
-            blocks=SQUARES,
+            configurations=SQUARES,
             dtypes=(*FLOATS, "int32"),
-            bench_shapes=BOTH,
+            benchmarks=BOTH,
         ),
-        Variant(
+        ww.kernel(
             "struct_naive",
             "naive on Matrix structs passed by value",
-            blocks=SQUARES,
-            dtypes=FLOATS,
+            configurations=SQUARES,
             arguments=structs,
-            padded_arguments=structs,
         ),
-        Variant(
+        ww.kernel(
             "struct_tiled",
             "tiled on views of Matrix structs",
-            blocks=SQUARES,
-            dtypes=FLOATS,
+            configurations=SQUARES,
             arguments=structs,
-            padded_arguments=structs,
         ),
         with_thread_tiles(
             "register_column",
@@ -178,9 +158,9 @@ MATMUL = Family(
             "asynchronous copies, some stages ahead",
             blocks=REGTILES,
             elements_a_thread=lambda block: 64,
-            needs=Capability(8, 0),
-            shared_bytes=lambda shape, block, itemsize: STAGES * DEPTH * (sum(block) * itemsize + 16),
-            macros=lambda block: {"STAGES": STAGES},
+            needs="sm_80",
+            shared_bytes=lambda block, itemsize: STAGES * DEPTH * (sum(block) * itemsize + 16),
+            macros=lambda: {"STAGES": STAGES},
             fallback=LOADS_OF_B,
         ),
         with_thread_tiles(
@@ -188,11 +168,11 @@ MATMUL = Family(
             "warp tiles, asynchronous copies in stages, rasterised blocks",
             blocks=tuple(WARP_TILES),
             elements_a_thread=lambda block: prod(WARP_TILES[block]) // 32,
-            needs=Capability(8, 0),
+            needs="sm_80",
             fixed_blocks=True,
             order=rasterised(WARP_GROUP),
             takes=lambda block, dtype: dtype == "float32" or prod(WARP_TILES[block]) <= MOST_DOUBLES,
-            shared_bytes=lambda shape, block, itemsize: WARP_STAGES * DEPTH * (sum(block) + 8) * itemsize,
+            shared_bytes=lambda block, itemsize: WARP_STAGES * DEPTH * (sum(block) + 8) * itemsize,
             macros=lambda block: {
                 "WARP_X": WARP_TILES[block][0],
                 "WARP_Y": WARP_TILES[block][1],
@@ -206,10 +186,10 @@ MATMUL = Family(
             blocks=tuple(TENSOR_STAGES),
             dtypes=("float64",),
             elements_a_thread=lambda block: 32,
-            needs=Capability(9, 0),
+            needs="sm_90",
             fixed_blocks=True,
             order=rasterised(TENSOR_GROUP),
-            shared_bytes=lambda shape, block, itemsize: (
+            shared_bytes=lambda block, itemsize: (
                 TENSOR_STAGES[block] * (block[1] * (TENSOR_DEPTH + 4) + TENSOR_DEPTH * (block[0] + 4)) * itemsize
             ),
             macros=lambda block: {"STAGES": TENSOR_STAGES[block]},

@@ -10,7 +10,8 @@ import ctypes
 import functools
 from typing import Any
 
-from warpwatch.catalogue.library import Library, LibraryCall, Queue, SharedLibrary, check_status
+from warpwatch.catalogue.calls import Queue, SharedLibrary, check_status
+from warpwatch.catalogue.device_array import DeviceArray
 
 CUBLAS = SharedLibrary("cublas", "cuBLAS", "nvidia-cublas", (13, 12))
 DEFAULT_MATH, PEDANTIC_MATH = 0, 2  # CUBLAS_DEFAULT_MATH, CUBLAS_PEDANTIC_MATH
@@ -39,18 +40,15 @@ def function(letter: str, dtype: str) -> Any:
     return getattr(CUBLAS.load(), f"cublas{'S' if dtype == 'float32' else 'D'}{letter}_v2")
 
 
-def _prepare(call: LibraryCall) -> Queue:
-    # cuBLAS stores matrices by columns, so its product B A is this family's A B.
-    (m, n, k), own = call.shape, handle(call.stream, call.dtype)
-    a, b, c = map(ctypes.c_void_p, call.pointers)
-    one, zero = one_and_zero(call.dtype)
-    gemm, refs = function("gemm", call.dtype), (ctypes.byref(one), ctypes.byref(zero))
+def gemm(A: DeviceArray, B: DeviceArray, C: DeviceArray, stream: int, m: int, n: int, k: int, dtype: str) -> Queue:
+    """Prepare cuBLAS's matrix product. It stores matrices by columns, so its product B A is this family's A B."""
+    own = handle(stream, dtype)
+    a, b, c = (ctypes.c_void_p(array.address) for array in (A, B, C))
+    one, zero = one_and_zero(dtype)
+    multiply, refs = function("gemm", dtype), (ctypes.byref(one), ctypes.byref(zero))
 
     def queue() -> None:
-        status = gemm(own, NOT_TRANSPOSED, NOT_TRANSPOSED, k, m, n, refs[0], b, k, a, n, refs[1], c, k)
+        status = multiply(own, NOT_TRANSPOSED, NOT_TRANSPOSED, k, m, n, refs[0], b, k, a, n, refs[1], c, k)
         check_status("cublas gemm", status)
 
     return queue
-
-
-GEMM = Library(name="cublas", prepare=_prepare, missing=CUBLAS.missing, version=CUBLAS.version)

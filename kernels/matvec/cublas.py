@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import ctypes
 
-from kernels.matmul.cublas import CUBLAS, function, handle, one_and_zero
-from warpwatch.catalogue.library import Library, LibraryCall, Queue, check_status
+from kernels.matmul.cublas import function, handle, one_and_zero
+from warpwatch.catalogue.calls import Queue, check_status
+from warpwatch.catalogue.device_array import DeviceArray
 
 TRANSPOSED = 1  # CUBLAS_OP_T
 
 
-def _prepare(call: LibraryCall) -> Queue:
-    # cuBLAS stores matrices by columns, so this family's A is its A transposed.
-    (m, n), own = call.shape, handle(call.stream, call.dtype)
-    a, x, y = map(ctypes.c_void_p, call.pointers)
-    one, zero = one_and_zero(call.dtype)
-    gemv, refs = function("gemv", call.dtype), (ctypes.byref(one), ctypes.byref(zero))
+def gemv(A: DeviceArray, x: DeviceArray, y: DeviceArray, stream: int, m: int, n: int, dtype: str) -> Queue:
+    """Prepare cuBLAS's matrix-vector product. It stores matrices by columns, so A is its A transposed."""
+    own = handle(stream, dtype)
+    a, b, c = (ctypes.c_void_p(array.address) for array in (A, x, y))
+    one, zero = one_and_zero(dtype)
+    multiply, refs = function("gemv", dtype), (ctypes.byref(one), ctypes.byref(zero))
 
     def queue() -> None:
-        check_status("cublas gemv", gemv(own, TRANSPOSED, n, m, refs[0], a, n, x, 1, refs[1], y, 1))
+        check_status("cublas gemv", multiply(own, TRANSPOSED, n, m, refs[0], a, n, b, 1, refs[1], c, 1))
 
     return queue
-
-
-GEMV = Library(name="cublas", prepare=_prepare, missing=CUBLAS.missing, version=CUBLAS.version)

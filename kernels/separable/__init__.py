@@ -6,65 +6,56 @@ Rank 1 is in the operands, and not looked for in a filter: a kernel cannot do th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
-from pathlib import Path
-
 import numpy as np
 
-from kernels.conv2d import LADDER, TYPES, convolve, fallback, fits, result_shape, unrolled
+import warpwatch as ww
+from kernels.conv2d import LADDER, TYPES, convolve, fallback, fits, outputs, unrolled
 from kernels.copy import nearest_copy
-from warpwatch.catalogue.declaration import Array, Family, Rows, Shape, Variant, Work
-from warpwatch.catalogue.tolerance import dot_error
+from warpwatch.catalogue.arrays import Array, Part
 
 
-def reference(operands: Sequence[Array], rows: Rows) -> Array:
-    image, column, row = operands
+def reference(image: Array, column: Array, row: Array, part: Part, magnitudes: bool = False) -> Array:
     if image.dtype == np.int32:  # unsigned NumPy arrays wrap as the kernels do
         filter_ = np.outer(column.view(np.uint32), row.view(np.uint32))
-        return convolve(image.view(np.uint32), filter_, rows).view(np.int32)
-    return convolve(image, np.outer(column.astype(np.float64), row), rows)
+        return convolve(image.view(np.uint32), filter_, part).view(np.int32)
+    return convolve(image, np.outer(column.astype(np.float64), row), part, magnitudes)
 
 
-def bound(operands: Sequence[Array], rows: Rows) -> Array | float:
-    """Return conv2d's bound with one more rounding for each product, in whatever order its factors are multiplied."""
-    image, column, row = operands
-    error = dot_error(len(column) ** 2 + 1, image.dtype)
-    filter_ = np.outer(column.astype(np.float64), row)
-    return error * convolve(image, filter_, rows, magnitudes=True) if error else 0.0
+def work(rows: int, columns: int, K: int, itemsize: int) -> ww.Work:
+    made = outputs(rows, columns, K)
+    return ww.Work(4 * K * made, (rows * columns + 2 * K + made) * itemsize)
 
 
-def work(shape: Shape, itemsize: int) -> Work:
-    rows, columns, k = shape
-    outputs = prod(result_shape(shape))
-    return Work(4 * k * outputs, (rows * columns + 2 * k + outputs) * itemsize)
-
-
-SEPARABLE = Family(
-    name="separable",
-    folder=Path(__file__).parent,
+SEPARABLE = ww.Family(
+    "separable",
     sizes=("rows", "columns", "K"),
-    operands=lambda shape: {"image": shape[:2], "column": (shape[2],), "row": (shape[2],)},
-    result=lambda shape: ("out", result_shape(shape)),
+    dtypes=TYPES,
+    arrays=lambda rows, columns, K: {
+        "image": ww.In((rows, columns)),
+        "column": ww.In(K),
+        "row": ww.In(K),
+        "out": ww.Out((rows - K + 1, columns - K + 1)),
+    },
     reference=reference,
-    bound=bound,
+    # conv2d's, and one more rounding for each product, in whatever order its factors are multiplied
+    tolerance=ww.dot_error(lambda K: K**2 + 1),
+    exact=True,
     work=work,
     fits=fits,
-    reference_case=lambda shape, dtype: nearest_copy(work(shape, 4), dtype),
-    serial_seconds=lambda shape: prod(result_shape(shape)) * 2 * shape[2] / 6.6e8,
-    test_shapes=((17, 33, 3), (129, 257, 7), (3, 1009, 1), (40, 37, 4), (64, 128, 5)),
-    bench_shapes=LADDER,
+    reference_case=lambda rows, columns, K, dtype: nearest_copy(work(rows, columns, K, 4), dtype),
+    serial_seconds=lambda rows, columns, K: outputs(rows, columns, K) * 2 * K / 6.6e8,
+    tests=((17, 33, 3), (129, 257, 7), (3, 1009, 1), (40, 37, 4), (64, 128, 5)),
+    benchmarks=LADDER,
     ladder_shapes={"float32": ((8192, 8192, 7),)},
     variants=(
-        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=TYPES, on_host=True),
-        Variant("naive", "one thread an output, K^2 products", blocks=((32, 8),), dtypes=TYPES),
-        Variant(
+        ww.serial("serial", "plain C++, one thread of the host"),
+        ww.kernel("naive", "one thread an output, K^2 products", configurations=((32, 8),)),
+        ww.kernel(
             "columns",
             "one pass, along the row and then down, four columns a thread",
-            blocks=((512, 8), (512, 20)),
-            dtypes=TYPES,
+            configurations=((512, 8), (512, 20)),
             threads=lambda block: (block[0] // 4, 1),
-            entry=unrolled,
+            entry=lambda K: f"separable_columns{unrolled(K)}",
             fallback=fallback,
         ),
     ),

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
-from pathlib import Path
-
+import warpwatch as ww
 from kernels.copy import nearest_copy
 from warpwatch.catalogue.alignment import by_elements
-from warpwatch.catalogue.declaration import Array, Block, Case, Family, Owner, Rows, Shape, Variant, Work
+from warpwatch.catalogue.configurations import Block
 
 BLOCKS = ((8, 8), (16, 16), (32, 32), (32, 16))
 FLOATS = ("float32", "float64")
@@ -18,106 +15,91 @@ SECTOR = 32  # bytes of memory that a GPU writes at once
 TILES = ((32, 32), (64, 64), (32, 128))
 
 
-def reference(operands: Sequence[Array], rows: Rows) -> Array:
-    (a,) = operands
-    return a[:, rows].T
+def work(m: int, n: int, itemsize: int) -> ww.Work:
+    return ww.Work(0, 2 * m * n * itemsize)
 
 
-def work(shape: Shape, itemsize: int) -> Work:
-    return Work(0, 2 * prod(shape) * itemsize)
-
-
-def tile_owner(block: Block, index: tuple[int, ...]) -> Owner:
+def tile_owner(block: Block, index: tuple[int, ...]) -> ww.Owner:
     """Return the owner of an element: a block of (x, y) threads reads y rows of x elements and writes x rows of y."""
     (bx, by), (row, col) = block, index
     thread = (row % bx) * by + col % by
-    return Owner((row // bx, col // by), (thread % bx, thread // bx))
+    return ww.Owner((row // bx, col // by), (thread % bx, thread // bx))
 
 
-def sector_tile(case: Case, index: tuple[int, ...], offset: int) -> tuple[int, int]:
+def sector_tile(m: int, n: int, block: Block, itemsize: int, index: tuple[int, ...], offset: int) -> tuple[int, int]:
     """Return the tile of vectorised.cu whose block writes an element.
 
     Where rows are not aligned to 16 bytes, blocks write whole sectors of memory: the part of a row of B that a block
     writes is moved back by as many elements as the row starts past a sector.
     """
-    (m, n), (row, col), (bx, by) = case.shape, index, case.tile
-    pack, sector = 16 // case.itemsize, SECTOR // case.itemsize
+    (row, col), (bx, by) = index, block
+    pack, sector = 16 // itemsize, SECTOR // itemsize
     aligned = m % pack == n % pack == offset % pack == 0
     back = 0 if aligned else (row * m + offset) % sector
     return row // bx, min((col + back) // by, (m - 1) // by)
 
 
-def fixed(block: Block) -> tuple[int, int]:
-    return 256, 1
-
-
-TRANSPOSE = Family(
-    name="transpose",
-    folder=Path(__file__).parent,
+TRANSPOSE = ww.Family(
+    "transpose",
     sizes=("m", "n"),
-    operands=lambda shape: {"A": shape},
-    result=lambda shape: ("B", (shape[1], shape[0])),
-    reference=reference,
-    bound=lambda operands, rows: 0.0,
+    dtypes=FLOATS,
+    arrays=lambda m, n: {"A": ww.In((m, n)), "B": ww.Out((n, m))},
+    reference=lambda A, part: A[:, part].T,
+    exact=True,
     work=work,
-    serial_seconds=lambda shape: prod(shape) / 1.4e8,
-    test_shapes=((17, 33), (128, 128), (257, 129), (3, 1009)),
-    bench_shapes={"float32": SHAPES, "float64": SHAPES},
-    reference_case=lambda shape, dtype: nearest_copy(work(shape, 8 if dtype == "float64" else 4), dtype),
+    serial_seconds=lambda m, n: m * n / 1.4e8,
+    tests=((17, 33), (128, 128), (257, 129), (3, 1009)),
+    benchmarks=SHAPES,
+    reference_case=lambda m, n, dtype: nearest_copy(work(m, n, 8 if dtype == "float64" else 4), dtype),
     ladder_shapes={"float32": ((8192, 8192),)},
     reached_shapes={"float32": ((8192, 8192), (8191, 8193))},
     variants=(
-        Variant("serial", "plain C++, one thread of the host", blocks=((),), dtypes=FLOATS, on_host=True),
-        Variant("naive", "one thread an element, all from global memory", blocks=BLOCKS, dtypes=FLOATS, x=0, y=1),
-        Variant(
+        ww.serial("serial", "plain C++, one thread of the host"),
+        ww.kernel("naive", "one thread an element, all from global memory", configurations=BLOCKS, x=0, y=1),
+        ww.kernel(
             "tiled",
             "a tile in shared memory: reads and writes coalesced",
-            blocks=BLOCKS,
-            dtypes=FLOATS,
+            configurations=BLOCKS,
             x=0,
             y=1,
             owner=tile_owner,
         ),
-        Variant(
+        ww.kernel(
             "padded",
             "tiled, with a spare column against bank conflicts",
-            blocks=BLOCKS,
-            dtypes=FLOATS,
+            configurations=BLOCKS,
             x=0,
             y=1,
             owner=tile_owner,
         ),
-        Variant(
+        ww.kernel(
             "rows",
             "padded, several rows a thread",
-            blocks=TILES,
-            dtypes=FLOATS,
+            configurations=TILES,
             x=0,
             y=1,
-            threads=fixed,
-            bench_shapes=LADDER,
+            threads=lambda: (256, 1),
+            benchmarks=LADDER,
         ),
-        Variant(
+        ww.kernel(
             "swizzled",
             "an exclusive or, no spare column",
-            blocks=TILES,
-            dtypes=FLOATS,
+            configurations=TILES,
             x=0,
             y=1,
-            threads=fixed,
-            bench_shapes=LADDER,
+            threads=lambda: (256, 1),
+            benchmarks=LADDER,
         ),
-        Variant(
+        ww.kernel(
             "vectorised",
             "loads and stores of 16 bytes",
-            blocks=TILES,
-            dtypes=FLOATS,
+            configurations=TILES,
             x=0,
             y=1,
-            threads=lambda block: (128, 1),
+            threads=lambda: (128, 1),
             tile_of=sector_tile,
-            bench_shapes=LADDER,
-            fallback=by_elements("A and B", 0, 1),
+            benchmarks=LADDER,
+            fallback=by_elements("A and B", "m", "n"),
         ),
     ),
 )

@@ -13,7 +13,7 @@ import pytest
 from kernels import FAMILIES
 from tests.project import ROOT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import BadCase
+from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.commands.keywords import selector
 

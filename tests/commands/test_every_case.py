@@ -14,7 +14,7 @@ from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.compiler import compile_build
+from warpwatch.devices.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.large import problems, repeated, sampled_rows

@@ -14,7 +14,7 @@ from kernels import FAMILIES
 from tests.checkout import Bench
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Capability
+from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.selection import builds, timed_cases
 from warpwatch.compare.recording import record_pairs
 from warpwatch.compare.saved_self_check import SLOWDOWNS, Checked, merge, path_of, read, read_variances, save, table
@@ -118,7 +118,7 @@ def test_what_was_learned_is_kept_whole_and_read_back(tmp_path: Path) -> None:
 
 
 def test_parts_make_a_whole(tmp_path: Path) -> None:
-    names = [c.id for c in timed_cases(FAMILIES) if not (c.variant.on_host or c.variant.library)]
+    names = [c.id for c in timed_cases(FAMILIES) if not (c.variant.on_host or c.variant.call)]
     one, two, other = tmp_path / "1.json", tmp_path / "2.json", tmp_path / "other.json"
     case = (5e-6, "same", 0.1, True)
     gpu: dict[str, object] = {"gpu": {"slug": "a-gpu"}}

@@ -115,7 +115,6 @@ def compile_line(folder: Path, line: str) -> None:
         ('asm goto("bra %l0;" :::: done); done:;', r"asm \(inline PTX\): with other words than volatile"),
         ("nvcuda::wmma::fill_fragment(f, 0.0f);", r"nvcuda \(tensor cores\)"),
         ("cuda::memcpy_async(out, out, 4);", r"memcpy_async \(asynchronous copies by objects\)"),
-        ("__half h = 1.0f;", r"__half \(half precision\)"),
         ("out[0] = __shfl(out[0], 0);", r"__shfl \(warp functions without a mask\)"),
         ("float x = tex1Dfetch(t, 0);", r"tex1Dfetch \(textures and surfaces\)"),
         ("other<<<1, 1>>>(out);", r"<<<\.\.\.>>> \(launches from kernels\)"),

@@ -15,10 +15,12 @@ from kernels import FAMILIES
 from kernels.matmul import structs
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Case, Launch
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import gpu as device
+from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import compare
-from warpwatch.devices.compiler import compile_build, compile_file
+from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError, pack

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from warpwatch.catalogue.library import LibraryCall, LibraryError, SharedLibrary
 
 from kernels import FAMILIES
 from kernels.conv2d import cudnn
@@ -15,7 +16,6 @@ from kernels.copy.memcpy import MEMCPY
 from kernels.matmul.cublas import CUBLAS, GEMM
 from warpwatch.catalogue import library as catalogue_library
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.library import LibraryCall, LibraryError, SharedLibrary
 from warpwatch.devices.info import DeviceInfo, library_problem
 
 

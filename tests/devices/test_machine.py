@@ -11,8 +11,9 @@ import pytest
 
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import BadCase
-from warpwatch.devices.compiler import compile_build, compile_file
+from warpwatch.catalogue.names import BadCase
+from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError, GuardedArray
 from warpwatch.devices.runner import exact_operands, expected, random_operands, run

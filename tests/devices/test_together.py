@@ -12,7 +12,8 @@ from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Build
 from warpwatch.devices import compiler
-from warpwatch.devices.compiler import CompileError, NoCompiler, Target, check_builds, compile_build, compile_text, nvcc
+from warpwatch.devices.builds import check_builds, compile_build
+from warpwatch.devices.compiler import CompileError, NoCompiler, Target, compile_text, nvcc
 from warpwatch.devices.compiling import Compilation
 from warpwatch.devices.together import in_one_file
 
@@ -47,13 +48,13 @@ def _needs_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list of the files that nvcc was called for."""
     called: list[str] = []
-    compile_ = compiler._compile
+    compile_ = compiler.compile_bytes
 
     def count(using: compiler.Compiler, flags: list[str], source: Path, root: Path) -> bytes:
         called.append(source.name)
         return compile_(using, flags, source, root)
 
-    monkeypatch.setattr(compiler, "_compile", count)
+    monkeypatch.setattr(compiler, "compile_bytes", count)
     return called
 
 

@@ -20,9 +20,10 @@ import pytest
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import BadCase
+from warpwatch.catalogue.names import BadCase
 from warpwatch.devices import worker
-from warpwatch.devices.compiler import Image, compile_build, compile_file
+from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compiler import Image, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError

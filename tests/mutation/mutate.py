@@ -29,8 +29,9 @@ from tests.mutation.mistakes import FOLDER, BadList, Change, Mistake, change, re
 from tests.mutation.score import Verdict, judge, report
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.corners import tile
-from warpwatch.catalogue.declaration import Build, Case, Variant
+from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.selection import builds
+from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.compiler import CompileError, Image, cache_folder, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError

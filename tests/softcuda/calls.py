@@ -223,3 +223,43 @@ def run_on_fresh_memory(image: Path, entry: str, blocks: int) -> str:
     arrays = [driver.mem_alloc(4096) for _ in range(2)]
     function.prepared_call((blocks, 1), (1, 1, 1), *arrays)
     return _said(gpu().context.synchronize)
+
+
+def run_with_zeros(image: Path, entry: str, size: int) -> bytes | str:
+    """What 32 threads leave in ``size`` bytes of zeros, where each further argument is zero too; or what is said."""
+    driver = _driver()
+    function = _function(image, entry)
+    memory = driver.mem_alloc(size)
+    driver.memset_d8(memory, 0, size)
+    try:
+        for extra in range(0, 32, 4):  # the driver says of a buffer of another length that it is none
+            try:
+                function.prepare(f"P{extra}s")
+                function.prepared_call((1, 1), (32, 1, 1), memory, bytes(extra))
+                break
+            except driver.LogicError:
+                continue
+        result = np.zeros(size, np.uint8)
+        driver.memcpy_dtoh(result, memory)
+    except driver.Error as error:
+        return str(error)
+    return result.tobytes()
+
+
+def run_on_arrays(image: Path, entry: str, arrays: list[Any], size: int, count: int | None) -> bytes | str:
+    """What a kernel leaves in ``size`` bytes, which it takes after the arrays, and then their length unless None."""
+    driver = _driver()
+    function = _function(image, entry)
+    try:
+        given = [driver.mem_alloc(max(each.nbytes, 4)) for each in arrays]
+        for address, each in zip(given, arrays, strict=True):
+            driver.memcpy_htod(address, each.view(np.uint8))
+        left = driver.mem_alloc(size)
+        driver.memset_d8(left, 0, size)
+        more = () if count is None else (np.int32(count),)
+        function(*given, left, *more, block=(32, 1, 1), grid=(1 if count is None else 64, 1))
+        result = np.zeros(size, np.uint8)
+        driver.memcpy_dtoh(result, left)
+    except driver.Error as error:
+        return str(error)
+    return result.tobytes()

@@ -23,8 +23,8 @@ from tests.softcuda.find_faults import (
 )
 from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.selection import builds
+from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import compare
-from warpwatch.devices.compiler import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.runner import exact_operands, expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device

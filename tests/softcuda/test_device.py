@@ -18,7 +18,8 @@ from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
 from warpwatch.catalogue.cases import find_case
-from warpwatch.devices.compiler import CompileError, Image, Target, compile_build, compile_file
+from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.runner import exact_operands
 from warpwatch.devices.worker import Kernel, Worker, describe_device

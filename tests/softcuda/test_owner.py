@@ -17,8 +17,9 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Array, Build, Case, Shape
+from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compiler import cache_folder, compile_file
 from warpwatch.devices.gpu import Settings

@@ -16,7 +16,8 @@ from kernels import FAMILIES
 from tests.checkout import Bench
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.devices.compiler import compile_build, compile_file
+from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.digest import digest
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.large import problems

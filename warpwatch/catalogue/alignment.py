@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from warpwatch.catalogue.declaration import Shape
+from collections.abc import Callable, Mapping
 
 
-def by_elements(accesses: str, *axes: int) -> Callable[[Shape, int], str]:
-    """Make a ``Variant.fallback`` for a kernel that accesses single elements where rows are not aligned to 16 bytes.
+def by_elements(accesses: str, *lengths: str) -> Callable[..., str]:
+    """Make the ``fallback`` of a kernel that accesses single elements where rows are not aligned to 16 bytes.
 
-    ``accesses``: the loads or stores that are slower then. ``axes``: the sizes of a shape that rows are as long as.
+    ``accesses``: the loads or stores that are slower then. ``lengths``: the sizes that rows are as long as.
     """
 
-    def fallback(shape: Shape, itemsize: int) -> str:
-        unaligned = any(shape[axis] * itemsize % 16 for axis in axes)
+    def fallback(sizes: Mapping[str, int], itemsize: int) -> str:
+        unaligned = any(sizes[length] * itemsize % 16 for length in lengths)
         return f"{accesses} element by element: rows off 16 bytes" if unaligned else ""
 
     return fallback

@@ -16,9 +16,10 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-import numpy as np
-
-from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Block, Build, Case, Family, Shape
+from warpwatch.catalogue.arrays import Shape
+from warpwatch.catalogue.configurations import Block, Configuration
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Build, Case, Family
+from warpwatch.catalogue.elements import itemsize
 from warpwatch.catalogue.selection import builds
 
 OBLONG: tuple[Block, ...] = ((4, 2), (2, 4))  # threads along x and y
@@ -34,7 +35,7 @@ def least_builds(families: Iterable[Family]) -> list[Build]:
     """List one build of each variant that has blocks and a result: smallest tile, then narrowest type."""
     least: dict[int, Build] = {}
     for build in builds(families):
-        if build.variant.has_no_block or build.family.result is None:
+        if not build.variant.follows_tiles or build.family.prints or not build.configuration.plain:
             continue
         known = least.setdefault(id(build.variant), build)
         if _size(build) < _size(known):
@@ -43,12 +44,12 @@ def least_builds(families: Iterable[Family]) -> list[Build]:
 
 
 def _size(build: Build) -> tuple[int, int]:
-    return prod(tile(build)), np.dtype(build.dtype).itemsize
+    return prod(tile(build)), itemsize(build.dtype)
 
 
 def tile(build: Build) -> tuple[int, int]:
     """Return how many elements of the result a thread block computes, along x and y."""
-    return Case(build, build.family.test_shapes[0]).tile
+    return Case(build, build.family.tests[0]).tile
 
 
 def oblong_builds(families: Iterable[Family]) -> list[Build]:
@@ -57,9 +58,9 @@ def oblong_builds(families: Iterable[Family]) -> list[Build]:
     Those variants take any block, unless they have ``fixed_blocks``, ``threads`` or ``tile``.
     """
     return [
-        replace(build, block=block)
+        replace(build, configuration=Configuration(block))
         for build in least_builds(families)
-        if _any_block(build) and any(len(block) == 2 and block[0] == block[1] for block in build.variant.blocks)
+        if _any_block(build) and any(len(c.block) == 2 and c.block[0] == c.block[1] for c in build.variant.listed)
         for block in OBLONG
     ]
 
@@ -74,7 +75,7 @@ def tall_cases(families: Iterable[Family]) -> list[Case]:
     found: dict[str, Case] = {}
     for build in least_builds(families):
         if _any_block(build) and build.variant.y is not None and build.family.name not in found:
-            single = replace(build, block=(1, 1))
+            single = replace(build, configuration=Configuration((1, 1)))
             found[build.family.name] = Case(
                 single, _shape(single, 1, LARGEST_GRID_Y + 1, (1,) * len(build.family.sizes))
             )
@@ -87,16 +88,16 @@ def several_blocks(build: Build) -> list[Case]:
     A branch is an entry or a fallback that a kernel takes for a size that is no axis of the result.
     """
     x, y = tile(build)
-    cases = [Case(build, _shape(build, 2 * x + 1, (GROUP + 1) * y + 1, inner)) for inner in build.family.test_shapes]
+    cases = [Case(build, _shape(build, 2 * x + 1, (GROUP + 1) * y + 1, inner)) for inner in build.family.tests]
     return list({_branch(case): case for case in reversed(cases)}.values())
 
 
 def aligned(build: Build) -> Case:
     """Make a case of two whole tiles along each axis, whose rows all start at multiples of 16 bytes if they can."""
     x, y = tile(build)
-    made = [_shape(build, 2 * x, 2 * y, inner) for inner in build.family.test_shapes]
+    made = [_shape(build, 2 * x, 2 * y, inner) for inner in build.family.tests]
     pack = _pack(build)
-    cases = [Case(build, shape) for shape in made if not build.family.fits(shape)]
+    cases = [Case(build, shape) for shape in made if not build.family.problem_of(shape)]
 
     def rank(case: Case) -> tuple[int, bool]:
         return sum(size % pack > 0 for size in case.shape), bool(_branch(case)[1])
@@ -105,7 +106,7 @@ def aligned(build: Build) -> Case:
 
 
 def _pack(build: Build) -> int:
-    return max(1, PACK_BYTES // np.dtype(build.dtype).itemsize)
+    return max(1, PACK_BYTES // itemsize(build.dtype))
 
 
 def ragged(build: Build) -> list[Case]:
@@ -127,7 +128,7 @@ def ends(build: Build) -> list[Case]:
     opposite order, and so do the sizes that are summed over.
     """
     x, y = tile(build)
-    reach = 2 * SECTOR_BYTES // np.dtype(build.dtype).itemsize
+    reach = 2 * SECTOR_BYTES // itemsize(build.dtype)
     family = build.family
     free = _free(family)
     made = []
@@ -137,7 +138,7 @@ def ends(build: Build) -> list[Case]:
     made += [
         _shape(build, max(1, x * part // 8 + 1), max(1, y * (8 - part) // 8), _usual(build)) for part in range(1, 8)
     ]
-    return [Case(build, shape) for shape in dict.fromkeys(made) if min(shape) > 0 and not family.fits(shape)]
+    return [Case(build, shape) for shape in dict.fromkeys(made) if min(shape) > 0 and not family.problem_of(shape)]
 
 
 def branch_changes(build: Build) -> list[Case]:
@@ -182,24 +183,29 @@ def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
 
 
 def _branch(case: Case) -> tuple[str, str]:
-    return case.variant.entry(case.shape), case.variant.fallback(case.shape, case.itemsize)
+    return case.entry, case.fallback
 
 
 def _usual(build: Build) -> Shape:
-    return build.family.test_shapes[0]
+    return build.family.tests[0]
 
 
 @functools.cache
 def _growing(family: Family) -> Mapping[int, int]:
     """Map each axis of the result to the size of a shape that it grows with, one for one."""
-    assert family.result
-    base = tuple(64 + size for size in family.test_shapes[0])
-    before, found = family.result(base)[1], {}
+    base = tuple(64 + size for size in family.tests[0])
+    before, found = _result(family, base), {}
     for i in range(len(base)):
-        after = family.result(tuple(size + (i == j) for j, size in enumerate(base)))[1]
+        after = _result(family, tuple(size + (i == j) for j, size in enumerate(base)))
         changes = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if new != old]
         if len(changes) == 1 and after[changes[0]] == before[changes[0]] + 1:
             found[changes[0]] = i
+    return found
+
+
+def _result(family: Family, shape: Shape) -> Shape:
+    found = family.result_shape(shape)
+    assert found is not None
     return found
 
 
@@ -210,20 +216,18 @@ def _outer(family: Family) -> tuple[int, ...]:
 @functools.cache
 def _free(family: Family) -> tuple[int, ...]:
     """Return the sizes that the result's shape does not depend on, which are summed over."""
-    assert family.result
-    base = tuple(64 + size for size in family.test_shapes[0])
-    same = family.result(base)[1]
+    base = tuple(64 + size for size in family.tests[0])
+    same = _result(family, base)
     grown = [tuple(size + (i == j) for j, size in enumerate(base)) for i in range(len(base))]
-    return tuple(i for i, shape in enumerate(grown) if family.result(shape)[1] == same)
+    return tuple(i for i, shape in enumerate(grown) if _result(family, shape) == same)
 
 
 def _shape(build: Build, x: int, y: int, inner: Shape) -> Shape:
     """Return the shape whose result has ``x`` and ``y`` elements along x and y; other sizes are those of ``inner``."""
     family, growing = build.family, _growing(build.family)
-    assert family.result
     wanted = {build.variant.x: x} | ({} if build.variant.y is None else {build.variant.y: y})
     base = tuple(1024 if i in growing.values() else size for i, size in enumerate(inner))
-    result = family.result(base)[1]
+    result = _result(family, base)
     shape = list(base)
     for axis, i in growing.items():
         shape[i] += wanted.get(axis, 1) - result[axis]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from warpwatch.catalogue.declaration import Build, Case, Family, Shape
+from warpwatch.catalogue.arrays import Shape
+from warpwatch.catalogue.cases import exists
+from warpwatch.catalogue.declaration import Build, Case, Family
 from warpwatch.catalogue.validation import sound
 
 
 def builds(families: Iterable[Family]) -> list[Build]:
     """List all builds of variants that are declared without a mistake (warpwatch/catalogue/validation.py)."""
     return [
-        Build(family, variant, block, dtype)
+        Build(family, variant, configuration, dtype)
         for family, variant in sound(families)
-        for dtype in variant.dtypes
-        for block in variant.blocks
-        if variant.takes(block, dtype)
+        for dtype in family.dtypes_of(variant)
+        for configuration in variant.listed
+        if exists(variant, configuration, dtype)
     ]
 
 
@@ -25,7 +27,7 @@ def _cases(families: Iterable[Family], shapes: Callable[[Build], Iterable[Shape]
 
 def tested_cases(families: Iterable[Family]) -> list[Case]:
     """List every build on every shape that its family is tested on."""
-    return _cases(families, lambda build: build.family.test_shapes)
+    return _cases(families, lambda build: build.family.tests)
 
 
 def edge_cases(families: Iterable[Family]) -> list[Case]:
@@ -35,19 +37,18 @@ def edge_cases(families: Iterable[Family]) -> list[Case]:
 
 def unaligned_cases(families: Iterable[Family]) -> list[Case]:
     """List every build on the first shape of its family, for arrays that start off an allocation's alignment."""
-    return _cases([f for f in families if f.result], lambda build: build.family.test_shapes[:1])
+    return _cases([f for f in families if not f.prints], lambda build: build.family.tests[:1])
 
 
 def _edge_shapes(build: Build) -> Iterable[Shape]:
     tile, count = max(build.block, default=16), len(build.family.sizes)
     shapes = [(1,) * count, (tile + 1,) * count, tuple(tile - 1 + 2 * (i % 2) for i in range(count))]
     shapes += [tuple(2 * tile + 5 if i == j else 1 for i in range(count)) for j in range(count)]
-    return dict.fromkeys(shape for shape in shapes if min(shape) > 0 and not build.family.fits(shape))
+    return dict.fromkeys(shape for shape in shapes if min(shape) > 0 and not build.family.problem_of(shape))
 
 
 def _timed_shapes(build: Build) -> Iterable[Shape]:
-    chosen = build.variant.bench_shapes
-    return (build.family.bench_shapes if chosen is None else chosen).get(build.dtype, ())
+    return build.family.benchmarks_of(build.variant, build.dtype)
 
 
 def timed_cases(families: Iterable[Family]) -> list[Case]:

@@ -1,16 +1,144 @@
-"""Computes the largest error that theory allows a right result, and references that are exact enough for it."""
+"""Computes the largest error that is allowed to a result, by theory or by a rule that a family chooses.
+
+A family chooses a rule for all its results, or one for each by name. Without a rule, results are equal to the bit.
+"""
 
 from __future__ import annotations
 
-from math import sqrt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Array
+from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.by_name import BadFunction, call
+from warpwatch.catalogue.elements import is_float, numpy_type, spacing, unit_roundoff, wide
+
+Length = str | int | Callable[..., int]
 
 
-def dot_error(length: int, dtype: np.dtype[Any]) -> float:
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A result whose allowed error is asked for.
+
+    ``reference``: its right value. ``given``: what functions of the declaration may take by name. ``magnitudes``:
+    computes the reference of the magnitudes of all inputs. ``plain``: computes this result by another function.
+    """
+
+    dtype: np.dtype[Any]
+    reference: Array
+    given: Mapping[str, Any]
+    magnitudes: Callable[[], Array]
+    plain: Callable[[Callable[..., Any]], Array]
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Results are equal to the bit."""
+
+    def bound(self, result: Result) -> Array | float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Relative:
+    """Errors are at most a share of the right value, and an absolute error that is always allowed."""
+
+    share: float
+    absolute: float = 0.0
+
+    def bound(self, result: Result) -> Array | float:
+        if not is_float(result.dtype):
+            return 0.0
+        return self.share * np.abs(result.reference).astype(np.float64) + self.absolute
+
+
+@dataclass(frozen=True)
+class Ulp:
+    """Errors are at most so many units in the last place of the right value."""
+
+    units: float
+
+    def bound(self, result: Result) -> Array | float:
+        return self.units * spacing(result.reference, result.dtype) if is_float(result.dtype) else 0.0
+
+
+@dataclass(frozen=True)
+class DotError:
+    """Errors are within the bound of theory for sums of so many products (``dot_share``).
+
+    ``lengths``: names of sizes, numbers or functions of the sizes; their product is the number of products. ``sums``:
+    the type in which the sums are computed, where it is not the result's; the result is then rounded once more.
+    """
+
+    lengths: tuple[Length, ...]
+    sums: str = ""
+
+    def bound(self, result: Result) -> Array | float:
+        length = prod(_length(each, result.given) for each in self.lengths)
+        sums = numpy_type(self.sums) if self.sums else result.dtype
+        share = dot_share(length, sums) if is_float(result.dtype) else 0.0
+        if not share:
+            return 0.0
+        error = share * result.magnitudes()
+        return error if sums == result.dtype else error + unit_roundoff(result.dtype) * np.abs(result.reference)
+
+
+def _length(given: Length, sizes: Mapping[str, Any]) -> int:
+    if isinstance(given, str) and given not in sizes:
+        raise BadFunction(f"dot_error names {given!r}, which is no size; there are {', '.join(sizes['sizes'])}")
+    if isinstance(given, str):
+        return int(sizes[given])
+    return int(call(given, sizes)) if callable(given) else given
+
+
+@dataclass(frozen=True)
+class ErrorOf:
+    """Errors are at most ``times`` the largest error of a plain implementation in NumPy, and one rounding.
+
+    The plain implementation takes by name what the reference takes, and computes in the type that kernels use. This is
+    how flash-attention's tests choose their tolerance (Dao-AILab/flash-attention, tests/test_flash_attn.py).
+    """
+
+    plain: Callable[..., Any]
+    times: float = 2.0
+
+    def bound(self, result: Result) -> Array | float:
+        got, exact = result.plain(self.plain).astype(wide(result.dtype)), result.reference
+        largest = float(np.max(np.abs(got - exact), initial=0.0))
+        return self.times * largest + unit_roundoff(result.dtype) * np.abs(exact).astype(np.float64)
+
+
+Rule = Exact | Relative | Ulp | DotError | ErrorOf
+exact = Exact()
+
+
+def relative(share: float, absolute: float = 0.0) -> Relative:
+    """Allow errors of a share of the right value, and an absolute error besides."""
+    return Relative(share, absolute)
+
+
+def ulp(units: float) -> Ulp:
+    """Allow errors of so many units in the last place."""
+    return Ulp(units)
+
+
+def dot_error(*lengths: Length, sums: str = "") -> DotError:
+    """Allow the error of sums of products of the inputs, in any order: ``dot_error("n")`` for n products.
+
+    ``sums``: the type in which the sums are taken, where it is not the result's.
+    """
+    return DotError(lengths, sums)
+
+
+def error_of(plain: Callable[..., Any], times: float = 2.0) -> ErrorOf:
+    """Allow ``times`` the error of a plain implementation in NumPy."""
+    return ErrorOf(plain, times)
+
+
+def dot_share(length: int, dtype: np.dtype[Any]) -> float:
     """Return the largest error of a sum of ``length`` products, as a share of the sum of their magnitudes.
 
     Any order of summation stays within length * u (Higham, Accuracy and Stability of Numerical
@@ -19,15 +147,14 @@ def dot_error(length: int, dtype: np.dtype[Any]) -> float:
     smaller of the two, with 4 for "a few". For float64 it is doubled, because the reference is float64 too and its
     error is as large. Integers are exact.
     """
-    if dtype.kind != "f":
+    if not is_float(dtype):
         return 0.0
-    unit_roundoff = float(np.finfo(dtype).eps) / 2
-    return min(length, 4 * sqrt(length)) * unit_roundoff * (2 if dtype == np.float64 else 1)
+    return min(length, 4 * sqrt(length)) * unit_roundoff(dtype) * (2 if dtype in (np.float64, np.complex128) else 1)
 
 
 def product(a: Array, b: Array) -> Array:
     """Return a @ b: in float64 for floats, exact modulo 2^32 for int32."""
-    if a.dtype.kind == "f":
+    if is_float(a.dtype):
         return a.astype(np.float64) @ b.astype(np.float64)
     return _wrapping_product(a, b)
 

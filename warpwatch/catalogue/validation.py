@@ -10,11 +10,14 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from warpwatch.catalogue.arguments import BadArguments
+from warpwatch.catalogue.by_name import BadFunction, call
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import BadCase, Family, Variant
-from warpwatch.catalogue.family_rules import FAMILY_RULES
-from warpwatch.catalogue.names import split_id
+from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.family_rules import FAMILY_RULES, types
+from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.catalogue.variant_rules import VARIANT_RULES
+from warpwatch.catalogue.variants import Variant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,8 @@ def _first_fault(rules: Mapping[str, Callable[..., str | None]], *declared: obje
     for field, rule in rules.items():
         try:
             what = rule(*declared)
+        except (BadFunction, BadArguments, BadCase) as error:  # these messages are sentences
+            what = f"cannot be used: {error}"
         except Exception as error:  # a declaration's own function may raise anything
             what = f"cannot be used: {type(error).__name__}: {error}"
         if what:
@@ -101,8 +106,9 @@ def _first_fault(rules: Mapping[str, Callable[..., str | None]], *declared: obje
 def _reference_case_fault(family: Family, families: tuple[Family, ...]) -> Problem | None:
     """Return the fault of a reference case that no family has. The family runs all the same, without shares."""
     try:
-        for dtype, shapes in family.bench_shapes.items():
-            for case_id in {family.reference_case(shape, dtype) for shape in shapes} - {""}:
+        for dtype in types(family):
+            shapes = family.benchmarks.get(dtype, ()) if isinstance(family.benchmarks, Mapping) else family.benchmarks
+            for case_id in {call(family.reference_case, family.given(shape, dtype)) for shape in shapes} - {""}:
                 find_case(families, case_id)
     except Exception as error:  # from the declaration's function, or from another family that has a mistake
         return Problem(family=family.name, field="reference_case", what=f"names no case: {error}")

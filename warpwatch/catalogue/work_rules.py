@@ -1,38 +1,53 @@
-"""Checks whether a family's numbers are plausible: its work, and the results of its reference and bound."""
+"""Checks whether a family's numbers are plausible: its work, and the results of its reference and tolerance."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import ALL_ROWS, Array, Family, Shape, Work
-from warpwatch.catalogue.names import size_name
+from warpwatch.catalogue.arrays import Array, CaseArray, Role, Shape
+from warpwatch.catalogue.by_name import call
+from warpwatch.catalogue.configurations import Configuration
+from warpwatch.catalogue.declaration import Build, Case, Family, arrays_of
+from warpwatch.catalogue.elements import is_float, numpy_type, wide
+from warpwatch.catalogue.expected import Expected, compute, expected
+from warpwatch.catalogue.inputs import exact_inputs
+from warpwatch.catalogue.launches import Work
+from warpwatch.catalogue.names import BadCase, size_name
+from warpwatch.catalogue.variants import Variant
 
+INPUTS = (Role.IN, Role.IN_OUT)
 FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
 # Operations per second that no core reaches: two units of sixteen fused float32 operations at 5 GHz make 3e11.
 CORE = 1e12
 
 
+def case_of(family: Family, shape: Shape, dtype: str) -> Case:
+    """Make a case that stands for all of a shape and element type, where only the family's fields matter."""
+    return Case(Build(family, Variant("any"), Configuration(()), dtype), shape)
+
+
 def work_fault(family: Family, shape: Shape, dtype: str) -> str | None:
     """Return what is wrong with the work that is declared for a shape, or None.
 
-    Every element of operands and result is moved at least once, so fewer bytes are a mistake. The plausible number of
+    Every element of inputs and results is moved at least once, so fewer bytes are a mistake. The plausible number of
     operations is the product of the sizes (matrix products, anything with a number of steps), or that of the elements
-    of the result and of the smallest operand (convolutions, sums over all pairs), whichever is larger. FACTOR times
+    of the result and of the smallest input (convolutions, sums over all pairs), whichever is larger. FACTOR times
     that number is a mistake. Where the family says how long one core takes (``serial_seconds``), that core must be able
     to do the operations.
     """
-    itemsize = 0 if dtype == "none" else np.dtype(dtype).itemsize
-    work, where = family.work(shape, itemsize), _at(shape, dtype)
+    work, where = case_of(family, shape, dtype).work, _at(shape, dtype)
     if not isinstance(work, Work):
         return f"{where} is {work!r}: give Work(operations, bytes)"
     for name, value in (("operations", work.operations), ("bytes", work.bytes)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
             return f"{where} says {name} = {value!r}: give a whole number from 0 on"
-    sizes = array_sizes(family, shape)
-    if fault := _bytes_fault(work.bytes, sum(sizes) * itemsize) or _operations_fault(family, shape, work, sizes):
+    arrays = arrays_of(family, shape, dtype)
+    held = sum(array.nbytes for array in arrays if array.is_input or array.is_result)
+    if fault := _bytes_fault(work.bytes, held) or _operations_fault(family, shape, work, arrays):
         return f"{where} says {fault}"
     return None
 
@@ -45,75 +60,101 @@ def _bytes_fault(moved: int, held: int) -> str | None:
     )
 
 
-def _operations_fault(family: Family, shape: Shape, work: Work, sizes: Sequence[int]) -> str | None:
-    operands, result = (sizes[:-1], sizes[-1]) if family.result else (sizes, 1)
-    plausible = max(prod(shape), result * min(operands, default=1))
+def _operations_fault(family: Family, shape: Shape, work: Work, arrays: Sequence[CaseArray]) -> str | None:
+    result = max((array.size for array in arrays if array.is_result), default=1)
+    plausible = max(prod(shape), result * min((array.size for array in arrays if array.is_input), default=1))
+    plausible = max(plausible, *(array.size for array in arrays), 1) if arrays else plausible
     if work.operations > FACTOR * plausible:
         return f"operations = {work.operations:,}, over {FACTOR:,} times the plausible {plausible:,}"
-    seconds = family.serial_seconds(shape)
+    seconds = call(family.serial_seconds, family.given(shape, "none"))
     if seconds > 0 and work.operations / seconds > CORE:
         rate = f"{work.operations / seconds:.1e} a second for one core by serial_seconds"
         return f"operations = {work.operations:,}, {rate}; none does {CORE:.0e}"
     return None
 
 
-def array_sizes(family: Family, shape: Shape) -> list[int]:
-    """Return the number of elements of each operand, then of the result if there is one."""
-    shapes = list(family.operands(shape).values())
-    return [prod(each) for each in (*shapes, *([family.result(shape)[1]] if family.result else []))]
+def draw_fault(family: Family, dtype: str) -> str | None:
+    """Return what is wrong with the inputs that a family draws itself, or None."""
+    for exact in (False, True) if family.draw else ():
+        for shape in family.tests:
+            if fault := _drawn_fault(family, shape, dtype, exact):
+                return f"{_at(shape, dtype)} {fault}"
+    return None
+
+
+def _drawn_fault(family: Family, shape: Shape, dtype: str, exact: bool) -> str | None:
+    assert family.draw
+    given = family.given(shape, dtype)
+    drawn = call(family.draw, given | {"rng": np.random.default_rng(0), "exact": exact})
+    declared = {name: array for name, array in call(family.arrays, given).items() if array.role in INPUTS}
+    if not isinstance(drawn, Mapping):
+        return f"returns {type(drawn).__name__}: give arrays by name"
+    if strange := [name for name in drawn if name not in declared]:
+        return f"returns {strange[0]!r}, which is no input; there are {', '.join(declared)}"
+    for name, array in declared.items():
+        if array.shape is None and name not in drawn:
+            return f"leaves out {name!r}, which is declared without a shape"
+        if name in drawn and array.shape not in (None, np.shape(drawn[name])):
+            return f"returns {name!r} of shape {np.shape(drawn[name])}; it is declared as {array.shape}"
+    return None
 
 
 def reference_fault(family: Family, dtype: str) -> str | None:
     """Return what is wrong with the reference on small numbers, or None."""
-    shape, operands = _small(family, dtype)
-    return unlike_result(family, shape, dtype, family.reference(operands, ALL_ROWS))
+    case, inputs = _small(family, dtype)
+    try:
+        made = compute(case, family.reference, inputs)
+    except BadCase as error:
+        return str(error).partition(": the reference ")[2]
+    return unlike_results(case, made)
 
 
-def unlike_result(family: Family, shape: Shape, dtype: str, reference: object) -> str | None:
-    """Return why a reference cannot be compared with the result, or None."""
-    assert family.result
-    _, wanted = family.result(shape)
+def unlike_results(case: Case, made: Mapping[str, Any]) -> str | None:
+    """Return why the values of a reference cannot be compared with the results, or None."""
+    faults = (_unlike(array, made[array.name], _at(case.shape, case.dtype)) for array in case.results)
+    return next(filter(None, faults), None)
+
+
+def _unlike(array: CaseArray, reference: object, where: str) -> str | None:
     if not isinstance(reference, np.ndarray):
-        return f"{_at(shape, dtype)} returns {type(reference).__name__}: give a NumPy array"
-    if reference.shape != wanted:
-        return f"{_at(shape, dtype)} returns shape {reference.shape}; the result's is {wanted}"
-    exact = np.dtype(dtype)
-    if reference.dtype != exact and not (exact.kind == "f" and reference.dtype in (np.float64, np.longdouble)):
-        right = f"float64, or {dtype} where nothing is rounded" if exact.kind == "f" else dtype
-        return f"{_at(shape, dtype)} returns {reference.dtype}: give {right}"
+        return f"{where} returns {type(reference).__name__}: give a NumPy array"
+    if reference.shape != array.shape:
+        return f"{where} returns shape {reference.shape}; the result's is {array.shape}"
+    exact = numpy_type(array.dtype)
+    if reference.dtype != exact and not (is_float(exact) and _is_wider(reference.dtype, exact)):
+        right = " or ".join(dict.fromkeys([wide(exact).name, array.dtype])) if is_float(exact) else array.dtype
+        return f"{where} returns {reference.dtype}: give {right}"
     return None
 
 
-def bound_fault(family: Family, dtype: str) -> str | None:
-    """Return what is wrong with the bound on small numbers, or None."""
-    shape, operands = _small(family, dtype)
-    bound = family.bound(operands, ALL_ROWS)
-    if fault := unlike_bound(family, shape, dtype, bound):
-        return fault
-    values = np.asarray(bound, np.float64)
+def _is_wider(dtype: np.dtype[Any], exact: np.dtype[Any]) -> bool:
+    return dtype.kind in ("c" if exact.kind == "c" else "f") and dtype.itemsize > exact.itemsize
+
+
+def tolerance_fault(family: Family, dtype: str) -> str | None:
+    """Return what is wrong with the errors that are allowed on small numbers, or None."""
+    case, inputs = _small(family, dtype)
+    made = expected(case, inputs)
+    return next(filter(None, (_bound_fault(case, array, made[array.name]) for array in case.results)), None)
+
+
+def _bound_fault(case: Case, array: CaseArray, made: Expected) -> str | None:
+    values, where = np.asarray(made.bound, np.float64), _at(case.shape, case.dtype)
+    if values.shape not in ((), array.shape):
+        return f"{where} gives shape {values.shape}: give a number, or one for each element of {array.shape}"
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        return f"{_at(shape, dtype)} holds values that are no errors: NaN, infinite or negative ones"
-    if values.any() and family.work(shape, np.dtype(dtype).itemsize).operations == 0:
-        return f"{_at(shape, dtype)} is above 0, though by `work` there are no operations that could round"
+        return f"{where} gives values that are no errors: NaN, infinite or negative ones"
+    if case.family.work and values.any() and case.work.operations == 0:
+        return f"{where} is above 0, though by `work` there are no operations that could round"
     return None
-
-
-def unlike_bound(family: Family, shape: Shape, dtype: str, bound: object) -> str | None:
-    """Return why a bound cannot be used for the result, or None."""
-    assert family.result
-    _, wanted = family.result(shape)
-    if isinstance(bound, int | float) or (isinstance(bound, np.ndarray | np.number) and bound.shape in ((), wanted)):
-        return None
-    what = f"shape {bound.shape}" if isinstance(bound, np.ndarray) else repr(bound)
-    return f"{_at(shape, dtype)} returns {what}: give a number, or one for each element of {wanted}"
 
 
 def _at(shape: Shape, dtype: str) -> str:
     return f"at {size_name(shape)}, {dtype},"
 
 
-def _small(family: Family, dtype: str) -> tuple[Shape, Sequence[Array]]:
-    """Return the smallest tested shape, and its operands of small whole numbers, which are always the same."""
-    shape = min(family.test_shapes, key=lambda shape: sum(array_sizes(family, shape)))
-    rng = np.random.default_rng(0)
-    return shape, tuple(rng.integers(-8, 9, size).astype(dtype) for size in family.operands(shape).values())
+def _small(family: Family, dtype: str) -> tuple[Case, Mapping[str, Array]]:
+    """Return the smallest tested shape as a case, and inputs of small whole numbers, which are always the same."""
+    shape = min(family.tests, key=lambda shape: sum(array.size for array in arrays_of(family, shape, dtype)))
+    case = case_of(family, shape, dtype)
+    return case, exact_inputs(case, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warpwatch.catalogue.declaration import BadCase
+from warpwatch.catalogue.names import BadCase
 
 SHOWN = 60  # characters of an expression that a message repeats
 

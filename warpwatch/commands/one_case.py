@@ -5,28 +5,32 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Mapping
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Array, Case
+from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.expected import Expected
+from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.commands.keywords import selector
 from warpwatch.devices import memory
+from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import compare, explain
-from warpwatch.devices.compiler import compile_build
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.host import Host
-from warpwatch.devices.info import library_problem
+from warpwatch.devices.info import call_problem
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import (
+    LINE,
     Loaded,
     damage,
     expected,
     launch_once,
     load,
-    random_operands,
     require_memory,
     upload,
 )
@@ -63,8 +67,10 @@ def measure(loaded: Loaded) -> float:
     machine, times = loaded.machine, []
     for _ in range(TIMED_LAUNCHES):
         if isinstance(machine, Device):
+            loaded.restore()
             times.append(machine.time(loaded.start) or float("nan"))
         else:
+            loaded.restore()
             begin = time.perf_counter()
             loaded.start()
             times.append(time.perf_counter() - begin)
@@ -81,8 +87,7 @@ def again(case: Case, seed: int, settings: Settings) -> str:
 def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -> bool:
     """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right."""
     machine = Host() if case.variant.on_host else open_device(settings)
-    library = case.variant.library
-    if missing := isinstance(machine, Device) and library and library_problem(library, machine.info):
+    if missing := isinstance(machine, Device) and call_problem(case.variant, machine.info):
         raise DeviceError(f"{case.id}: {missing}")
     refused = machine.info.limits.refusal(case.launch) if isinstance(machine, Device) else None
     if refused:
@@ -90,39 +95,42 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -
     image = compile_build(case.build, machine.info.target if isinstance(machine, Device) else None)
     memory.require(case, memory.peak_bytes(case, copies=3 if case.variant.on_host or machine.finds_faults else 2))
     require_memory(machine, case)
-    operands = random_operands(case, seed)
-    loaded = load(machine, case, image.path, upload(machine, case, operands))
-    got = launch_once(loaded)
-    reference, bound = expected(case, operands)
+    inputs = random_inputs(case, seed)
+    loaded = load(machine, case, image.path, upload(machine, case, inputs))
+    got, right = launch_once(loaded), expected(case, inputs)
     repeat = again(case, seed, settings)
-    mismatch, late = compare(got, reference, bound), None
+    found, late = wrong_results(case, got, right, repeat), []
 
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
-    _print_arrays(case, operands, got, print_arrays)
-    if loaded.result:
+    _print_arrays(case, inputs, got, print_arrays)
+    if not case.family.prints:
         seconds = measure(loaded)
-        if not mismatch:
-            loaded.result.poison()  # so that only what this launch writes is compared
-            late = compare(launch_once(loaded), reference, bound)
+        if not found:
+            loaded.poison()  # so that only what this launch writes is compared
+            late = wrong_results(case, launch_once(loaded), right, repeat)
         note = machine.info.note if isinstance(machine, Device) else "the host's time"
         print(
             f"GPU time  {seconds * 1e6:,.2f} µs, {rates(case, seconds)} (median of {TIMED_LAUNCHES}, {note or 'warm'})"
         )
-    problems = [f"{case.id} {sentence}" for sentence in damage(loaded, operands)]
+    problems = [f"{case.id} {sentence}" for sentence in damage(loaded, inputs)]
     if late:
         problems.append(f"{case.id} was right at its first launch, and is wrong after those that were timed")
-    if wrong := mismatch or late:
-        problems.append(explain(case, wrong, repeat))
+    problems += found or late
     print("result    WRONG" if problems else "result    right", *problems, sep="\n")
     return not problems
 
 
-def _print_arrays(case: Case, operands: tuple[Array, ...], got: Array, wanted: bool) -> None:
-    if case.family.result is None:
-        print("\n".join(map(str, got)))
+def wrong_results(case: Case, got: Mapping[str, Array], right: Mapping[str, Expected], repeat: str) -> list[str]:
+    """Compare results with NumPy's; return an explanation for each that is wrong."""
+    found = {name: compare(got[name], each.reference, each.bound) for name, each in right.items()}
+    return [explain(case, name, mismatch, repeat) for name, mismatch in found.items() if mismatch]
+
+
+def _print_arrays(case: Case, inputs: Mapping[str, Array], got: Mapping[str, Array], wanted: bool) -> None:
+    if case.family.prints:
+        print("\n".join(map(str, got[LINE])))
         return
     if wanted:
-        names = (*case.family.operands(case.shape), case.family.result(case.shape)[0])
-        for name, array in zip(names, (*operands, got), strict=True):
+        for name, array in (*inputs.items(), *got.items()):
             print(f"{name} {array.shape} {array.dtype}\n{np.array2string(array, precision=4)}")

@@ -15,6 +15,7 @@ import importlib
 import json
 import resource
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +25,88 @@ MOST_BYTES = 2**26  # the largest file that the revision's code may write
 
 def declared(case: Any, tree: Path) -> dict[str, Any]:
     """Describe one case of the revision that lies in ``tree``."""
-    build, variant, family = case.build, case.variant, case.family
-    operands = {name: list(shape) for name, shape in family.operands(case.shape).items()}
-    result = [family.result(case.shape)[0], list(family.result(case.shape)[1])] if family.result else None
-    count = len(operands) + (result is not None)
-    pointers = [FIRST + i * SPACING for i in range(count)]
-    launch = case.launch
+    build, variant = case.build, case.variant
+    arrays = arrays_of(case)
     return {
-        "library": library_name(getattr(variant, "library", "")),
+        "call": call_name(variant),
         "source": source_name(build.source, tree),
-        "entry": getattr(case, "entry", build.entry),
         "macros": build.macros,
-        "grid": list(launch.grid),
-        "block": list(launch.block),
-        "shared_bytes": launch.shared_bytes,
-        "operands": operands,
-        "result": result,
-        "constant": getattr(variant, "constant", ""),
-        "arguments": [described(value, count) for value in variant.arguments(pointers, case.shape)],
+        "own_macros": own_macros(build),
+        "entries": entries_of(case),
+        "flags": list(getattr(variant, "flags", ())),
+        "include": [
+            source_name((build.family.folder / each).resolve(), tree) for each in getattr(variant, "include", ())
+        ],
+        "steps": [
+            {
+                "entry": entry,
+                "grid": list(launch.grid),
+                "block": list(launch.block),
+                "shared_bytes": launch.shared_bytes,
+                "cluster": list(getattr(launch, "cluster", (1, 1, 1))),
+                "arguments": [described(value, len(arrays)) for value in values],
+            }
+            for entry, launch, values in steps_of(case, [name for name, _, _ in arrays])
+        ],
+        "arrays": arrays,
+        "symbols": symbols_of(variant),
     }
 
 
-def library_name(library: Any) -> str:
-    """Name of the library that takes a kernel's place, or nothing; older revisions have names alone."""
-    return library if isinstance(library, str) else library.name if library else ""
+def arrays_of(case: Any) -> list[list[Any]]:
+    """Name and shape of each array, and whether it is a result; older revisions have operands and one result."""
+    if hasattr(case, "arrays"):
+        return [[array.name, list(array.shape), array.is_result] for array in case.arrays]
+    arrays = [[name, list(shape), False] for name, shape in case.family.operands(case.shape).items()]
+    result = case.family.result(case.shape) if case.family.result else None
+    return [*arrays, [result[0], list(result[1]), True]] if result else arrays
+
+
+def steps_of(case: Any, names: Sequence[str]) -> list[tuple[str, Any, Sequence[Any]]]:
+    """Kernel, launch and arguments of each launch, for pointers that stand for arrays of these names."""
+    pointers = [FIRST + i * SPACING for i in range(len(names))]
+    if call_name(case.variant):
+        return [(case.entry, case.launch, ())]
+    if not hasattr(case, "steps"):  # an older revision
+        entry = getattr(case, "entry", case.build.entry)
+        return [(entry, case.launch, case.variant.arguments(pointers, case.shape))]
+    at = dict(zip(names, pointers, strict=True))
+    return [(step.entry, step.launch, case.arguments(step, at)) for step in case.steps]
+
+
+def own_macros(build: Any) -> dict[str, str]:
+    """Macros that every kernel is given; in older revisions they are among the others."""
+    if not hasattr(build, "own_macros"):
+        return {}
+    builds = importlib.import_module("warpwatch.devices.builds")
+    return dict(builds.kernels_of(build).own_macros) if not call_name(build.variant) else {}
+
+
+def entries_of(case: Any) -> list[str]:
+    """Every kernel that a case's build is launched by; older revisions have one for each case."""
+    if not hasattr(case, "steps"):
+        return [getattr(case, "entry", case.build.entry)]
+    builds = importlib.import_module("warpwatch.devices.builds")
+    return [] if call_name(case.variant) else list(builds.entries_of(case.build))
+
+
+def included(variant: Any) -> Sequence[str]:
+    """Folders with headers, from the family's folder; older revisions have none."""
+    return getattr(variant, "include", ())
+
+
+def symbols_of(variant: Any) -> dict[str, str]:
+    """Variables that inputs are copied to; older revisions name one input, and its variable after it."""
+    constant = getattr(variant, "constant", "")
+    return {f"constant_{constant}": constant} if constant else dict(getattr(variant, "symbols", {}))
+
+
+def call_name(variant: Any) -> str:
+    """Name of the call that takes a kernel's place, or nothing; older revisions call it a library."""
+    library = getattr(variant, "library", None)
+    if library:
+        return library if isinstance(library, str) else str(library.name)
+    return variant.name if getattr(variant, "call", None) else ""
 
 
 def source_name(source: Any, tree: Path) -> str:

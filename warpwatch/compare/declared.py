@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -54,28 +54,41 @@ class BadRevision(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeclaredStep:
+    """Holds one launch of a case, checked."""
+
+    entry: Text
+    grid: tuple[Extent, Extent, Extent]
+    block: tuple[Extent, Extent, Extent]
+    shared_bytes: Bytes
+    arguments: Values
+    cluster: tuple[Extent, Extent, Extent] = (1, 1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeclaredCase:
     """Holds one case as warpwatch/compare/declarations.py describes it, checked."""
 
     source: Text
-    entry: Name
     macros: Annotated[dict[Name, Text], Meta(max_length=64)]
-    grid: tuple[Extent, Extent, Extent]
-    block: tuple[Extent, Extent, Extent]
-    shared_bytes: Bytes
-    operands: Annotated[dict[Name, Shape], Meta(max_length=64)]
-    result: tuple[Name, Shape] | None
-    arguments: Values
-    library: Word = ""
-    constant: Word = ""
+    entries: Annotated[tuple[Text, ...], Meta(max_length=256)]
+    steps: Annotated[tuple[DeclaredStep, ...], Meta(min_length=1, max_length=64)]
+    arrays: Annotated[tuple[tuple[Name, Shape, bool], ...], Meta(max_length=64)]
+    own_macros: Annotated[dict[Name, Text], Meta(max_length=64)] = field(default_factory=dict)
+    symbols: Annotated[dict[Name, Name], Meta(max_length=64)] = field(default_factory=dict)
+    flags: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
+    include: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
+    call: Word = ""
 
     def __post_init__(self) -> None:
-        count = len(self.operands) + (self.result is not None)
-        for value in self.arguments:
-            check_argument(value, count)
-        path = Path(self.source)
-        if path.is_absolute() or ".." in path.parts or not path.parts:
-            raise ValueError(f"its source {self.source!r} is no file of its kernels")
+        for step in self.steps:
+            for value in step.arguments:
+                check_argument(value, len(self.arrays))
+        for given in (self.source, *self.include):
+            path = Path(given)
+            if path.is_absolute() or ".." in path.parts or not path.parts:
+                raise ValueError(f"its source {given!r} is no file of its kernels")
+        check_flags(self.flags)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +99,14 @@ class Declared:
     cases: Annotated[dict[CaseId, DeclaredCase], Meta(max_length=100_000)]
 
     def __post_init__(self) -> None:
-        for flag in self.flags:
-            if not FLAG.fullmatch(flag):
-                raise ValueError(f"it compiles with {flag!r}, which is none of the options that are taken from others")
+        check_flags(self.flags)
+
+
+def check_flags(flags: Sequence[str]) -> None:
+    """Raise ValueError where another revision gives the compiler an option that is not taken from others."""
+    for flag in flags:
+        if not FLAG.fullmatch(flag):
+            raise ValueError(f"it compiles with {flag!r}, which is none of the options that are taken from others")
 
 
 def check_argument(value: Sequence[Any], count: int, depth: int = 0) -> None:

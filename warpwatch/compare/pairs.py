@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 
+from warpwatch.compare.apart import OtherProcess, measure_apart
 from warpwatch.compare.doubts import slow_clock
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
@@ -27,7 +28,8 @@ class Pair:
 
     ``image``: the new side's machine code. ``delay``: how long the new side is made to wait, where a slowdown is
     injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
-    ``checked``: a build of the new side that finds more faults, if there is one. ``fingerprints``: of the
+    ``checked``: a build of the new side that finds more faults, if there is one. ``apart``: the other side's process,
+    where the two cannot be in one. ``fingerprints``: of the
     right results of both sides.
     """
 
@@ -40,6 +42,7 @@ class Pair:
     checked: Path | None = None
     taken: list[PairSamples] = field(default_factory=list)
     fingerprints: Fingerprints | None = None
+    apart: OtherProcess | None = None
 
     def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> PairSamples:
         """Measure both sides in the current process, the ``process``-th of this pair; the first proves both right.
@@ -58,6 +61,9 @@ class Pair:
             checking_image=self.checked,
         )
         call, case = self.measured.kernel.worker.call, self.measured.case
+        if self.apart:
+            self.taken.append(measure_apart(self.measured, self.apart, process, plan))
+            return self.taken[-1]
         self.taken.append(call(measure_pair, case, self.image, self.other, self.other_image, plan))
         self.fingerprints = self.taken[-1].fingerprints
         return self.taken[-1]

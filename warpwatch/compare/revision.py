@@ -7,14 +7,16 @@ import io
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from warpwatch.catalogue.declaration import Launch
+from warpwatch.catalogue.launches import Launch
+from warpwatch.catalogue.project import Project
 from warpwatch.compare.declared import BadRevision, DeclaredCase, read_declared, shortened
-from warpwatch.devices.compiler import CompileError, Image, Target, compile_file, private_folder
+from warpwatch.devices.compiler import CompileError, Image, Target, private_folder
 from warpwatch.devices.compiling import on_all_cores
-from warpwatch.devices.other_kernel import OtherKernel, key
+from warpwatch.devices.entries import Kernels, compile_entries
+from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
 
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
 
@@ -43,30 +45,41 @@ def find_commit(revision: str, root: Path) -> str:
     raise BadRevision(f"--against={revision}: git knows no such revision here{cure}")
 
 
-def checkout(commit: str, revision: str, root: Path, module: str) -> Path:
-    """Unpack a commit's kernels and, where it has one, its engine; returns the folder. Raises BadRevision.
+def checkout(commit: str, revision: str, project: Project) -> Path:
+    """Unpack a commit but for its baselines and saved runs; returns the folder. Raises BadRevision.
 
-    The folder is kept from one run to the next.
+    The sources of kernels, and the code of calls, may lie anywhere in a repository. The folder is kept from one run to
+    the next.
     """
+    root, module = project.root, project.module
     try:
-        folder = private_folder("revisions") / f"{commit}-{module}"
+        folder = private_folder("revisions") / f"{commit}-{module}-whole"
     except CompileError as error:
         raise BadRevision(f"--against={revision}: there is no place to unpack its kernels in: {error}") from None
     if folder.exists():
         return folder
-    folders = [_folder_of(commit, revision, root, module)]
-    if _git(revision, root, "cat-file", "-e", f"{commit}:./{ENGINE_FOLDER}").returncode == 0:
-        folders.append(ENGINE_FOLDER)
-    archive = _git(revision, root, "archive", "--format=tar", commit, *folders)
+    kernels = _folder_of(commit, revision, root, module)
+    if (there := _git(revision, root, "cat-file", "-e", f"{commit}:./{kernels}")).returncode:
+        raise BadRevision(f"--against={revision}: it has no kernels ({_message(there)})")
+    without = [f":(exclude){each}" for each in (project.baselines_folder, project.runs_folder)]
+    archive = _git(revision, root, "archive", "--format=tar", commit, "--", ".", *without)
     if archive.returncode:
-        raise BadRevision(f"--against={revision}: it has no kernels ({_message(archive)})")
+        raise BadRevision(f"--against={revision}: it cannot be unpacked ({_message(archive)})")
     try:
-        _unpack(archive.stdout, folder)
+        _unpack(archive.stdout, folder, (kernels, ENGINE_FOLDER))
     except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError) as error:
         raise BadRevision(_linked(revision, error.tarinfo)) from None
     except (OSError, tarfile.TarError) as error:
         raise BadRevision(f"--against={revision}: no kernels can be unpacked in {folder.parent} ({error})") from None
     return folder
+
+
+def same_files(commit: str, revision: str, root: Path) -> bool:
+    """Tell whether no file of a repository differs from a commit, and none is there that git does not know."""
+    if _git(revision, root, "diff", "--quiet", commit, "--", ".").returncode:
+        return False
+    unknown = _git(revision, root, "ls-files", "--others", "--exclude-standard", "--", ".")
+    return unknown.returncode == 0 and not unknown.stdout.strip()
 
 
 def _folder_of(commit: str, revision: str, root: Path, module: str) -> str:
@@ -81,14 +94,26 @@ def _linked(revision: str, member: tarfile.TarInfo) -> str:
     return f"--against={revision}: {shortened(link)}; nothing outside of it is read for a comparison"
 
 
-def _unpack(archive: bytes, folder: Path) -> None:
-    """Unpack an archive into ``folder``, whole or not at all; another run may do the same meanwhile."""
+def _unpack(archive: bytes, folder: Path, code: Sequence[str]) -> None:
+    """Unpack an archive into ``folder``, whole or not at all; another run may do the same meanwhile.
+
+    ``code``: folders in which a link to a place outside is an error. Elsewhere such a link is left out.
+    """
+
+    def inside(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+        try:
+            return tarfile.data_filter(member, path)
+        except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError):
+            if any(Path(member.name).is_relative_to(each) for each in code):
+                raise
+            return None
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=folder.parent) as made,
         tarfile.open(fileobj=io.BytesIO(archive)) as tar,
     ):
-        tar.extractall(made, filter="data")
+        tar.extractall(made, filter=inside)
         try:
             Path(made).rename(folder)
         except OSError:  # another run was quicker
@@ -116,9 +141,10 @@ def read_other_kernels(tree: Path, module: str, revision: str) -> dict[str, Othe
     others = {name: other_kernel_of(tree, document.flags, case) for name, case in document.cases.items()}
     for name, other in others.items():
         try:
-            if not other.source.resolve().is_relative_to(tree.resolve()):
-                raise ValueError(f"its source lies outside of the revision, in {other.source.resolve()}")
-            other.fill([0] * (len(other.operands) + 1))
+            if not other.kernels.source.resolve().is_relative_to(tree.resolve()):
+                raise ValueError(f"its source lies outside of the revision, in {other.kernels.source.resolve()}")
+            for step in other.steps:
+                step.fill([0] * len(other.arrays))
         except (OSError, ValueError, TypeError, OverflowError) as error:
             raise BadRevision(f"--against={revision}: its declaration of {name} cannot be used ({error})") from None
     return others
@@ -126,30 +152,40 @@ def read_other_kernels(tree: Path, module: str, revision: str) -> dict[str, Othe
 
 def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
     """Make the kernel that a declaration (warpwatch/compare/declarations.py) describes."""
-    launch = Launch(case.grid, case.block, case.shared_bytes)
+    steps = tuple(
+        OtherStep(
+            entry=step.entry,
+            launch=Launch(step.grid, step.block, step.shared_bytes, step.cluster),
+            arguments=step.arguments,
+        )
+        for step in case.steps
+    )
     return OtherKernel(
-        library=case.library,
-        source=tree / case.source,
-        entry=case.entry,
-        macros=case.macros,
-        flags=flags,
-        launch=launch,
-        operands=case.operands,
-        result=case.result,
-        arguments=case.arguments,
-        constant=case.constant,
+        call=case.call,
+        kernels=Kernels(
+            source=tree / case.source,
+            entries=case.entries,
+            macros=case.macros,
+            own_macros=case.own_macros,
+            flags=(*flags, *case.flags),
+            include=tuple(tree / folder for folder in case.include),
+            root=tree,
+        ),
+        steps=steps,
+        arrays=case.arrays,
+        symbols=case.symbols,
     )
 
 
+def _image(other: OtherKernel, target: Target) -> Image:
+    return compile_entries(other.kernels, target)[0]
+
+
 def compile_other_kernels(
-    others: Iterable[OtherKernel], tree: Path, target: Target, progress: Callable[[int, int], None]
+    others: Iterable[OtherKernel], target: Target, progress: Callable[[int, int], None]
 ) -> dict[tuple[object, ...], Image | CompileError]:
     """Compile other kernels on all cores: machine code or the error, by ``key``."""
-    calls = {
-        key(other): functools.partial(compile_file, other.source, other.macros, target, other.flags, tree)
-        for other in others
-        if not other.library
-    }
+    calls = {key(other): functools.partial(_image, other, target) for other in others if not other.call}
     made: dict[tuple[object, ...], Image | CompileError] = {}
     for name, job in on_all_cores(calls, progress).items():
         error = job.exception()

@@ -147,7 +147,7 @@ def merge(paths: Sequence[Path], families: Sequence[Family], folder: Path) -> Pa
         if twice := cases.keys() & part.cases.keys():
             raise BadRun(f"{path}: {len(twice)} cases are in another part too, such as {min(twice)}")
         cases |= documents[path]["cases"]
-    wanted = {c.id for c in timed_cases(families) if not (c.variant.on_host or c.variant.library)}
+    wanted = {c.id for c in timed_cases(families) if not (c.variant.on_host or c.variant.call)}
     if lacking := wanted - cases.keys():
         raise BadRun(f"{len(lacking)} cases are in no part, such as {min(lacking)}")
     path = path_of(slug, folder)

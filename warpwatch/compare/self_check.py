@@ -69,7 +69,7 @@ class SelfCheck:
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Measure a kernel and itself in this process; None for libraries and the host, which have no cubin."""
-        if case.variant.on_host or case.variant.library:
+        if case.variant.on_host or case.variant.call:
             return None
         measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
         image = kernel.image.path
@@ -105,8 +105,8 @@ class SelfCheck:
         shares = chosen({name: decision.before for name, decision in self.unchanged.items()})
         cases = {name: pair.measured.case for name, pair in self.side_by_side.pairs.items() if name in shares}
         sides = {name: own_side(case) for name, case in cases.items()}
-        sides = {name: replace(side, source=write_delayed(side.source)) for name, side in sides.items()}
-        images = compile_other_kernels(sides.values(), self.root, self.target, self.compiling)
+        sides = {name: _delayed_side(side) for name, side in sides.items()}
+        images = compile_other_kernels(sides.values(), self.target, self.compiling)
         pairs = {}
         for name, side in sides.items():
             image = images[key(side)]
@@ -177,6 +177,11 @@ def chosen(medians: Mapping[str, float]) -> dict[str, float]:
         names.sort(key=lambda name: zlib.crc32(name.encode()))
         shares |= dict(zip(names[: PER_SLOWDOWN * len(SLOWDOWNS)], cycle(SLOWDOWNS), strict=False))
     return shares
+
+
+def _delayed_side(side: OtherKernel) -> OtherKernel:
+    """Return a side whose kernels wait for a set time (warpwatch/timing/delayed.py)."""
+    return replace(side, kernels=replace(side.kernels, source=write_delayed(side.kernels.source)))
 
 
 def own_side(case: Case) -> OtherKernel:

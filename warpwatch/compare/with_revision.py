@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from warpwatch.catalogue.declaration import Case
+from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import count_compared
 from warpwatch.compare.pairs import PAIR_SECONDS, SCREENING_PROCESSES, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
@@ -31,6 +32,7 @@ class RevisionComparison:
     ``others``: every case of the other revision; ``images``: their machine code, by ``other_kernel.key``.
     ``recorded_variances``: of a process, by case, from earlier runs on unchanged code, and their degrees of freedom.
     ``identical``: pairs of the same machine code, which are not measured; ``controls``: those of them that were.
+    ``apart``: the other revision's process, for calls. ``same_files``: no file of the repository differs.
     """
 
     revision: str
@@ -42,6 +44,8 @@ class RevisionComparison:
     decisions: dict[str, Decision] = field(default_factory=dict)
     identical: dict[str, Pair] = field(default_factory=dict)
     controls: dict[str, Decision] = field(default_factory=dict)
+    apart: OtherProcess | None = None
+    same_files: bool = False
     active = True
     alarm = ""  # a process effect cancels in pairs; ``describe`` tells the median change
 
@@ -56,7 +60,7 @@ class RevisionComparison:
         decision = self._decide_unmeasured(kernel, case)
         if decision:
             self.decisions[case.id] = decision
-            if decision.verdict == Verdict.IDENTICAL and not case.variant.library:
+            if decision.verdict == Verdict.IDENTICAL and not case.variant.call:
                 self.identical[case.id] = self._pair(kernel, case, cold)
             return None
         pair = self._pair(kernel, case, cold)
@@ -71,9 +75,12 @@ class RevisionComparison:
 
     def _pair(self, kernel: Kernel, case: Case, cold: bool) -> Pair:
         other = self.others[case.id]
+        measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
+        if case.variant.call:
+            own = kernel.image.path
+            return Pair(measured=measured, other=other, other_image=own, image=own, apart=self.apart)
         image = self.images[key(other)]
         assert isinstance(image, Image)
-        measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
         return Pair(
             measured=measured,
             other=other,
@@ -88,22 +95,27 @@ class RevisionComparison:
         other = self.others.get(case.id)
         if other is None:
             return Decision(verdict=Verdict.NEW)
-        if case.variant.library or other.library:
-            own = case.variant.library.name if case.variant.library else ""
-            same = own == other.library
-            return (
-                Decision(verdict=Verdict.IDENTICAL)
-                if same
-                else Decision(verdict=Verdict.INCOMPARABLE, reason="another library")
-            )
+        if case.variant.call or other.call:
+            return self._decide_call(case, other)
         if different := other.differs(case):
             return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")
         image = self.images[key(other)]
         if isinstance(image, CompileError):
             first = str(image).partition("\n")[0]
             return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {first}")
-        same = image.image_hash == kernel.image.image_hash and other.launch == case.launch
+        same = image.image_hash == kernel.image.image_hash and other.launches == tuple(
+            step.launch for step in case.steps
+        )
         return Decision(verdict=Verdict.IDENTICAL) if same else None
+
+    def _decide_call(self, case: Case, other: OtherKernel) -> Decision | None:
+        """Decide about a call that needs no measuring: of the same library, or where no file has changed."""
+        if case.variant.call is None or case.variant.name != other.call:
+            return Decision(verdict=Verdict.INCOMPARABLE, reason="another call")
+        if case.variant.call.is_library or self.same_files:
+            return Decision(verdict=Verdict.IDENTICAL)
+        different = other.differs(case)
+        return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}") if different else None
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
         """Do nothing: the samples were taken by ``measure``."""
@@ -115,6 +127,8 @@ class RevisionComparison:
         verdicts = self.side_by_side.decide(again)
         self.controls = {name: decision for name, decision in verdicts.items() if name not in changed}
         self.decisions |= {name: decision for name, decision in verdicts.items() if name in changed}
+        if self.apart:
+            self.apart.worker.stop()
         for name, pair in changed.items():
             pair.measured.facts["verdict"] = str(self.decisions[name].verdict)
             pair.measured.facts["pairs"] = recorded(pair)

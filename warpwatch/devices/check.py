@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Array, Case
-from warpwatch.devices.machine import POISON
+from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.elements import is_float, wide
+from warpwatch.devices.machine import POISON, poison_of
 
 PIECE = 2**16  # elements that are compared at a time, so that they stay in the cache
 
@@ -48,9 +50,9 @@ def compare(got: Array, expected: Array, bound: Array | float, rows: Array | Non
         raise ValueError(f"got shape {got.shape}, expected {expected.shape}")
     if _right(got, expected, bound):
         return None
-    if got.dtype.kind == "f":
+    if is_float(got.dtype):
         with np.errstate(invalid="ignore"):
-            error = np.abs(got.astype(np.float64) - expected)
+            error = np.abs(got.astype(wide(got.dtype)) - expected)
         wrong = ~(error <= bound)
     else:
         wrong = got != expected
@@ -60,15 +62,15 @@ def compare(got: Array, expected: Array, bound: Array | float, rows: Array | Non
 
 def _right(got: Array, expected: Array, bound: Array | float) -> bool:
     """Say whether every element lies within its bound. In pieces that stay in the cache it is five times as fast."""
-    if got.dtype.kind != "f":
+    if not is_float(got.dtype):
         return bool((got == expected).all())
     bounds = np.broadcast_to(bound, got.shape)
     step = max(1, PIECE * len(got) // max(1, got.size))
     for first in range(0, len(got), step):
         piece = slice(first, first + step)
         with np.errstate(invalid="ignore"):
-            error = np.subtract(got[piece], expected[piece], dtype=np.float64)
-        if not (np.abs(error, out=error) <= bounds[piece]).all():
+            error = np.abs(np.subtract(got[piece].astype(wide(got.dtype), copy=False), expected[piece]))
+        if not (error <= bounds[piece]).all():
             return False
     return True
 
@@ -85,10 +87,7 @@ def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Ar
     worst = _index(np.unravel_index(int(np.argmax(severity)), got.shape))
     indices = np.nonzero(wrong)
     named = indices if rows is None else (rows[indices[0]], *indices[1:])
-    unwritten = 0
-    if got.dtype.itemsize in (4, 8) and got.dtype.kind in "fi":
-        words = np.ascontiguousarray(got).view(np.uint32).reshape(*got.shape, -1)
-        unwritten = int(np.count_nonzero((words == POISON).all(axis=-1) & wrong))
+    unwritten = int(np.count_nonzero(_holds_poison(got) & wrong)) if got.dtype.kind != "U" else 0
     axes = [np.unique(axis) for axis in named]
     return Mismatch(
         wrong=int(np.count_nonzero(wrong)),
@@ -105,19 +104,30 @@ def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Ar
     )
 
 
+def _holds_poison(got: Array) -> Array:
+    """Say of each element whether it still is poison: its own, or that of the software device's fresh memory."""
+    itemsize, found = got.dtype.itemsize, np.zeros(got.shape, bool)
+    each = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, itemsize)
+    for word in (poison_of(itemsize), POISON):
+        pattern = np.resize(np.array([word], np.uint32).view(np.uint8), max(4, itemsize)).reshape(-1, itemsize)
+        for element in pattern:
+            found |= (each == element).all(axis=-1)
+    return found
+
+
 def _index(values: object) -> tuple[int, ...]:
     return tuple(int(value) for value in values)  # type: ignore[attr-defined]
 
 
-def explain(case: Case, mismatch: Mismatch, command: str, offset: int = 0) -> str:
+def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int = 0) -> str:
     """Describe a mismatch: the worst element, how many are wrong, their indices, their thread, and a command.
 
-    ``command`` runs the case again. ``offset``: elements that each array started past the alignment of an allocation.
+    ``name``: of the result. ``command`` runs the case again. ``offset``: elements that the result started past the
+    alignment of an allocation.
     """
-    name = case.family.result(case.shape)[0] if case.family.result else "line"
     worst = ", ".join(map(str, mismatch.worst))
     lines = [
-        f"{case.id} is wrong in {mismatch.wrong:,} of {mismatch.total:,} elements",
+        f"{case.id} is wrong in {mismatch.wrong:,} of {mismatch.total:,} elements{_of(case, name)}",
         f"  worst     {name}[{worst}] = {_value(mismatch.got)}, expected {_value(mismatch.expected)}, "
         f"off by {mismatch.error:.3g}, allowed {mismatch.bound:.3g}",
     ]
@@ -125,10 +135,15 @@ def explain(case: Case, mismatch: Mismatch, command: str, offset: int = 0) -> st
         lines.append(f"  unwritten {mismatch.unwritten:,} of them still hold the poison: no thread wrote them")
     for axis, (indices, span) in enumerate(zip(mismatch.indices, mismatch.spans, strict=True)):
         lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(indices, *span)}")
-    if case.family.result and not case.variant.has_no_block:
+    if case.results and name == case.results[0].name:
         lines += _owners(case, mismatch, offset)
     lines.append(f"  again     {command}")
     return "\n".join(lines)
+
+
+def _of(case: Case, name: str) -> str:
+    """Name the result where there are several."""
+    return f" of {name}" if len(case.results) > 1 else ""
 
 
 def _value(value: object) -> str:
@@ -145,6 +160,8 @@ def _list(indices: tuple[int, ...], count: int, low: int, high: int) -> str:
 
 def _owners(case: Case, mismatch: Mismatch, offset: int) -> list[str]:
     owner = case.owner(mismatch.first, offset)
+    if owner is None:
+        return []
     first = ", ".join(map(str, mismatch.first))
     bx, by = case.build.block_xy
     who = f"thread {owner.thread} of block {owner.block}" if owner.thread else f"block {owner.block}"

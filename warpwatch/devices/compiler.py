@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpwatch.catalogue.declaration import Build, Capability
-from warpwatch.devices.together import in_one_file
+from warpwatch.catalogue.launches import Capability
 
 # softcuda is imported only when a cache is used: the declarations of another revision are read without it.
 if TYPE_CHECKING:
@@ -114,71 +113,66 @@ def architectures() -> list[Capability]:
     return sorted(Capability(int(major), int(minor)) for major, minor in numbers)
 
 
-def compile_build(build: Build, target: Target | None) -> Image:
-    """Return the machine code of a build, from the cache or compiled now. ``target``: None for the host."""
-    if build.variant.library:  # nothing to compile
-        return Image(Path(), build.variant.library.name, build.variant.library.name)
-    on_host = build.variant.on_host
-    return compile_file(build.source, build.macros, None if on_host else target, root=build.family.root)
-
-
 def compile_file(
     source: Path,
     macros: Mapping[str, str],
     target: Target | None,
     nvcc_flags: Sequence[str] = NVCC_FLAGS,
     root: Path = ENGINE,
+    include: Sequence[Path] = (),
 ) -> Image:
     """Compile one file: by nvcc for ``target``, or by g++ for the host where that is None. Raises CompileError.
 
     ``nvcc_flags``: may be those of another revision. ``root``: the folder that file names in messages start from.
+    ``include``: folders in which headers are looked for.
     """
     compiler = nvcc(target.program) if target else gxx()
-    flags = [*nvcc_flags, f"-arch={target.arch}", *target.flags] if target else [*GXX_FLAGS]
-    flags += [f"-D{name}={value}" for name, value in macros.items()]
-    # nvcc is given the name relative to the root, so that messages name kernels/matmul/tiled.cu in every checkout.
-    name = source.relative_to(root) if source.is_relative_to(root) else source
-    key = _digest(compiler.banner.encode(), " ".join(flags).encode(), str(name).encode(), *_texts(source))
-    entry = _cached(
-        f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: _compile(compiler, flags, name, root)
+    flags = all_flags(macros, target, nvcc_flags, root, include)
+    name = name_from(root, source)
+    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), str(name).encode(), *texts_of(source, include))
+    entry = cached(
+        f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: compile_bytes(compiler, flags, name, root)
     )
     return Image(entry.path, key, entry.checksum)
+
+
+def all_flags(
+    macros: Mapping[str, str], target: Target | None, nvcc_flags: Sequence[str], root: Path, include: Sequence[Path]
+) -> list[str]:
+    """Return what a compiler is called with beside its file. Raises CompileError for a folder with an odd name."""
+    flags = [*nvcc_flags, f"-arch={target.arch}", *target.flags] if target else [*GXX_FLAGS]
+    folders = [name_from(root, folder) for folder in include]
+    for folder in folders:
+        if target and not PLAIN.fullmatch(str(folder)):  # nvcc gives it to a shell
+            raise CompileError(f"the include folder {str(folder)!r} must have a name of letters, digits and ._-+=:,@%")
+    return [*flags, *(f"-I{folder}" for folder in folders), *(f"-D{name}={value}" for name, value in macros.items())]
+
+
+def name_from(root: Path, path: Path) -> Path:
+    """Return the name of a file or folder relative to the root, or as it is where it lies elsewhere.
+
+    So messages name kernels/matmul/tiled.cu in every checkout, and machine code is the same in all of them.
+    """
+    return path.relative_to(root) if path.is_relative_to(root) else path
 
 
 def compile_text(text: str, name: str, target: Target) -> Image:
     """Compile a text that includes none of the project's files, by nvcc, as a file ``name``. Raises CompileError."""
     compiler = nvcc(target.program)
     flags = [*NVCC_FLAGS, f"-arch={target.arch}", *target.flags]
-    key = _digest(compiler.banner.encode(), " ".join(flags).encode(), text.encode())
+    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), text.encode())
 
     def make() -> bytes:
         with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
             source = Path(folder, name)
             source.write_text(text)
-            return _compile(compiler, flags, source, ENGINE)
+            return compile_bytes(compiler, flags, source, ENGINE)
 
-    entry = _cached(f"{Path(name).stem}-{key}", ".cubin", make)
+    entry = cached(f"{Path(name).stem}-{key}", ".cubin", make)
     return Image(entry.path, key, entry.checksum)
 
 
-def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileError]:
-    """Compile builds of one source for a device, in one call if possible, and return the errors by build id."""
-    source = builds[0].source
-    if len(builds) > 1:
-        with contextlib.suppress(CompileError, OSError, UnicodeError):
-            text = in_one_file(source, [build.macros for build in builds])
-            compile_text(text, f"{source.stem}-together.cu", target)
-            return {}
-    failed = {}
-    for build in builds:  # each by itself, so that the error names its build
-        try:
-            compile_build(build, target)
-        except CompileError as error:
-            failed[build.id] = error
-    return failed
-
-
-def _cached(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
+def cached(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
     """Return the cache's entry of that name, and make it where there is none."""
     from softcuda.cache import CacheError  # noqa: PLC0415
 
@@ -189,7 +183,7 @@ def _cached(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
         raise CompileError(str(error)) from None
 
 
-def _compile(compiler: Compiler, flags: list[str], source: Path, root: Path) -> bytes:
+def compile_bytes(compiler: Compiler, flags: list[str], source: Path, root: Path) -> bytes:
     """Compile a source, whose name is relative to ``root``, and return the compiled file."""
     # Compiled outside the cache, so that a process that is killed leaves nothing in it.
     with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
@@ -279,18 +273,23 @@ def read_image(path: Path) -> bytes:
         raise CompileError(str(error)) from None
 
 
-def _texts(source: Path, seen: frozenset[Path] = frozenset()) -> list[bytes]:
-    """Read the file and the files that it includes by "name"; system headers belong to the compiler's version."""
-    text = source.read_bytes()
-    texts = [text]
-    for name in re.findall(rb'^\s*#\s*include\s*"([^"]+)"', text, re.MULTILINE):
-        header = (source.parent / name.decode()).resolve()
-        if header.exists() and header not in seen:
-            texts += _texts(header, seen | {header})
+def texts_of(source: Path, include: Sequence[Path] = ()) -> list[bytes]:
+    """Read a file and the files that it includes, beside it or in folders; others belong to the compiler's version."""
+    texts, seen, waiting = [], {source.resolve()}, [source]
+    while waiting:
+        path = waiting.pop()
+        texts.append(path.read_bytes())
+        for quote, name in re.findall(rb'^\s*#\s*include\s*(["<])([^">]+)[">]', texts[-1], re.MULTILINE):
+            folders = [path.parent, *include] if quote == b'"' else include
+            found = (file for folder in folders if (file := (folder / os.fsdecode(name)).resolve()).is_file())
+            header = next(found, None)
+            if header and header not in seen:
+                seen.add(header)
+                waiting.append(header)
     return texts
 
 
-def _digest(*parts: bytes) -> str:
+def digest_of(*parts: bytes) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 

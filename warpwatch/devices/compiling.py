@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from warpwatch.catalogue.declaration import Build
-from warpwatch.devices.compiler import CompileError, Image, Target, check_builds, compile_build, kill_compilers
+from warpwatch.devices.builds import check_builds, compile_build
+from warpwatch.devices.compiler import CompileError, Image, Target, kill_compilers
 
 _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
+from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.corners import tile
-from warpwatch.catalogue.declaration import Array, Case, Shape
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.expected import compute
+from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.check import compare
-from warpwatch.devices.machine import OPERAND_POISON, DeviceError, GuardedArray
-from warpwatch.devices.runner import exact_operands, load
+from warpwatch.devices.machine import DeviceError, GuardedArray
+from warpwatch.devices.runner import load
 from warpwatch.devices.worker import gpu
 
 SETTINGS = {"SOFTCUDA_SPARSE": "1", "SOFTCUDA_LAST_BLOCKS": "1"}
@@ -46,29 +49,28 @@ def corner_rows(array: GuardedArray, shape: Shape) -> Iterator[tuple[int, int]]:
 def problem_of_the_last_block(case: Case, small: Case, image: Path, again: str) -> str:
     """Run the last block of a case and describe what is wrong with its result, if anything. Raises DeviceError.
 
-    ``small``: the same case with one small size; its operands are written to the end of the large ones, so that both
+    ``small``: the same case with one small size; its inputs are written to the end of the large ones, so that both
     cases have the same last block. ``again``: the command that repeats this, for the message.
     """
-    assert case.family.result
-    operands, machine = exact_operands(small, 0), gpu()
+    inputs, machine = exact_inputs(small, 0), gpu()
     with only_the_last_block(), ExitStack() as cleanup:
         guarded = []
-        for (name, shape), values in zip(case.family.operands(case.shape).items(), operands, strict=True):
-            guarded.append(GuardedArray(machine, name, shape, case.dtype, poison=OPERAND_POISON))
+        for array in case.inputs:
+            values = inputs[array.name]
+            guarded.append(GuardedArray(machine, array.name, array.shape, array.dtype, operand=True))
             cleanup.callback(guarded[-1].free)
             for address, row in corner_rows(guarded[-1], values.shape):
                 machine.write(address, np.ascontiguousarray(values if values.ndim == 1 else values[row]))
         loaded = load(machine, case, image, tuple(guarded))
-        assert loaded.result
-        cleanup.callback(loaded.result.free)
+        cleanup.callback(loaded.free_own)
         try:
             loaded.start()
             machine.finish()
         except DeviceError as error:
             raise DeviceError(f"{case.id}, its last block: {error}", error.lost) from None
-        wanted = _last_tile(case, small.family.reference(operands, slice(None)))
+        (wanted,) = (_last_tile(case, right) for right in compute(small, small.family.reference, inputs).values())
         got = np.empty(wanted.shape, case.dtype)
-        for address, row in corner_rows(loaded.result, wanted.shape):
+        for address, row in corner_rows(loaded.results[0], wanted.shape):
             machine.read(address, got if got.ndim == 1 else got[row])
     mismatch = compare(got, wanted, 0.0)
     if not mismatch:
@@ -81,8 +83,7 @@ def problem_of_the_last_block(case: Case, small: Case, image: Path, again: str) 
 
 def _last_tile(case: Case, result: Array) -> Array:
     """Return the part of a result that the last block computes; the last tile may be cut off."""
-    assert case.family.result
-    _, shape = case.family.result(case.shape)
+    shape = case.results[0].shape
     tile_of_axis = dict(zip((case.variant.x, case.variant.y), tile(case.build), strict=True))
     extents = [(size - 1) % tile_of_axis.get(axis, size) + 1 for axis, size in enumerate(shape)]
     return result[tuple(slice(-extent, None) for extent in extents)]

@@ -11,28 +11,35 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Launch
+from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import Function, GuardedArray, Machine
 
 THREADS = 256
 WORDS_A_THREAD = 16
+MIX = 0x9E3779B97F4A7C15  # an odd number of 64 bits, which spreads 32 bits over all of them
 MOST_BLOCKS = 2048  # enough to fill any GPU; more would only add atomic additions to one address
 
 
 def digest(array: GuardedArray) -> int:
     """Return a number of 64 bits that depends on every word of the array and its position. Raises DeviceError."""
-    machine, words = array.machine, array.nbytes // 4
+    machine, (words, rest) = array.machine, divmod(array.nbytes, 4)
+    tail = np.zeros(4, np.uint8)  # the last bytes of an array whose elements are smaller than a word
+    if rest:
+        machine.read(array.address + 4 * words, tail[:rest])
+    last = int(tail.view(np.uint32)[0]) * MIX
+    if not words:
+        return last
     function, address = _digesters.get(machine) or _load(machine)
     blocks = min(MOST_BLOCKS, -(-words // (THREADS * WORDS_A_THREAD)))
-    machine.fill(address, 2, 0)
+    machine.fill(address, 8, 0)
     arguments = (np.uint64(array.address), np.uint64(words), np.uint64(address))
     machine.launcher(function, Launch((blocks, 1, 1), (THREADS, 1, 1)), arguments)()
     machine.finish()
     total = np.empty(1, np.uint64)
     machine.read(address, total)
-    return int(total[0])
+    return (int(total[0]) + last) % 2**64
 
 
 _digesters: WeakKeyDictionary[Machine, tuple[Function, int]] = WeakKeyDictionary()

@@ -6,14 +6,12 @@ to the libcuda.so.1 that it finds at that moment.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import math
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,18 +19,23 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Array, Capability, Case, Launch
-from warpwatch.catalogue.library import LibraryCall, LibraryError
-from warpwatch.devices.compiler import NoCompiler, Target, compile_file, read_image
+from warpwatch.catalogue import by_name
+from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.calls import CallError
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.device_array import DeviceArray
+from warpwatch.catalogue.launches import Launch
+from warpwatch.devices import driver_calls
+from warpwatch.devices.compiler import NoCompiler, compile_file, read_image
+from warpwatch.devices.describe import describe
 from warpwatch.devices.detect import why_no_gpu
-from warpwatch.devices.info import DeviceInfo, Limits
-from warpwatch.devices.machine import POISON, DeviceError, Function, Resources, pack
+from warpwatch.devices.machine import POISON, DeviceError, Function, GuardedArray, Resources, pack
 from warpwatch.devices.symbols import missing_entry
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
+STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
+STRAY_BYTES = 2**16  # of each result that are looked at, so that the look ends before the hold does
 ONE = Launch((1, 1, 1), (1, 1, 1))
-SOFTWARE_LAUNCH_COST = 2e7  # about 0.05 s (Case.launch_cost)
-SOFTWARE_NOTE = "a device made of software: its times are the host's and no GPU's"
 
 
 class NoDevice(Exception):
@@ -49,12 +52,14 @@ class Device:
         """Open GPU number ``ordinal``. ``compiler``: given where the driver is the software device's."""
         self._driver = driver
         self._device = driver.Device(ordinal)
-        self.context = self._device.make_context()
+        # The primary context, which PyTorch, CuPy and Triton use too.
+        self.context = self._device.retain_primary_context()
+        self.context.push()
         self.launch_timeout = launch_timeout
         # The software device ends kernels itself: by processor time, and on a busy machine after ten times the limit.
         self._patience = launch_timeout * (11 if compiler else 1)
         self._lost = False
-        self.info = self._describe(ordinal, compiler)
+        self.info = describe(driver, self._device, ordinal, compiler)
         self.finds_faults = self.info.finds_faults
         self._stream = driver.Stream(1)  # CU_STREAM_NON_BLOCKING
         self._start, self._stop = driver.Event(), driver.Event()
@@ -66,58 +71,12 @@ class Device:
         self._hold = self.load(image.path, "hold")
         self.launcher(self._hold, ONE, (np.uint64(0), np.uint32(0), np.int64(0)))  # prepared once for all samples
 
-    def _attribute(self, name: str) -> int:
-        return int(self._device.get_attribute(getattr(self._driver.device_attribute, name)))
-
-    def _limits(self) -> Limits:
-        def axes(name: str) -> tuple[int, int, int]:
-            x, y, z = (self._attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ")
-            return x, y, z
-
-        shared = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-        return Limits(
-            threads=self._attribute("MAX_THREADS_PER_BLOCK"),
-            block=axes("BLOCK"),
-            grid=axes("GRID"),
-            shared_bytes=max(map(self._attribute, shared)),
-        )
-
-    def _describe(self, ordinal: int, compiler: Path | None) -> DeviceInfo:
-        version = self._driver.get_driver_version()
-        capability = Capability(*self._device.compute_capability())
-        target = timing = Target(capability.arch)
-        if compiler:
-            target = Target(capability.arch, str(compiler), ("--checks",))
-            timing = Target(capability.arch, str(compiler))
-        # Memory transfers twice in a clock; the clock is in kHz, the width in bits.
-        peak = 2e3 * self._attribute("MEMORY_CLOCK_RATE") * self._attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8
-        return DeviceInfo(
-            name=self._device.name(),
-            ordinal=ordinal,
-            pci_bus_id=self._device.pci_bus_id(),
-            capability=capability,
-            driver=f"{version // 1000}.{version % 1000 // 10}",
-            multiprocessors=self._attribute("MULTIPROCESSOR_COUNT"),
-            memory_bytes=int(self._device.total_memory()),
-            l2_bytes=self._attribute("L2_CACHE_SIZE"),
-            clock_hz=self._attribute("CLOCK_RATE") * 1e3,
-            peak_bytes_per_second=peak,
-            limits=self._limits(),
-            target=target,
-            timing_target=timing,
-            largest_launch_cost=SOFTWARE_LAUNCH_COST if compiler else math.inf,
-            has_gpu_clock=compiler is None,
-            runs_machine_code=compiler is None,
-            finds_faults=compiler is not None,
-            note=SOFTWARE_NOTE if compiler else "",
-        )
-
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
         """Turn PyCUDA's errors into DeviceError, which says what was being done and whether the context is lost."""
         try:
             yield
-        except (self._driver.Error, LibraryError) as error:
+        except (self._driver.Error, CallError) as error:
             self._lost = self._lost or self._is_dead()
             raise DeviceError(f"{what}: {error}", self._lost) from None
 
@@ -161,9 +120,15 @@ class Device:
         """Stop waiting for kernels, because this process ends."""
         self._lost = True
 
-    def fill(self, address: int, words: int, value: int) -> None:
+    def fill(self, address: int, size: int, word: int) -> None:
+        driver, each = self._driver, next(each for each in (4, 2, 1) if address % each == 0 and size % each == 0)
+        fill = {4: driver.memset_d32_async, 2: driver.memset_d16_async, 1: driver.memset_d8_async}[each]
         with self._errors("filling memory"):
-            self._driver.memset_d32_async(address, value, words, self._stream)
+            fill(address, word & ((1 << 8 * each) - 1), size // each, self._stream)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        with self._errors("copying on the device"):
+            self._driver.memcpy_dtod_async(to, source, size, self._stream)
 
     def write(self, address: int, array: Array) -> None:
         # On this device's stream: a plain copy may still be under way when a kernel on another stream starts.
@@ -177,9 +142,9 @@ class Device:
 
     # Kernels
 
-    def load(self, image: Path, entry: str) -> Function:
+    def load(self, image: Path, entry: str, beside: Function | None = None) -> Function:
         with self._errors(f"loading {entry}"):
-            module = source_module_class()(read_image(image))
+            module = beside.handle[0] if beside else source_module_class()(read_image(image))
             function = module.get_function(entry)
         resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
         return Function(entry, (module, function, image), resources)
@@ -193,8 +158,10 @@ class Device:
         refused = self.info.limits.refusal(launch)
         if refused:
             raise DeviceError(refused)
-        _, kernel, _ = function.handle
+        _, kernel, image = function.handle
         packed, shared = pack(arguments), launch.shared_bytes
+        if launch.cluster != (1, 1, 1):
+            return driver_calls.cluster_launcher(image, function.name, launch, int(self._stream.handle), packed)
         values = (packed,) if packed else ()
         what = f"launching {function.name}, grid {launch.grid}, block {launch.block}"
         with self._errors(what):
@@ -208,18 +175,66 @@ class Device:
 
         return start
 
-    def library(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
-        assert case.variant.library
-        stream, size = int(self._stream.handle), case.array_bytes
-        call = LibraryCall(shape=case.shape, dtype=case.dtype, pointers=pointers, stream=stream, array_bytes=size)
-        with self._errors(case.variant.library.name):
-            queue = case.variant.library.prepare(call)
+    def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
+        assert case.variant.call
+        arrays = {
+            array.name: DeviceArray(
+                name=array.name,
+                address=addresses[array.name],
+                shape=array.shape,
+                dtype=array.dtype,
+                ordinal=self.info.ordinal,
+            )
+            for array in case.arrays
+        }
+        given = case.given | arrays | {"stream": int(self._stream.handle)}
+        with self._errors_of_call(f"preparing {case.variant.name}"):
+            queue = by_name.call(case.variant.call.prepare, given)
 
         def start() -> None:
-            with self._errors(f"queueing {case.variant.name}"):
+            with self._errors_of_call(f"queueing {case.variant.name}"):
                 queue()
 
         return start
+
+    @contextmanager
+    def _errors_of_call(self, what: str) -> Iterator[None]:
+        """Turn whatever a call raises into DeviceError."""
+        try:
+            with self._errors(what):
+                yield
+        except DeviceError:
+            raise
+        except Exception as error:  # a call is anybody's code
+            raise DeviceError(f"{what}: {type(error).__name__}: {error}", self._is_dead()) from None
+
+    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
+        """Say how a call does not keep to its stream; empty where it does.
+
+        ``written``: its results, which hold poison. While the stream is held, nothing that is queued on it can run: a
+        call that writes its results nevertheless queues elsewhere, and one that does not return waits for the stream.
+        """
+        if not self.info.has_gpu_clock:  # what is queued there runs at once, on whatever stream
+            return ""
+        before = [np.empty(min(array.nbytes, STRAY_BYTES), np.uint8) for array in written]
+        for array, old in zip(written, before, strict=True):
+            self.read(array.address, old)
+        changed = False
+
+        def held() -> None:
+            nonlocal changed
+            start()
+            time.sleep(STRAY_SECONDS)
+            aside = self._driver.Stream(1)
+            for array, old in zip(written, before, strict=True):
+                now = np.empty_like(old)
+                self._driver.memcpy_dtoh_async(now, array.address, aside)
+                aside.synchronize()
+                changed = changed or bool((now != old).any())
+
+        if self.time(held) is None:
+            return "waits until its work is done: queue it on `stream` and return"
+        return "queues its work on another stream than the `stream` that it is given" if changed else ""
 
     def finish(self) -> None:
         with self._errors("the kernel failed"):  # the fault of a fast kernel may show here already
@@ -274,26 +289,8 @@ class Device:
         return None if blocks is None else blocks * int(np.prod(launch.block)) / most
 
     def resident_blocks(self, function: Function, launch: Launch) -> int | None:
-        """Return how many blocks a multiprocessor holds at once, or None where that is unknown.
-
-        It asks the driver itself, because PyCUDA neither binds that call nor gives its function handles away.
-        """
-        if function.handle is None:
-            return None
-        _, _, image = function.handle
-        cuda = ctypes.CDLL("libcuda.so.1")
-        module, handle, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
-        threads = int(np.prod(launch.block))
-        failed = (
-            cuda.cuModuleLoadData(ctypes.byref(module), read_image(image))
-            or cuda.cuModuleGetFunction(ctypes.byref(handle), module, function.name.encode())
-            or cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                ctypes.byref(blocks), handle, threads, ctypes.c_size_t(launch.shared_bytes)
-            )
-        )
-        if module:
-            cuda.cuModuleUnload(module)
-        return None if failed else blocks.value
+        """Return how many blocks a multiprocessor holds at once, or None where that is unknown."""
+        return driver_calls.resident_blocks(function.handle[2], function.name, launch) if function.handle else None
 
     def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
         module, _, _ = function.handle

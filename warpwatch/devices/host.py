@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Array, Case, Launch
+from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import memory
 from warpwatch.devices.compiler import read_image
-from warpwatch.devices.machine import DeviceError, Function
+from warpwatch.devices.machine import DeviceError, Function, GuardedArray
 from warpwatch.devices.symbols import missing_entry
 
 
@@ -37,8 +39,11 @@ class Host:
     def free(self, address: int) -> None:
         del self._memory[address]
 
-    def fill(self, address: int, words: int, value: int) -> None:
-        _view(address, words * 4).view(np.uint32)[:] = value
+    def fill(self, address: int, size: int, word: int) -> None:
+        _view(address, size)[:] = np.resize(np.array([word], np.uint32).view(np.uint8), size)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        ctypes.memmove(to, source, size)
 
     def write(self, address: int, array: Array) -> None:
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
@@ -46,7 +51,7 @@ class Host:
     def read(self, address: int, array: Array) -> None:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
-    def load(self, image: Path, entry: str) -> Function:
+    def load(self, image: Path, entry: str, beside: Function | None = None) -> Function:
         code = read_image(image)  # read for its checks: the file must be whole and belong to this user
         try:
             function = ctypes.CDLL(str(image))[entry]
@@ -56,14 +61,17 @@ class Host:
         return Function(entry, function)
 
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
-        values = [ctypes.c_void_p(int(a)) if a.dtype == np.uint64 else ctypes.c_int(int(a)) for a in arguments]
+        values = [np.ctypeslib.as_ctypes(np.asarray(value)) for value in arguments]
         return functools.partial(function.handle, *values)
 
     def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
         raise DeviceError("the host has no constant memory")
 
-    def library(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
+    def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
         raise DeviceError(f"{case.variant.name} runs on a device, not on the host")
+
+    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
+        return ""
 
     def finish(self) -> None:
         pass

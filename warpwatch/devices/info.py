@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Capability, Launch, size_name
-from warpwatch.catalogue.library import Library
+from warpwatch.catalogue.launches import Capability, Launch
+from warpwatch.catalogue.names import size_name
+from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.compiler import Target
 
 
@@ -75,8 +76,10 @@ class DeviceInfo:
         return "-".join(self.name.lower().split()).replace("/", "-")
 
 
-def library_problem(library: Library, device: DeviceInfo) -> str:
-    """Say why a library cannot take a kernel's place on a device, and what helps; empty where it can."""
-    if library.needs_gpu and not device.runs_machine_code:
-        return f"needs a GPU: {library.name} brings machine code, which {device.name} cannot run"
-    return library.missing()
+def call_problem(variant: Variant, device: DeviceInfo) -> str:
+    """Say why a call cannot take a kernel's place on a device, and what helps; empty where it can, and for kernels."""
+    if variant.call is None:
+        return ""
+    if variant.call.needs_gpu and not device.runs_machine_code:
+        return f"needs a GPU: {variant.name} brings machine code, which {device.name} cannot run"
+    return variant.call.missing()

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Array, Case, Shape
+from warpwatch.catalogue.arrays import Array, Shape
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.expected import expected
 from warpwatch.devices import memory
 from warpwatch.devices.check import compare, explain
 from warpwatch.devices.digest import digest
@@ -30,8 +32,7 @@ def repeated(rng: np.random.Generator, shape: Shape) -> Array:
 
 def sampled_rows(case: Case, limit: int) -> Array:
     """Choose rows of the result: the first and last ones, those around its element ``limit``, and a dozen others."""
-    assert case.family.result
-    _, shape = case.family.result(case.shape)
+    shape = case.results[0].shape
     crossing = limit // prod(shape[1:])
     rows = [0, 1, crossing - 1, crossing, crossing + 1, shape[0] - 2, shape[0] - 1, *range(0, shape[0], shape[0] // 12)]
     return np.unique([row for row in rows if 0 <= row < shape[0]])
@@ -44,26 +45,26 @@ def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: in
     rows = sampled_rows(first, limit)
     memory.require(first, memory.peak_bytes(first, copies=int(machine.finds_faults), rows=len(rows)))
     rng = np.random.default_rng(seed)
-    operands = tuple(repeated(rng, shape) for shape in first.family.operands(first.shape).values())
-    reference, bound = first.family.reference(operands, rows), first.family.bound(operands, rows)
+    inputs = {array.name: repeated(rng, array.shape) for array in first.inputs}
+    ((name, right),) = expected(first, inputs, rows).items()
     with ExitStack() as cleanup:
-        guarded = upload(machine, first, operands)
+        guarded = upload(machine, first, inputs)
         for array in guarded:
             cleanup.callback(array.free)
         digests = [digest(array) for array in guarded]
         for case, image in zip(cases, images, strict=True):
             loaded = load(machine, case, image, guarded)
-            assert loaded.result
+            (result,) = loaded.results
             loaded.start()
             machine.finish()
-            got = np.concatenate([loaded.result.read_rows(int(row), int(row) + 1) for row in rows])
-            mismatch = compare(got, reference, bound, rows)
-            damage = [array.overrun() for array in (*guarded, loaded.result)]
+            got = np.concatenate([result.read_rows(int(row), int(row) + 1) for row in rows])
+            mismatch = compare(got, right.reference, right.bound, rows)
+            damage = [array.overrun() for array in (*guarded, result)]
             said += [f"{case.id} {sentence}" for sentence in damage if sentence]
-            said += [explain(case, mismatch, f"python -m warpwatch run {case.id}")] if mismatch else []
-            loaded.result.free()
-            for array, values, before in zip(guarded, operands, digests, strict=True):
+            said += [explain(case, name, mismatch, f"python -m warpwatch run {case.id}")] if mismatch else []
+            loaded.free_own()
+            for array, before in zip(guarded, digests, strict=True):
                 if digest(array) != before:
                     said.append(f"{case.id} changed its operand {array.name}")
-                    array.write(values)  # so that the next case is not blamed
+                    array.write(inputs[array.name])  # so that the next case is not blamed
     return said

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Array, Case, Launch, Shape
+from warpwatch.catalogue.arrays import Array, Shape
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.launches import Launch
 
 GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
-# Fills results and guard bands before a launch. A word is a NaN as float32, two are one as float64, and it is unlikely
+# Fill results and guard bands before a launch: a word is a NaN as float32, two are one as float64, and it is unlikely
 # as int32. Operands have another poison, because a NaN keeps its bits through arithmetic: a kernel that reads beyond an
 # operand and writes that value beyond the result would otherwise leave no trace.
 POISON = 0x7FFADEAD
 OPERAND_POISON = 0x7FFC0FFE
+# For elements of one and two bytes, each of which is to be a NaN: in float16 and bfloat16, and in float8 but for one.
+SMALL_POISON = {1: (0x7F7F7F7F, 0x7E7E7E7E), 2: (0x7FFA7FFA, 0x7FFC7FFC)}
+
+
+def poison_of(itemsize: int, operand: bool = False) -> int:
+    """Return the word that fills arrays of such elements before a launch. ``operand``: of arrays that are only read."""
+    return SMALL_POISON.get(itemsize, (POISON, OPERAND_POISON))[operand]
+
+
+def poisoned(shape: Shape, dtype: np.dtype[Any], operand: bool = False) -> Array:
+    """Return an array that is filled with poison."""
+    word = np.array([poison_of(dtype.itemsize, operand)], np.uint32).view(np.uint8)
+    return np.resize(word, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize).view(dtype).reshape(shape)
 
 
 class DeviceError(Exception):
@@ -64,14 +80,18 @@ class Machine(Protocol):
 
     def free(self, address: int) -> None: ...
 
-    def fill(self, address: int, words: int, value: int) -> None:
-        """Write ``value``, of 4 bytes, ``words`` times."""
+    def fill(self, address: int, size: int, word: int) -> None:
+        """Fill ``size`` bytes with a word of 4 bytes; where 4 divides not both size and address, with its low bytes."""
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        """Copy bytes from one address to another."""
 
     def write(self, address: int, array: Array) -> None: ...
 
     def read(self, address: int, array: Array) -> None: ...
 
-    def load(self, image: Path, entry: str) -> Function: ...
+    def load(self, image: Path, entry: str, beside: Function | None = None) -> Function:
+        """Load a kernel. ``beside``: a kernel of the same file that is loaded, with which it shares its variables."""
 
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
         """Prepare a launch and return a function that starts it; ``finish`` waits for it."""
@@ -79,8 +99,11 @@ class Machine(Protocol):
     def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
         """Copy ``size`` bytes at ``address``, or as many as fit, into a variable of the module that holds a kernel."""
 
-    def library(self, case: Case, pointers: Sequence[int]) -> Callable[[], None]:
-        """Prepare the call of a library that replaces the kernel, and return a function that starts it."""
+    def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
+        """Prepare a call that takes the kernel's place, and return a function that starts it."""
+
+    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
+        """Say how a call does not keep to its stream; empty where it does. ``written``: its results, poisoned."""
 
     def finish(self) -> None:
         """Wait for the launches. Raises DeviceError where one failed, or did not end within the limit."""
@@ -93,33 +116,36 @@ class GuardedArray:
     """An array in a machine's memory between two bands of poison, itself poison until it is written."""
 
     def __init__(
-        self, machine: Machine, name: str, shape: Shape, dtype: str, offset: int = 0, poison: int = POISON
+        self, machine: Machine, name: str, shape: Shape, dtype: str, offset: int = 0, operand: bool = False
     ) -> None:
-        """Allocate the array. ``offset``: elements from the alignment of the allocation to the first element."""
-        self.name, self.shape, self.dtype = name, shape, np.dtype(dtype)
-        self._poison = poison
+        """Allocate the array.
+
+        ``offset``: elements from the alignment of the allocation to the first element. ``operand``: it is only read.
+        """
+        self.name, self.shape, self.dtype = name, shape, numpy_type(dtype)
+        self._poison = poison_of(self.dtype.itemsize, operand)
         self.machine = machine
         guard = 0 if machine.finds_faults else GUARD_BYTES
         self._before = guard + offset * self.dtype.itemsize
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
-        self._size = self._before + self.nbytes + guard  # a multiple of 4, as every item size is
+        self._size = self._before + self.nbytes + guard
         self._base = machine.allocate(self._size)
         self.address = self._base + self._before
         if machine.finds_faults:
-            self._poison = POISON
+            self._poison = POISON  # which its fresh memory holds
         else:
             self.clear()
 
     def clear(self) -> None:
         """Fill the array and its guard bands with poison."""
-        self.machine.fill(self._base, self._size // 4, self._poison)
+        self.machine.fill(self._base, self._size, self._poison)
 
     def write(self, array: Array) -> None:
         self.machine.write(self.address, np.ascontiguousarray(array))
 
     def poison(self) -> None:
         """Fill the array with poison."""
-        self.machine.fill(self.address, self.nbytes // 4, self._poison)
+        self.machine.fill(self.address, self.nbytes, self._poison)
 
     def read(self) -> Array:
         return self.read_rows(0, self.shape[0])
@@ -132,19 +158,25 @@ class GuardedArray:
 
     def overrun(self) -> str | None:
         """Describe the writes outside the array that its guard bands show; None where there are none."""
-        end = self._before + self.nbytes
+        itemsize, end = self.dtype.itemsize, self._before + self.nbytes
         for side, start, stop in (("before", 0, self._before), ("after", end, self._size)):
-            band = np.empty((stop - start) // 4, np.uint32)
+            band = np.empty(stop - start, np.uint8)
             if band.size:
                 self.machine.read(self._base + start, band)
-            wrong = np.flatnonzero(band != self._poison)
+            wrong = np.flatnonzero(band != self._band(start, band.size))
             if wrong.size:
-                words = wrong[0] + 1 if side == "after" else band.size - wrong[-1]
-                nearest = -(-int(words) * 4 // self.dtype.itemsize)
-                count = -(-wrong.size * 4 // self.dtype.itemsize)
+                steps = wrong if side == "after" else band.size - 1 - wrong  # bytes away from the array
+                away = np.unique(steps // itemsize) + 1
                 edge = "end" if side == "after" else "start"
-                return f"wrote {count:,} element(s) {side} {self.name}, the nearest {nearest:,} {side} its {edge}"
+                return (
+                    f"wrote {away.size:,} element(s) {side} {self.name}, the nearest {int(away[0]):,} {side} its {edge}"
+                )
         return None
+
+    def _band(self, start: int, size: int) -> Array:
+        """Return the bytes of an unharmed guard band that begins ``start`` bytes into the allocation."""
+        word = np.roll(np.array([self._poison], np.uint32).view(np.uint8), -(start % 4))
+        return np.resize(word, size)
 
     def free(self) -> None:
         self.machine.free(self._base)

@@ -5,16 +5,16 @@ Where memory runs out, the operating system ends the whole run. A case that is r
 
 from __future__ import annotations
 
-from math import prod
 from pathlib import Path
 
 from warpwatch.catalogue.declaration import Case
 from warpwatch.devices.machine import DeviceError
 
-# Memory that the reference and its bound take besides their results, for each element of an operand: copies in float64
+# Memory that the reference and its bound take besides their results, for each element of an input: copies in float64
 # and magnitudes; an int32 product is made of four float64 products of halves. Measured with matmul, whose references
 # take the most.
 WORK_BYTES = {"float32": 14, "float64": 18, "int32": 52}
+OTHER_WORK_BYTES = 18  # of other types, which are computed in float64 as well
 # Memory for each element of the result that is compared: reference, bound, and the partial sums of convolutions.
 COMPARED_BYTES = 44
 
@@ -61,16 +61,20 @@ def _figure(text: str, name: str) -> int:
 def peak_bytes(case: Case, *, copies: int, rows: int | None = None) -> int:
     """Estimate the most bytes of the host's memory that running and checking a case takes at a time.
 
-    ``copies``: how often operands and result exist besides the operands that are drawn, in a machine whose memory is
+    ``copies``: how often inputs and results exist besides the inputs that are drawn, in a machine whose memory is
     the host's and on their way to another process. ``rows``: how many rows of the result are compared; None means all.
     """
-    operands = sum(prod(shape) for shape in case.family.operands(case.shape).values())
-    compared = prod(case.family.result(case.shape)[1]) if case.family.result else 0
-    if rows is not None and case.family.result:
-        compared = compared // case.family.result(case.shape)[1][0] * rows
-    # A reference without arithmetic is a view of an operand.
-    work = WORK_BYTES.get(case.dtype, 0) * operands + COMPARED_BYTES * compared if case.work.operations else 0
-    return operands * case.itemsize + copies * case.array_bytes + compared * case.itemsize + work
+    inputs = sum(array.nbytes for array in case.inputs)
+    compared, compared_bytes = sum(array.size for array in case.results), sum(array.nbytes for array in case.results)
+    if rows is not None and case.results:
+        share = rows / case.results[0].shape[0]
+        compared, compared_bytes = int(compared * share), int(compared_bytes * share)
+    # A reference without arithmetic is a view of an input.
+    work = 0
+    if case.work.operations:
+        work = sum(WORK_BYTES.get(array.dtype, OTHER_WORK_BYTES) * array.size for array in case.inputs)
+        work += COMPARED_BYTES * compared
+    return inputs + copies * case.array_bytes + compared_bytes + work
 
 
 def require(case: Case, needed: int) -> None:

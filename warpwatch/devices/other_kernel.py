@@ -4,45 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Case, Launch
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.launches import Launch
+from warpwatch.devices.entries import Kernels
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherStep:
+    """A launch of the other revision.
+
+    ``arguments``: ("pointer", number of the array, offset in bytes), ("struct", bytes, fields) or (NumPy type, value).
+    """
+
+    entry: str
+    launch: Launch
+    arguments: tuple[tuple[Any, ...], ...]
+
+    def fill(self, pointers: Sequence[int]) -> list[np.generic]:
+        """Return the kernel's arguments for arrays at these addresses."""
+        return [_fill(value, pointers) for value in self.arguments]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtherKernel:
     """The other revision's side of a case.
 
-    ``arguments``: ("pointer", number of the array, offset in bytes), ("struct", bytes, fields) or (NumPy type, value).
-    ``constant``: the operand that is copied to the kernel's constant memory, or empty.
+    ``call``: the name of a call that takes the kernel's place, or empty. ``kernels``: what is compiled. ``arrays``:
+    name and shape of each, in the order of the declaration, and whether it is a result. ``symbols``: variable of the
+    module -> the input that is copied there.
     """
 
-    library: str
-    source: Path
-    entry: str
-    macros: Mapping[str, str]
-    flags: tuple[str, ...]
-    launch: Launch
-    operands: Mapping[str, Sequence[int]]
-    result: Sequence[Any] | None
-    arguments: tuple[tuple[Any, ...], ...]
-    constant: str = ""
+    call: str
+    kernels: Kernels
+    steps: tuple[OtherStep, ...]
+    arrays: tuple[tuple[str, tuple[int, ...], bool], ...]
+    symbols: Mapping[str, str]
 
-    def fill(self, pointers: Sequence[int]) -> list[np.generic]:
-        """Return the kernel's arguments for arrays at these addresses."""
-        return [_fill(value, pointers) for value in self.arguments]
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        return tuple(step.launch for step in self.steps)
 
     def differs(self, case: Case) -> str:
         """Say why the two sides of a case do different work; empty where they do the same."""
-        operands = {name: list(shape) for name, shape in case.family.operands(case.shape).items()}
-        if operands != {name: list(shape) for name, shape in self.operands.items()}:
-            return "its operands were others"
-        result = case.family.result(case.shape) if case.family.result else None
-        if (result and [result[0], list(result[1])]) != (self.result and [self.result[0], list(self.result[1])]):
-            return "its result was another"
+        mine = [(array.name, array.shape, array.is_result) for array in case.arrays]
+        for is_result, what in ((False, "its inputs were others"), (True, "its results were others")):
+            if [each for each in mine if each[2] == is_result] != [e for e in self.arrays if e[2] == is_result]:
+                return what
         return ""
 
 
@@ -67,4 +78,6 @@ def _fill(value: Sequence[Any], pointers: Sequence[int]) -> np.generic:
 
 def key(kernel: OtherKernel) -> tuple[object, ...]:
     """Return a key of the kernel's machine code, which cases of several shapes share."""
-    return (kernel.source, *sorted(kernel.macros.items()), kernel.flags)
+    made = kernel.kernels
+    macros = (*sorted(made.macros.items()), *sorted(made.own_macros.items()))
+    return (made.source, made.entries, macros, made.flags, made.include)

@@ -6,27 +6,33 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Array, Launch, Shape
-from warpwatch.devices.machine import OPERAND_POISON, POISON
+from warpwatch.catalogue.arrays import Array, CaseArray, Shape
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y
+from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.launches import Launch
+from warpwatch.devices.machine import poison_of, poisoned
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
     """Start addresses of the arrays of a launch, the distance of their rows, and the numbering of its blocks.
 
-    ``offsets``: elements that each array starts past the alignment of an allocation, operands first and the result
-    last; arrays that are not named start at the alignment. ``padding``: elements between the end of a row and the start
-    of the next, of every array with rows; for variants that have ``padded_arguments``. ``grid_y``: the largest
-    gridDim.y to use; blocks beyond it continue in z. This tests on small arrays what happens beyond CUDA's own limit.
+    ``offsets``: elements that each array starts past the alignment of an allocation, in the order of the declaration;
+    arrays that are not named start at the alignment, and those that demand another one keep it. ``padding``: elements
+    between the end of a row and the start of the next, of every array with rows; for variants that ``takes_padding``.
+    ``grid_y``: the largest gridDim.y to use; blocks beyond it continue in z. This tests on small arrays what happens
+    beyond CUDA's own limit.
     """
 
     offsets: tuple[int, ...] = ()
     padding: int = 0
     grid_y: int = LARGEST_GRID_Y
 
-    def offset(self, index: int) -> int:
-        """Return the offset of one array in elements."""
-        return self.offsets[index] if index < len(self.offsets) else 0
+    def offset(self, index: int, array: CaseArray) -> int:
+        """Return the offset of the array of that number, in elements."""
+        given = self.offsets[index] if index < len(self.offsets) else 0
+        whole = max(1, array.aligned // numpy_type(array.dtype).itemsize)
+        return -(-given // whole) * whole
 
     def launch(self, plain: Launch) -> Launch:
         """Return the launch with no more than ``grid_y`` rows of blocks in y; the blocks cover as much as before."""
@@ -45,8 +51,7 @@ class Placement:
         padded = self.padded_shape(array.shape)
         if padded == array.shape:
             return array
-        words = padded[-1] * array.dtype.itemsize // 4
-        spread = np.full((*padded[:-1], words), OPERAND_POISON, np.uint32).view(array.dtype)
+        spread = poisoned(padded, array.dtype, operand=True)
         spread[..., : array.shape[-1]] = array
         return spread
 
@@ -54,8 +59,11 @@ class Placement:
         """Return a result without the padding of its rows, and a sentence on writes to the padding, or None."""
         if padded.shape == shape:
             return padded, None
-        between = np.ascontiguousarray(padded[..., shape[-1] :]).view(np.uint32)
-        wrong = int(np.count_nonzero(between != POISON)) * 4 // padded.dtype.itemsize
+        between = np.ascontiguousarray(padded[..., shape[-1] :])
+        word = np.array([poison_of(padded.dtype.itemsize)], np.uint32).view(np.uint8)
+        bytes_of_each = between.view(np.uint8).reshape(-1, padded.dtype.itemsize)
+        unharmed = np.resize(word, bytes_of_each.shape)
+        wrong = int(np.count_nonzero((bytes_of_each != unharmed).any(axis=1)))
         return padded[..., : shape[-1]], f"wrote {wrong:,} element(s) between the rows of {name}" if wrong else None
 
 

@@ -1,48 +1,151 @@
-"""Reads the names of the kernels in a cubin, or in a shared object of the host, from its ELF symbols."""
+"""Reads the names of kernels from the ELF symbols of a cubin, a shared object, or an image of the software device."""
 
 from __future__ import annotations
 
+import shutil
 import struct
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 SYMBOLS, DYNAMIC_SYMBOLS = 2, 11  # SHT_SYMTAB, SHT_DYNSYM
+RELA, REL = 4, 9  # SHT_RELA, SHT_REL: relocations of 24 bytes with the number that is added, and of 16 without
 FUNCTION, GLOBAL, CUDA = 2, 1, 190  # STT_FUNC, STB_GLOBAL, EM_CUDA
 CUDA_ENTRY = 0x10  # STO_CUDA_ENTRY: a function of a cubin that can be launched
+SOFTWARE_KERNEL = "softcuda_kernel."  # what softcuda/declarations.py puts before a kernel's name
+BROKEN = (struct.error, UnicodeDecodeError, IndexError, ValueError)  # a file that is cut off, or no ELF file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A section of an ELF file. ``kind``: SHT_SYMTAB and so on. ``linked``, ``info``: sh_link and sh_info."""
+
+    kind: int
+    offset: int
+    length: int
+    linked: int
+    info: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symbol:
+    """A symbol of an ELF file. ``section``: the number of the one that defines it, 0 for none."""
+
+    name: str
+    kind: int
+    binding: int
+    other: int
+    section: int
+    value: int
+    size: int
+
+
+def find_elf(image: bytes) -> bytes:
+    """Return the ELF file in an image, where the software device's has a header of its own; nothing for other files."""
+    start = image.find(b"\x7fELF\x02\x01", 0, 64)  # 64 bits, least significant byte first
+    return image[start:] if start >= 0 else b""
+
+
+def read_machine(elf: bytes) -> int:
+    """Return the number of the machine that an ELF file is for."""
+    return int(struct.unpack_from("<H", elf, 18)[0])
+
+
+def read_sections(elf: bytes) -> list[Section]:
+    """List the sections of an ELF file. Raises one of BROKEN."""
+    (first,) = struct.unpack_from("<Q", elf, 40)
+    size, count = struct.unpack_from("<HH", elf, 58)
+    fields = (struct.unpack_from("<4xI16xQQII", elf, first + i * size) for i in range(count))
+    return [Section(kind=k, offset=o, length=n, linked=link, info=info) for k, o, n, link, info in fields]
+
+
+def read_symbols(elf: bytes, sections: Sequence[Section], table: Section) -> list[Symbol]:
+    """List the symbols of a section that is a table of symbols. Raises one of BROKEN."""
+    strings = sections[table.linked].offset
+    found = []
+    for at in range(table.offset, table.offset + table.length, 24):
+        name, info, other, section, value, size = struct.unpack_from("<IBBHQQ", elf, at)
+        begin = strings + name
+        text = elf[begin : elf.index(b"\0", begin)].decode()
+        found.append(
+            Symbol(name=text, kind=info & 15, binding=info >> 4, other=other, section=section, value=value, size=size)
+        )
+    return found
 
 
 def entries(image: bytes) -> list[str]:
-    """List the kernels of a cubin, or the global functions of a shared object; none where it cannot be read.
+    """List the kernels of a cubin or of the software device's image, or the global functions of a shared object.
 
-    The software device's compiler makes a shared object behind a header of its own.
+    The list is empty where the image cannot be read.
     """
-    start = image.find(b"\x7fELF\x02\x01", 0, 64)  # 64 bits, least significant byte first
+    elf = find_elf(image)
     try:
-        return sorted(_read(image[start:])) if start >= 0 else []
-    except (struct.error, UnicodeDecodeError, IndexError, ValueError):  # a file that is cut off, or no ELF file
+        sections = read_sections(elf)
+        tables = [section for section in sections if section.kind in (SYMBOLS, DYNAMIC_SYMBOLS)]
+        symbols = [symbol for table in tables for symbol in read_symbols(elf, sections, table) if symbol.section]
+        is_cubin = read_machine(elf) == CUDA
+    except BROKEN:
+        return []
+    if software := {s.name.removeprefix(SOFTWARE_KERNEL) for s in symbols if s.name.startswith(SOFTWARE_KERNEL)}:
+        return sorted(software)
+    functions = [symbol for symbol in symbols if symbol.kind == FUNCTION]
+    if is_cubin:  # a static kernel's symbol is local
+        return sorted({symbol.name for symbol in functions if symbol.other & CUDA_ENTRY})
+    return sorted({symbol.name for symbol in functions if symbol.binding == GLOBAL})
+
+
+def pointed_to(image: bytes, table: str) -> list[str]:
+    """List the names of the functions that a table of addresses holds, as the image's relocations say them.
+
+    ``table``: the name of an array that the image defines. The list is empty where it cannot be read; a name is empty
+    where no function is known at an address.
+    """
+    elf = find_elf(image)
+    try:
+        return _pointed_to(elf, table)
+    except BROKEN:
         return []
 
 
-def _read(elf: bytes) -> set[str]:
-    (machine,) = struct.unpack_from("<H", elf, 18)
-    (first,) = struct.unpack_from("<Q", elf, 40)
-    size, count = struct.unpack_from("<HH", elf, 58)
-    # Of each section: type, offset, length, number of the section with its strings.
-    sections = [struct.unpack_from("<4xI16xQQI", elf, first + i * size) for i in range(count)]
-    found: set[str] = set()
-    for kind, offset, length, link in sections:
-        if kind not in (SYMBOLS, DYNAMIC_SYMBOLS):
+def _pointed_to(elf: bytes, table: str) -> list[str]:
+    sections, is_cubin = read_sections(elf), read_machine(elf) == CUDA
+    (symbols,) = (read_symbols(elf, sections, section) for section in sections if section.kind == SYMBOLS)
+    array = next((symbol for symbol in symbols if symbol.name == table and symbol.section), None)
+    if array is None:
+        return []
+    names = [""] * (array.size // 8)
+    functions = {symbol.value: symbol.name for symbol in symbols if symbol.kind == FUNCTION and symbol.section}
+    for section in sections:
+        # Offsets in a cubin count from the section, those in a shared object from the beginning of the file.
+        if section.kind not in (REL, RELA) or (is_cubin and section.info != array.section):
             continue
-        strings = sections[link][1]
-        for at in range(offset, offset + length, 24):
-            name, info, other, section = struct.unpack_from("<IBBH", elf, at)
-            defined = info == GLOBAL << 4 | FUNCTION and section
-            if defined and (machine != CUDA or other & CUDA_ENTRY):
-                begin = strings + name
-                found.add(elf[begin : elf.index(b"\0", begin)].decode())
-    return found
+        others = read_symbols(elf, sections, sections[section.linked])
+        for offset, number, added in _relocations(elf, section):
+            if 0 <= offset - array.value < array.size:
+                names[(offset - array.value) // 8] = others[number].name if number else functions.get(added, "")
+    return names
+
+
+def _relocations(elf: bytes, section: Section) -> Iterator[tuple[int, int, int]]:
+    """Yield the offset, the number of the symbol and the number to add of each relocation of a section."""
+    form = "<QQq" if section.kind == RELA else "<QQ"
+    for at in range(section.offset, section.offset + section.length, struct.calcsize(form)):
+        offset, info, *added = struct.unpack_from(form, elf, at)
+        yield offset, info >> 32, added[0] if added else 0
+
+
+def demangled(names: Sequence[str]) -> list[str]:
+    """Return names as C++ writes them, without the type that they return; unchanged where there is no c++filt."""
+    program = shutil.which("c++filt")
+    if not program or not names:
+        return list(names)
+    done = subprocess.run([program], input="\n".join(names), capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    return [line.removeprefix("void ") for line in lines] if len(lines) == len(names) else list(names)
 
 
 def missing_entry(entry: str, image: bytes) -> str:
     """Say that a file lacks a kernel, and which kernels it has."""
-    known = entries(image)
+    known = demangled(entries(image))
     has = f"the file has {', '.join(known)}" if known else "no entries can be found in the file"
     return f'no kernel is named {entry}: {has}; a kernel is declared `extern "C"` and named <family>_<variant>'

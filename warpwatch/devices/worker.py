@@ -17,20 +17,22 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import make_case
-from warpwatch.catalogue.declaration import Array, BadCase, Build, Case, Shape
+from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project, load_project
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import ENGINE, CompileError, Image
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device
 from warpwatch.devices.host import Host
-from warpwatch.devices.info import DeviceInfo, library_problem
+from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import Outcome, run
@@ -189,14 +191,14 @@ def describe_device() -> DeviceInfo:
     return gpu().info
 
 
-def library_missing(build: Build) -> str:
-    """Say, in the child, why the library of a variant cannot be used and how to get it; empty where it can."""
-    return library_problem(build.variant.library, gpu().info) if build.variant.library else ""
+def call_missing(build: Build) -> str:
+    """Say, in the child, why the call of a variant cannot be used and what helps; empty where it can."""
+    return call_problem(build.variant, gpu().info)
 
 
-def run_case(case: Case, image: Path, operands: Sequence[Array], placement: Placement) -> Outcome:
+def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Placement) -> Outcome:
     """Launch a case once, in the child, by devices.runner.run."""
-    return run(machine(case.variant.on_host), case, image, operands, placement)
+    return run(machine(case.variant.on_host), case, image, inputs, placement)
 
 
 @dataclass(frozen=True)
@@ -217,10 +219,11 @@ class Kernel:
         """Machine code that finds the most faults."""
         return self.checking_image or self.image
 
-    def run(self, shape: Shape, operands: Sequence[Array], placement: Placement = PLAIN) -> Outcome:
-        """Launch once on these operands; ``placement`` says how arrays and blocks are laid out."""
-        case = make_case(self.build.family, self.build.variant, self.build.block, shape, self.build.dtype)
-        return self.worker.call(run_case, case, self.image.path, operands, placement)
+    def run(self, shape: Shape, inputs: Mapping[str, Array], placement: Placement = PLAIN) -> Outcome:
+        """Launch once on these inputs; ``placement`` says how arrays and blocks are laid out."""
+        build = self.build
+        case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
+        return self.worker.call(run_case, case, self.image.path, inputs, placement)
 
 
 def serve(connection: Connection) -> None:

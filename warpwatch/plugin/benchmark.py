@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,19 @@ import pytest
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
+from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.reference import find_reference, how_to_record
-from warpwatch.compare.revision import check_name, checkout, compile_other_kernels, find_commit, read_other_kernels
+from warpwatch.compare.revision import (
+    check_name,
+    checkout,
+    compile_other_kernels,
+    find_commit,
+    read_other_kernels,
+    same_files,
+)
 from warpwatch.compare.saved_self_check import path_of, read_variances, save
 from warpwatch.compare.self_check import SelfCheck
 from warpwatch.compare.with_baseline import BaselineComparison
@@ -151,7 +160,7 @@ class BenchPlugin:
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
         cases = map(functools.partial(find_case, self.project.families), self.selected)
-        if all(case.variant.on_host or case.variant.library for case in cases):
+        if all(case.variant.on_host or case.variant.call for case in cases):
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
         self.results.require_space(self._check_path(), CHECK_BYTES, "the self-check is saved there; free some space")
         progress = functools.partial(self._progress, "compiling kernels that wait")
@@ -166,7 +175,7 @@ class BenchPlugin:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
         try:
             commit = find_commit(revision, self.project.root)
-            tree = checkout(commit, revision, self.project.root, self.project.module)
+            tree = checkout(commit, revision, self.project)
             others = read_other_kernels(tree, self.project.module, revision)
             variances = read_variances(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
@@ -175,7 +184,7 @@ class BenchPlugin:
         if not wanted:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
             self.asked.refuse()
-        images = compile_other_kernels(wanted, tree, device.timing_target, progress)
+        images = compile_other_kernels(wanted, device.timing_target, progress)
         side_by_side = PairComparison(self.gpu.get("note", ""))
         return RevisionComparison(
             revision=revision,
@@ -184,6 +193,8 @@ class BenchPlugin:
             images=images,
             side_by_side=side_by_side,
             recorded_variances=variances,
+            apart=OtherProcess(worker=Worker(replace(self.project, root=tree), self.worker.settings)),
+            same_files=same_files(commit, revision, self.project.root),
         )
 
     @pytest.hookimpl(tryfirst=True)

@@ -64,7 +64,7 @@ def _jobs(item: pytest.Item) -> list[Job]:
         return []
     if build.variant.on_host:
         return [(build, None)]
-    if not build.variant.library and isinstance(device := open_device(item.config), DeviceInfo):
+    if not build.variant.call and isinstance(device := open_device(item.config), DeviceInfo):
         targets = (device.target, device.timing_target) if is_timed(item) else (device.target,)
         return [(build, target) for target in dict.fromkeys(targets)]
     return []

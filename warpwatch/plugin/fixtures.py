@@ -21,7 +21,7 @@ from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.gpu import Device, NoDevice, open_device
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.worker import Kernel, library_missing
+from warpwatch.devices.worker import Kernel, call_missing
 from warpwatch.plugin.benchmark import NOT_SHARED
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
@@ -78,7 +78,7 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
         found = _capable_device(build, request)
         target, timing = found.target, found.timing_target
     stash = request.config.stash
-    if missing := build.variant.library and stash[WORKER].call(library_missing, build):
+    if missing := build.variant.call and stash[WORKER].call(call_missing, build):
         pytest.skip(missing)
     try:
         checked = stash[COMPILATION].image(build, target)
@@ -91,9 +91,9 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
 def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:
     """The device of this run; a test of a build that it is too old for is skipped."""
     found: DeviceInfo = request.getfixturevalue("warpwatch_device")
-    if found.capability < build.variant.needs:
+    if found.capability < build.variant.capability:
         has = f"{found.name} has {found.capability}"
-        pytest.skip(f"needs a GPU of compute capability {build.variant.needs} or newer; {has}")
+        pytest.skip(f"needs a GPU of compute capability {build.variant.capability} or newer; {has}")
     return found
 
 
@@ -168,7 +168,7 @@ def warpwatch_source_module(warpwatch_build: Build, request: pytest.FixtureReque
     the tests after it, and one that never ends stops the run. The fixture ``kernel`` has neither of these risks.
     """
     build = warpwatch_build
-    if build.variant.on_host or build.variant.library:
+    if build.variant.on_host or build.variant.call:
         pytest.fail(f"{build.id} is no CUDA source, so there is no SourceModule of it", pytrace=False)
     found = _capable_device(build, request)
     opened, variables = request.getfixturevalue("_warpwatch_device_of_pytest")

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from warpwatch.catalogue.declaration import BadCase
+from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError, cache_notes

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import pytest
 
 from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.devices import memory
 from warpwatch.devices.check import compare, explain
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.runner import exact_operands, expected, random_operands
+from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel
 from warpwatch.plugin.options import spelled, value_of
 
@@ -24,23 +25,36 @@ def assert_right(
 ) -> None:
     """Fail the test unless the result is right and nothing else was written.
 
-    ``exact``: operands are whole numbers whose sums are exact in any order, so the result must be equal to the bit.
-    Otherwise they are random, and the bound from theory applies. ``placement``: the layout of arrays and blocks.
-    ``again``: the command that runs this test alone, for the message.
+    ``exact``: inputs are whole numbers whose sums are exact in any order, so that results must be equal to the bit;
+    where the family says that they are. Otherwise inputs are random, and the family's tolerance applies.
+    ``placement``: the layout of arrays and blocks. ``again``: the command that runs this test alone, for the message.
     """
     memory.require(case, memory.peak_bytes(case, copies=COPIES))
-    operands = (exact_operands if exact else random_operands)(case, seed)
+    exact = exact and case.family.exact
+    inputs = (exact_inputs if exact else random_inputs)(case, seed)
     try:
-        outcome = kernel.run(case.shape, operands, placement)
+        outcome = kernel.run(case.shape, inputs, placement)
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None
-    reference, bound = expected(case, operands)
-    problems = [f"{case.id} {damage}\n  again     {again}" for damage in outcome.damage]
-    mismatch = compare(outcome.result, reference, 0.0 if exact else bound)
-    if mismatch:
-        problems.insert(0, explain(case, mismatch, again, placement.offset(len(operands))))
+    problems = []
+    for name, right in expected(case, inputs).items():
+        got = outcome.results[name]
+        # Whole numbers are exact until the result is rounded to its type.
+        mismatch = (
+            compare(got, right.reference.astype(got.dtype), 0.0)
+            if exact
+            else compare(got, right.reference, right.bound)
+        )
+        if mismatch:
+            problems.append(explain(case, name, mismatch, again, _offset(case, name, placement)))
+    problems += [f"{case.id} {damage}\n  again     {again}" for damage in outcome.damage]
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)
+
+
+def _offset(case: Case, name: str, placement: Placement) -> int:
+    """Return how many elements a result starts past the alignment of an allocation."""
+    return next((placement.offset(i, array) for i, array in enumerate(case.arrays) if array.name == name), 0)
 
 
 @dataclass(frozen=True, kw_only=True)

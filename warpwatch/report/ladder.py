@@ -18,7 +18,7 @@ from warpwatch.runs.saved import BadRun, Facts, Run
 
 def share(families: Iterable[Family], case: Case, times: Mapping[str, float]) -> float | None:
     """Share that a case reaches of its reference's rate; None if ``times`` (seconds by case id) lacks either."""
-    reference_id = case.family.reference_case(case.shape, case.dtype)
+    reference_id = case.reference_case
     if not reference_id or reference_id not in times or case.id not in times or case.variant.on_host:
         return None
     reference = find_case(families, reference_id)
@@ -52,16 +52,16 @@ def table(timed: Timed, family: Family, dtype: str, shape: tuple[int, ...]) -> s
         seconds, own = times[case.id], facts[case.id]
         reached = share(timed.families, case, times)
         shared = own.shared_bytes + (own.dynamic_shared_bytes or 0)
-        resources = f"{own.registers} | {shared:,}" if not case.variant.library else "|"
-        gain = f"{before / seconds:.2f}×" if before and not case.variant.library else ""
-        name = case.variant.name if case.variant.library else f"{case.variant.name}, {case.build.block_name}"
+        resources = f"{own.registers} | {shared:,}" if not case.variant.call else "|"
+        gain = f"{before / seconds:.2f}×" if before and not case.variant.call else ""
+        name = case.variant.name if case.variant.call else f"{case.variant.name}, {case.build.block_name}"
         name += f" ({own.fallback})" if own.fallback else ""
         work = case.work.operations or case.work.bytes
         lines.append(
             f"| {name} | {seconds * 1e6:,.1f} | {work / seconds / 1e9:,.0f} | "
             f"{'' if reached is None else f'{reached:.2f}'} | {gain} | {resources} |"
         )
-        before = before if case.variant.library else seconds
+        before = before if case.variant.call else seconds
     return "\n".join(lines)
 
 
@@ -84,15 +84,12 @@ def reached(families: Sequence[Family], runs: Sequence[Run]) -> str:
     lines = ["| case | best rung | of a copy's bandwidth | of the vendor's library |", "|---|---|---:|---:|"]
     for family, dtype, shape in listed(families, "reached_shapes"):
         cases = [c for c in timed_cases([family]) if (c.dtype, c.shape) == (dtype, shape) and c.id in times]
-        ours = [case for case in best(cases, times) if not case.variant.library]
+        ours = [case for case in best(cases, times) if not case.variant.call]
         if not ours:
             continue
         case = min(ours, key=lambda case: times[case.id])
-        vendor = next((other.id for other in cases if other.variant.library), "")
-        shares = [
-            None if case.family.reference_case(shape, dtype) == vendor else share(families, case, own)
-            for own in (times, *each)
-        ]
+        vendor = next((other.id for other in cases if other.variant.call), "")
+        shares = [None if case.reference_case == vendor else share(families, case, own) for own in (times, *each)]
         ratios = [own[vendor] / own[case.id] if {vendor, case.id} <= own.keys() else None for own in (times, *each)]
         columns = (_range(shares), _range(ratios))
         rung = f"{case.variant.name}, {case.build.block_name}"

@@ -47,7 +47,7 @@ def draw(family: Family, reached: Mapping[str, Mapping[str, float]], title: str,
         ends: dict[str, tuple[int, float, Any]] = {}
         for rung in rungs:
             points = [(x, shares_[rung.name]) for x, shares_ in enumerate(reached.values()) if rung.name in shares_]
-            colour = "black" if rung.library else None
+            colour = "black" if rung.call else None
             (drawn,) = axes.plot(*zip(*points, strict=True), marker="o", markersize=3, color=colour)
             ends[rung.name] = (*points[-1], drawn.get_color())
         axes.axhline(1.0, color="black", linewidth=0.6, linestyle=":")

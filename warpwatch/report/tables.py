@@ -92,8 +92,9 @@ def tables(runs: Sequence[Run], project: Project) -> str:
         title = "A/A test and injected slowdowns on this GPU (`pytest bench --self-check`):"
         parts.append("\n".join([title, *table(read(check))]))
     for family in project.families:
-        for dtype in family.bench_shapes:
-            cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]
+        timed = timed_cases([family])
+        for dtype in dict.fromkeys(case.dtype for case in timed):
+            cases = [case for case in timed if case.dtype == dtype and case.id in times]
             if cases:
                 parts.append(_table(family, dtype, cases, times))
     return "\n\n".join(parts)

@@ -33,14 +33,14 @@ static __device__ void warpwatch_wait()
 }
 """
 HEADER = re.compile(r'^(\s*#\s*include\s*)"([^"]+)"', re.MULTILINE)
-KERNEL = re.compile(r'extern "C" __global__[^{;]*\{')
+KERNEL = re.compile(r"__global__[^{;]*\{")
 
 
 def delayed(text: str) -> str:
     """Return the source of a kernel with the wait inserted. Raises ValueError where no kernel is found."""
     waiting, found = KERNEL.subn(lambda match: match[0] + " warpwatch_wait();", text)
     if not found:
-        raise ValueError('no kernel starts as `extern "C" __global__`')
+        raise ValueError("no kernel starts as `__global__`")
     return f"{PREAMBLE.lstrip()}#line 1\n{waiting}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.declaration import Case
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
@@ -83,7 +84,7 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     worker, image = kernel.worker, kernel.image
     measured.facts |= worker.call(sampling.prepare, case, image.path, cold, kernel.checked.path)
     measured.facts |= declared(kernel, case)
-    if kind == "host" and case.family.serial_seconds(case.shape) * budget.rounds > budget.seconds:
+    if kind == "host" and call(case.family.serial_seconds, case.given) * budget.rounds > budget.seconds:
         measured.rounds = budget.rounds  # a first sample would cost as much as a round
         return measured
     if kind != "host":

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Launch
+from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError
@@ -49,13 +49,17 @@ def note(seconds: float) -> None:
     _samples.append(seconds)
 
 
+def nothing() -> None:
+    """Do nothing: a kernel that changes none of its arrays needs nothing restored."""
+
+
 class Timer(Protocol):
     """A timer that takes samples. ``timeouts``: samples that were discarded because the hold ran into its limit."""
 
     timeouts: int
 
-    def sample(self, start: Callable[[], None]) -> float:
-        """Return the seconds that one launch takes."""
+    def sample(self, start: Callable[[], None], restore: Callable[[], None] = nothing) -> float:
+        """Return the seconds that one launch takes. ``restore`` is called before it, and is not timed."""
 
 
 class HostTimer:
@@ -63,7 +67,8 @@ class HostTimer:
 
     timeouts = 0
 
-    def sample(self, start: Callable[[], None]) -> float:
+    def sample(self, start: Callable[[], None], restore: Callable[[], None] = nothing) -> float:
+        restore()
         begin = time.perf_counter()
         start()
         return time.perf_counter() - begin
@@ -97,8 +102,9 @@ class GpuTimer:
         launch = Launch((4 * self._device.info.multiprocessors, 1, 1), (512, 1, 1))
         return self.kernel("scrub", launch, np.uint64(buffer), np.uint64(size // 16), np.uint64(self._buffer))
 
-    def sample(self, start: Callable[[], None]) -> float:
+    def sample(self, start: Callable[[], None], restore: Callable[[], None] = nothing) -> float:
         for _ in range(self.TRIES):
+            restore()
             if self._cold:
                 self._scrub()
             seconds = self._device.time(start)

@@ -7,42 +7,43 @@ result is, and the next kernel must not be blamed for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import prod
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import ALL_ROWS, Array, Case
+from warpwatch.catalogue import by_name
+from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
+from warpwatch.catalogue.declaration import TIMED_SEED, Case, takes_part
+from warpwatch.catalogue.expected import Expected, expected
+from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices import memory
-from warpwatch.devices.check import Mismatch, WrongResult, compare, explain
+from warpwatch.devices.check import WrongResult, compare, explain
 from warpwatch.devices.digest import digest
 from warpwatch.devices.machine import GuardedArray, Machine
-from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, random_operands, require_memory, upload
+from warpwatch.devices.runner import LINE, Loaded, launch_and_wait, launch_once, require_memory, stray_work, upload
 
 WHOLE_ELEMENTS = 2**23  # a result of at most this many elements is compared whole, a larger one on some of its rows
 SAMPLED_ROWS = 64
 # The addresses of its arrays change the time of a small kernel by several per cent, differently in each process. So
 # small arrays are uploaded several times, and samples take the copies in turn.
 COPIES, SMALL_BYTES = 4, 2**25
-SEED = 20  # of the operands, so that every run times the same numbers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """Operands in the machine's memory and the reference, which the cases of one shape share.
+    """Inputs in the machine's memory and the right results, which the cases of one shape share.
 
-    ``copies``: the operands, once for each copy. ``digests``: of each operand as it was uploaded. ``rows``: the rows of
-    the result that are compared. ``reference``: None where nothing is to be checked.
+    ``copies``: the inputs, once for each copy. ``digests``: of each input as it was uploaded. ``part``: the rows of
+    the result that are compared. ``right``: the results by name; None where nothing is to be checked.
     """
 
     key: tuple[object, ...]
     copies: tuple[tuple[GuardedArray, ...], ...]
     digests: tuple[int, ...]
-    rows: Array | slice
-    reference: Array | None = None
-    bound: Array | float = 0.0
+    part: Part
+    right: Mapping[str, Expected] | None = None
 
     def free(self) -> None:
         """Give the memory of all copies back."""
@@ -51,48 +52,50 @@ class Shared:
 
 
 def sharing_key(case: Case) -> tuple[object, ...]:
-    """Return a key that is equal for cases that can share operands and reference."""
+    """Return a key that is equal for cases that can share inputs and reference."""
     return (case.family.name, case.dtype, case.shape, case.variant.on_host)
 
 
 def share(machine: Machine, case: Case, reference: bool) -> Shared:
-    """Upload the operands of a case, and compute its reference if ``reference`` is true. Raises DeviceError."""
-    count, rows = COPIES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1, _compared_rows(case)
+    """Upload the inputs of a case, and compute its right results if ``reference`` is true. Raises DeviceError."""
+    count, part = COPIES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1, _compared_part(case)
     in_host = count if case.variant.on_host or machine.finds_faults else 0
-    memory.require(case, memory.peak_bytes(case, copies=in_host, rows=None if isinstance(rows, slice) else len(rows)))
+    memory.require(case, memory.peak_bytes(case, copies=in_host, rows=None if isinstance(part, slice) else len(part)))
     require_memory(machine, case)
-    host = random_operands(case, SEED)
+    host = random_inputs(case, TIMED_SEED)
     copies = tuple(upload(machine, case, host) for _ in range(count))
     digests = tuple(digest(array) for array in copies[0])
-    shared = Shared(key=sharing_key(case), copies=copies, digests=digests, rows=rows)
+    shared = Shared(key=sharing_key(case), copies=copies, digests=digests, part=part)
     return _with_reference(shared, case, host) if reference else shared
 
 
-def _compared_rows(case: Case) -> Array | slice:
-    if not case.family.result or prod(case.family.result(case.shape)[1]) <= WHOLE_ELEMENTS:
+def _compared_part(case: Case) -> Part:
+    """Choose the rows that are compared: some of a single large result, whose reference can compute them alone."""
+    if len(case.results) != 1 or case.results[0].size <= WHOLE_ELEMENTS or not takes_part(case.family):
         return ALL_ROWS
-    height = case.family.result(case.shape)[1][0]
-    inside = np.random.default_rng(SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
+    height = case.results[0].shape[0]
+    if height <= SAMPLED_ROWS:
+        return ALL_ROWS
+    inside = np.random.default_rng(TIMED_SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
     return np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
 
 
-def _with_reference(shared: Shared, case: Case, host: Sequence[Array]) -> Shared:
-    bound, wanted = case.family.bound(host, shared.rows), case.family.reference(host, shared.rows)
-    return replace(shared, reference=wanted, bound=bound)
+def _with_reference(shared: Shared, case: Case, host: Mapping[str, Array]) -> Shared:
+    return replace(shared, right={} if case.family.prints else expected(case, host, shared.part))
 
 
 def is_intact(shared: Shared) -> bool:
-    """Say whether operands and their guard bands are as they were uploaded."""
+    """Say whether inputs and their guard bands are as they were uploaded."""
     return not any(_damage_of(copy, shared) for copy in shared.copies)
 
 
 def restore(shared: Shared, case: Case) -> None:
-    """Upload the operands and their guard bands again."""
-    host = random_operands(case, SEED)
+    """Upload the inputs and their guard bands again."""
+    host = random_inputs(case, TIMED_SEED)
     for copy in shared.copies:
-        for array, values in zip(copy, host, strict=True):
+        for array in copy:
             array.clear()
-            array.write(values)
+            array.write(host[array.name])
 
 
 def _damage_of(copy: Sequence[GuardedArray], shared: Shared) -> list[str]:
@@ -102,92 +105,92 @@ def _damage_of(copy: Sequence[GuardedArray], shared: Shared) -> list[str]:
 
 def damage(loaded: Loaded, shared: Shared) -> list[str]:
     """Return what the launches of a case wrote where they must not, a sentence each."""
-    beyond = loaded.result.overrun() if loaded.result else None
-    return [f"{loaded.case.id} {s}" for s in (*_damage_of(loaded.operands, shared), beyond) if s]
+    beyond = [array.overrun() for array in loaded.own.values()]
+    return [f"{loaded.case.id} {s}" for s in (*_damage_of(loaded.inputs, shared), *beyond) if s]
 
 
 def fingerprint_of(loaded: Loaded) -> int:
     """Return a number that is equal for results that are equal to the bit; 0 where the kernel prints."""
-    return digest(loaded.result) if loaded.result else 0
+    digests = [digest(array) for array in loaded.results]
+    return digests[0] if len(digests) == 1 else hash(tuple(digests)) % 2**64 if digests else 0
 
 
 def check_result(loaded: Loaded, shared: Shared) -> int:
-    """Launch once, compare with NumPy, and return the result's fingerprint. Raises WrongResult or DeviceError."""
-    if loaded.result is None:
-        _raise(loaded.case, [*damage(loaded, shared), *_wrong_lines(loaded.case, launch_once(loaded), of_host=True)])
+    """Launch once, compare with NumPy, and return the results' fingerprint. Raises WrongResult or DeviceError."""
+    if loaded.case.family.prints:
+        lines = launch_once(loaded)[LINE]
+        _raise([*damage(loaded, shared), *_wrong_lines(loaded.case, lines, of_host=True)])
         return 0
     launch_and_wait(loaded)
-    _raise(loaded.case, damage(loaded, shared), _mismatch(loaded, shared))
-    return fingerprint_of(loaded)
+    _raise([*damage(loaded, shared), *_mismatches(loaded, shared)])
+    fingerprint = fingerprint_of(loaded)
+    if stray := stray_work(loaded):
+        raise WrongResult(f"{loaded.case.id} {stray}")
+    return fingerprint
 
 
 def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int, printed: Sequence[str] = ()) -> None:
-    """Compare the result of the last timed launch with NumPy, and check the operands.
+    """Compare the results of the last timed launch with NumPy, and check the inputs.
 
-    ``fingerprint``: of a result of this case that was right; a result that is equal to the bit is not compared again.
+    ``fingerprint``: of results of this case that were right; those that are equal to the bit are not compared again.
     ``printed``: the lines of the last launch, where the kernel prints. Raises WrongResult or DeviceError.
     """
-    case, mismatch = loaded.case, None
+    case = loaded.case
     problems = damage(loaded, shared)
-    if loaded.result is None:
+    if case.family.prints:
         problems += _wrong_lines(case, np.sort(np.array(printed)), of_host=False)
     elif fingerprint_of(loaded) != fingerprint:
-        if shared.reference is None:
-            shared = _with_reference(shared, case, random_operands(case, SEED))
-        mismatch = _mismatch(loaded, shared)
-    late = f"{case.id} was right when it was launched once, and is wrong after the launches that were timed"
-    _raise(case, problems, mismatch, late)
+        if shared.right is None:
+            shared = _with_reference(shared, case, random_inputs(case, TIMED_SEED))
+        problems += _mismatches(loaded, shared)
+    _raise(problems, f"{case.id} was right when it was launched once, and is wrong after the launches that were timed")
 
 
 def check_fresh_launch(loaded: Loaded, shared: Shared, fingerprint: int) -> None:
-    """Launch once more on a poisoned result, and compare as ``check_last_result`` does.
+    """Launch once more on poisoned results, and compare as ``check_last_result`` does.
 
     Nothing can be poisoned between samples, so the result after the last sample may be that of an earlier one. Only
     this launch shows a kernel that no longer writes.
     """
-    poison([loaded])
-    if loaded.result is None:
+    loaded.poison()
+    if loaded.case.family.prints:
         check_result(loaded, shared)
         return
     launch_and_wait(loaded)
     check_last_result(loaded, shared, fingerprint)
 
 
-def poison(loaded: Sequence[Loaded]) -> None:
-    """Fill the results with poison, so that an old result is not taken for a new one."""
-    for each in loaded:
-        if each.result:
-            each.result.poison()
-
-
 def _wrong_lines(case: Case, got: Array, of_host: bool) -> list[str]:
     """Return the faults of the lines that were printed. ``of_host``: the host's own line is among them."""
     assert case.family.prints
-    lines = case.family.prints(case.build.block, case.shape)
+    lines = by_name.call(case.family.prints, case.given)
     wanted = np.sort(np.array(lines if of_host else lines[1:]))
     if got.shape != wanted.shape:
         return [f"{case.id} printed {len(got):,} lines, not {len(wanted):,}"]
     mismatch = compare(got, wanted, 0.0)
-    return [explain(case, mismatch, _again(case))] if mismatch else []
+    return [explain(case, LINE, mismatch, _again(case))] if mismatch else []
 
 
 def _again(case: Case) -> str:
-    return f"python -m warpwatch run {case.id} --seed {SEED}"
+    return f"python -m warpwatch run {case.id} --seed {TIMED_SEED}"
 
 
-def _mismatch(loaded: Loaded, shared: Shared) -> Mismatch | None:
-    """Compare the whole of a small result, or the first, last and some random rows of a large one."""
-    result, rows = loaded.result, shared.rows
-    assert result is not None
-    assert shared.reference is not None
-    if isinstance(rows, slice):
-        return compare(result.read(), shared.reference, shared.bound)
-    got = np.concatenate([result.read_rows(int(row), int(row) + 1) for row in rows])
-    return compare(got, shared.reference, shared.bound, rows)
+def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
+    """Compare the whole of small results, or the first, last and some random rows of a large one."""
+    assert shared.right is not None
+    part, said = shared.part, []
+    for array in loaded.results:
+        right = shared.right[array.name]
+        if isinstance(part, slice):
+            mismatch = compare(array.read(), right.reference, right.bound)
+        else:
+            got = np.concatenate([array.read_rows(int(row), int(row) + 1) for row in part])
+            mismatch = compare(got, right.reference, right.bound, part)
+        if mismatch:
+            said.append(explain(loaded.case, array.name, mismatch, _again(loaded.case)))
+    return said
 
 
-def _raise(case: Case, problems: list[str], mismatch: Mismatch | None = None, late: str = "") -> None:
-    if mismatch:
-        problems = [*problems, explain(case, mismatch, _again(case))]
+def _raise(problems: Sequence[str], late: str = "") -> None:
     if problems:
         raise WrongResult("\n".join(filter(None, [late, *problems])))

@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.declaration import Case
+from warpwatch.devices.builds import symbols_in
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
+from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.machine import DeviceError, Function, Machine
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.devices.runner import Loaded, load, set_constants
+from warpwatch.devices.runner import Loaded, in_order, load, set_symbols
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
@@ -32,7 +34,6 @@ from warpwatch.timing.worker_checks import (
     check_last_result,
     check_result,
     is_intact,
-    poison,
     restore,
     sharing_key,
 )
@@ -134,17 +135,18 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     """
     cold = plan.kind == "cold"
     sampling.release(keep=sharing_key(case))
-    shared, where = sampling.share_operands(case, plan.check), machine(on_host=False)
+    shared, where = sampling.share_inputs(case, plan.check), machine(on_host=False)
     if plan.check and plan.checking_image not in (None, image):
         sampling.check_other_build(where, case, plan.checking_image, shared)
-    function = _load_other(where, other, other_image) if plan.swap else None
+    functions = _load_other(where, other, other_image) if plan.swap else ()
     new = [load(where, case, image, copy) for copy in shared.copies]
     sampling.state.loaded = tuple(new)
-    function = function or _load_other(where, other, other_image)
-    old = [_other_side_of(loaded, other, function) for loaded in new]
+    functions = functions or _load_other(where, other, other_image)
+    old = [_other_side_of(loaded, other, functions) for loaded in new]
     both = list(zip(old, new, strict=True))
     fingerprints = _check_both(both[0], shared) if plan.check else plan.fingerprints
-    poison(new)
+    for each in new:
+        each.poison()
     facts = sampling.describe(new[0], len(shared.copies), cold) if plan.check else {}
     sampling.settle()
     sampling.warm_up(plan.kind, plan.warm_up)
@@ -159,30 +161,36 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     return pairs
 
 
-def _load_other(where: Machine, other: OtherKernel, image: Path) -> Function:
+def _load_other(where: Machine, other: OtherKernel, image: Path) -> tuple[Function, ...]:
+    functions: list[Function] = []
     try:
-        return where.load(image, other.entry)
-    except DeviceError as error:
-        raise OtherSideFailed(str(error), error.lost) from None
+        symbols = symbols_in(image, other.kernels.entries)
+        for step in other.steps:
+            functions.append(where.load(image, symbols[step.entry], functions[0] if functions else None))
+        return tuple(functions)
+    except (DeviceError, CompileError) as error:
+        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
 
 
-def _other_side_of(loaded: Loaded, other: OtherKernel, function: Function) -> Loaded:
-    """Load the old side on the new side's operands and result."""
-    arrays = [array for array in (*loaded.operands, loaded.result) if isinstance(array, GuardedArray)]
+def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Function]) -> Loaded:
+    """Load the old side on the new side's arrays."""
     try:
-        arguments = other.fill([array.address for array in arrays])
-        set_constants(loaded.machine, function, other.constant, loaded.operands)
-        start = loaded.machine.launcher(function, other.launch, arguments)
+        addresses = [loaded.addresses[array.name] for array in loaded.case.arrays]
+        set_symbols(loaded.machine, functions[0], other.symbols, loaded.inputs)
+        starts = [
+            loaded.machine.launcher(function, step.launch, step.fill(addresses))
+            for function, step in zip(functions, other.steps, strict=True)
+        ]
     except (DeviceError, IndexError, TypeError) as error:
         raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
-    return replace(loaded, function=function, start=start)
+    return replace(loaded, function=functions[0], start=in_order(starts))
 
 
 def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> Fingerprints:
     """Compare both sides with NumPy. Raises WrongResult or DeviceError for the new one, OtherSideFailed for the old."""
     old, new = pair
     right = check_result(new, shared)
-    poison([old])
+    old.poison()
     with _blaming(is_new=False):
         return Fingerprints(check_result(old, shared), right)
 
@@ -207,12 +215,12 @@ def _check_last_of_both(
     writes is found by the launch after them, whose result starts as poison.
     """
     case = pairs[0][1].case
-    results = [new.result for _, new in pairs if new.result]
-    spoilt = not is_intact(shared) or any(result.overrun() for result in results)
+    own = [array for _, new in pairs for array in new.own.values()]
+    spoilt = not is_intact(shared) or any(array.overrun() for array in own)
     if spoilt:  # by one of the two sides: the launches below show which
         restore(shared, case)
-        for result in results:
-            result.clear()
+        for array in own:
+            array.clear()
     else:
         _check_last_samples(pairs, shared, fingerprints, turns)
     for is_new, fingerprint in ((True, fingerprints.new), (False, fingerprints.old)):
@@ -228,9 +236,9 @@ def _check_last_of_both(
 def _check_last_samples(
     pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: Fingerprints, turns: int
 ) -> None:
-    last = (turns - 1) % len(pairs)
+    last, case = (turns - 1) % len(pairs), pairs[0][1].case
     # Printed lines are kept of the very last sample alone.
-    for copy in range(len(pairs)) if pairs[0][1].result else [last]:
+    for copy in [last] if case.family.prints else range(len(pairs)):
         is_new = _last_is_new(copy, turns, len(pairs))
         with _blaming(is_new):
             fingerprint = fingerprints.new if is_new else fingerprints.old

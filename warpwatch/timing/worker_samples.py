@@ -20,7 +20,6 @@ from warpwatch.timing.worker_checks import (
     check_last_result,
     check_result,
     is_intact,
-    poison,
     share,
     sharing_key,
 )
@@ -57,7 +56,7 @@ def prepare(
     ``already_checked``: another process has checked the case, so that nothing is compared.
     """
     release(keep=sharing_key(case))
-    shared = share_operands(case, reference=not already_checked)
+    shared = share_inputs(case, reference=not already_checked)
     where = machine(case.variant.on_host)
     if not already_checked and checking_image not in (None, image):
         check_other_build(where, case, checking_image, shared)
@@ -65,7 +64,7 @@ def prepare(
         state.loaded += (load(where, case, image, copy),)
     if not already_checked:
         state.fingerprint = check_result(state.loaded[0], shared)
-        poison(state.loaded[:1])  # the results of the other copies still are poison
+        state.loaded[0].poison()  # the results of the other copies still are poison
     return describe(state.loaded[0], len(shared.copies), cold)
 
 
@@ -75,8 +74,7 @@ def check_other_build(where: Machine, case: Case, image: Path, shared: Shared) -
     try:
         check_result(loaded, shared)
     finally:
-        if loaded.result:
-            loaded.result.free()
+        loaded.free_own()
 
 
 def finish(fingerprint: int | None) -> int:
@@ -99,8 +97,8 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
     return {
         **asdict(loaded.function.resources),
         "occupancy": loaded.machine.occupancy(loaded.function, launch),
-        "fallback": case.variant.fallback(case.shape, case.itemsize),
-        "library": case.variant.library.version() if case.variant.library else "",
+        "fallback": case.fallback,
+        "library": case.variant.call.version() if case.variant.call else "",
         "places": copies,  # the key of saved runs
         "grid": list(launch.grid),
         "dynamic_shared_bytes": launch.shared_bytes,
@@ -110,10 +108,9 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
 
 
 def release(keep: tuple[object, ...] | None = None) -> None:
-    """Free the results of the last case, and its operands unless ``keep`` says that the next case shares them."""
+    """Free the results of the last case, and its inputs unless ``keep`` says that the next case shares them."""
     for loaded in state.loaded:
-        if loaded.result:
-            loaded.result.free()
+        loaded.free_own()
     state.loaded, state.fingerprint, state.printed = (), None, ()
     state.launched.clear()
     if state.shared and state.shared.key != keep:
@@ -121,13 +118,13 @@ def release(keep: tuple[object, ...] | None = None) -> None:
         state.shared = None
 
 
-def share_operands(case: Case, reference: bool = True) -> Shared:
-    """Return the operands of a case, and its reference if ``reference`` is true.
+def share_inputs(case: Case, reference: bool = True) -> Shared:
+    """Return the inputs of a case, with its right results if ``reference`` is true.
 
     They are those of the last case where both can share them and that case has not changed them.
     """
     kept = state.shared
-    same = kept is not None and kept.key == sharing_key(case) and (kept.reference is not None or not reference)
+    same = kept is not None and kept.key == sharing_key(case) and (kept.right is not None or not reference)
     if kept is not None and same and is_intact(kept):
         return kept
     release()
@@ -156,13 +153,13 @@ def sample(kind: str) -> tuple[float, int]:
 def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
     """Take one sample of a loaded case; return the same as ``sample``."""
     before = timer.timeouts
-    if loaded.result is None:  # its lines are kept from the terminal
+    if loaded.case.family.prints:  # its lines are kept from the terminal
         with captured_stdout() as printed:
-            seconds = timer.sample(loaded.start)
+            seconds = timer.sample(loaded.start, loaded.restore)
         launches = 1 + timer.timeouts - before
         state.printed = tuple(printed[len(printed) - len(printed) // launches :])
     else:
-        seconds = timer.sample(loaded.start)
+        seconds = timer.sample(loaded.start, loaded.restore)
     return seconds, timer.timeouts - before
 
 

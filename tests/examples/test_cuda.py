@@ -1,0 +1,85 @@
+"""Tests examples/cuda: its kernels are right on the software device, and mistakes planted in them are found."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.examples.faults import MISSING_BARRIERS, SLOWDOWNS, WRONG_BLOCK_COUNTS, WRONG_INDICES, Edit
+from tests.project import ROOT
+from tests.stranger import run_pytest
+
+EXAMPLE = ROOT / "examples" / "cuda"
+FAMILIES = 10
+LINES = 25  # of a declaration, at most
+ON_SOFTWARE = ("tests", "-q", "-rfE", "--tb=no", "--device", "software")
+# One configuration and one element type of each kernel, and no array of millions: the mistakes show in those too.
+FEW = "not 512 and not micro8 and not 64x4x2 and not float16 and not float64 and not 2500001 and not 614477"
+
+
+def rounds(edits: Iterable[Edit]) -> list[list[Edit]]:
+    """Divide edits into as few rounds as may be, so that each kernel of a round has one mistake and no other.
+
+    A header belongs to several kernels, so its edits have rounds of their own.
+    """
+    made: list[list[Edit]] = []
+    for edit in edits:
+        for others in made:
+            same = {(other.file, other.old) for other in others}
+            header = any(file.endswith(".cuh") for file in (edit.file, *(other.file for other in others)))
+            if all(other.kernel != edit.kernel for other in others) and (not header or same == {(edit.file, edit.old)}):
+                others.append(edit)
+                break
+        else:
+            made.append([edit])
+    return made
+
+
+def copy_with(folder: Path, edits: Iterable[Edit]) -> Path:
+    """Copy the example to a folder, with these edits made."""
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
+    for file, old, new in dict.fromkeys((edit.file, edit.old, edit.new) for edit in edits):  # a header's are shared
+        text = (folder / file).read_text()
+        assert text.count(old) == 1, f"{file} has {old!r} {text.count(old)} times"
+        (folder / file).write_text(text.replace(old, new))
+    return folder
+
+
+def families() -> list[ast.Call]:
+    """Find the calls of ww.Family in the example's declarations."""
+    trees = [ast.parse(path.read_text()) for path in sorted((EXAMPLE / "perf").glob("*.py"))]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [call for call in calls if ast.unparse(call.func) == "ww.Family"]
+
+
+def test_no_declaration_is_longer_than_25_lines() -> None:
+    lengths = {ast.unparse(call.args[0]): (call.end_lineno or 0) - call.lineno + 1 for call in families()}
+    assert len(lengths) == FAMILIES
+    assert {name: lines for name, lines in lengths.items() if lines > LINES} == {}
+
+
+def test_every_kernel_is_right(tmp_path: Path) -> None:
+    done = run_pytest(copy_with(tmp_path / "cuda", ()), *ON_SOFTWARE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^\d+ passed in", done.stdout, re.MULTILINE), done.stdout  # none is skipped
+
+
+MISTAKES = [*rounds(MISSING_BARRIERS), *rounds(WRONG_INDICES), *rounds(WRONG_BLOCK_COUNTS)]
+
+
+@pytest.mark.parametrize("edits", MISTAKES, ids=lambda edits: f"{edits[0].kernel}-{edits[0].what}".replace(" ", "_"))
+def test_every_planted_mistake_is_found(tmp_path: Path, edits: list[Edit]) -> None:
+    chosen = " or ".join(f"{edit.kernel}-" for edit in edits)
+    done = run_pytest(copy_with(tmp_path / "cuda", edits), *ON_SOFTWARE, "-k", f"({chosen}) and {FEW}")
+    found = set(re.findall(r"^(?:FAILED|ERROR) \S*\[(\w+-\w+)-", done.stdout, re.MULTILINE))
+    assert found == {edit.kernel for edit in edits}, done.stdout + done.stderr
+
+
+def test_planted_slowdowns_leave_every_kernel_right(tmp_path: Path) -> None:
+    done = run_pytest(copy_with(tmp_path / "cuda", SLOWDOWNS), *ON_SOFTWARE)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,141 @@
+"""Describes the arrays of a kernel: what it reads, writes, changes in place, or needs as scratch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpwatch.catalogue.elements import numpy_type
+
+Shape = tuple[int, ...]
+Array = npt.NDArray[Any]
+Part = Array | slice  # rows of a result, along its first axis
+ALL_ROWS = slice(None)
+
+
+class Role(Enum):
+    """What a kernel does with an array."""
+
+    IN = "in"
+    OUT = "out"
+    IN_OUT = "in-out"
+    SCRATCH = "scratch"
+
+
+@dataclass(frozen=True)
+class DeclaredArray:
+    """An array as a family declares it, by In, Out, InOut or Scratch.
+
+    ``shape``: None where a family's ``draw`` gives it. ``dtype``: empty where it is the case's. ``initial``: the value
+    of every element before each launch; None where the kernel writes every element. ``aligned``: bytes that its address
+    must be a multiple of; 0 where the alignment of an element is enough. ``low``, ``high``: the range that elements are
+    drawn from, without ``high`` itself; None for the usual one.
+    """
+
+    role: Role
+    shape: Shape | None
+    dtype: str = ""
+    initial: float | bool | None = None
+    aligned: int = 0
+    low: float | None = None
+    high: float | None = None
+
+
+def _shape(given: int | Sequence[int] | None) -> Shape | None:
+    if given is None:
+        return None
+    return (given,) if isinstance(given, int | np.integer) else tuple(given)
+
+
+def In(  # noqa: N802
+    shape: int | Sequence[int] | None,
+    dtype: str = "",
+    *,
+    aligned: int = 0,
+    low: float | None = None,
+    high: float | None = None,
+) -> DeclaredArray:
+    """Declare an array that the kernel reads.
+
+    ``shape``: None where the family's ``draw`` gives it. ``low``, ``high``: elements are drawn from low to below high;
+    left out: from -1 to 1, or all integers of the type.
+    """
+    return DeclaredArray(Role.IN, _shape(shape), dtype, aligned=aligned, low=low, high=high)
+
+
+def Out(  # noqa: N802
+    shape: int | Sequence[int], dtype: str = "", *, initial: float | bool | None = None, aligned: int = 0
+) -> DeclaredArray:
+    """Declare an array that the kernel writes. ``initial``: the value of every element before each launch."""
+    return DeclaredArray(Role.OUT, _shape(shape), dtype, initial, aligned)
+
+
+def InOut(  # noqa: N802
+    shape: int | Sequence[int] | None,
+    dtype: str = "",
+    *,
+    aligned: int = 0,
+    low: float | None = None,
+    high: float | None = None,
+) -> DeclaredArray:
+    """Declare an array that the kernel changes in place. Before each launch it gets its first values again.
+
+    The rest is as for In.
+    """
+    return DeclaredArray(Role.IN_OUT, _shape(shape), dtype, aligned=aligned, low=low, high=high)
+
+
+def Scratch(shape: int | Sequence[int], dtype: str = "", *, aligned: int = 0) -> DeclaredArray:  # noqa: N802
+    """Declare an array for intermediate values, which nobody reads after the last launch."""
+    return DeclaredArray(Role.SCRATCH, _shape(shape), dtype, aligned=aligned)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number that a kernel takes and the reference may ask for by name. ``dtype``: empty where it is the case's."""
+
+    value: float
+    dtype: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseArray:
+    """An array of one case: its name, shape and element type are known."""
+
+    name: str
+    role: Role
+    shape: Shape
+    dtype: str
+    initial: float | bool | None = None
+    aligned: int = 0
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is drawn and uploaded."""
+        return self.role in (Role.IN, Role.IN_OUT)
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is compared after a launch."""
+        return self.role in (Role.OUT, Role.IN_OUT)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * numpy_type(self.dtype).itemsize
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that at least move between memory and chip: each array once, those that are changed in place twice."""
+        return self.nbytes * {Role.IN: 1, Role.OUT: 1, Role.IN_OUT: 2, Role.SCRATCH: 0}[self.role]

@@ -1,0 +1,141 @@
+"""Describes calls that take a kernel's place: of a vendor's library, of PyTorch, of anything that queues on a stream.
+
+The calls themselves belong to the families that use them, such as kernels/matmul/cublas.py. This module needs the
+standard library alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+Queue = Callable[[], object]  # puts the work of one call on its stream
+
+
+class CallError(Exception):
+    """A failed call; the message names the call and its status."""
+
+
+def check_status(what: str, status: int) -> None:
+    """Raise CallError where a call did not return 0."""
+    if status:
+        raise CallError(f"{what} failed with status {status}")
+
+
+class Requirement(Protocol):
+    """Something that a call needs on the machine. ``version``: empty where it is unknown."""
+
+    def missing(self) -> str:
+        """Say why it cannot be used and how to get it; empty where it can."""
+
+    def version(self) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Call:
+    """A call that takes a kernel's place.
+
+    ``prepare`` does what can be done beforehand and returns the function that is timed; it takes by name arrays, sizes
+    and ``stream``, the handle of the CUDA stream to queue on, and raises CallError. ``needs_gpu``: it brings machine
+    code for GPUs, which the software device cannot run.
+    """
+
+    prepare: Callable[..., Queue]
+    needs: tuple[Requirement, ...] = ()
+    needs_gpu: bool = True
+
+    @property
+    def is_library(self) -> bool:
+        """Whether it calls NVIDIA's libraries alone, whose code is the same where their version is."""
+        return bool(self.needs) and all(isinstance(each, SharedLibrary | Driver) for each in self.needs)
+
+    def missing(self) -> str:
+        """Say what it lacks and how to get it; empty where it lacks nothing."""
+        return next(filter(None, (each.missing() for each in self.needs)), "")
+
+    def version(self) -> str:
+        """Return the version of what it calls; empty where it is unknown."""
+        return next(filter(None, (each.version() for each in self.needs)), "")
+
+
+@dataclass(frozen=True)
+class PythonPackage:
+    """A package of Python that a call needs, such as torch."""
+
+    name: str
+
+    def missing(self) -> str:
+        """Say how to get the package where it is not installed; empty where it is."""
+        return "" if importlib.util.find_spec(self.name) else f"{self.name} is not installed: pip install {self.name}"
+
+    def version(self) -> str:
+        """Return the installed version; empty where it is unknown."""
+        try:
+            return importlib.metadata.version(self.name)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
+
+
+class Driver:
+    """The CUDA driver, which is there wherever a device is."""
+
+    def missing(self) -> str:
+        return ""
+
+    def version(self) -> str:
+        return "driver"
+
+
+@dataclass(frozen=True)
+class SharedLibrary:
+    """A shared library of NVIDIA: from a Python package (such as nvidia-cublas), the loader's path or a toolkit.
+
+    ``majors``: the major versions whose calls are known to work, newest first.
+    """
+
+    name: str
+    title: str
+    package: str
+    majors: tuple[int, ...]
+
+    def load(self) -> ctypes.CDLL:
+        """Load the library, once in a process. Raises OSError where there is none."""
+        return _load(self.name, self.majors)
+
+    def missing(self) -> str:
+        """Say why the library cannot be used and how to get it; empty where it can."""
+        try:
+            self.load()
+        except OSError:
+            return f"{self.title} is not installed: pip install {self.package} (extra 'vendor'), or a CUDA toolkit"
+        known = " or ".join(map(str, self.majors))
+        return "" if self.version() else f"{self.title} is of another major version than {known}"
+
+    def version(self) -> str:
+        """Return the version, such as 13.0.2; empty where the major version is not known to work."""
+        parts = []
+        for part in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL of library_types.h
+            value = ctypes.c_int()
+            getattr(self.load(), f"{self.name}GetProperty")(part, ctypes.byref(value))
+            parts.append(value.value)
+        return ".".join(map(str, parts)) if parts[0] in self.majors else ""
+
+
+@functools.cache
+def _load(name: str, majors: tuple[int, ...]) -> ctypes.CDLL:
+    package = importlib.util.find_spec("nvidia")
+    folders = package.submodule_search_locations or () if package else ()
+    file = f"lib{name}.so"
+    found = [str(path) for folder in folders for path in sorted(Path(folder).glob(f"**/{file}.*"), reverse=True)]
+    for path in (*found, *(f"{file}.{major}" for major in majors), f"/usr/local/cuda/lib64/{file}"):
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    raise OSError(f"no {file}")

@@ -1,0 +1,91 @@
+"""Computes what a case's results should be, and how far off they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
+from warpwatch.catalogue.by_name import call, takes
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.tolerance import Exact, Result, Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """The right value of a result, and the largest error that is allowed to each element."""
+
+    reference: Array
+    bound: Array | float
+
+
+def compute(
+    case: Case,
+    function: Callable[..., Any],
+    inputs: Mapping[str, Array],
+    part: Part = ALL_ROWS,
+    magnitudes: bool = False,
+) -> dict[str, Array]:
+    """Call a reference, or another implementation in NumPy, and return its results by name. Raises BadCase.
+
+    ``magnitudes``: of the inputs, or of the products where the function says that it can.
+    """
+    given: dict[str, Any] = {**case.given, **inputs}
+    if takes(function, "part"):
+        given["part"] = part
+    if magnitudes and takes(function, "magnitudes"):
+        given["magnitudes"] = True
+    elif magnitudes:
+        given |= {name: np.abs(array) if array.dtype.kind in "fc" else array for name, array in inputs.items()}
+    named = _named(case, call(function, given))
+    if not takes(function, "part") and part is not ALL_ROWS:
+        named = {name: array[part] for name, array in named.items()}
+    return named
+
+
+def _named(case: Case, made: Any) -> dict[str, Any]:
+    """Return by name what a reference returned: a mapping, several values in order, or one. Raises BadCase."""
+    names = [array.name for array in case.results]
+    if isinstance(made, Mapping):
+        have, right = ", ".join(map(str, made)), set(made) == set(names)
+    else:
+        made = made if isinstance(made, tuple) or (isinstance(made, list) and len(names) > 1) else (made,)
+        have, right = f"{len(made)} value{'s' if len(made) != 1 else ''}", len(made) == len(names)
+        made = dict(zip(names, made, strict=False))
+    if not right:
+        raise BadCase(f"{case.id}: the reference returns {have or 'nothing'}; the results are {', '.join(names)}")
+    return {name: made[name] for name in names}
+
+
+def rule_of(case: Case, name: str) -> Rule:
+    """Return the rule for the errors of a result."""
+    chosen = case.family.tolerance
+    if callable(chosen):
+        chosen = call(chosen, case.family.given(case.shape, case.dtype))
+    return chosen.get(name, Exact()) if isinstance(chosen, Mapping) else chosen
+
+
+def expected(case: Case, inputs: Mapping[str, Array], part: Part = ALL_ROWS) -> dict[str, Expected]:
+    """Return the right results by name, with their bounds. ``part``: rows of a single result. Raises BadCase."""
+    references = compute(case, case.family.reference, inputs, part)
+    return {
+        name: Expected(reference=reference, bound=_bound(case, name, reference, inputs, part))
+        for name, reference in references.items()
+    }
+
+
+def _bound(case: Case, name: str, reference: Array, inputs: Mapping[str, Array], part: Part) -> Array | float:
+    (array,) = (array for array in case.results if array.name == name)
+    result = Result(
+        dtype=numpy_type(array.dtype),
+        reference=reference,
+        given=case.given,
+        magnitudes=lambda: compute(case, case.family.reference, inputs, part, magnitudes=True)[name],
+        plain=lambda function: compute(case, function, inputs, part)[name],
+    )
+    return rule_of(case, name).bound(result)

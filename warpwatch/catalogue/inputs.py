@@ -1,0 +1,113 @@
+"""Draws the inputs of a case: random ones, small whole numbers, or those of a family's own function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from warpwatch.catalogue.arrays import Array, CaseArray
+from warpwatch.catalogue.by_name import call
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.names import BadCase
+
+DRAWN_AT_ONCE = 2**20  # elements of a piece, which one thread draws
+DIRECT = (np.float32, np.float64)  # the types that NumPy draws by itself
+
+
+def random_inputs(case: Case, seed: int) -> dict[str, Array]:
+    """Draw inputs: floats uniform in [-1, 1), integers over their range, unless the declaration says otherwise."""
+
+    def draw(rng: np.random.Generator, out: Array, array: CaseArray) -> None:
+        if array.low is not None or array.high is not None:
+            out[:] = _between(rng, out, array)
+        elif out.dtype.kind == "b":
+            out[:] = rng.integers(0, 2, out.shape, dtype=np.uint8)
+        elif out.dtype.kind in "iu":
+            limits = np.iinfo(out.dtype)
+            out[:] = rng.integers(limits.min, limits.max, out.shape, dtype=out.dtype, endpoint=True)
+        elif out.dtype in DIRECT:
+            rng.random(out=out, dtype=out.dtype.type)
+            out *= 2
+            out -= 1
+        elif out.dtype.kind == "c":
+            out[:] = (2 * rng.random(out.shape) - 1) + 1j * (2 * rng.random(out.shape) - 1)
+        else:
+            out[:] = (2 * rng.random(out.shape, np.float32) - 1).astype(out.dtype)
+
+    return _draw(case, seed, draw, exact=False)
+
+
+def _between(rng: np.random.Generator, out: Array, array: CaseArray) -> Array:
+    """Draw from the range that an array declares; whole numbers for integers."""
+    if out.dtype.kind in "iu":
+        limits = np.iinfo(out.dtype)
+        low, high = int(limits.min if array.low is None else array.low), array.high
+        return rng.integers(low, int(limits.max) + 1 if high is None else int(high), out.shape, dtype=out.dtype)
+    least, most = (0.0 if array.low is None else array.low), (1.0 if array.high is None else array.high)
+    return (least + (most - least) * rng.random(out.shape)).astype(out.dtype)
+
+
+def exact_inputs(case: Case, seed: int) -> dict[str, Array]:
+    """Draw whole numbers in [-8, 8], so that float32 sums of up to 2^18 products are exact in any order."""
+    return _draw(case, seed, _small, exact=True)
+
+
+def _small(rng: np.random.Generator, out: Array, array: CaseArray) -> None:
+    """Draw whole numbers from -8 to 8, or from those of them that an array declares."""
+    least, most = (0 if out.dtype.kind in "ub" else -8), 9
+    if array.low is not None or array.high is not None:
+        least, most = max(least, int(np.ceil(array.low or 0))), min(most, int(np.ceil(array.high or most)))
+    out[:] = rng.integers(least, max(most, least + 1), out.shape).astype(out.dtype)
+
+
+def _own_inputs(case: Case, seed: int, exact: bool) -> dict[str, Array]:
+    """Draw inputs by the family's own function, if it has one. Raises BadCase where they are not the declared ones."""
+    if not case.family.draw:
+        return {}
+    rng = np.random.default_rng(np.random.SeedSequence([seed, *case.shape]))
+    given = case.family.given(case.shape, case.dtype, rng=rng, exact=exact)
+    drawn: Mapping[str, Any] = call(case.family.draw, given)
+    known = {array.name: numpy_type(array.dtype) for array in case.inputs}
+    if not isinstance(drawn, Mapping) or not set(drawn) <= set(known):
+        raise BadCase(f"{case.id}: draw returns {sorted(drawn) if isinstance(drawn, Mapping) else drawn!r}; the inputs "
+                      f"are {', '.join(known)}")  # fmt: skip
+    return {name: np.ascontiguousarray(array, known[name]) for name, array in drawn.items()}
+
+
+def _draw(
+    case: Case, seed: int, draw: Callable[[np.random.Generator, Array, CaseArray], None], exact: bool
+) -> dict[str, Array]:
+    """Draw each piece of an array from its own random stream, so that the number of cores changes nothing."""
+    own = _own_inputs(case, seed, exact)
+    seeds = np.random.SeedSequence([seed, *case.shape])
+    made = {
+        array.name: np.empty(array.shape, numpy_type(array.dtype)) for array in case.inputs if array.name not in own
+    }
+    declared = {array.name: array for array in case.inputs}
+    pieces = [
+        (a.reshape(-1)[i : i + DRAWN_AT_ONCE], declared[name])
+        for name, a in made.items()
+        for i in range(0, a.size, DRAWN_AT_ONCE)
+    ]
+    streams = [np.random.default_rng(stream) for stream in seeds.spawn(len(pieces))]
+    # NumPy releases the interpreter's lock while it draws.
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(lambda stream, piece: draw(stream, *piece), streams, pieces))
+    return {array.name: own[array.name] if array.name in own else made[array.name] for array in case.inputs}
+
+
+def check_inputs(case: Case, inputs: Mapping[str, Array]) -> None:
+    """Raise BadCase where inputs have not the names, shapes and types of the case's."""
+    for array in case.inputs:
+        if array.name not in inputs:
+            raise BadCase(f"{case.id}: takes {len(case.inputs)} inputs ({', '.join(a.name for a in case.inputs)}), "
+                          f"not {len(inputs)}")  # fmt: skip
+        given = inputs[array.name]
+        if (given.shape != array.shape and not case.family.draw) or given.dtype != numpy_type(array.dtype):
+            raise BadCase(f"{case.id}: {array.name} must be {array.shape} of {array.dtype}, "
+                          f"not {given.shape} of {given.dtype}")  # fmt: skip

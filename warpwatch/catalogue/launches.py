@@ -1,0 +1,93 @@
+"""Describes a launch: its grid and block, the work that it does, the compute capability that it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+Three = tuple[int, int, int]
+
+
+@dataclass(frozen=True, order=True)
+class Capability:
+    """A CUDA compute capability, such as 9.0."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def arch(self) -> str:
+        """The architecture's name for nvcc, such as ``sm_90``."""
+        return f"sm_{self.major}{self.minor}"
+
+
+def read_capability(arch: str) -> Capability | None:
+    """Read a capability from an architecture's name: 'sm_90' -> 9.0. None for other words."""
+    found = re.fullmatch(r"sm_(\d+)(\d)[a-z]?", arch)
+    return Capability(int(found[1]), int(found[2])) if found else None
+
+
+@dataclass(frozen=True)
+class Work:
+    """The least work of a case: arithmetic operations, and bytes if each is moved once."""
+
+    operations: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Grid, block and cluster in CUDA's order (x, y, z), and the dynamic shared memory of a block in bytes."""
+
+    grid: Three
+    block: Three
+    shared_bytes: int = 0
+    cluster: Three = (1, 1, 1)
+
+
+def three(sizes: int | Sequence[int]) -> Three:
+    """Fill sizes up with ones: 5 -> (5, 1, 1)."""
+    given = tuple(sizes) if isinstance(sizes, Sequence) else (sizes,)
+    x, y, z = (*given, 1, 1)[:3] if len(given) <= len("xyz") else given
+    return x, y, z
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The block and the thread, in CUDA's order (x, y), that write one element of the result.
+
+    ``block`` has a z too where the grid is deeper than 1. ``thread`` is None where only the kernel's own file says
+    which thread of the block it is.
+    """
+
+    block: tuple[int, ...]
+    thread: tuple[int, int] | None
+
+
+Sizes = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of several launches that are timed together.
+
+    Its fields are those of a kernel (warpwatch/catalogue/variants.py). ``block``: () for the configuration's.
+    """
+
+    entry: str
+    _: KW_ONLY
+    grid: Sizes | Callable[..., Sizes]
+    block: Sizes | Callable[..., Sizes] = ()
+    shared_bytes: int | Callable[..., int] = 0
+    cluster: Sizes | Callable[..., Sizes] = 1
+    arguments: str | Callable[..., tuple[object, ...]] = ""
+
+
+def blocks(elements: Sizes, each: Sizes) -> tuple[int, ...]:
+    """Return how many blocks cover so many elements, along each axis, where a block covers ``each`` of them."""
+    many, few = three(elements), three(each)
+    return tuple(-(-size // covered) for size, covered in zip(many, few, strict=True))

@@ -1,0 +1,175 @@
+"""Describes the variants of a family: kernels, calls that take a kernel's place, and serial C++ for the host."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warpwatch.catalogue.arrays import DeclaredArray, Shape
+from warpwatch.catalogue.by_name import takes
+from warpwatch.catalogue.calls import Call, PythonPackage, Queue, Requirement
+from warpwatch.catalogue.configurations import Configuration, Macro, configurations
+from warpwatch.catalogue.launches import Capability, Owner, Sizes, Step, read_capability
+
+OLDEST = Capability(7, 5)  # the oldest compute capability that nvcc 13 compiles for
+Benchmarks = Mapping[str, tuple[Shape, ...]] | tuple[Shape, ...]  # for each element type, or for all alike
+Source = str | Path | Callable[..., bytes]
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One way to compute a family's results: a kernel, a call, or serial C++; made by kernel(), call() and serial().
+
+    Functions take by name what they need: the sizes of a shape, ``shape``, ``dtype``, ``itemsize``, ``block`` and ``c``
+    (the configuration).
+
+    - ``note``: says in a few words what is special about it;
+    - ``configurations``: blocks such as (16, 16), or ``dict(block=(256,), ROWS=2)`` with macros. A block that is
+      written as a tuple is the tile of the result that a thread block computes, and the thread block has one thread
+      for each element of the tile, where the next two are not given:
+    - ``threads``: -> threads of the thread block along x and y, where they are fewer than the tile's elements;
+    - ``tile``: -> elements of the result that a thread block computes along x and y, where that is not the block;
+    - ``fixed_blocks``: other blocks are refused, because the kernel needs macros for each;
+    - ``takes``: -> whether that configuration exists in that type;
+    - ``dtypes``: the element types, where they are not the family's;
+    - ``x``, ``y``: the axis of the result that blockIdx.x and blockIdx.y run along (y: None where there is none). The
+      grid and the owner of an element follow from them;
+    - ``grid``: a number, sizes or -> sizes, where the grid does not follow from the tile; ``blocks`` helps;
+    - ``cluster``: blocks of a thread block cluster, in the same ways;
+    - ``launches``: several steps that are timed together;
+    - ``scratch``: -> name and Scratch of arrays that this variant alone needs;
+    - ``capability``: the oldest compute capability that runs it;
+    - ``on_host``: it is C++ for one thread of the host;
+    - ``call``: what takes the kernel's place;
+    - ``source``: the file, from the family's folder: .cu (empty: ``<name>.cu``), .cubin, .ptx or .fatbin; or a function
+      that returns machine code;
+    - ``include``, ``flags``: folders with headers, from the family's folder, and options of the compiler;
+    - ``entry``: the kernel's name in that file, or a function that returns it; empty: ``<family>_<variant>``;
+    - ``macros``: -> macros besides those of the configuration;
+    - ``arguments``: the kernel's arguments as text (warpwatch/catalogue/arguments.py), or a function that takes ``at``
+      (array -> address) and returns NumPy scalars. One that takes ``padding`` too works on rows with so many elements
+      between them. Empty: every array, then the sizes as int;
+    - ``shared_bytes``: a number or -> dynamic shared memory of a block in bytes;
+    - ``symbols``: name of a __constant__ or __device__ variable -> the input that is copied there, as far as it fits;
+    - ``fallback``: -> in words, a slower branch that the kernel takes, or an empty text. Saved runs and tables repeat
+      it;
+    - ``benchmarks``: shapes that are timed instead of the family's;
+    - ``owner``: ``index`` of an element -> its owner, where x and y do not give it;
+    - ``order``: ``tile`` (x, y), ``tiles`` (x, y) -> number of the block that computes the tile, counted along x, then
+      y, then z, where that is not the block of the same index;
+    - ``tile_of``: ``index`` of an element, ``offset`` (elements from an array's alignment to its start) -> tile (x, y)
+      whose block writes the element, where it is not the tile that contains the element.
+    """
+
+    name: str
+    note: str = ""
+    _: KW_ONLY
+    configurations: tuple[Any, ...] = ((),)
+    dtypes: tuple[str, ...] | None = None
+    x: int = 1
+    y: int | None = 0
+    capability: Capability = OLDEST
+    on_host: bool = False
+    call: Call | None = None
+    source: Source = ""
+    include: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    entry: str | Callable[..., str] = ""
+    grid: Sizes | Callable[..., Sizes] = ()
+    cluster: Sizes | Callable[..., Sizes] = 1
+    scratch: Callable[..., Mapping[str, DeclaredArray]] | None = None
+    launches: tuple[Step, ...] = ()
+    arguments: str | Callable[..., tuple[Any, ...]] = ""
+    shared_bytes: int | Callable[..., int] = 0
+    owner: Callable[..., Owner] | None = None
+    order: Callable[..., int] | None = None
+    tile_of: Callable[..., tuple[int, int]] | None = None
+    threads: Callable[..., tuple[int, int]] | None = None
+    tile: Callable[..., tuple[int, int]] | None = None
+    benchmarks: Benchmarks | None = None
+    macros: Callable[..., Mapping[str, Macro]] | None = None
+    fixed_blocks: bool = False
+    takes: Callable[..., bool] | None = None
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    fallback: Callable[..., str] | None = None
+
+    @property
+    def has_no_block(self) -> bool:
+        return self.on_host or self.call is not None
+
+    @property
+    def follows_tiles(self) -> bool:
+        """Whether the grid follows from the tiles of the result, so that corner cases can be made of them."""
+        return not (self.has_no_block or self.grid or self.launches)
+
+    @property
+    def takes_padding(self) -> bool:
+        """Whether the kernel can work on rows that are further apart than they are long."""
+        return callable(self.arguments) and takes(self.arguments, "padding")
+
+    @functools.cached_property
+    def listed(self) -> tuple[Configuration, ...]:
+        """Its configurations. Raises ValueError where the declaration's list cannot be read."""
+        return configurations(self.configurations)
+
+
+def kernel(name: str, note: str = "", *, needs: str = "", **fields: Any) -> Variant:
+    """Declare a CUDA kernel. ``needs``: the oldest architecture, such as sm_80. The other fields are Variant's."""
+    if needs:
+        fields["capability"] = read_capability(needs) or needs  # what is no architecture is found by a rule
+    return Variant(name, note, **fields)
+
+
+def serial(name: str, note: str = "", **fields: Any) -> Variant:
+    """Declare plain C++ for one thread of the host: ``<name>.cpp``. The fields are Variant's."""
+    return Variant(name, note, on_host=True, **fields)
+
+
+def call(
+    name: str,
+    note: str = "",
+    *,
+    function: Callable[..., object] | None = None,
+    prepare: Callable[..., Queue] | None = None,
+    needs: str | Requirement | Sequence[str | Requirement] = (),
+    needs_gpu: bool = True,
+    **fields: Any,
+) -> Variant:
+    """Declare a call that takes a kernel's place, and queues its work on a stream.
+
+    ``function`` takes by name arrays, sizes and ``stream``, and queues at once. ``prepare`` takes the same, does what
+    can be done beforehand, and returns the function that queues. ``needs``: packages such as "torch", a SharedLibrary,
+    an architecture such as "sm_80". ``needs_gpu``: it brings machine code, which the software device cannot run. The
+    other fields are Variant's.
+    """
+    given = (needs,) if isinstance(needs, str) or not isinstance(needs, Sequence) else tuple(needs)
+    words = [word for word in given if isinstance(word, str)]
+    oldest = max(filter(None, map(read_capability, words)), default=OLDEST)
+    packages = tuple(
+        PythonPackage(each) if isinstance(each, str) else each
+        for each in given
+        if not (isinstance(each, str) and read_capability(each))
+    )
+    if (function is None) == (prepare is None):
+        raise TypeError(f"the call {name} needs either function= or prepare=")
+    made = Call(prepare=prepare or Deferred(function), needs=packages, needs_gpu=needs_gpu)
+    return Variant(name, note, call=made, capability=oldest, **fields)
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """Makes of a function that queues at once one that is called with the same values for each sample."""
+
+    function: Any
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect  # noqa: PLC0415
+
+        return inspect.signature(self.function)
+
+    def __call__(self, **given: Any) -> Queue:
+        return functools.partial(self.function, **given)

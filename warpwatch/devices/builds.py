@@ -1,0 +1,143 @@
+"""Compiles builds: a kernel's file, or machine code that is there already, in one configuration and element type."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from warpwatch.catalogue import by_name
+from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.elements import itemsize
+from warpwatch.devices.compiler import (
+    NVCC_FLAGS,
+    CompileError,
+    Image,
+    Target,
+    compile_file,
+    compile_text,
+    read_image,
+)
+from warpwatch.devices.entries import TABLE, Kernels, compile_entries, needs_names
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.ready import code_image, find_entries
+from warpwatch.devices.symbols import entries, pointed_to
+from warpwatch.devices.together import in_one_file
+
+# A macro, a constant, or a parameter of a template of that name.
+DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using)\s+%s\b"
+
+
+def entries_of(build: Build) -> tuple[str, ...]:
+    """List the kernels that a build is launched by, on the shapes that it is tested and timed on."""
+    family = build.family
+    shapes = dict.fromkeys((*family.tests, *family.benchmarks_of(build.variant, build.dtype)))
+    return tuple(dict.fromkeys(step.entry for shape in shapes for step in Case(build, shape).steps))
+
+
+def kernels_of(build: Build) -> Kernels:
+    """Return what is to be compiled for a build."""
+    family, variant = build.family, build.variant
+    return Kernels(
+        source=build.source,
+        entries=entries_of(build),
+        macros=build.macros,
+        own_macros=_not_defined(build),
+        flags=(*NVCC_FLAGS, *variant.flags),
+        include=tuple((family.folder / folder).resolve() for folder in variant.include),
+        root=family.root,
+    )
+
+
+def _not_defined(build: Build) -> dict[str, str]:
+    """Return the macros that every kernel is given, without the words that its file defines as something else."""
+    try:
+        text = build.source.read_text(errors="replace")
+    except OSError:  # the compiler says what is wrong with the file
+        return build.own_macros
+    return {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), text)}
+
+
+def compile_build(build: Build, target: Target | None) -> Image:
+    """Return the machine code of a build, from the cache or compiled now. ``target``: None for the host.
+
+    Raises CompileError.
+    """
+    variant = build.variant
+    if variant.call:  # nothing to compile
+        return Image(Path(), variant.name, variant.name)
+    if variant.on_host:
+        return compile_file(build.source, build.own_macros | build.macros, None, root=build.family.root)
+    if callable(variant.source):
+        return _made(build, target)
+    return compile_entries(kernels_of(build), target)[0]
+
+
+def _made(build: Build, target: Target | None) -> Image:
+    """Return the machine code that a function of the declaration returns. Raises CompileError."""
+    configuration, source = build.configuration, build.variant.source
+    assert callable(source)
+    given = {"c": configuration, "configuration": configuration, "block": configuration.block, "dtype": build.dtype}
+    try:
+        code = by_name.call(source, given | {"itemsize": itemsize(build.dtype), "arch": target.arch if target else ""})
+    except Exception as error:  # a declaration's own function may raise anything
+        raise CompileError(f"{build.id}: its source returns no code: {type(error).__name__}: {error}") from None
+    if not isinstance(code, bytes | str):
+        raise CompileError(f"{build.id}: its source returns {type(code).__name__}: give a cubin or PTX, as bytes")
+    image = code_image(code, build.id, target)
+    find_entries(image, entries_of(build), build.id)
+    return image
+
+
+def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileError]:
+    """Compile builds of one source for a device, in one call if possible, and return the errors by build id."""
+    source, plain = builds[0].source, not any(_is_special(build) for build in builds)
+    if len(builds) > 1 and plain:
+        with contextlib.suppress(CompileError, OSError, UnicodeError):
+            text = in_one_file(source, [build.own_macros | build.macros for build in builds])
+            compile_text(text, f"{source.stem}-together.cu", target)
+            return {}
+    failed = {}
+    for build in builds:  # each by itself, so that the error names its build
+        try:
+            compile_build(build, target)
+        except CompileError as error:
+            failed[build.id] = error
+    return failed
+
+
+def _is_special(build: Build) -> bool:
+    """Tell whether a build needs more than its file and macros."""
+    variant = build.variant
+    return (
+        callable(variant.source) or bool(variant.include or variant.flags) or any(map(needs_names, entries_of(build)))
+    )
+
+
+@functools.lru_cache
+def symbols_in(image: Path, names: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the symbol of each kernel of an image, by the name that the declaration has for it.
+
+    Raises CompileError where the image is damaged, and DeviceError where it has no such kernel.
+    """
+    code = read_image(image)
+    if table := pointed_to(code, TABLE):
+        return dict(zip(names, table, strict=False))
+    if set(names) <= set(entries(code)):
+        return {name: name for name in names}
+    try:
+        return find_entries(Image(image, "", ""), names, image.name)[1]
+    except CompileError as error:
+        raise DeviceError(str(error)) from None
+
+
+def symbol_of(image: Path, case: Case, entry: str) -> str:
+    """Return the symbol of a kernel that a case launches. Raises DeviceError or CompileError."""
+    names = entries_of(case.build)
+    if entry in names and not case.variant.on_host:
+        return symbols_in(image, names)[entry]
+    if needs_names(entry):
+        raise DeviceError(f"{entry} was not compiled: it is launched on no shape of `tests` or `benchmarks`")
+    return entry

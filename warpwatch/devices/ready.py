@@ -1,0 +1,165 @@
+"""Takes machine code that is there already: .cubin, .ptx and .fatbin files, and what a function returns.
+
+PyCUDA's module_from_buffer loads all three. What the driver would answer with "device kernel image is invalid" or "no
+kernel image is available" is a sentence here that says why.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from warpwatch.devices.compiler import CompileError, Image, Target, cached, digest_of, nvcc, read_image
+from warpwatch.devices.symbols import BROKEN, CUDA, demangled, entries, read_machine, read_sections
+
+READY = (".cubin", ".ptx", ".fatbin")
+NOBITS = 8  # SHT_NOBITS: a section that takes no room in the file
+FATBIN = 0xBA55ED50  # the first word of a fatbin: a header of 16 bytes, the last 8 of which say how many follow
+SOFTWARE = b"SOFTCUDA"  # the first bytes of an image for the software device
+HEADER = 24  # bytes in front of its shared object, of which the second 8 say how many follow
+
+
+def ready_image(source: Path, target: Target | None) -> Image:
+    """Return a file of machine code as an image. Raises CompileError where it cannot run on the target's device."""
+    try:
+        code = source.read_bytes()
+    except OSError as error:
+        raise CompileError(f"{source} cannot be read: {error.strerror}") from None
+    return code_image(code, str(source), target)
+
+
+def code_image(code: bytes | str, name: str, target: Target | None) -> Image:
+    """Keep machine code that a function returned, and return it as an image.
+
+    ``code``: a cubin, a fatbin, an image for the software device, or PTX, as text or not. ``name``: what messages call
+    it. Raises CompileError where the code cannot run on the target's device.
+    """
+    data = code.encode() if isinstance(code, str) else bytes(code)
+    if target is None:
+        raise CompileError(f"{name} holds machine code for a GPU, and the variant runs on the host")
+    kind = _check(data, name, target)
+    if kind == ".ptx" and not data.endswith(b"\0"):
+        data += b"\0"  # the driver reads as far as that
+    stem = re.sub(r"\W", "_", Path(name).stem)
+    key = digest_of(data)
+    entry = cached(f"{stem}-{key}", kind, lambda: data)
+    return Image(entry.path, key, entry.checksum)
+
+
+def find_entries(image: Image, names: Sequence[str], shown: str) -> tuple[Image, Mapping[str, str]]:
+    """Find the kernels of an image by their symbols, or by the names that C++ has for these. Raises CompileError.
+
+    Nothing is looked up in a fatbin, whose parts may be compressed.
+    """
+    code = read_image(image.path)
+    if code[:4] == struct.pack("<I", FATBIN):
+        return image, {name: name for name in names}
+    is_ptx = not code.startswith((b"\x7fELF", SOFTWARE))
+    symbols = _entries_of_ptx(code) if is_ptx else entries(code)
+    return image, {name: _find(name, symbols, shown) for name in names}
+
+
+def _find(name: str, symbols: Sequence[str], shown: str) -> str:
+    if name in symbols:
+        return name
+    known = demangled(symbols)
+    written = ["".join(each.split()) for each in known]
+    wanted = "".join(name.split())
+    found = [symbol for symbol, text in zip(symbols, written, strict=True) if text in (wanted, f"{wanted}()")]
+    found = found or [s for s, text in zip(symbols, written, strict=True) if _without_parameters(text) == wanted]
+    if len(found) == 1:
+        return found[0]
+    how = f"has {len(found)} kernels" if found else "has no kernel"
+    raise CompileError(f"{shown} {how} named {name}: the file has {', '.join(known) or 'none at all'}")
+
+
+def _without_parameters(text: str) -> str:
+    """Return 'ns::scale<4>' of 'ns::scale<4>(float*,int)'; a bracket of a template's argument does not count."""
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "<") - (character == ">")
+        if character == "(" and depth == 0 and not text.startswith("(anonymousnamespace)", position):
+            return text[:position].replace("(anonymousnamespace)::", "")
+    return text
+
+
+def _check(data: bytes, name: str, target: Target) -> str:
+    """Return the tail of a file of this kind. Raises CompileError where the target's device cannot run it."""
+    on_software = bool(target.program) and "NVIDIA" not in nvcc(target.program).banner
+    if data.startswith(SOFTWARE):
+        if not on_software:
+            raise CompileError(f"{name} is an image for the software device, and cannot run on a GPU")
+        if len(data) < HEADER or len(data) < HEADER + int.from_bytes(data[8:16], "little"):
+            raise CompileError(f"{name} is cut off: it has {len(data):,} bytes")
+        return ".cubin"
+    kind = _kind(data, name)
+    if on_software:
+        what = {".cubin": "a GPU's machine code", ".ptx": "PTX", ".fatbin": "a fatbin"}[kind]
+        raise CompileError(
+            f"{name} is {what}, which the software device cannot run: give the source, or run it on a GPU"
+        )
+    if kind == ".cubin":
+        _check_cubin(data, name, target.arch)
+    elif kind == ".ptx":
+        _check_ptx(data, name, target.arch)
+    elif len(data) < 16 or len(data) < sum(struct.unpack_from("<HQ", data, 6)):
+        raise CompileError(f"{name} is cut off: it has {len(data):,} bytes")
+    return kind
+
+
+def _kind(data: bytes, name: str) -> str:
+    if data.startswith(b"\x7fELF"):
+        return ".cubin"
+    if data[:4] == struct.pack("<I", FATBIN):
+        return ".fatbin"
+    if re.search(rb"^\s*\.version\s+\d", data, re.MULTILINE):
+        return ".ptx"
+    raise CompileError(f"{name} is neither a cubin nor PTX nor a fatbin: it begins with {data[:8]!r}")
+
+
+def _check_cubin(data: bytes, name: str, arch: str) -> None:
+    try:
+        tables = struct.unpack_from("<QQ", data, 32)  # of segments and of sections
+        sizes = struct.unpack_from("<HHHH", data, 54)
+        ends = [first + sizes[2 * i] * sizes[2 * i + 1] for i, first in enumerate(tables)]
+        ends += [part.offset + part.length for part in read_sections(data) if part.kind != NOBITS]
+        whole = max(ends) <= len(data)
+        machine = read_machine(data)
+        (flags,) = struct.unpack_from("<I", data, 48)
+    except BROKEN:
+        whole = machine = flags = 0
+    if not whole:
+        raise CompileError(f"{name} is cut off: it has {len(data):,} bytes")
+    if machine != CUDA:
+        raise CompileError(
+            f"{name} is an ELF file, but no cubin: its machine has the number {machine}, a GPU's has {CUDA}"
+        )
+    # The architecture is in bits 8 to 15 since version 8 of this format (CUDA 13), and was in bits 0 to 7 before.
+    number = flags >> 8 & 255 if data[8] >= 8 else flags & 255
+    major, minor = divmod(number, 10)
+    own_major, own_minor = _capability(arch)
+    if major != own_major or minor > own_minor:
+        raise CompileError(f"{name} is machine code for sm_{number}, which {arch} cannot run: compile it for {arch}")
+
+
+def _check_ptx(data: bytes, name: str, arch: str) -> None:
+    target = re.search(rb"^\s*\.target\s+sm_(\d+)(\w?)", data, re.MULTILINE)
+    if not target or data.count(b"{") != data.count(b"}") or b".entry" not in data:
+        raise CompileError(f"{name} is cut off, or is no PTX with a kernel: it has {len(data):,} bytes")
+    needed = divmod(int(target[1]), 10)
+    own = _capability(arch)
+    if needed > own or (target[2] and (needed[0] != own[0] or (target[2] == b"a" and needed != own))):
+        wanted = f"sm_{target[1].decode()}{target[2].decode()}"
+        raise CompileError(
+            f"{name} is PTX for {wanted}, which {arch} cannot run: compile it for {arch} or an older one"
+        )
+
+
+def _capability(arch: str) -> tuple[int, int]:
+    return divmod(int(re.sub(r"\D", "", arch)), 10)
+
+
+def _entries_of_ptx(data: bytes) -> list[str]:
+    return sorted(name.decode() for name in re.findall(rb"\.entry\s+([\w$.]+)", data))
