@@ -136,12 +136,6 @@ def test_the_workflow_is_sound(repository: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-# The example's declaration is written in the language of `import warpwatch as ww`. Until that is merged these tests
-# must fail; take the mark away then.
-unmerged = pytest.mark.xfail(strict=True, reason="warpwatch.Family is not there yet")
-
-
-@unmerged
 @pytest.mark.parametrize("before", ["", OWN])
 def test_the_first_run_is_green_on_the_software_device(repository: Path, before: str) -> None:
     if before:

@@ -114,7 +114,7 @@ def test_a_mistake_meets_every_test_of_its_variant_those_of_the_smallest_build_f
     assert {t.build.id for t in found} >= {b.id for b in builds(FAMILIES) if b.variant is tiled}
     assert found[0].build.id == "matmul-tiled-8x8-float32"
     assert {t.build.id for t in trials(tiled, everything=False)} == {"matmul-tiled-8x8-float32"}
-    assert set(FIXTURES) == {"kernel", "build", "case", "request"}
+    assert set(FIXTURES) == {"kernel", "build", "case", "check"}
 
 
 def verdict(said: str, test: str = "t", **more: Any) -> Verdict:

@@ -67,7 +67,7 @@ def test_a_name_that_the_file_lacks_is_answered_by_those_that_it_has(source_modu
 def test_the_devices_variables_last_as_long_as_the_test(
     source_module: Any, build: Build, device: DeviceInfo, request: pytest.FixtureRequest
 ) -> None:
-    _, variables = request.getfixturevalue("_device_of_pytest")
+    _, variables = request.getfixturevalue("_warpwatch_device_of_pytest")
     assert {name: os.environ[name] for name in variables} == variables
     if device.finds_faults:  # the software device reads how long a launch may last
         assert "SOFTCUDA_LAUNCH_SECONDS" in variables

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -22,8 +23,8 @@ KERNELS = "--warpwatch-kernels"
 PREFIX = "--warpwatch-"
 SHORT = pytest.StashKey[frozenset[str]]()  # the options of ours that have their short names here
 PARTS = ("start", "cases", "compile_step", "device", "fixtures", "machine_lock", "messages", "short_fixtures")
-# Some of them are imported before pytest does it, by others.
-pytest.register_assert_rewrite(*(f"warpwatch.plugin.{part}" for part in PARTS))
+# Some of them are imported before pytest does it, by others; where that was before this module, it is too late.
+pytest.register_assert_rewrite(*({f"warpwatch.plugin.{part}" for part in PARTS} - sys.modules.keys()))
 
 _FLAG: dict[str, Any] = {"action": "store_true"}
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
