@@ -170,7 +170,7 @@ def test_a_large_array_that_is_changed_is_named_and_the_next_case_is_not_blamed(
     source = tmp_path / "naive.cu"
     source.write_text((ROOT / "kernels" / "transpose" / "naive.cu").read_text().replace(STORE, FAULTS[8, 8]))
     target = software.call(describe_device).target
-    images = [compile_file(source, bad.build.macros, target).path, compile_build(good.build, target).path]
+    images = [compile_file(source, bad.build.all_macros, target).path, compile_build(good.build, target).path]
     said = software.call(problems, [bad, good], images, 1, 90)
     assert said == [f"{bad.id} changed its operand A"]
 

@@ -225,6 +225,11 @@ class Build:
         return f"{self.family.name}_{self.variant.name}"
 
     @property
+    def all_macros(self) -> dict[str, str]:
+        """Every macro of the compilation, where kernels see them all."""
+        return self.own_macros | self.macros
+
+    @property
     def own_macros(self) -> dict[str, str]:
         """Macros that every kernel is given: the element type and the block.
 
