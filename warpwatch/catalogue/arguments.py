@@ -88,7 +88,7 @@ def _fill(word: Word, known: Known) -> np.generic:
 def _scalar(word: Word, value: float | str) -> np.generic:
     try:
         kind = numpy_type(word.dtype)
-        number = float(value) if isinstance(value, str) and kind.kind not in "iub" else int(value)
+        number = int(value) if kind.kind in "iub" else float(value)
         if kind.kind in "iu" and not np.iinfo(kind).min <= number <= np.iinfo(kind).max:
             raise BadArguments(f"{word.name} = {value} does not fit into {word.dtype}: write {word.name}:int64")
         return np.array([number]).astype(kind)[0]  # type: ignore[no-any-return]

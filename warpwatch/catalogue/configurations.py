@@ -16,8 +16,8 @@ class Configuration:
     """One way to compile and launch a kernel. A macro is an attribute: ``c.ROWS``.
 
     ``block``: the size that ids call the block; () where there is none. ``macros``: those that were written for it.
-    ``name``: what stands in ids in place of the block, or an empty text. ``plain``: it is written as a block alone, and a block of any other size would
-    do as well.
+    ``name``: what stands in ids in place of the block, or an empty text. ``plain``: it is written as a block alone,
+    and a block of any other size would do as well.
     """
 
     block: Block
