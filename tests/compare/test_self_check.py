@@ -56,8 +56,8 @@ def test_a_kernel_waits_as_long_as_it_is_told(device: DeviceInfo, variant: str) 
     """Inject a slowdown of 100 %, which even a host's clock shows."""
     case = find_case(FAMILIES, f"matmul-{variant}-8x8-128x128x128-float32")
     side, worker = own_side(case), Worker(PROJECT, Settings(kind="gpu" if device.has_gpu_clock else "software"))
-    source = write_delayed(side.source)
-    image = compile_file(source, side.macros, device.timing_target).path
+    source = write_delayed(side.kernels.source)
+    image = compile_file(source, side.kernels.all_macros, device.timing_target).path
     try:
         plan = Plan(kind="warm", swap=False, check=True, seconds=0.5, warm_up=0.1, delay=Delay(1.0))
         pairs = worker.call(measure_pair, case, image, side, image, plan)
