@@ -48,7 +48,7 @@ ADD = ww.Family(
             source=add_cubin,
             entry="add",
             configurations=((32 * WARPS,),),
-            launch=lambda n: ww.Launch(grid=-(-n // BLOCK)),
+            grid=lambda n: ww.blocks(n, BLOCK),
             # Triton 3.6 gives each kernel two more pointers, which this one does not use.
             arguments="x y out n:int64 scratch:uint64=0 profile:uint64=0",
         ),
