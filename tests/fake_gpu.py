@@ -117,10 +117,10 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
 def compile_other_kernels(
     others: Iterable[OtherKernel], *_: object
 ) -> dict[tuple[object, ...], compiler.Image | CompileError]:
-    broken = PLAY.get("uncompiled", ())
+    broken = set(PLAY.get("uncompiled", ()))
     return {
-        key(other): CompileError(f"{other.source.name} does not compile\nin many lines")
-        if other.entry in broken
+        key(other): CompileError(f"{other.kernels.source.name} does not compile\nin many lines")
+        if broken.intersection(other.kernels.entries)
         else compiler.Image(Path("none"), "source", "code")
         for other in others
     }

@@ -32,28 +32,18 @@ addopts = ["--device=software", "--benchmark-max-time=0.01", "--benchmark-min-ro
 filterwarnings = ["error"]
 """
 DECLARATION = """
-from pathlib import Path
+import warpwatch as ww
 
-from warpwatch.catalogue.variants import Variant
-from warpwatch.catalogue.launches import Work
-from warpwatch.catalogue.declaration import Family
-
-FAMILIES = (
-    Family(
-        name="double",
-        folder=Path(__file__).parent,
-        sizes=("n",),
-        operands=lambda shape: {"A": shape},
-        result=lambda shape: ("B", shape),
-        reference=lambda operands, rows: 2 * operands[0][rows],
-        bound=lambda operands, rows: 0.0,
-        work=lambda shape, itemsize: Work(shape[0], 2 * shape[0] * itemsize),
-        test_shapes=((33,), (1000,)),
-        bench_shapes={"float32": ((4096,),)},
-        variants=(Variant(
-                "naive", "one thread an element", blocks=((256,),), dtypes=("float32",), x=0, y=None
-            ),),
-    ),
+DOUBLE = ww.Family(
+    "double",
+    sizes=("n",),
+    dtypes=("float32",),
+    arrays=lambda n: {"A": ww.In(n), "B": ww.Out(n)},
+    reference=lambda A: 2 * A,
+    work=lambda n: ww.Work(n, 8 * n),
+    tests=((33,), (1000,)),
+    benchmarks=((4096,),),
+    variants=(ww.kernel("naive", "one thread an element", configurations=(256,), x=0, y=None),),
 )
 """
 KERNEL = """

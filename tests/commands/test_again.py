@@ -25,7 +25,7 @@ BAD = ROOT / "tests" / "softcuda" / "bad_kernels" / "null_pointer.cu"
 def test_a_finding_ends_with_the_command_of_its_test() -> None:
     worker = Worker(PROJECT, Settings(kind="software"))
     try:
-        image = compile_file(BAD, CASE.build.macros, worker.call(describe_device).target)
+        image = compile_file(BAD, CASE.build.all_macros, worker.call(describe_device).target)
         with pytest.raises(DeviceError, match=r"\n  again     pytest x$") as caught:
             assert_right(Kernel(worker, CASE.build, image), CASE, "pytest x", exact=True)
     finally:

@@ -65,16 +65,14 @@ def test_the_row_at_the_limit_is_among_those_compared() -> None:
     assert (values.ravel()[1_000_003:] == values.ravel()[: values.size - 1_000_003]).all()
 
 
-def test_constants_and_fallbacks_name_what_there_is() -> None:
-    constants = 0
+def test_symbols_and_fallbacks_name_what_there_is() -> None:
+    symbols = 0
     for build in builds(FAMILIES):
-        family, variant = build.family, build.variant
-        for shape in family.test_shapes:
-            if variant.constant:
-                constants += 1
-                assert variant.constant in family.operands(shape)
-            assert isinstance(variant.fallback(shape, 4), str)
-    assert constants > 0
+        for case in (Case(build, shape) for shape in build.family.tests):
+            symbols += len(case.variant.symbols)
+            assert set(case.variant.symbols.values()) <= {array.name for array in case.inputs}
+            assert isinstance(case.fallback, str)
+    assert symbols > 0
     for name, said in (
         ("matmul-vectorised-64x64-64x64x64-float32", ""),
         ("matmul-vectorised-64x64-64x63x64-float32", "loads of A and B element by element: rows off 16 bytes"),
@@ -86,5 +84,4 @@ def test_constants_and_fallbacks_name_what_there_is() -> None:
         ("conv2d-constant_filter-16x16-99x101x64-int32", ""),
         ("conv2d-constant_filter-16x16-99x101x65-int32", "filter from global memory: too large"),
     ):
-        case = find_case(FAMILIES, name)
-        assert case.variant.fallback(case.shape, case.itemsize) == said, name
+        assert find_case(FAMILIES, name).fallback == said, name

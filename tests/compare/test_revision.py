@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from tests.checkout import Bench, without_rights
 from tests.project import ROOT
+from warpwatch.catalogue.project import Project
 from warpwatch.compare import declared
 from warpwatch.compare.declared import BadRevision, read_declared
 from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
@@ -40,6 +41,10 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write(tree: Path, code: str) -> None:
     (tree / "kernels" / "__init__.py").write_text(code)
+
+
+def project(root: Path) -> Project:
+    return Project(root=root, module="kernels", families=())
 
 
 def saved(folder: Path) -> str:
@@ -86,14 +91,14 @@ def test_a_machine_without_git_says_so(tree: Path, monkeypatch: pytest.MonkeyPat
 def test_a_link_that_leads_outside_is_named(tree: Path, target: str) -> None:
     (tree / "kernels" / "link.h").symlink_to(target)
     with pytest.raises(BadRevision, match=rf"HEAD: kernels/link.h is a link to {target}, outside of the revision's"):
-        checkout(saved(tree), "HEAD", tree, "kernels")
+        checkout(saved(tree), "HEAD", project(tree))
     assert not list((tree.parent / "cache" / "revisions").iterdir())
 
 
 def test_a_link_within_the_kernels_is_kept(tree: Path) -> None:
     (tree / "kernels" / "real.h").write_text("int a;\n")
     (tree / "kernels" / "link.h").symlink_to("real.h")
-    assert (checkout(saved(tree), "HEAD", tree, "kernels") / "kernels" / "link.h").read_text() == "int a;\n"
+    assert (checkout(saved(tree), "HEAD", project(tree)) / "kernels" / "link.h").read_text() == "int a;\n"
 
 
 def test_a_cache_that_cannot_be_written_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +107,7 @@ def test_a_cache_that_cannot_be_written_is_named(tree: Path, monkeypatch: pytest
     monkeypatch.setenv("WARPWATCH_CACHE", str(tree.parent / "file"))
     wanted = r"--against=HEAD: there is no place to unpack its kernels in: .*/file cannot be written: .*WARPWATCH_CACHE"
     with pytest.raises(BadRevision, match=wanted):
-        checkout(saved(tree), "HEAD", tree, "kernels")
+        checkout(saved(tree), "HEAD", project(tree))
 
 
 def test_a_run_without_git_is_saved_and_one_against_a_revision_says_what_it_lacks(tmp_path: Path) -> None:
@@ -223,28 +228,41 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str
     "another file": (lambda d, c: c.update(source="../../../etc/passwd"), "is no file of its kernels"),
     "an absolute file": (lambda d, c: c.update(source="/etc/passwd"), "is no file of its kernels"),
     "a link outside": (lambda d, c: c.update(source="kernels/link/x.cu"), "its source lies outside of the revision"),
-    "an entry": (lambda d, c: c.update(entry="a b"), "Expected `str` matching regex"),
+    "a folder of headers that is a link outside": (
+        lambda d, c: c.update(include=["kernels/link"]),
+        "its source lies outside of the revision",
+    ),
+    "a folder of headers elsewhere": (lambda d, c: c.update(include=["../include"]), "is no file of its kernels"),
+    "options of its own": (lambda d, c: c.update(flags=["-ccbin=/tmp/x"]), "it compiles with '-ccbin=/tmp/x'"),
+    "an entry": (lambda d, c: c["steps"][0].update(entry="a\tb"), "Expected `str` matching regex"),
+    "an entry of none": (lambda d, c: c["steps"][0].update(entry="absent"), "it launches 'absent', which is none of"),
+    "no launch": (lambda d, c: c.update(steps=[]), "Expected `array` of length >= 1"),
+    "an array's name": (lambda d, c: c.update(arrays=[["a b", [1], False]]), "matching regex"),
+    "a shape of text": (lambda d, c: c.update(arrays=[["a", ["1"], False]]), "Expected `int`, got `str`"),
+    "a cluster of none": (lambda d, c: c["steps"][0].update(cluster=[0, 1, 1]), "Expected `int` >= 1"),
     "a macro": (lambda d, c: c.update(macros={"A B": "1"}), "matching regex"),
     "a macro's type": (lambda d, c: c.update(macros={"A": 1}), "Expected `str`, got `int`"),
-    "a grid of none": (lambda d, c: c.update(grid=[0, 1, 1]), "Expected `int` >= 1"),
-    "a grid of two": (lambda d, c: c.update(grid=[1, 1]), "Expected `array` of length 3"),
-    "a grid of text": (lambda d, c: c.update(grid="111"), "Expected `array`"),
-    "a huge number": (lambda d, c: c.update(shared_bytes=10**400), "shared_bytes"),
-    "true for a number": (lambda d, c: c.update(block=[True, 1, 1]), "Expected `int`, got `bool`"),
-    "a pointer to nothing": (lambda d, c: c.update(arguments=[["pointer", 99, 0]]), "has an argument"),
-    "a negative offset": (lambda d, c: c.update(arguments=[["pointer", 0, -8]]), "has an argument"),
-    "another type": (lambda d, c: c.update(arguments=[["object", 0]]), "has an argument"),
+    "a grid of none": (lambda d, c: c["steps"][0].update(grid=[0, 1, 1]), "Expected `int` >= 1"),
+    "a grid of two": (lambda d, c: c["steps"][0].update(grid=[1, 1]), "Expected `array` of length 3"),
+    "a grid of text": (lambda d, c: c["steps"][0].update(grid="111"), "Expected `array`"),
+    "a huge number": (lambda d, c: c["steps"][0].update(shared_bytes=10**400), "shared_bytes"),
+    "true for a number": (lambda d, c: c["steps"][0].update(block=[True, 1, 1]), "Expected `int`, got `bool`"),
+    "a pointer to nothing": (lambda d, c: c["steps"][0].update(arguments=[["pointer", 99, 0]]), "has an argument"),
+    "a negative offset": (lambda d, c: c["steps"][0].update(arguments=[["pointer", 0, -8]]), "has an argument"),
+    "another type": (lambda d, c: c["steps"][0].update(arguments=[["object", 0]]), "has an argument"),
     "too large a value": (
-        lambda d, c: c.update(arguments=[["int8", 2**40]]),
+        lambda d, c: c["steps"][0].update(arguments=[["int8", 2**40]]),
         "out of bounds for int8",
     ),
-    "no argument": (lambda d, c: c.update(arguments=[[]]), "has an argument"),
+    "no argument": (lambda d, c: c["steps"][0].update(arguments=[[]]), "has an argument"),
     "a struct of itself": (
-        lambda d, c: c.update(arguments=[["struct", 8, [["a", 0, ["float64", 1.0]], ["a", 0, ["int8", 1]]]]]),
+        lambda d, c: c["steps"][0].update(
+            arguments=[["struct", 8, [["a", 0, ["float64", 1.0]], ["a", 0, ["int8", 1]]]]]
+        ),
         "cannot be used",
     ),
     "a field beyond its struct": (
-        lambda d, c: c.update(arguments=[["struct", 4, [["a", 3, ["float64", 1.0]]]]]),
+        lambda d, c: c["steps"][0].update(arguments=[["struct", 4, [["a", 3, ["float64", 1.0]]]]]),
         "cannot be used",
     ),
 }
@@ -272,7 +290,8 @@ def test_what_is_no_declaration_is_one_sentence(tree: Path, monkeypatch: pytest.
 def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "run_apart", answering(json.dumps(good()).encode()))
     assert read_other_kernels(tree, "kernels", "HEAD").keys() == good()["cases"].keys()
-    assert any(value[0] == "struct" for case in good()["cases"].values() for value in case["arguments"])
+    values = [value for case in good()["cases"].values() for step in case["steps"] for value in step["arguments"]]
+    assert any(value[0] == "struct" for value in values)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

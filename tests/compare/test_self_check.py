@@ -46,7 +46,7 @@ def test_every_kernel_can_be_made_to_wait() -> None:
 @pytest.mark.parametrize("source", sorted(KERNELS))
 def test_a_kernel_that_waits_compiles(source: str) -> None:
     build = KERNELS[source]
-    image = compile_file(write_delayed(ROOT / "kernels" / source), build.macros, Target(Capability(9, 0).arch))
+    image = compile_file(write_delayed(ROOT / "kernels" / source), build.all_macros, Target(Capability(9, 0).arch))
     assert image.path.stat().st_size > 0
 
 
@@ -56,8 +56,8 @@ def test_a_kernel_waits_as_long_as_it_is_told(device: DeviceInfo, variant: str) 
     """Inject a slowdown of 100 %, which even a host's clock shows."""
     case = find_case(FAMILIES, f"matmul-{variant}-8x8-128x128x128-float32")
     side, worker = own_side(case), Worker(PROJECT, Settings(kind="gpu" if device.has_gpu_clock else "software"))
-    source = write_delayed(side.source)
-    image = compile_file(source, side.macros, device.timing_target).path
+    source = write_delayed(side.kernels.source)
+    image = compile_file(source, side.kernels.all_macros, device.timing_target).path
     try:
         plan = Plan(kind="warm", swap=False, check=True, seconds=0.5, warm_up=0.1, delay=Delay(1.0))
         pairs = worker.call(measure_pair, case, image, side, image, plan)

@@ -15,6 +15,7 @@ import pytest
 from kernels import FAMILIES
 from tests.checkout import FEW, Bench
 from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
@@ -28,6 +29,10 @@ NAIVE = "matmul-naive-8x8-128x128x128-float32"
 def old(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A checkout. Tests that share it change nothing of it."""
     return Bench(tmp_path_factory.mktemp("old"))
+
+
+def project(bench: Bench) -> Project:
+    return Project(root=bench.folder, module="kernels", families=())
 
 
 @pytest.fixture
@@ -174,24 +179,29 @@ def test_a_shallow_clone_says_so(old: Bench, tmp_path: Path) -> None:
 def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
     """A declaration that is read back launches what this revision would."""
     commit = find_commit("HEAD", old.folder)
-    others = read_other_kernels(checkout(commit, "HEAD", old.folder, "kernels"), "kernels", "HEAD")
+    others = read_other_kernels(checkout(commit, "HEAD", project(old)), "kernels", "HEAD")
     cases = {case.id: case for case in timed_cases(FAMILIES) if not case.variant.on_host}
     assert others.keys() == cases.keys()
     for name, other in others.items():
         case = cases[name]
-        assert (other.launch, other.macros, other.entry) == (case.launch, case.build.macros, case.entry)
         assert other.differs(case) == ""
-        pointers = [(i + 1) << 20 for i in range(len(other.operands) + (other.result is not None))]
-        ours = case.variant.arguments(pointers, case.shape)
-        assert [value.item() for value in other.fill(pointers)] == [value.item() for value in ours]
+        assert other.call == (case.variant.name if case.variant.call else "")
+        assert (other.symbols, len(other.steps)) == (case.variant.symbols, len(case.steps))
+        assert other.kernels.all_macros == case.build.all_macros
+        pointers = [(i + 1) << 20 for i in range(len(other.arrays))]
+        at = dict(zip([array.name for array in case.arrays], pointers, strict=True))
+        for theirs, own in zip(other.steps, case.steps, strict=True) if not case.variant.call else ():
+            assert (theirs.entry, theirs.launch) == (own.entry, own.launch)
+            filled = [(value.dtype, value.item()) for value in theirs.fill(pointers)]
+            assert filled == [(value.dtype, value.item()) for value in case.arguments(own, at)]
 
 
 def test_a_kernel_of_another_shape_is_told(old: Bench) -> None:
     case = find_case(FAMILIES, NAIVE)
-    tree = checkout(find_commit("HEAD", old.folder), "HEAD", old.folder, "kernels")
+    tree = checkout(find_commit("HEAD", old.folder), "HEAD", project(old))
     others = read_other_kernels(tree, "kernels", "HEAD")
     other = others[NAIVE.replace("128x128x128", "256x256x256")]
-    assert other.differs(case) == "its operands were others"
+    assert other.differs(case) == "its inputs were others"
 
 
 REAL = (

@@ -9,6 +9,7 @@ from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.check import PIECE, compare, explain
 from warpwatch.devices.machine import POISON
+from warpwatch.devices.runner import LINE
 
 CASE = find_case(FAMILIES, "matmul-tiled-16x16-40x33x50-float32")
 
@@ -71,7 +72,7 @@ def test_a_message_names_place_owner_and_command() -> None:
     got.view(np.uint32)[16, 48] = POISON
     mismatch = compare(got, right().astype(np.float64), 0.0)
     assert mismatch
-    text = explain(CASE, mismatch, "python -m warpwatch run ...")
+    text = explain(CASE, "C", mismatch, "python -m warpwatch run ...")
     assert "is wrong in 32 of 2,000 elements" in text
     assert "1 of them still hold the poison" in text
     assert "rows      16 to 31, all of them" in text
@@ -94,4 +95,4 @@ def test_lines_of_text_are_compared_too() -> None:
     case = find_case(FAMILIES, "hello-hello-5x5-1-none")
     mismatch = compare(np.array(["a", "c"]), np.array(["a", "b"]), 0.0)
     assert mismatch
-    assert "line[1] = c, expected b, off by" in explain(case, mismatch, "")
+    assert "line[1] = c, expected b, off by" in explain(case, LINE, mismatch, "")

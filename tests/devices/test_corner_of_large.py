@@ -33,7 +33,7 @@ def build_of(family: str, variant: str) -> Build:
 
 def said(worker: Worker, build: Build, source: Path) -> str:
     """Return the faults of the last blocks of a build whose source is another file."""
-    image = compile_file(source, build.macros, worker.call(describe_device).target).path
+    image = compile_file(source, build.all_macros, worker.call(describe_device).target).path
     try:
         for large, small in beyond_32_bits(build):
             if found := worker.call(problem_of_the_last_block, large, small, image, "again"):

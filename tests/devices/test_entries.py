@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from tests.project import PROJECT
 from tests.softcuda import calls
 from warpwatch.devices import compiler
 from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Target, compile_file
-from warpwatch.devices.entries import compile_entries, needs_names
+from warpwatch.devices.entries import Kernels, compile_entries, needs_names
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.ready import code_image
@@ -105,10 +106,15 @@ def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
     worker.stop()
 
 
+def kernels(source: Path, *entries: str, macros: Mapping[str, str] | None = None, **more: Any) -> Kernels:
+    return Kernels(source=source, entries=entries, macros=macros or {}, **more)
+
+
 def compile_named(
     folder: Path, names: list[str], target: Target, macros: Mapping[str, str] = MACROS
 ) -> tuple[compiler.Image, Mapping[str, str]]:
-    return compile_entries(folder / "csrc/named.cu", names, macros, target, include=[folder / "include"], root=folder)
+    made = kernels(folder / "csrc/named.cu", *names, macros=macros, include=(folder / "include",), root=folder)
+    return compile_entries(made, target)
 
 
 def software(arch: str = "sm_90", *flags: str) -> Target:
@@ -251,7 +257,7 @@ def test_a_file_that_is_wrong_itself_is_named_with_its_line(folder: Path, target
     source = folder / "csrc/broken.cu"
     source.write_text("namespace a {\n__global__ void f(int* x) { x[0] = nothing; }\n}\n")
     with pytest.raises(CompileError, match=r"csrc/broken\.cu[:(]2") as caught:
-        compile_entries(source, ["a::f"], {}, target, root=folder)
+        compile_entries(kernels(source, "a::f", root=folder), target)
     assert str(caught.value).startswith("csrc/broken.cu does not compile\n")
 
 
@@ -263,7 +269,7 @@ def test_a_finding_in_a_named_kernel_names_the_users_line(folder: Path) -> None:
         "__device__ inline void body(int* x) { x[threadIdx.x] = 1; }\n"
     )
     worker = Worker(PROJECT, Settings(kind="software"))
-    image, symbols = compile_entries(source, ["racy<2>"], {}, worker.call(describe_device).target, root=folder)
+    image, symbols = compile_entries(kernels(source, "racy<2>", root=folder), worker.call(describe_device).target)
     said = worker.call(calls.run_with_zeros, image.path, symbols["racy<2>"], 128)
     worker.stop()
     assert re.search(r"race in .*racy.*\n  csrc/racy\.h:3: thread \(1, 0\) .* writes 4 bytes of numbers ", str(said)), (
@@ -293,14 +299,14 @@ def built(folder: Path) -> dict[str, Path]:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86"])
 def test_kernels_of_ready_machine_code_are_found(built: dict[str, Path], kind: str, arch: str) -> None:
     names = ["in_c", "_ZN2ln5plainEPi", "ln::plain", "scale(float *,int)", "hidden", "unnamed"]
-    image, symbols = compile_entries(built[kind], names, {}, Target(arch))
+    image, symbols = compile_entries(kernels(built[kind], *names), Target(arch))
     assert [symbols[name] for name in names[:5]] == ["in_c", *["_ZN2ln5plainEPi"] * 2, "_Z5scalePfi", "_Z6hiddenPi"]
     assert symbols["unnamed"].endswith("7unnamedEPi")
     assert image.path.suffix == f".{kind}"
 
 
 def test_a_fatbin_is_taken_as_it_is(built: dict[str, Path]) -> None:
-    image, symbols = compile_entries(built["fatbin"], ["in_c"], {}, Target("sm_90"))
+    image, symbols = compile_entries(kernels(built["fatbin"], "in_c"), Target("sm_90"))
     assert image.path.read_bytes() == built["fatbin"].read_bytes()
     assert symbols == {"in_c": "in_c"}
 
@@ -342,7 +348,7 @@ def test_what_the_device_cannot_run_is_one_sentence(
     built: dict[str, Path], kind: str, target: Target | None, said: str
 ) -> None:
     with pytest.raises(CompileError, match=re.escape(said)) as caught:
-        compile_entries(built[kind], ["in_c"], {}, target)
+        compile_entries(kernels(built[kind], "in_c"), target)
     assert "\n" not in str(caught.value)
 
 
@@ -366,7 +372,7 @@ def test_a_file_that_is_cut_off_is_said_to_be(built: dict[str, Path], tmp_path: 
         file.write_bytes(whole[: int(len(whole) * part)])
         # PTX may be cut off behind a kernel, and is whole then.
         with pytest.raises(CompileError, match="cut off" + "|no kernel named in_c" * (kind == "ptx")) as caught:
-            compile_entries(file, ["in_c"], {}, Target("sm_80"))
+            compile_entries(kernels(file, "in_c"), Target("sm_80"))
         assert "\n" not in str(caught.value)
 
 
@@ -374,19 +380,19 @@ def test_other_files_are_refused(built: dict[str, Path], tmp_path: Path) -> None
     file = tmp_path / "text.cubin"
     file.write_text("no machine code")
     with pytest.raises(CompileError, match=r"is neither a cubin nor PTX nor a fatbin: it begins with b'no machi'$"):
-        compile_entries(file, ["in_c"], {}, Target("sm_80"))
+        compile_entries(kernels(file, "in_c"), Target("sm_80"))
     with pytest.raises(CompileError, match=r"absent\.cubin cannot be read: No such file or directory$"):
-        compile_entries(tmp_path / "absent.cubin", ["in_c"], {}, Target("sm_80"))
+        compile_entries(kernels(tmp_path / "absent.cubin", "in_c"), Target("sm_80"))
     (tmp_path / "host.cubin").write_bytes(Path("/bin/sh").resolve().read_bytes())
     with pytest.raises(
         CompileError, match=r"is an ELF file, but no cubin: its machine has the number \d+, a GPU's has 190$"
     ):
-        compile_entries(tmp_path / "host.cubin", ["in_c"], {}, Target("sm_80"))
+        compile_entries(kernels(tmp_path / "host.cubin", "in_c"), Target("sm_80"))
 
 
 @pytest.mark.parametrize("kind", ["cubin", "ptx"])
 def test_an_entry_that_ready_code_lacks_is_named_with_those_that_it_has(built: dict[str, Path], kind: str) -> None:
     with pytest.raises(CompileError, match=r"has no kernel named absent: the file has .*scale\(float\*, int\)"):
-        compile_entries(built[kind], ["absent"], {}, Target("sm_80"))
+        compile_entries(kernels(built[kind], "absent"), Target("sm_80"))
     with pytest.raises(CompileError, match=r"has 2 kernels named scale: the file has .*in_c"):
-        compile_entries(built[kind], ["scale"], {}, Target("sm_80"))
+        compile_entries(kernels(built[kind], "scale"), Target("sm_80"))

@@ -16,6 +16,7 @@ from kernels.matmul import structs
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import gpu as device
 from warpwatch.devices.builds import compile_build
@@ -24,7 +25,7 @@ from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError, pack
-from warpwatch.devices.runner import Outcome, exact_operands, expected
+from warpwatch.devices.runner import Outcome, expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
 from warpwatch.plugin.options import value_of
 from warpwatch.timing import worker_checks as checks
@@ -45,14 +46,13 @@ def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
 
 def run(child: Worker, case: Case, source: Path | None = None) -> Outcome:
     target = child.call(describe_device).target
-    image = compile_file(source, case.build.macros, target) if source else compile_build(case.build, target)
-    return Kernel(child, case.build, image).run(case.shape, exact_operands(case, 1))
+    image = compile_file(source, case.build.all_macros, target) if source else compile_build(case.build, target)
+    return Kernel(child, case.build, image).run(case.shape, exact_inputs(case, 1))
 
 
 def is_right(child: Worker) -> bool:
     case = find_case(FAMILIES, CASE)
-    reference, _ = expected(case, exact_operands(case, 1))
-    return compare(run(child, case).result, reference, 0.0) is None
+    return compare(run(child, case).first, expected(case, exact_inputs(case, 1))["C"].reference, 0.0) is None
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_launch_beyond_the_limits_is_refused_with_the_limit(launch: Launch, re
 def test_arguments_lie_as_c_lays_out_the_members_of_a_struct() -> None:
     packed = pack((np.int32(1), np.uint64(2), np.int32(3)))
     assert packed == b"\1\0\0\0" + b"\0" * 4 + b"\2" + b"\0" * 7 + b"\3\0\0\0"
-    assert len(pack(structs([1, 2, 3], (4, 5, 6)))) == 72
+    assert len(pack(structs({"A": 1, "B": 2, "C": 3}, 4, 5, 6, 0))) == 72
     assert pack(()) == b""
 
 
@@ -122,7 +122,7 @@ def fail_at_once(image: Path) -> None:
 
 def test_a_kernel_that_fails_before_anyone_waits_for_it_is_a_device_error(child: Worker) -> None:
     case, target = find_case(FAMILIES, CASE), child.call(describe_device).target
-    image = compile_file(ROOT / "tests/softcuda/bad_kernels/illegal_address.cu", case.build.macros, target)
+    image = compile_file(ROOT / "tests/softcuda/bad_kernels/illegal_address.cu", case.build.all_macros, target)
     with pytest.raises(DeviceError, match=r"the kernel failed: .*illegal memory access") as caught:
         child.call(fail_at_once, image.path)
     assert caught.value.lost
@@ -165,8 +165,8 @@ def test_a_filter_beyond_48_kib_of_shared_memory_is_right_where_the_device_allow
     case = find_case(FAMILIES, "conv2d-shared_filter-8x8-130x140x115-int32")
     if child.call(describe_device).limits.shared_bytes < case.launch.shared_bytes:
         pytest.skip("this GPU allows a block no more than 48 KiB of shared memory")
-    reference, _ = expected(case, exact_operands(case, 1))
-    assert compare(run(child, case).result, reference, 0.0) is None
+    right = expected(case, exact_inputs(case, 1))["out"].reference
+    assert compare(run(child, case).first, right, 0.0) is None
 
 
 @pytest.fixture
@@ -212,10 +212,9 @@ def test_the_floor_of_the_timer_is_low_and_steady(clock: Worker, cold: bool) -> 
 
 
 def addresses(case: Case, image: Path) -> list[int]:
-    """Return the addresses of operands and result of each copy of a case."""
+    """Return the addresses of inputs and results of each copy of a case."""
     sampling.prepare(case, image, False)
-    arrays = [(*loaded.operands, loaded.result) for loaded in sampling.state.loaded]
-    return [array.address for place in arrays for array in place if array]
+    return [address for loaded in sampling.state.loaded for address in loaded.addresses.values()]
 
 
 def test_the_copies_of_a_small_case_have_memory_of_their_own(child: Worker) -> None:

@@ -11,12 +11,13 @@ import pytest
 
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError, GuardedArray
-from warpwatch.devices.runner import exact_operands, expected, random_operands, run
+from warpwatch.devices.runner import expected, run
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
@@ -58,45 +59,47 @@ def planted(tmp_path: Path, edit: Callable[[str], str]) -> Path:
     assert edit(text) != text
     file = tmp_path / "serial.cpp"
     file.write_text(edit(text))
-    return compile_file(file, CASE.build.macros, None).path
+    return compile_file(file, CASE.build.all_macros, None).path
 
 
 def test_a_right_kernel_leaves_no_damage() -> None:
-    operands = exact_operands(CASE, 0)
-    outcome = run(Host(), CASE, compile_build(CASE.build, None).path, operands)
+    inputs = exact_inputs(CASE, 0)
+    outcome = run(Host(), CASE, compile_build(CASE.build, None).path, inputs)
     assert outcome.damage == ()
-    assert np.array_equal(outcome.result, expected(CASE, operands)[0])
+    assert set(outcome.results) == {"C"}
+    assert np.array_equal(outcome.results["C"], expected(CASE, inputs)["C"].reference)
 
 
 def test_a_loop_one_too_far_is_seen(tmp_path: Path) -> None:
     image = planted(tmp_path, lambda text: text.replace("row < m", "row <= m"))
-    outcome = run(Host(), CASE, image, random_operands(CASE, 0))
+    outcome = run(Host(), CASE, image, random_inputs(CASE, 0))
     assert outcome.damage == ("wrote 9 element(s) after C, the nearest 1 after its end",)
 
 
 def test_a_changed_operand_is_seen(tmp_path: Path) -> None:
     image = planted(tmp_path, lambda text: text.replace("c_row[col] = 0;", "c_row[col] = 0, ((scalar_t*)b)[1] = 99;"))
-    outcome = run(Host(), CASE, image, exact_operands(CASE, 0))
+    outcome = run(Host(), CASE, image, exact_inputs(CASE, 0))
     assert len(outcome.damage) == 1
     assert outcome.damage[0].startswith("changed its operand B")
 
 
 def test_an_element_that_nobody_wrote_is_poison(tmp_path: Path) -> None:
     image = planted(tmp_path, lambda text: text.replace("row = 0; row < m", "row = 1; row < m"))
-    outcome = run(Host(), CASE, image, random_operands(CASE, 0))
-    assert np.isnan(outcome.result[0]).all()
-    assert not np.isnan(outcome.result[1:]).any()
+    outcome = run(Host(), CASE, image, random_inputs(CASE, 0))
+    assert np.isnan(outcome.first[0]).all()
+    assert not np.isnan(outcome.first[1:]).any()
 
 
-def test_operands_that_do_not_fit_are_refused() -> None:
-    a, b = random_operands(CASE, 0)
+def test_inputs_that_do_not_fit_are_refused() -> None:
+    inputs = random_inputs(CASE, 0)
+    a, b = inputs["A"], inputs["B"]
     image = compile_build(CASE.build, None).path
     with pytest.raises(BadCase, match=r"B must be \(5, 9\) of float64, not \(9, 5\) of float64"):
-        run(Host(), CASE, image, (a, b.T))
+        run(Host(), CASE, image, {"A": a, "B": b.T})
     with pytest.raises(BadCase, match=r"A must be .* of float64, not .* of float32"):
-        run(Host(), CASE, image, (a.astype(np.float32), b))
-    with pytest.raises(BadCase, match=r"takes 2 operands \(A, B\), not 1"):
-        run(Host(), CASE, image, (a,))
+        run(Host(), CASE, image, {"A": a.astype(np.float32), "B": b})
+    with pytest.raises(BadCase, match=r"takes 2 inputs \(A, B\), not 1"):
+        run(Host(), CASE, image, {"A": a})
 
 
 def test_more_memory_than_there_is_is_refused_before_it_is_touched() -> None:

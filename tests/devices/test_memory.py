@@ -13,13 +13,14 @@ from kernels import FAMILIES
 from tests.project import PROJECT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.selection import builds
 from warpwatch.commands import one_case
 from warpwatch.devices import memory
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import expected, random_operands
+from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.plugin import verify
 from warpwatch.timing import worker_checks as checks
@@ -64,7 +65,7 @@ def test_a_limit_of_a_control_group_counts_wherever_it_is_set(tmp_path: Path) ->
 
 
 def refusals() -> dict[str, Any]:
-    """All ways to run a case that draw operands."""
+    """All ways to run a case that draw inputs."""
     kernel = Kernel(Worker(PROJECT), CASE.build, None)  # type: ignore[arg-type]
     return {
         "correctness": lambda: verify.assert_right(kernel, CASE, "again", exact=True),
@@ -97,7 +98,7 @@ CASES = [
 def test_the_estimate_is_no_less_than_what_a_reference_takes(case: Case) -> None:
     tracemalloc.start()
     try:
-        _result = expected(case, random_operands(case, 1))
+        _result = expected(case, random_inputs(case, 1))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

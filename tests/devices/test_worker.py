@@ -19,7 +19,9 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices import worker
 from warpwatch.devices.builds import compile_build
@@ -27,7 +29,7 @@ from warpwatch.devices.compiler import Image, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import exact_operands, expected
+from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel, Worker
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
@@ -239,17 +241,17 @@ from warpwatch.plugin.device import WORKER
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.compiler import compile_file
-from warpwatch.devices.runner import exact_operands
+from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.worker import Kernel
 
 CASE = find_case(FAMILIES, "matmul-naive-16x16-40x33x50-float32")
 
 def test_endless(device, pytestconfig):
-    image = compile_file(Path("endless.cu").resolve(), CASE.build.macros, device.target)
+    image = compile_file(Path("endless.cu").resolve(), CASE.build.all_macros, device.target)
     kernel = Kernel(pytestconfig.stash[WORKER], CASE.build, image)
-    operands = exact_operands(CASE, 1)
+    inputs = exact_inputs(CASE, 1)
     Path("running").touch()
-    kernel.run(CASE.shape, operands)
+    kernel.run(CASE.shape, inputs)
 """
 
 
@@ -282,11 +284,11 @@ def test_a_kernel_that_crashes_fails_alone(child: Worker, tmp_path: Path) -> Non
     text = (ROOT / "kernels" / "matmul" / "serial.cpp").read_text()
     source = tmp_path / "serial.cpp"
     source.write_text(text.replace("c_row[col] = 0;", "*(volatile int*)nullptr = 0;"))
-    operands = exact_operands(CASE, 0)
+    inputs = exact_inputs(CASE, 0)
 
-    def product(image: Image) -> np.ndarray:
-        return Kernel(child, CASE.build, image).run(CASE.shape, operands).result
+    def product(image: Image) -> Array:
+        return Kernel(child, CASE.build, image).run(CASE.shape, inputs).first
 
     with pytest.raises(DeviceError, match="SIGSEGV"):
-        product(compile_file(source, CASE.build.macros, None))
-    assert np.array_equal(product(compile_build(CASE.build, None)), expected(CASE, operands)[0])
+        product(compile_file(source, CASE.build.all_macros, None))
+    assert np.array_equal(product(compile_build(CASE.build, None)), expected(CASE, inputs)["C"].reference)

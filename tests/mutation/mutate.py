@@ -154,7 +154,7 @@ def _first_failure(mistake: Mistake, changed: Change, variant: Variant, root: Pa
 
 def _compile(build: Build, root: Path) -> Image:
     target = _worker[0].call(describe_device).target
-    return compile_file(root / build.source.relative_to(ROOT), build.macros, target, root=root)
+    return compile_file(root / build.source.relative_to(ROOT), build.all_macros, target, root=root)
 
 
 def run_all(mistakes: Sequence[Mistake], jobs: int) -> list[Verdict]:

@@ -23,10 +23,11 @@ from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.compiler import Image, compile_file
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import exact_operands, run
+from warpwatch.devices.runner import run
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.plugin.verify import assert_right
 
@@ -71,7 +72,7 @@ BAD_KERNELS = [read_kernel(path) for path in sorted(FOLDER.glob("*.cu"))]
 
 
 def compile_bad(kernel: BadKernel, worker: Worker) -> Image:
-    return compile_file(kernel.path, kernel.case.build.macros, worker.call(describe_device).target)
+    return compile_file(kernel.path, kernel.case.build.all_macros, worker.call(describe_device).target)
 
 
 def found(kernel: BadKernel, worker: Worker) -> str:
@@ -89,9 +90,9 @@ def run_here(name: str) -> None:
     kernel = next(k for k in BAD_KERNELS if k.name == name)
     device = open_device(Settings(kind="gpu", launch_timeout=PATIENCE / 2))
     device.finds_faults = True
-    image = compile_file(kernel.path, kernel.case.build.macros, device.info.target)
+    image = compile_file(kernel.path, kernel.case.build.all_macros, device.info.target)
     try:
-        run(device, kernel.case, image.path, exact_operands(kernel.case, 0))
+        run(device, kernel.case, image.path, exact_inputs(kernel.case, 0))
     except DeviceError as error:
         print(error)
 

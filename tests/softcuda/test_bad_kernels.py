@@ -22,11 +22,12 @@ from tests.softcuda.find_faults import (
     together,
 )
 from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import compare
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.runner import exact_operands, expected
+from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 SEEDS = (1, 2, 3)
@@ -69,18 +70,18 @@ def test_a_race_is_found_in_every_order(software: Worker, bad: BadKernel, seed: 
 
 @pytest.mark.parametrize("good", GOOD, ids=lambda build: build.id)
 def test_a_good_kernel_is_accused_of_nothing_in_any_order(software: Worker, good: Build) -> None:
-    shape = good.family.test_shapes[1]
+    shape = good.family.tests[1]
     case = Case(good, shape)
     if case.launch.shared_bytes > software.call(describe_device).limits.shared_bytes:
-        shape = good.family.test_shapes[0]
-    operands = exact_operands(case, 3)
-    wanted, _ = expected(case, operands)
+        shape = good.family.tests[0]
+    inputs = exact_inputs(case, 3)
+    ((name, right),) = expected(case, inputs).items()
     image = compile_build(good, software.call(describe_device).target)
     for seed in SEEDS:
         software.call(set_seed, seed)
-        outcome = Kernel(software, good, image).run(shape, operands)
+        outcome = Kernel(software, good, image).run(shape, inputs)
         assert outcome.damage == ()
-        assert compare(outcome.result, wanted, 0.0) is None
+        assert compare(outcome.results[name], right.reference, 0.0) is None
     software.call(set_seed, None)
 
 

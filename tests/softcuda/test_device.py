@@ -18,10 +18,10 @@ from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
 from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.runner import exact_operands
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.timing import worker_samples as sampling
 
@@ -123,13 +123,15 @@ def test_what_is_freed_twice_is_an_error(software: Worker) -> None:
 def test_after_a_fault_every_call_says_which_until_there_is_a_new_process(naive: Image) -> None:
     software = Worker(PROJECT, Settings(kind="software"))
     null = compile_file(
-        ROOT / "tests/softcuda/bad_kernels/null_pointer.cu", NAIVE.build.macros, software.call(describe_device).target
+        ROOT / "tests/softcuda/bad_kernels/null_pointer.cu",
+        NAIVE.build.all_macros,
+        software.call(describe_device).target,
     )
     for said in software.call(calls.after_a_fault, null.path, NAIVE.build.entry):
         assert "an illegal memory access was encountered" in said
         assert "softcuda: out of bounds in matmul_naive" in said
     software.stop()
-    assert Kernel(software, NAIVE.build, naive).run(NAIVE.shape, exact_operands(NAIVE, 0)).damage == ()
+    assert Kernel(software, NAIVE.build, naive).run(NAIVE.shape, exact_inputs(NAIVE, 0)).damage == ()
     software.stop()
 
 
@@ -300,7 +302,7 @@ def test_a_kernel_compiles_within_a_second(software: Worker, tmp_path: Path) -> 
         source = tmp_path / f"tiled{number}.cu"
         source.write_text((ROOT / "kernels/matmul/tiled.cu").read_text() + f"// {number}\n")
         begin = time.perf_counter()
-        compile_file(source, TILED.build.macros, target)
+        compile_file(source, TILED.build.all_macros, target)
         assert time.perf_counter() - begin <= 1.0
 
 

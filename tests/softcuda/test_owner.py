@@ -20,12 +20,14 @@ from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.inputs import exact_inputs
+from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compiler import cache_folder, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import POISON
 from warpwatch.devices.placement import Placement
-from warpwatch.devices.runner import exact_operands, load, upload
+from warpwatch.devices.runner import load, upload
 from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.timing.delayed import HEADER, KERNEL
 
@@ -40,7 +42,7 @@ def chosen_builds() -> list[Build]:
     chosen = []
     for family in FAMILIES:
         for variant in family.variants:
-            if family.result is None or variant.has_no_block:
+            if family.prints or variant.has_no_block:
                 continue
             first = {b.block: b for b in reversed(builds([family])) if b.variant is variant}
             few = first if variant.fixed_blocks else [min(first, key=lambda b: (len(set(b)) == 1, prod(b)))]
@@ -53,8 +55,7 @@ def several_tiles(build: Build, more: int) -> Case:
 
     The last tile of each row and column is half a tile and ``more``, a whole one at most.
     """
-    assert build.family.result
-    variant, shape = build.variant, list(build.family.test_shapes[0])
+    variant, shape = build.variant, list(build.family.tests[0])
     tile = Case(build, tuple(shape)).tile
     for axis, count, size in ((variant.x, TILES_X, tile[0]), (variant.y, TILES_Y, tile[1])):
         if axis is None:
@@ -70,8 +71,9 @@ def longer(shape: list[int], which: int) -> list[int]:
 
 
 def result_size(build: Build, shape: list[int] | Shape, axis: int) -> int:
-    assert build.family.result
-    return build.family.result(tuple(shape))[1][axis]
+    result = build.family.result_shape(tuple(shape))
+    assert result
+    return result[axis]
 
 
 def write_single(source: Path) -> Path:
@@ -89,23 +91,25 @@ def write_single(source: Path) -> Path:
 def writers(case_id: str, image: Path, offset: int) -> Array:
     """In the worker: the number of the block that writes each element of the result, counted along x, y and z."""
     machine, case = gpu(), find_case(FAMILIES, case_id)
-    placement = Placement(offsets=(offset,) * (1 + len(case.family.operands(case.shape))))
-    operands = upload(machine, case, exact_operands(case, 0), placement)
-    loaded = load(machine, case, image, operands, placement)
-    assert loaded.result
-    found = np.full(loaded.result.shape, -1)
+    placement = Placement(offsets=(offset,) * len(case.arrays))
+    inputs = upload(machine, case, exact_inputs(case, 0), placement)
+    loaded = load(machine, case, image, inputs, placement)
+    (result,) = loaded.results
+    found = np.full(result.shape, -1)
     try:
         for number in range(prod(case.launch.grid)):
             machine.set_variable(loaded.function, "chosen_block", np.uint32(number))
-            loaded.result.poison()
+            result.poison()
             loaded.start()
             machine.finish()
-            words = loaded.result.read().view(np.uint32).reshape(*found.shape, -1)
+            words = result.read().view(np.uint32).reshape(*found.shape, -1)
             written = (words != POISON).any(axis=-1)
             assert (found[written] == -1).all(), f"{case_id}: block {number} writes what another block wrote"
             found[written] = number
     finally:
-        loaded.free()
+        loaded.free_own()
+        for array in inputs:
+            array.free()
     return found
 
 
@@ -118,7 +122,7 @@ def software() -> Iterator[Worker]:
 
 def test_every_variant_with_a_result_is_asked() -> None:
     asked = {build.variant for build in chosen_builds()}
-    assert asked == {v for f in FAMILIES if f.result for v in f.variants if not v.has_no_block}
+    assert asked == {v for f in FAMILIES if not f.prints for v in f.variants if not v.has_no_block}
 
 
 ASKED = [(build, 0, 4) for build in chosen_builds()] + [(build, 1, 1) for build in chosen_builds()]
@@ -130,7 +134,7 @@ def test_the_owner_is_the_block_that_writes(software: Worker, build: Build, offs
     """With rows and arrays at multiples of 16 bytes, and with both off; where a kernel minds, with rows alone off."""
     case = several_tiles(build, more)
     target = software.call(describe_device).timing_target
-    image = compile_file(write_single(ROOT / "kernels" / build.source), build.macros, target)
+    image = compile_file(write_single(ROOT / "kernels" / build.source), build.all_macros, target)
     found = software.call(writers, case.id, image.path, offset)
     grid_x, grid_y, _ = case.launch.grid
     assert found.min() == 0
@@ -138,7 +142,9 @@ def test_the_owner_is_the_block_that_writes(software: Worker, build: Build, offs
     step = max(1, min(case.tile) // 4)  # not every element, but several of every tile, and its edges
     chosen = [sorted({*range(0, n, step), *range(step - 1, n, step), n - 1}) for n in found.shape]
     for index in product(*chosen):
-        x, y = case.owner(index, offset).block
+        owner = case.owner(index, offset)
+        assert owner
+        x, y = owner.block
         assert found[index] == y * grid_x + x, f"{case.id}: element {index} is written by block {found[index]}"
         assert y < grid_y
 
@@ -149,5 +155,5 @@ def test_a_block_past_the_limit_of_grid_y_has_a_z() -> None:
     grid_x, grid_y, grid_z = case.launch.grid
     assert (grid_x, grid_z) == (1, 2)
     row = 8 * grid_y + 3
-    assert case.owner((row - 8, 1)).block == (0, grid_y - 1, 0)
-    assert case.owner((row, 1)).block == (0, 0, 1)
+    assert case.owner((row - 8, 1)) == Owner((0, grid_y - 1, 0), (1, 3))
+    assert case.owner((row, 1)) == Owner((0, 0, 1), (1, 3))

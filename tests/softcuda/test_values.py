@@ -13,10 +13,11 @@ from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
 from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.check import compare
 from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.runner import exact_operands, expected
+from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 ENTRY = 'extern "C" __global__ void'
@@ -111,13 +112,13 @@ def test_an_unset_sum_of_a_register_tile_makes_a_wrong_result(
             assert right in text
             text = text.replace(right, wrong)
         (tmp_path / name).write_text(text)
-    image = compile_file(tmp_path / "vectorised.cu", case.build.macros, software.call(describe_device).target)
-    operands = exact_operands(case, 0)
-    outcome = Kernel(software, case.build, image).run(case.shape, operands)
-    reference, bound = expected(case, operands)
-    mismatch = compare(outcome.result, reference, bound)
+    image = compile_file(tmp_path / "vectorised.cu", case.build.all_macros, software.call(describe_device).target)
+    inputs = exact_inputs(case, 0)
+    outcome = Kernel(software, case.build, image).run(case.shape, inputs)
+    ((name, value),) = expected(case, inputs).items()
+    mismatch = compare(outcome.results[name], value.reference, value.bound)
     assert mismatch
-    assert np.isnan(outcome.result).any()
+    assert np.isnan(outcome.results[name]).any()
 
 
 OVERFLOWS = {  # every operation that g++ watches; the array is full of zeros

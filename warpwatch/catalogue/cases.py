@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.configurations import Configuration
-from warpwatch.catalogue.declaration import HOST_BLOCK, LARGEST_SIZE, VENDOR_BLOCK, Build, Case, Family, given_of
+from warpwatch.catalogue.declaration import (
+    HOST_BLOCK,
+    LARGEST_SIZE,
+    STEPS_BLOCK,
+    VENDOR_BLOCK,
+    Build,
+    Case,
+    Family,
+    given_of,
+)
 from warpwatch.catalogue.names import BadCase, pick, read_sizes, size_name, split_id
 from warpwatch.catalogue.variants import Variant
 
@@ -69,7 +78,7 @@ def _configuration(variant: Variant, name: str, case_id: str) -> Configuration:
     """Return the configuration that an id names: a listed one, or a block that is not listed. Raises BadCase."""
     if found := [each for each in variant.listed if each.label == name]:
         return found[0]
-    if variant.has_no_block:
+    if variant.has_no_block or (name == STEPS_BLOCK and not variant.listed[0].block):
         return Configuration(())
     if not variant.listed[0].plain:
         raise BadCase(f"{case_id}: {variant.name} has the configurations {', '.join(c.label for c in variant.listed)}")

@@ -29,6 +29,7 @@ from warpwatch.catalogue.variants import Benchmarks, Variant
 
 HOST_BLOCK = "host"  # replaces the block in the id of a variant that runs on the host
 VENDOR_BLOCK = "vendor"  # the same for a call
+STEPS_BLOCK = "steps"  # the same for several launches with blocks of their own
 LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
 TIMED_SEED = 20  # of the inputs of benchmarks, so that every run times the same numbers
 LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
@@ -195,7 +196,8 @@ class Build:
 
     @property
     def block_name(self) -> str:
-        return self.configuration.label or (VENDOR_BLOCK if self.variant.call else HOST_BLOCK)
+        without = VENDOR_BLOCK if self.variant.call else HOST_BLOCK if self.variant.on_host else STEPS_BLOCK
+        return self.configuration.label or without
 
     @property
     def id(self) -> str:
@@ -223,6 +225,11 @@ class Build:
     def entry(self) -> str:
         """Name of the kernel function in that file, where no shape has another."""
         return f"{self.family.name}_{self.variant.name}"
+
+    @property
+    def all_macros(self) -> dict[str, str]:
+        """Every macro of the compilation, where kernels see them all."""
+        return self.own_macros | self.macros
 
     @property
     def own_macros(self) -> dict[str, str]:

@@ -89,6 +89,8 @@ class DeclaredCase:
             if path.is_absolute() or ".." in path.parts or not path.parts:
                 raise ValueError(f"its source {given!r} is no file of its kernels")
         check_flags(self.flags)
+        if unknown := [step.entry for step in self.steps if not self.call and step.entry not in self.entries]:
+            raise ValueError(f"it launches {unknown[0]!r}, which is none of its kernels {', '.join(self.entries)}")
 
 
 @dataclass(frozen=True, kw_only=True)

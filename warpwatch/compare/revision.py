@@ -141,8 +141,9 @@ def read_other_kernels(tree: Path, module: str, revision: str) -> dict[str, Othe
     others = {name: other_kernel_of(tree, document.flags, case) for name, case in document.cases.items()}
     for name, other in others.items():
         try:
-            if not other.kernels.source.resolve().is_relative_to(tree.resolve()):
-                raise ValueError(f"its source lies outside of the revision, in {other.kernels.source.resolve()}")
+            for path in (other.kernels.source, *other.kernels.include):
+                if not path.resolve().is_relative_to(tree.resolve()):
+                    raise ValueError(f"its source lies outside of the revision, in {path.resolve()}")
             for step in other.steps:
                 step.fill([0] * len(other.arrays))
         except (OSError, ValueError, TypeError, OverflowError) as error:

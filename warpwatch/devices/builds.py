@@ -70,7 +70,7 @@ def compile_build(build: Build, target: Target | None) -> Image:
     if variant.call:  # nothing to compile
         return Image(Path(), variant.name, variant.name)
     if variant.on_host:
-        return compile_file(build.source, build.own_macros | build.macros, None, root=build.family.root)
+        return compile_file(build.source, build.all_macros, None, root=build.family.root)
     if callable(variant.source):
         return _made(build, target)
     return compile_entries(kernels_of(build), target)[0]
@@ -98,7 +98,7 @@ def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileEr
     source, plain = builds[0].source, not any(_is_special(build) for build in builds)
     if len(builds) > 1 and plain:
         with contextlib.suppress(CompileError, OSError, UnicodeError):
-            text = in_one_file(source, [build.own_macros | build.macros for build in builds])
+            text = in_one_file(source, [build.all_macros for build in builds])
             compile_text(text, f"{source.stem}-together.cu", target)
             return {}
     failed = {}

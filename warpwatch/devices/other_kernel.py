@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.entries import Kernels
 
@@ -73,7 +74,7 @@ def _fill(value: Sequence[Any], pointers: Sequence[int]) -> np.generic:
         for (name, _, _), each in zip(fields, filled, strict=True):
             struct[name] = each
         return struct[0]  # type: ignore[no-any-return]
-    return np.dtype(value[0]).type(value[1])  # type: ignore[no-any-return]
+    return numpy_type(value[0]).type(value[1])  # type: ignore[no-any-return]
 
 
 def key(kernel: OtherKernel) -> tuple[object, ...]:

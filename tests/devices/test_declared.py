@@ -1,0 +1,225 @@
+"""Tests that what a declaration says is carried out: arrays in place, initial values, scratch, scalars, steps.
+
+On the host with a kernel in C++, and on the software device, whose launches are those of a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.own import ADD, CELLS, FAMILIES, SCALE
+from tests.project import ROOT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.inputs import exact_inputs, random_inputs
+from warpwatch.catalogue.launches import Launch
+from warpwatch.catalogue.project import load_project
+from warpwatch.catalogue.selection import builds, tested_cases
+from warpwatch.catalogue.validation import problems
+from warpwatch.devices.builds import compile_build
+from warpwatch.devices.check import compare
+from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.host import Host
+from warpwatch.devices.machine import POISON, DeviceError
+from warpwatch.devices.runner import expected, launch_once, load, run, upload
+from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
+from warpwatch.timing import worker_checks as checks
+from warpwatch.timing import worker_samples as sampling
+
+SERIAL = find_case(FAMILIES, "add-serial-host-100-int32")
+ON_DEVICE = [case for case in tested_cases(FAMILIES) if not case.variant.on_host]
+
+
+@pytest.fixture(scope="module")
+def software() -> Iterator[Worker]:
+    worker = Worker(load_project(ROOT, "tests.own"), Settings(kind="software"))
+    yield worker
+    worker.stop()
+
+
+def test_they_are_declared_without_a_mistake_and_found_by_their_ids() -> None:
+    assert problems(FAMILIES) == ()
+    cases = tested_cases(FAMILIES)
+    assert {case.id for case in cases} >= {
+        "add-serial-host-100-int32",
+        "add-atomic-128-257-int32",
+        "scale-two_steps-steps-1000-float32",
+        "cells-cube-4x2x2_per2-5x7x9-int32",
+    }
+    assert all(find_case(FAMILIES, case.id) == case for case in cases)
+
+
+def test_the_work_that_is_left_out_moves_each_array_once_and_changed_ones_twice() -> None:
+    assert SERIAL.work.bytes == 4 * (100 + 2 * 100 + 1 + 1)
+    assert SERIAL.work.operations == 0
+    case = find_case(FAMILIES, "scale-two_steps-steps-1000-float32")
+    assert case.work.bytes == 4 * (1000 + 1000 + 1), "scratch memory is the variant's own affair"
+    assert case.array_bytes == 4 * (1000 + 1000 + 1 + 16)
+
+
+def is_right(case: Case, kernel: Kernel, seed: int = 1) -> None:
+    for inputs in (exact_inputs(case, seed), random_inputs(case, seed)):
+        outcome = kernel.run(case.shape, inputs)
+        assert outcome.damage == ()
+        for name, right in expected(case, inputs).items():
+            assert compare(outcome.results[name], right.reference, right.bound) is None, name
+
+
+@pytest.mark.parametrize("case", ON_DEVICE, ids=lambda case: case.id)
+def test_every_result_is_right_on_the_software_device(software: Worker, case: Case) -> None:
+    image = compile_build(case.build, software.call(describe_device).target)
+    is_right(case, Kernel(software, case.build, image))
+
+
+def test_blocks_and_grids_have_three_axes() -> None:
+    case = find_case(FAMILIES, "cells-cube-4x2x2_per2-5x7x9-int32")
+    assert case.launch == Launch((2, 4, 3), (4, 2, 2))
+    assert case.owner((0, 0, 0)) is None, "nothing says which block writes an element"
+
+
+def test_several_launches_have_their_own_blocks_and_arguments() -> None:
+    case = find_case(FAMILIES, "scale-two_steps-steps-1000-float32")
+    first, second = case.steps
+    assert (first.entry, first.launch) == ("scale_sum", Launch((16, 1, 1), (64, 1, 1), 256))
+    assert (second.entry, second.launch) == ("scale_by", Launch((16, 1, 1), (64, 1, 1)))
+    at = {array.name: 4096 * i for i, array in enumerate(case.arrays)}
+    assert [value.item() for value in case.arguments(second, at)] == [4096, 8192, 12288, 16, 0, 1000, 0.25]
+    kinds = [value.dtype.name for value in case.arguments(second, at)]
+    assert kinds == ["uint64"] * 3 + ["int32", "uint64", "int64", "float32"]
+
+
+# What is restored before each launch
+
+
+def launch_thrice(machine: Host, case: Case, image: Path) -> list[dict[str, np.ndarray]]:
+    inputs = upload(machine, case, exact_inputs(case, 1))
+    loaded = load(machine, case, image, inputs)
+    return [launch_once(loaded) for _ in range(3)]
+
+
+def test_first_values_are_there_again_before_every_launch() -> None:
+    right = expected(SERIAL, exact_inputs(SERIAL, 1))
+    for results in launch_thrice(Host(), SERIAL, compile_build(SERIAL.build, None).path):
+        assert {name: value.tolist() for name, value in results.items()} == {
+            name: value.reference.tolist() for name, value in right.items()
+        }
+
+
+def test_without_restoring_a_kernel_that_adds_would_be_wrong() -> None:
+    """The test above can fail: launches that follow each other directly add up."""
+    machine, image = Host(), compile_build(SERIAL.build, None).path
+    loaded = load(machine, SERIAL, image, upload(machine, SERIAL, exact_inputs(SERIAL, 1)))
+    loaded.restore()
+    loaded.start()
+    loaded.start()
+    assert loaded.own["count"].read().tolist() == [200]
+    loaded.restore()
+    assert loaded.own["count"].read().tolist() == [0]
+    assert loaded.own["largest"].read().tolist() == [-1]
+    assert np.array_equal(loaded.own["state"].read(), exact_inputs(SERIAL, 1)["state"])
+
+
+def time_twice(case: Case, image: Path) -> list[float]:
+    """In the worker: prepare a case, take samples, and compare its last result."""
+    sampling.prepare(case, image, cold=False)
+    times = [sampling.sample("warm")[0] for _ in range(5)]
+    sampling.finish(None)
+    return times
+
+
+@pytest.mark.parametrize("case_id", ["add-atomic-64-1000-int32", "scale-two_steps-steps-1000-float32"])
+def test_what_is_timed_is_restored_before_every_sample_and_right_after_the_last(software: Worker, case_id: str) -> None:
+    case = find_case(FAMILIES, case_id)
+    image = compile_build(case.build, software.call(describe_device).timing_target)
+    assert len(software.call(time_twice, case, image.path)) == 5
+
+
+def step_by_step(case: Case, image: Path) -> tuple[list[bool], list[bool]]:
+    """In the worker: which words of scratch memory and of the result are poison, before and after a launch."""
+    machine = gpu()
+    loaded = load(machine, case, image, upload(machine, case, exact_inputs(case, 1)))
+    loaded.poison()
+    before = [bool((loaded.own[name].read().view(np.uint32) == POISON).all()) for name in ("parts", "y", "total")]
+    loaded.start()
+    machine.finish()
+    return before, [bool((loaded.own[name].read().view(np.uint32) == POISON).any()) for name in ("parts", "y", "total")]
+
+
+def test_scratch_memory_is_poison_before_a_launch_as_results_are(software: Worker) -> None:
+    case = find_case(FAMILIES, "scale-two_steps-steps-1000-float32")
+    image = compile_build(case.build, software.call(describe_device).target)
+    assert software.call(step_by_step, case, image.path) == ([True] * 3, [False] * 3)
+
+
+def test_a_scratch_array_that_is_not_written_first_is_found(software: Worker, tmp_path: Path) -> None:
+    """The second launch alone reads poison."""
+    case = find_case(FAMILIES, "scale-two_steps-steps-100-float32")
+    text = (ROOT / "tests/own/scale.cu").read_text()
+    (tmp_path / "scale.cu").write_text(text.replace("parts[blockIdx.x] = sum;", ""))
+    image = compile_file(tmp_path / "scale.cu", case.build.all_macros, software.call(describe_device).target)
+    with pytest.raises(
+        DeviceError, match=r"(?s)uninitialised memory in scale_by.*scale\.cu:21: .* of parts \(argument 3\)"
+    ):
+        Kernel(software, case.build, image).run(case.shape, exact_inputs(case, 1))
+
+
+# Faults are found
+
+
+def planted(tmp_path: Path, old: str, new: str) -> Path:
+    text = (ROOT / "tests/own/serial.cpp").read_text()
+    assert old in text
+    (tmp_path / "serial.cpp").write_text(text.replace(old, new))
+    return compile_file(tmp_path / "serial.cpp", {}, None).path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ("state[i] += x[i]", "state[i] = x[i]", {"state"}),
+        ("++*count", "", {"count"}),
+        ("x[i] > *largest", "false", {"largest"}),
+        ("i < n", "i < n - 1", {"state", "count"}),
+    ],
+)
+def test_each_result_is_compared_by_itself(tmp_path: Path, old: str, new: str, wrong: set[str]) -> None:
+    inputs = random_inputs(SERIAL, 3)
+    outcome = run(Host(), SERIAL, planted(tmp_path, old, new), inputs)
+    right = expected(SERIAL, inputs)
+    found = {name for name, got in outcome.results.items() if compare(got, right[name].reference, right[name].bound)}
+    assert found == wrong
+    assert outcome.damage == ()
+
+
+def test_a_write_into_an_input_or_past_an_array_in_place_is_damage(tmp_path: Path) -> None:
+    image = planted(tmp_path, "++*count;", "++*count, const_cast<int*>(x)[7] = 5000, state[n] = 1;")
+    damage = run(Host(), SERIAL, image, random_inputs(SERIAL, 3)).damage
+    assert [said.split(":")[0] for said in damage] == [
+        "wrote 1 element(s) after state, the nearest 1 after its end",
+        "changed its operand x",
+    ]
+
+
+def test_the_fingerprint_of_several_results_changes_with_each() -> None:
+    machine, image = Host(), compile_build(SERIAL.build, None).path
+    loaded = load(machine, SERIAL, image, upload(machine, SERIAL, exact_inputs(SERIAL, 1)))
+    launch_once(loaded)
+    first = checks.fingerprint_of(loaded)
+    for name in ("state", "count", "largest"):
+        loaded.own[name].write(loaded.own[name].read() + 1)
+        assert checks.fingerprint_of(loaded) != first
+        launch_once(loaded)
+        assert checks.fingerprint_of(loaded) == first
+
+
+def test_every_build_is_compiled_for_its_configuration() -> None:
+    one, two = builds([CELLS])
+    assert (one.macros, two.macros) == ({"PER": "1"}, {"PER": "2"})
+    assert one.own_macros == two.own_macros == {"BLOCK_X": "4", "BLOCK_Y": "2", "BLOCK_Z": "2"}
+    assert builds([ADD])[1].own_macros == {"BLOCK_X": "64", "BLOCK_Y": "1"}
+    assert "scalar_t" not in builds([SCALE])[0].own_macros
