@@ -2,7 +2,7 @@
 //
 // A kernel becomes an ordinary function that is called once for each thread. threadIdx and its like are
 // constants of that call. Barriers and warp functions are calls into the executor, which goes on with another
-// thread. What is not here (textures, half precision, most PTX) is a compile error that names it.
+// thread. What is not here (textures, most PTX) is a compile error that names it.
 #pragma once
 
 #include <cassert>
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime> // before the macro `clock`, which would spoil it
 
 #include "image.h"
 #include "vector_types.h"

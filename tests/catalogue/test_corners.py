@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import warpwatch as ww
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.corners import (
@@ -25,9 +26,8 @@ from warpwatch.catalogue.corners import (
     tile,
 )
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Build, Case, Family
-from warpwatch.catalogue.launches import Launch, Work
+from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.selection import builds
-from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.machine import POISON
 from warpwatch.devices.placement import Placement
 
@@ -35,22 +35,21 @@ BLOCKS = ((16, 16), (48, 16))
 
 
 def made_up(folder: Path, **more: Any) -> Family:
-    """Make a family of one new variant, whose result is narrower than its operand, with a fallback above a K of 20."""
-    variant = Variant(
-        "new", "made up", blocks=BLOCKS, dtypes=("float64", "float32"), needs=next(iter(FAMILIES)).variants[0].needs
-    )
+    """Make a family of one new variant, whose result is narrower than its input, with a fallback above a K of 20."""
+    variant = ww.kernel("new", "made up", configurations=BLOCKS, dtypes=("float64", "float32"))
     return Family(
         name="made",
         folder=folder,
         sizes=("rows", "columns", "K"),
-        operands=lambda shape: {"A": shape[:2], "w": shape[2:]},
-        result=lambda shape: ("B", (shape[0], shape[1] - shape[2] + 1)),
-        reference=lambda operands, rows: operands[0][rows, operands[1].size - 1 :],
-        bound=lambda operands, rows: 0.0,
-        work=lambda shape, itemsize: Work(0, 2 * (shape[0] * shape[1] + shape[2]) * itemsize),
-        test_shapes=((17, 33, 5), (64, 64, 1)),
-        bench_shapes={},
-        variants=(replace(variant, fallback=lambda shape, itemsize: "slow" if shape[2] > 20 else "", **more),),
+        arrays=lambda rows, columns, K: {
+            "A": ww.In((rows, columns)),
+            "w": ww.In(K),
+            "B": ww.Out((rows, columns - K + 1)),
+        },
+        reference=lambda A, w, part: A[part, w.size - 1 :],
+        work=lambda rows, columns, K, itemsize: ww.Work(0, 2 * (rows * columns + K) * itemsize),
+        tests=((17, 33, 5), (64, 64, 1)),
+        variants=(replace(variant, fallback=lambda K: "slow" if K > 20 else "", **more),),
     )
 
 
@@ -70,11 +69,11 @@ def new(folder: Path) -> Build:
 
 
 def results(cases: list[Case]) -> set[tuple[int, ...]]:
-    return {case.family.result(case.shape)[1] for case in cases if case.family.result}
+    return {case.results[0].shape for case in cases}
 
 
 def test_every_variant_with_blocks_has_one_build_with_corner_cases() -> None:
-    wanted = {b.variant for b in builds(FAMILIES) if not b.variant.has_no_block and b.family.result}
+    wanted = {b.variant for b in builds(FAMILIES) if not b.variant.has_no_block and not b.family.prints}
     assert {build.variant for build in least_builds(FAMILIES)} == wanted
 
 
@@ -98,7 +97,7 @@ def test_a_new_variant_gets_ends_of_every_length_modulo_two_sectors(new: Build) 
         lengths = {shape[axis] for shape in results(ends(new))}
         assert {length % 16 for length in lengths if length > 16} == set(range(16))
         assert {1, 17, 31, 32} <= lengths | {1}
-    assert all(not case.family.fits(case.shape) and min(case.shape) > 0 for case in ends(new))
+    assert all(not case.family.problem_of(case.shape) and min(case.shape) > 0 for case in ends(new))
 
 
 def test_a_new_variant_gets_both_sides_of_a_size_with_another_branch(new: Build) -> None:
@@ -108,7 +107,7 @@ def test_a_new_variant_gets_both_sides_of_a_size_with_another_branch(new: Build)
 def test_a_new_variant_gets_blocks_that_are_not_square_unless_it_has_no_others(folder: Path) -> None:
     assert [build.block for build in oblong_builds([made_up(folder)])] == [(4, 2), (2, 4)]
     assert oblong_builds([made_up(folder, fixed_blocks=True)]) == []
-    assert oblong_builds([made_up(folder, threads=lambda block: (64, 1))]) == []
+    assert oblong_builds([made_up(folder, threads=lambda: (64, 1))]) == []
 
 
 def test_a_new_family_gets_more_rows_of_blocks_than_a_grid_has(folder: Path) -> None:
@@ -121,14 +120,12 @@ def test_the_last_block_of_a_large_case_is_that_of_its_small_one(build: Build) -
     for large, small in beyond_32_bits(build):
         assert find_case(FAMILIES, large.id) == large
         assert large.array_bytes > BEYOND * large.itemsize
-        assert large.family.result
-        assert small.family.result
         grid = large.launch.grid
         sizes = {large.variant.x: (grid[0], tile(build)[0])}
         if large.variant.y is not None:
             sizes[large.variant.y] = (grid[1] * grid[2], tile(build)[1])
         for axis, (blocks, elements) in sizes.items():
-            size, least = (case.family.result(case.shape)[1][axis] for case in (large, small))  # type: ignore[misc]
+            size, least = (case.results[0].shape[axis] for case in (large, small))
             assert -(-size // elements) == blocks
             assert size % elements == least % elements
 

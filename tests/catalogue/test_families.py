@@ -10,8 +10,11 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import ROOT
+from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import find_case, make_case
+from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
 
@@ -91,9 +94,9 @@ def test_serial_leaves_out_what_takes_longer_than_a_second_and_says_so() -> None
 
 def test_grids_cover_their_results_and_have_no_block_more() -> None:
     for case in EVERY_CASE:
-        if case.family.result is None or case.variant.has_no_block:
+        if not case.results or case.variant.has_no_block:
             continue
-        result, launch = case.family.result(case.shape)[1], case.launch
+        result, launch = case.results[0].shape, case.launch
         covered = {case.variant.x: (launch.grid[0], case.tile[0])}
         if case.variant.y is not None:
             covered[case.variant.y] = (launch.grid[1] * launch.grid[2], case.tile[1])
@@ -103,7 +106,8 @@ def test_grids_cover_their_results_and_have_no_block_more() -> None:
 
 def test_every_reference_case_is_timed() -> None:
     timed = {case.id for case in timed_cases(FAMILIES)}
-    assert {case.family.reference_case(case.shape, case.dtype) for case in timed_cases(FAMILIES)} <= {*timed, ""}
+    named = {call(case.family.reference_case, case.given) for case in timed_cases(FAMILIES)}
+    assert {""} < named <= {*timed, ""}
 
 
 def test_rows_past_the_limit_of_grid_y_continue_in_z() -> None:
@@ -113,7 +117,10 @@ def test_rows_past_the_limit_of_grid_y_continue_in_z() -> None:
     assert y * z >= 125_000
 
 
-def transposed_by(build_block: tuple[int, int], m: int, n: int) -> Mapping[tuple[int, int], object]:
+Owned = tuple[tuple[int, int], tuple[int, int]]  # block and thread
+
+
+def transposed_by(build_block: tuple[int, int], m: int, n: int) -> Mapping[tuple[int, int], Owned]:
     """Imitate tiled.cu thread by thread: return the block and thread that write each element."""
     bx, by = build_block
     wrote = {}
@@ -129,16 +136,15 @@ def transposed_by(build_block: tuple[int, int], m: int, n: int) -> Mapping[tuple
 @pytest.mark.parametrize("block", [(8, 8), (4, 2), (2, 6)])
 def test_the_owner_of_a_transposed_element_is_the_thread_that_writes_it(block: tuple[int, int]) -> None:
     family = next(f for f in FAMILIES if f.name == "transpose")
-    case = make_case(family, family.variant("tiled"), block, (13, 11), "float32")
+    case = make_case(family, family.variant("tiled"), Configuration(block), (13, 11), "float32")
     for index, written_by in transposed_by(block, 13, 11).items():
-        owner = case.owner(index)
-        assert (owner.block, owner.thread) == written_by
+        assert case.owner(index) == Owner(*written_by)
 
 
 def test_owners_follow_the_axis_that_a_variant_gives_to_x() -> None:
     naive, strided = (find(f"matmul-{name}-8x4-100x5x100-float32").owner((9, 30)) for name in ("naive", "strided"))
-    assert (naive.block, naive.thread) == ((3, 2), (6, 1))
-    assert (strided.block, strided.thread) == ((1, 7), (1, 2))
+    assert naive == Owner((3, 2), (6, 1))
+    assert strided == Owner((1, 7), (1, 2))
 
 
 def test_edges_lie_on_both_sides_of_a_block() -> None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.arrays import ALL_ROWS
+from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.expected import expected as expected_part
+from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.selection import tested_cases
-from warpwatch.catalogue.tolerance import dot_error, product
-from warpwatch.devices.runner import exact_operands, expected, random_operands
+from warpwatch.catalogue.tolerance import dot_share, product
+from warpwatch.devices.runner import expected
 
 LOOPS = [case for case in tested_cases(FAMILIES) if case.variant.name == "naive" and max(case.shape) < 200]
 
 
-def by_loops(case: Case, operands: tuple[np.ndarray, ...]) -> np.ndarray:
+def by_loops(case: Case, inputs: Mapping[str, Array]) -> Array:
     """Compute the definition in Python integers or float64, one element after another."""
     wide = object if case.dtype == "int32" else np.float64
-    a, *rest = (operand.astype(wide) for operand in operands)
+    a, *rest = (array.astype(wide) for array in inputs.values())
     if case.family.name == "copy":
         return np.array([a[i] for i in range(len(a))])
     if case.family.name == "transpose":
@@ -36,8 +40,9 @@ def by_loops(case: Case, operands: tuple[np.ndarray, ...]) -> np.ndarray:
 
 @pytest.mark.parametrize("case", [case for case in LOOPS if np.prod(case.shape) < 40_000], ids=lambda case: case.id)
 def test_a_reference_is_the_definition(case: Case) -> None:
-    operands = exact_operands(case, 1)
-    assert np.array_equal(expected(case, operands)[0], by_loops(case, operands).astype(np.float64))
+    inputs = exact_inputs(case, 1)
+    ((_, right),) = expected(case, inputs).items()
+    assert np.array_equal(right.reference, by_loops(case, inputs).astype(np.float64))
 
 
 @pytest.mark.parametrize(
@@ -46,11 +51,12 @@ def test_a_reference_is_the_definition(case: Case) -> None:
 )
 def test_int32_wraps_modulo_two_to_the_32(case_id: str) -> None:
     case = find_case(FAMILIES, case_id)
-    operands = random_operands(case, 2)
-    exact = by_loops(case, operands)
+    inputs = random_inputs(case, 2)
+    exact = by_loops(case, inputs)
     assert max(map(abs, exact.flat)) > 2**40, "these numbers must overflow, or nothing is shown"
     wrapped = (exact % 2**32).astype(np.uint32).view(np.int32)
-    assert np.array_equal(expected(case, operands)[0], wrapped)
+    ((_, right),) = expected(case, inputs).items()
+    assert np.array_equal(right.reference, wrapped)
 
 
 def test_sums_too_long_for_the_halves_are_refused() -> None:
@@ -61,16 +67,16 @@ def test_sums_too_long_for_the_halves_are_refused() -> None:
 
 @pytest.mark.parametrize("case", [c for c in LOOPS if c.build.block_xy[0] in (8, 64)], ids=lambda case: case.id)
 def test_rows_of_a_reference_are_the_rows_of_the_whole(case: Case) -> None:
-    operands, family = random_operands(case, 3), case.family
-    rows = np.array([0, 2, 1])
-    for function in (family.reference, family.bound):
-        whole = function(operands, ALL_ROWS)
-        assert np.allclose(
-            function(operands, rows), whole[rows] if isinstance(whole, np.ndarray) else whole, rtol=1e-12
-        )
+    inputs, rows = random_inputs(case, 3), np.array([0, 2, 1])
+    ((name, whole),) = expected(case, inputs).items()
+    some = expected_part(case, inputs, rows)[name]
+    assert np.allclose(some.reference, whole.reference[rows], rtol=1e-12)
+    bounds = np.broadcast_to(whole.bound, whole.reference.shape)
+    assert np.allclose(some.bound, bounds[rows], rtol=1e-12)
+    assert (bounds > 0).all() or not case.work.operations or case.dtype == "int32"
 
 
-def chain(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def chain(a: Array, b: Array) -> Array:
     """Compute dot products of the rows, one addition after another in the operands' type: the worst usual order."""
     total = np.zeros(len(a), a.dtype)
     for i in range(a.shape[1]):
@@ -85,7 +91,7 @@ def test_a_chain_of_float32_additions_stays_within_the_bound_and_uses_some_of_it
     a, b = (rng.uniform(low, 1, (4000, length)).astype(np.float32) for _ in "ab")
     magnitude = np.einsum("ij,ij->i", np.abs(a).astype(np.float64), np.abs(b).astype(np.float64))
     error = np.abs(chain(a, b) - np.einsum("ij,ij->i", a.astype(np.float64), b.astype(np.float64)))
-    share = (error / (magnitude * dot_error(length, np.dtype("float32")))).max()
+    share = (error / (magnitude * dot_share(length, np.dtype("float32")))).max()
     # Numbers of one sign pile up rounding errors; of both, they cancel, and longer sums use ever less.
     assert 0.05 / np.sqrt(length if low else 1) < share <= 1
 
@@ -93,7 +99,7 @@ def test_a_chain_of_float32_additions_stays_within_the_bound_and_uses_some_of_it
 def test_half_precision_operands_do_not_pass_for_float32() -> None:
     """The bound must detect operands of 11 bits, as a tensor core in TF32 has them, at short lengths."""
     case = find_case(FAMILIES, "matmul-naive-8x8-64x64x64-float32")
-    a, b = random_operands(case, 5)
-    rounded = a.astype(np.float16).astype(np.float64) @ b.astype(np.float16).astype(np.float64)
-    reference, bound = expected(case, (a, b))
-    assert (np.abs(rounded - reference) > bound).mean() > 0.5
+    inputs = random_inputs(case, 5)
+    a, b = (array.astype(np.float16).astype(np.float64) for array in inputs.values())
+    right = expected(case, inputs)["C"]
+    assert (np.abs(a @ b - right.reference) > right.bound).mean() > 0.5

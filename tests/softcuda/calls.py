@@ -244,3 +244,22 @@ def run_with_zeros(image: Path, entry: str, size: int) -> bytes | str:
     except driver.Error as error:
         return str(error)
     return result.tobytes()
+
+
+def run_on_arrays(image: Path, entry: str, arrays: list[Any], size: int, count: int | None) -> bytes | str:
+    """What a kernel leaves in ``size`` bytes, which it takes after the arrays, and then their length unless None."""
+    driver = _driver()
+    function = _function(image, entry)
+    try:
+        given = [driver.mem_alloc(max(each.nbytes, 4)) for each in arrays]
+        for address, each in zip(given, arrays, strict=True):
+            driver.memcpy_htod(address, each.view(np.uint8))
+        left = driver.mem_alloc(size)
+        driver.memset_d8(left, 0, size)
+        more = () if count is None else (np.int32(count),)
+        function(*given, left, *more, block=(32, 1, 1), grid=(1 if count is None else 64, 1))
+        result = np.zeros(size, np.uint8)
+        driver.memcpy_dtoh(result, left)
+    except driver.Error as error:
+        return str(error)
+    return result.tobytes()

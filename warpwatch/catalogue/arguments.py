@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ class Word:
     value: str
 
 
+@functools.cache
 def read(text: str) -> tuple[Word, ...]:
     """Read the words of a text. Raises BadArguments."""
     words = []
@@ -86,7 +88,7 @@ def _fill(word: Word, known: Known) -> np.generic:
 def _scalar(word: Word, value: float | str) -> np.generic:
     try:
         kind = numpy_type(word.dtype)
-        number = float(value) if isinstance(value, str) and kind.kind not in "iub" else int(value)
+        number = int(value) if kind.kind in "iub" else float(value)
         if kind.kind in "iu" and not np.iinfo(kind).min <= number <= np.iinfo(kind).max:
             raise BadArguments(f"{word.name} = {value} does not fit into {word.dtype}: write {word.name}:int64")
         return np.array([number]).astype(kind)[0]  # type: ignore[no-any-return]

@@ -7,18 +7,14 @@ from collections.abc import Iterable
 from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.configurations import Configuration
-from warpwatch.catalogue.declaration import HOST_BLOCK, LARGEST_SIZE, VENDOR_BLOCK, Build, Case, Family
-from warpwatch.catalogue.elements import itemsize
+from warpwatch.catalogue.declaration import HOST_BLOCK, LARGEST_SIZE, VENDOR_BLOCK, Build, Case, Family, given_of
 from warpwatch.catalogue.names import BadCase, pick, read_sizes, size_name, split_id
 from warpwatch.catalogue.variants import Variant
 
 
 def exists(variant: Variant, configuration: Configuration, dtype: str) -> bool:
     """Tell whether a variant has a configuration in an element type."""
-    if variant.takes is None:
-        return True
-    given = {"block": configuration.block, "c": configuration, "dtype": dtype, "itemsize": itemsize(dtype)}
-    return bool(call(variant.takes, given))
+    return variant.takes is None or bool(call(variant.takes, given_of(configuration, dtype)))
 
 
 def make_case(family: Family, variant: Variant, configuration: Configuration, shape: Shape, dtype: str) -> Case:
@@ -75,7 +71,7 @@ def _configuration(variant: Variant, name: str, case_id: str) -> Configuration:
         return found[0]
     if variant.has_no_block:
         return Configuration(())
-    if not variant.listed[0].gives_block:
+    if not variant.listed[0].plain:
         raise BadCase(f"{case_id}: {variant.name} has the configurations {', '.join(c.label for c in variant.listed)}")
     return Configuration(read_sizes(name, "block", case_id))
 

@@ -16,14 +16,14 @@ class Configuration:
     """One way to compile and launch a kernel. A macro is an attribute: ``c.ROWS``.
 
     ``block``: the size that ids call the block; () where there is none. ``macros``: those that were written for it.
-    ``name``: what stands in ids in place of the block, or an empty text. ``gives_block``: the kernel is compiled with
-    BLOCK_X and BLOCK_Y.
+    ``name``: what stands in ids in place of the block, or an empty text. ``plain``: it is written as a block alone,
+    and a block of any other size would do as well.
     """
 
     block: Block
     macros: tuple[tuple[str, Macro], ...] = ()
     name: str = ""
-    gives_block: bool = True
+    plain: bool = True
 
     def __getattr__(self, name: str) -> Macro:
         for known, value in self.__dict__.get("macros", ()):
@@ -75,7 +75,7 @@ def _from_mapping(given: Mapping[str, object]) -> Configuration:
     if not isinstance(name, str) or (name and not (name.isascii() and name.replace("_", "a").isalnum())):
         raise ValueError(f"has the name {name!r}: it stands in ids, and has letters, digits and _ alone")
     sizes = (block,) if isinstance(block, int) else block
-    return Configuration(_block(sizes), tuple(macros.items()), name, gives_block=False)  # type: ignore[arg-type]
+    return Configuration(_block(sizes), tuple(macros.items()), name, plain=False)  # type: ignore[arg-type]
 
 
 def _block(given: object) -> Block:

@@ -35,7 +35,7 @@ def least_builds(families: Iterable[Family]) -> list[Build]:
     """List one build of each variant that has blocks and a result: smallest tile, then narrowest type."""
     least: dict[int, Build] = {}
     for build in builds(families):
-        if not build.variant.follows_tiles or build.family.prints or not build.configuration.gives_block:
+        if not build.variant.follows_tiles or build.family.prints or not build.configuration.plain:
             continue
         known = least.setdefault(id(build.variant), build)
         if _size(build) < _size(known):

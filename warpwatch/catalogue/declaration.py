@@ -121,7 +121,8 @@ class Family:
         if self.prints:
             return NONE
         made = call(self.arrays, self.given(self.tests[0], NONE))
-        first = [array.dtype for array in made.values() if array.role in (Role.OUT, Role.IN_OUT)]
+        arrays = made.values() if isinstance(made, Mapping) else ()  # other mistakes are found by a rule too
+        first = [a.dtype for a in arrays if isinstance(a, DeclaredArray) and a.role in (Role.OUT, Role.IN_OUT)]
         return first[0] if first else NONE
 
     def dtypes_of(self, variant: Variant) -> tuple[str, ...]:
@@ -135,7 +136,8 @@ class Family:
 
     def result_shape(self, shape: Shape) -> Shape | None:
         """Return the shape of the first result; None where kernels print."""
-        dtype = self.dtypes[0] if self.dtypes else self.own_type
+        named = (dtype for variant in self.variants for dtype in variant.dtypes or ())
+        dtype = next(dtype for dtype in (*self.dtypes, self.own_type, *named) if dtype in C_TYPES)
         return next((array.shape for array in arrays_of(self, shape, dtype) if array.is_result), None)
 
 
@@ -170,6 +172,12 @@ def of_case(name: str, array: DeclaredArray, dtype: str) -> CaseArray:
         low=array.low,
         high=array.high,
     )
+
+
+def given_of(configuration: Configuration, dtype: str) -> dict[str, Any]:
+    """Return what functions may take by name that are asked before there is a shape: ``takes`` and ``macros``."""
+    own = {"block": configuration.block, "c": configuration, "configuration": configuration}
+    return own | {"dtype": dtype, "itemsize": itemsize(dtype)}
 
 
 @dataclass(frozen=True)
@@ -218,12 +226,12 @@ class Build:
 
     @property
     def own_macros(self) -> dict[str, str]:
-        """Macros that every kernel is given: the element type, and the block where it is written as a tuple.
+        """Macros that every kernel is given: the element type and the block.
 
         ``scalar_t`` is the element type (a macro named T breaks the headers that nvcc includes by itself).
         """
         macros = {"scalar_t": C_TYPES[self.dtype]} if self.variant.dtypes or self.family.dtypes else {}
-        if self.variant.has_no_block or not self.configuration.gives_block:
+        if self.variant.has_no_block:
             return macros
         names = ("BLOCK_X", "BLOCK_Y", "BLOCK_Z")[: max(2, len(self.block))]
         return macros | {name: str(size) for name, size in zip(names, (*self.block, 1), strict=False)}
@@ -233,12 +241,7 @@ class Build:
         """Macros that the declaration names: the configuration's and the variant's."""
         macros = {name: str(value) for name, value in self.configuration.macros}
         if self.variant.macros:
-            given = {
-                "block": self.block,
-                "c": self.configuration,
-                "dtype": self.dtype,
-                "itemsize": itemsize(self.dtype),
-            }
+            given = given_of(self.configuration, self.dtype)
             macros |= {name: str(value) for name, value in call(self.variant.macros, given).items()}
         return macros
 
@@ -416,7 +419,7 @@ class Case:
         if callable(given):
             return tuple(call(given, self.given | {"at": addresses, "padding": padding}))
         shapes, scalars = drawn or {}, self.family.scalars
-        arrays = {array.name: replace(array, shape=shapes.get(array.name, array.shape)) for array in self.arrays}
+        arrays = {a.name: replace(a, shape=shapes[a.name]) if a.name in shapes else a for a in self.arrays}
         words = read(given or " ".join((*arrays, *scalars, *self.family.sizes)))
         typed = {name: (scalar.dtype or self.dtype, scalar.value) for name, scalar in scalars.items()}
         return fill(words, Known(arrays=arrays, addresses=addresses, sizes=self.sizes, scalars=typed))

@@ -30,6 +30,7 @@ C_TYPES: Mapping[str, str] = {
     "complex128": "double2",
     NONE: "void",
 }
+WORD = 4  # bytes of the word that memory can be filled with
 EXTENSIONS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # types of the package ml_dtypes
 
 
@@ -47,6 +48,24 @@ def numpy_type(name: str) -> np.dtype[Any]:
 def itemsize(name: str) -> int:
     """Return the bytes of an element; 0 where a case has no arrays."""
     return 0 if name == NONE else numpy_type(name).itemsize
+
+
+def word_of(value: float | bool, dtype: str) -> int | None:
+    """Return the word of 4 bytes that memory is filled with so that each element has a value; None where none does."""
+    with np.errstate(all="ignore"):
+        element = np.array([value]).astype(numpy_type(dtype))
+    if element.dtype.kind in "iub" and element[0] != value:
+        return None
+    found = np.resize(element.view(np.uint8), max(WORD, element.nbytes))
+    return int(found[:WORD].view(np.uint32)[0]) if np.array_equal(found, np.resize(found[:WORD], found.size)) else None
+
+
+def no_word(value: object, dtype: str) -> str:
+    """Say that memory cannot be filled with a value, and what helps."""
+    return (
+        f"has the initial value {value!r}, which {dtype} repeats in no 4 bytes: "
+        "declare it InOut, and let `draw` give its first values"
+    )
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:

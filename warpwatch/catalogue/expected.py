@@ -42,20 +42,24 @@ def compute(
         given["magnitudes"] = True
     elif magnitudes:
         given |= {name: np.abs(array) if array.dtype.kind in "fc" else array for name, array in inputs.items()}
-    made, names = call(function, given), [array.name for array in case.results]
-    named = (
-        made if isinstance(made, Mapping) else dict(zip(names, made if _several(made, names) else [made], strict=False))
-    )
-    if set(named) != set(names) or (_several(made, names) and len(made) != len(names)):
-        have = ", ".join(map(str, named))
-        raise BadCase(f"{case.id}: the reference returns {have or 'nothing'}; the results are {', '.join(names)}")
+    named = _named(case, call(function, given))
     if not takes(function, "part") and part is not ALL_ROWS:
         named = {name: array[part] for name, array in named.items()}
-    return {name: named[name] for name in names}
+    return named
 
 
-def _several(made: object, names: list[str]) -> bool:
-    return isinstance(made, tuple) or (isinstance(made, list) and len(names) > 1)
+def _named(case: Case, made: Any) -> dict[str, Any]:
+    """Return by name what a reference returned: a mapping, several values in order, or one. Raises BadCase."""
+    names = [array.name for array in case.results]
+    if isinstance(made, Mapping):
+        have, right = ", ".join(map(str, made)), set(made) == set(names)
+    else:
+        made = made if isinstance(made, tuple) or (isinstance(made, list) and len(names) > 1) else (made,)
+        have, right = f"{len(made)} value{'s' if len(made) != 1 else ''}", len(made) == len(names)
+        made = dict(zip(names, made, strict=False))
+    if not right:
+        raise BadCase(f"{case.id}: the reference returns {have or 'nothing'}; the results are {', '.join(names)}")
+    return {name: made[name] for name in names}
 
 
 def rule_of(case: Case, name: str) -> Rule:

@@ -6,19 +6,20 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from warpwatch.catalogue.arrays import DeclaredArray, Role, Shape
+from warpwatch.catalogue.arrays import DeclaredArray, Role, Scalar, Shape
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.declaration import LARGEST_SIZE, Family, arrays_of
-from warpwatch.catalogue.elements import C_TYPES, NONE
+from warpwatch.catalogue.elements import C_TYPES, NONE, no_word, word_of
 from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.tolerance import Rule
 from warpwatch.catalogue.variants import Benchmarks, Variant
-from warpwatch.catalogue.work_rules import reference_fault, tolerance_fault, work_fault
+from warpwatch.catalogue.work_rules import draw_fault, reference_fault, tolerance_fault, work_fault
 
 NAME = r"[a-z][a-z0-9_]*"
 TYPES = [name for name in C_TYPES if name != NONE]
 # What functions of a declaration are given besides the sizes and arrays, which therefore cannot have these names.
 RESERVED = {"shape", "sizes", "dtype", "itemsize", "part", "magnitudes", "rng", "exact", "at", "padding", "stream"}
+NO_SIZES = RESERVED | {"block", "configuration", "index", "offset"}  # which functions ask for beside the sizes
 
 
 def name_fault(declared: Family | Variant) -> str | None:
@@ -37,9 +38,27 @@ def _sizes_fault(family: Family) -> str | None:
     sizes = family.sizes
     if not isinstance(sizes, tuple) or not sizes or not all(isinstance(size, str) and size for size in sizes):
         return f"is {sizes!r}: give a tuple of names, such as ('m', 'n')"
-    if reserved := sorted(RESERVED & set(sizes)):
+    if reserved := sorted(NO_SIZES & set(sizes)):
         return f"has {reserved[0]!r}, by which functions ask for something else: choose another name"
     return f"is {sizes!r}, which names a size twice" if len(set(sizes)) < len(sizes) else None
+
+
+def _scalars_fault(family: Family) -> str | None:
+    for name, scalar in family.scalars.items():
+        if not isinstance(scalar, Scalar) or (scalar.dtype and scalar.dtype not in TYPES):
+            return f"has {name!r} = {scalar!r}: give a Scalar of a value and a type, such as Scalar(1e-5, 'float32')"
+        if not _is_name(name) or name in family.sizes or name in NO_SIZES:
+            return f"has {name!r}, which is no name or stands for something else too: choose another"
+    return None
+
+
+def _fits_fault(family: Family) -> str | None:
+    said = family.problem_of((1,) * len(family.sizes))
+    return None if said is None or isinstance(said, str) else f"returns {said!r}: give a sentence, or None"
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name.isidentifier()
 
 
 def _variants_fault(family: Family) -> str | None:
@@ -82,23 +101,23 @@ def _tests_fault(family: Family) -> str | None:
     return shapes_fault(family, family.tests) or (None if family.tests else "is empty: nothing is tested")
 
 
-def benchmarks_fault(family: Family, benchmarks: Benchmarks, known: Iterable[str]) -> str | None:
-    """Return what is wrong with the shapes that are timed, or None. ``known``: element types that they may name."""
+def benchmarks_fault(family: Family, benchmarks: Benchmarks, known: Callable[[], Iterable[str]]) -> str | None:
+    """Return what is wrong with the shapes that are timed, or None. ``known``: -> element types that they may name."""
     for dtype, shapes in benchmarks.items() if isinstance(benchmarks, Mapping) else [("", benchmarks)]:
-        if dtype and dtype not in known:
-            return f"has shapes for {dtype!r}, and no variant has that element type; there are {', '.join(known)}"
+        if dtype and dtype not in known():
+            return f"has shapes for {dtype!r}, which is none of the element types {', '.join(known())}"
         if fault := shapes_fault(family, shapes):
             return fault
     return None
 
 
 def _benchmarks_fault(family: Family) -> str | None:
-    return benchmarks_fault(family, family.benchmarks, types(family))
+    return benchmarks_fault(family, family.benchmarks, lambda: types(family))
 
 
 def _arrays_fault(family: Family) -> str | None:
     for shape in _every_shape(family):
-        declared = call(family.arrays, family.given(shape, types(family)[0]))
+        declared = call(family.arrays, family.given(shape, next(iter(types(family)), NONE)))
         if not isinstance(declared, Mapping):
             return f"of {size_name(shape)} is {declared!r}: give a name and In, Out, InOut or Scratch for each"
         for name, array in declared.items():
@@ -113,16 +132,17 @@ def _arrays_fault(family: Family) -> str | None:
 def _array_fault(family: Family, name: object, array: object) -> str | None:
     if not isinstance(array, DeclaredArray):
         return f"= {array!r}: declare it by In, Out, InOut or Scratch"
-    if not isinstance(name, str) or not name.isidentifier():
+    if not _is_name(name):
         return "as a name: functions ask for arrays by name, so it must be one"
     if name in family.sizes or name in family.scalars or name in RESERVED:
         return "as a name, which stands for something else too: choose another"
-    return _extent_fault(family, array) or _type_fault(family, array)
+    return _extent_fault(family, array) or _type_fault(family, array) or _initial_fault(family, array)
 
 
 def _extent_fault(family: Family, array: DeclaredArray) -> str | None:
     if array.shape is None:
-        return None if family.draw else "without a shape: give it one, or let `draw` make the array"
+        drawn = family.draw and array.role in (Role.IN, Role.IN_OUT)
+        return None if drawn else "without a shape: give it one, or let `draw` make an input"
     return None if _is_extent(array.shape) else f"of shape {array.shape!r}: a shape is one or more sizes above 0"
 
 
@@ -130,6 +150,13 @@ def _type_fault(family: Family, array: DeclaredArray) -> str | None:
     if not array.dtype and not family.dtypes and not family.prints and not _typed(family):
         return "without an element type, and the family has no `dtypes`: give one of them, such as 'float32'"
     return f"of type {array.dtype!r}, which there is not" if array.dtype and array.dtype not in C_TYPES else None
+
+
+def _initial_fault(family: Family, array: DeclaredArray) -> str | None:
+    for dtype in [array.dtype] if array.dtype else types(family):
+        if array.initial is not None and word_of(array.initial, dtype) is None:
+            return f"which {no_word(array.initial, dtype)}"
+    return None
 
 
 def _typed(family: Family) -> bool:
@@ -205,11 +232,14 @@ FAMILY_RULES: Mapping[str, Callable[[Family], str | None]] = {
     "name": name_fault,
     "folder": _folder_fault,
     "sizes": _sizes_fault,
+    "scalars": _scalars_fault,
+    "fits": _fits_fault,
     "variants": _variants_fault,
     "dtypes": lambda family: dtypes_fault(family.dtypes),
     "tests": _tests_fault,
-    "arrays": _arrays_fault,
     "benchmarks": _benchmarks_fault,
+    "arrays": _arrays_fault,
+    "draw": _of_each_type(draw_fault),
     "serial_seconds": _serial_fault,
     "work": _work_fault,
     "reference": _of_each_type(reference_fault),

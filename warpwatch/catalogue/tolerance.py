@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.by_name import call
+from warpwatch.catalogue.by_name import BadFunction, call
 from warpwatch.catalogue.elements import is_float, numpy_type, spacing, unit_roundoff, wide
 
 Length = str | int | Callable[..., int]
@@ -87,6 +87,8 @@ class DotError:
 
 
 def _length(given: Length, sizes: Mapping[str, Any]) -> int:
+    if isinstance(given, str) and given not in sizes:
+        raise BadFunction(f"dot_error names {given!r}, which is no size; there are {', '.join(sizes['sizes'])}")
     if isinstance(given, str):
         return int(sizes[given])
     return int(call(given, sizes)) if callable(given) else given

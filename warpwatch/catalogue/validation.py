@@ -10,7 +10,8 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from warpwatch.catalogue.by_name import call
+from warpwatch.catalogue.arguments import BadArguments
+from warpwatch.catalogue.by_name import BadFunction, call
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.family_rules import FAMILY_RULES, types
@@ -92,6 +93,8 @@ def _first_fault(rules: Mapping[str, Callable[..., str | None]], *declared: obje
     for field, rule in rules.items():
         try:
             what = rule(*declared)
+        except (BadFunction, BadArguments, BadCase) as error:  # these messages are sentences
+            what = f"cannot be used: {error}"
         except Exception as error:  # a declaration's own function may raise anything
             what = f"cannot be used: {type(error).__name__}: {error}"
         if what:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.by_name import call
+from warpwatch.catalogue.arrays import DeclaredArray, Role
+from warpwatch.catalogue.by_name import asked_for, call
 from warpwatch.catalogue.calls import Call
 from warpwatch.catalogue.cases import exists
-from warpwatch.catalogue.declaration import Build, Case, Family
-from warpwatch.catalogue.elements import C_TYPES
-from warpwatch.catalogue.family_rules import benchmarks_fault, dtypes_fault, name_fault, types
+from warpwatch.catalogue.declaration import Build, Case, Family, arrays_of, given_of
+from warpwatch.catalogue.family_rules import RESERVED, TYPES, benchmarks_fault, dtypes_fault, name_fault
 from warpwatch.catalogue.launches import Capability, Step
 from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.variants import Variant
@@ -25,6 +26,16 @@ def _call_fault(family: Family, variant: Variant) -> str | None:
     if variant.call is not None and not isinstance(variant.call, Call):
         return f"is {variant.call!r}: declare it by call(), which says how its work is queued"
     return "is given, and on_host too: a variant is one or the other" if variant.call and variant.on_host else None
+
+
+def _function_fault(family: Family, variant: Variant) -> str | None:
+    """Check that the function of a call asks for what it can be given."""
+    if not variant.call:
+        return None
+    case = next(iter(_cases(family, variant)))
+    there = [*(array.name for array in case.arrays), *case.given, "stream"]
+    unknown = sorted(asked_for(variant.call.prepare)[0] - set(there))
+    return f"asks for {unknown[0]!r}; it can be given {', '.join(there)}" if unknown else None
 
 
 def _dtypes_fault(family: Family, variant: Variant) -> str | None:
@@ -71,8 +82,16 @@ def _source_fault(family: Family, variant: Variant) -> str | None:
 
 
 def _include_fault(family: Family, variant: Variant) -> str | None:
+    if not isinstance(variant.include, tuple):
+        return f"is {variant.include!r}: give a tuple of folders, such as ('../include',)"
     missing = [folder for folder in variant.include if not (family.folder / folder).is_dir()]
     return f"names {missing[0]!r}, which is no folder in {family.folder.name}" if missing else None
+
+
+def _flags_fault(family: Family, variant: Variant) -> str | None:
+    if isinstance(variant.flags, tuple) and all(isinstance(flag, str) for flag in variant.flags):
+        return None
+    return f"is {variant.flags!r}: give a tuple of options, such as ('--use_fast_math',)"
 
 
 def _needs_fault(family: Family, variant: Variant) -> str | None:
@@ -92,7 +111,7 @@ def _axis_fault(family: Family, variant: Variant) -> str | None:
 
 
 def _benchmarks_fault(family: Family, variant: Variant) -> str | None:
-    return benchmarks_fault(family, variant.benchmarks or (), [*types(family), *C_TYPES])
+    return benchmarks_fault(family, variant.benchmarks or (), lambda: TYPES)
 
 
 def _work_fault(family: Family, variant: Variant) -> str | None:
@@ -126,36 +145,80 @@ def _shared_fault(family: Family, variant: Variant) -> str | None:
 
 def _macros_fault(family: Family, variant: Variant) -> str | None:
     for case in _cases(family, variant) if variant.macros else ():
-        for name, value in (call(variant.macros, case.given) if variant.macros else {}).items():
+        given = given_of(case.build.configuration, case.dtype)
+        for name, value in (call(variant.macros, given) if variant.macros else {}).items():
             if not re.fullmatch(r"[A-Za-z_]\w*", str(name), re.ASCII) or not isinstance(value, int | np.integer | str):
-                return (
-                    f"of {size_name(case.build.block)} has {name!r} = {value!r}: a macro is a name and a whole number"
-                )
+                cure = "a macro is a name, and a whole number or a text"
+                return f"of {size_name(case.build.block)} has {name!r} = {value!r}: {cure}"
+    return None
+
+
+def _scratch_fault(family: Family, variant: Variant) -> str | None:
+    for case in _cases(family, variant) if variant.scratch else ():
+        declared = call(variant.scratch, case.given) if variant.scratch else {}
+        if not isinstance(declared, Mapping):
+            return f"of {case.id} is {declared!r}: give a name and Scratch for each array"
+        taken = {*(array.name for array in arrays_of(family, case.shape, case.dtype)), *case.given, *RESERVED}
+        for name, array in declared.items():
+            if not isinstance(array, DeclaredArray) or array.role is not Role.SCRATCH:
+                return f"of {case.id} has {name!r} = {array!r}: declare it by Scratch"
+            if not isinstance(name, str) or not name.isidentifier() or name in taken:
+                return f"of {case.id} has {name!r}, which is no name or stands for something else too: choose another"
     return None
 
 
 def _entry_fault(family: Family, variant: Variant) -> str | None:
     for case in _cases(family, variant):
-        for step in case.steps:
-            if not isinstance(step.entry, str) or not step.entry.strip():
-                return f"is {step.entry!r}: give the kernel's name"
+        name = call(variant.entry, case.given) if callable(variant.entry) else variant.entry or case.build.entry
+        if not isinstance(name, str) or not name.strip():
+            return f"is {name!r}: give the kernel's name"
     return None
 
 
-def _launch_fault(family: Family, variant: Variant) -> str | None:
+def _extent_fault(field: str) -> Callable[[Family, Variant], str | None]:
+    """Make the rule of ``grid`` or ``cluster``, which are one to three counts."""
+
+    def fault(family: Family, variant: Variant) -> str | None:
+        if field == "cluster" and variant.cluster != 1 and not variant.grid:
+            return "is given without `grid`: say how many blocks there are, which clusters divide"
+        found = (_wrong_extent(case, getattr(variant, field)) for case in _cases(family, variant))
+        return next(filter(None, found), None)
+
+    return fault
+
+
+def _wrong_extent(case: Case, given: Any) -> str | None:
+    """Return what is wrong with a field of a launch that is one to three counts, or left out, or None."""
+    sizes = call(given, case.given) if callable(given) else given
+    each = tuple(sizes) if isinstance(sizes, tuple | list) else (sizes,)
+    if given != () and not (1 <= len(each) <= len("xyz") and all(map(_is_count, each))):
+        return f"of {case.id} is {sizes!r}: give one to three whole numbers from 1 on"
+    return None
+
+
+def _launches_fault(family: Family, variant: Variant) -> str | None:
+    """Check the steps of a variant that has several launches."""
     if wrong := [step for step in variant.launches if not isinstance(step, Step)]:
-        return f"holds {wrong[0]!r}: give a Step for each launch"
-    for case in _cases(family, variant):
-        for launch in (step.launch for step in case.steps):
-            if not all(_is_count(size) for size in (*launch.grid, *launch.block, *launch.cluster)):
-                return f"of {case.id} is {launch!r}: grid and block are whole numbers from 1 on"
+        return f"holds {wrong[0]!r}, which is no Step: give ww.Step for each launch"
+    for step, case in ((step, case) for step in variant.launches for case in _cases(family, variant)):
+        if not isinstance(step.entry, str) or not step.entry.strip():
+            return f"has a step of the kernel {step.entry!r}: give the kernel's name"
+        for field in ("grid", "block", "cluster"):
+            if fault := _wrong_extent(case, getattr(step, field)):
+                return f"of {step.entry}: {field} {fault}"
+        shared = call(step.shared_bytes, case.given) if callable(step.shared_bytes) else step.shared_bytes
+        if not _is_count(shared, 0):
+            return f"of {step.entry}: shared_bytes of {case.id} is {shared!r}: give a whole number of bytes"
+        if not step.block and not case.build.block:
+            return f"of {step.entry} has no block, and the variant has no configurations with one: give block="
     return None
 
 
 def _arguments_fault(family: Family, variant: Variant) -> str | None:
     if variant.call:
         return None
-    for case in _cases(family, variant):
+    given = [variant.arguments, *(step.arguments for step in variant.launches)]
+    for case in _cases(family, variant) if any(map(callable, given)) else _cases_of_every_shape(family, variant):
         at = {array.name: FIRST_POINTER + i * SPACING for i, array in enumerate(case.arrays)}
         for step in case.steps:
             for i, value in enumerate(case.arguments(step, at), 1):
@@ -199,6 +262,18 @@ def _cases(family: Family, variant: Variant) -> Iterable[Case]:
                 yield from (Case(Build(family, variant, configuration, dtype), shape) for shape in family.tests)
 
 
+def _cases_of_every_shape(family: Family, variant: Variant) -> Iterable[Case]:
+    """List a case of each shape that the variant is tested or timed on, for what no configuration changes.
+
+    A size may fit into 32 bits on every shape that is tested, and not on one that is timed.
+    """
+    for dtype in family.dtypes_of(variant):
+        configuration = next(each for each in variant.listed if exists(variant, each, dtype))
+        timed = () if family.draw else family.benchmarks_of(variant, dtype)  # drawing large inputs takes its time
+        for shape in dict.fromkeys((*family.tests, *timed)):
+            yield Case(Build(family, variant, configuration, dtype), shape)
+
+
 VARIANT_RULES: Mapping[str, Callable[[Family, Variant], str | None]] = {
     "name": lambda family, variant: name_fault(variant),
     "call": _call_fault,
@@ -207,6 +282,7 @@ VARIANT_RULES: Mapping[str, Callable[[Family, Variant], str | None]] = {
     "takes": _takes_fault,
     "source": _source_fault,
     "include": _include_fault,
+    "flags": _flags_fault,
     "needs": _needs_fault,
     "x": _axis_fault,
     "benchmarks": _benchmarks_fault,
@@ -215,8 +291,12 @@ VARIANT_RULES: Mapping[str, Callable[[Family, Variant], str | None]] = {
     "tile": _pair_fault("tile"),
     "shared_bytes": _shared_fault,
     "macros": _macros_fault,
+    "scratch": _scratch_fault,
+    "launches": _launches_fault,
     "entry": _entry_fault,
-    "grid": _launch_fault,
+    "grid": _extent_fault("grid"),
+    "cluster": _extent_fault("cluster"),
+    "function": _function_fault,
     "arguments": _arguments_fault,
     "symbols": _symbols_fault,
     "owner": _owner_fault,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import Array, CaseArray, Shape
+from warpwatch.catalogue.arrays import Array, CaseArray, Role, Shape
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import Build, Case, Family, arrays_of
@@ -17,7 +17,9 @@ from warpwatch.catalogue.expected import Expected, compute, expected
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Work
 from warpwatch.catalogue.names import BadCase, size_name
+from warpwatch.catalogue.variants import Variant
 
+INPUTS = (Role.IN, Role.IN_OUT)
 FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
 # Operations per second that no core reaches: two units of sixteen fused float32 operations at 5 GHz make 3e11.
 CORE = 1e12
@@ -25,7 +27,7 @@ CORE = 1e12
 
 def case_of(family: Family, shape: Shape, dtype: str) -> Case:
     """Make a case that stands for all of a shape and element type, where only the family's fields matter."""
-    return Case(Build(family, family.variants[0], Configuration(()), dtype), shape)
+    return Case(Build(family, Variant("any"), Configuration(()), dtype), shape)
 
 
 def work_fault(family: Family, shape: Shape, dtype: str) -> str | None:
@@ -71,6 +73,32 @@ def _operations_fault(family: Family, shape: Shape, work: Work, arrays: Sequence
     return None
 
 
+def draw_fault(family: Family, dtype: str) -> str | None:
+    """Return what is wrong with the inputs that a family draws itself, or None."""
+    for exact in (False, True) if family.draw else ():
+        for shape in family.tests:
+            if fault := _drawn_fault(family, shape, dtype, exact):
+                return f"{_at(shape, dtype)} {fault}"
+    return None
+
+
+def _drawn_fault(family: Family, shape: Shape, dtype: str, exact: bool) -> str | None:
+    assert family.draw
+    given = family.given(shape, dtype)
+    drawn = call(family.draw, given | {"rng": np.random.default_rng(0), "exact": exact})
+    declared = {name: array for name, array in call(family.arrays, given).items() if array.role in INPUTS}
+    if not isinstance(drawn, Mapping):
+        return f"returns {type(drawn).__name__}: give arrays by name"
+    if strange := [name for name in drawn if name not in declared]:
+        return f"returns {strange[0]!r}, which is no input; there are {', '.join(declared)}"
+    for name, array in declared.items():
+        if array.shape is None and name not in drawn:
+            return f"leaves out {name!r}, which is declared without a shape"
+        if name in drawn and array.shape not in (None, np.shape(drawn[name])):
+            return f"returns {name!r} of shape {np.shape(drawn[name])}; it is declared as {array.shape}"
+    return None
+
+
 def reference_fault(family: Family, dtype: str) -> str | None:
     """Return what is wrong with the reference on small numbers, or None."""
     case, inputs = _small(family, dtype)
@@ -94,7 +122,7 @@ def _unlike(array: CaseArray, reference: object, where: str) -> str | None:
         return f"{where} returns shape {reference.shape}; the result's is {array.shape}"
     exact = numpy_type(array.dtype)
     if reference.dtype != exact and not (is_float(exact) and _is_wider(reference.dtype, exact)):
-        right = f"{wide(exact).name}, or {array.dtype} where nothing is rounded" if is_float(exact) else array.dtype
+        right = " or ".join(dict.fromkeys([wide(exact).name, array.dtype])) if is_float(exact) else array.dtype
         return f"{where} returns {reference.dtype}: give {right}"
     return None
 

@@ -31,7 +31,7 @@ def declared(case: Any, tree: Path) -> dict[str, Any]:
         "call": call_name(variant),
         "source": source_name(build.source, tree),
         "macros": build.macros,
-        "own_macros": getattr(build, "own_macros", {}),
+        "own_macros": own_macros(build),
         "entries": entries_of(case),
         "flags": list(getattr(variant, "flags", ())),
         "include": [
@@ -72,6 +72,14 @@ def steps_of(case: Any, names: Sequence[str]) -> list[tuple[str, Any, Sequence[A
         return [(entry, case.launch, case.variant.arguments(pointers, case.shape))]
     at = dict(zip(names, pointers, strict=True))
     return [(step.entry, step.launch, case.arguments(step, at)) for step in case.steps]
+
+
+def own_macros(build: Any) -> dict[str, str]:
+    """Macros that every kernel is given; in older revisions they are among the others."""
+    if not hasattr(build, "own_macros"):
+        return {}
+    builds = importlib.import_module("warpwatch.devices.builds")
+    return dict(builds.kernels_of(build).own_macros) if not call_name(build.variant) else {}
 
 
 def entries_of(case: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +26,9 @@ from warpwatch.devices.ready import code_image, find_entries
 from warpwatch.devices.symbols import entries, pointed_to
 from warpwatch.devices.together import in_one_file
 
+# A macro, a constant, or a parameter of a template of that name.
+DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using)\s+%s\b"
+
 
 def entries_of(build: Build) -> tuple[str, ...]:
     """List the kernels that a build is launched by, on the shapes that it is tested and timed on."""
@@ -40,11 +44,20 @@ def kernels_of(build: Build) -> Kernels:
         source=build.source,
         entries=entries_of(build),
         macros=build.macros,
-        own_macros=build.own_macros,
+        own_macros=_not_defined(build),
         flags=(*NVCC_FLAGS, *variant.flags),
         include=tuple((family.folder / folder).resolve() for folder in variant.include),
         root=family.root,
     )
+
+
+def _not_defined(build: Build) -> dict[str, str]:
+    """Return the macros that every kernel is given, without the words that its file defines as something else."""
+    try:
+        text = build.source.read_text(errors="replace")
+    except OSError:  # the compiler says what is wrong with the file
+        return build.own_macros
+    return {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), text)}
 
 
 def compile_build(build: Build, target: Target | None) -> Image:
@@ -107,18 +120,21 @@ def _is_special(build: Build) -> bool:
 def symbols_in(image: Path, names: tuple[str, ...]) -> Mapping[str, str]:
     """Return the symbol of each kernel of an image, by the name that the declaration has for it.
 
-    Raises CompileError where the image is damaged, or has no such kernel.
+    Raises CompileError where the image is damaged, and DeviceError where it has no such kernel.
     """
     code = read_image(image)
     if table := pointed_to(code, TABLE):
         return dict(zip(names, table, strict=False))
     if set(names) <= set(entries(code)):
         return {name: name for name in names}
-    return find_entries(Image(image, "", ""), names, image.name)[1]
+    try:
+        return find_entries(Image(image, "", ""), names, image.name)[1]
+    except CompileError as error:
+        raise DeviceError(str(error)) from None
 
 
 def symbol_of(image: Path, case: Case, entry: str) -> str:
-    """Return the symbol of a kernel that a case launches. Raises DeviceError."""
+    """Return the symbol of a kernel that a case launches. Raises DeviceError or CompileError."""
     names = entries_of(case.build)
     if entry in names and not case.variant.on_host:
         return symbols_in(image, names)[entry]

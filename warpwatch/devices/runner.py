@@ -16,7 +16,7 @@ from warpwatch.catalogue import expected as references
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.declaration import Case
-from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import check_inputs
 from warpwatch.catalogue.names import BadCase
@@ -27,7 +27,6 @@ from warpwatch.devices.placement import PLAIN, Placement
 
 _libc = ctypes.CDLL(None)
 LINE = "line"  # what the result of a kernel that prints is called
-WORD = 4  # bytes of the word that memory can be filled with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,13 +206,11 @@ def _copier(machine: Machine, target: GuardedArray, source: GuardedArray) -> Cal
 
 def _filler(machine: Machine, target: GuardedArray, array: CaseArray) -> Callable[[], None]:
     """Return a function that fills an array with its initial value. Raises BadCase where no word does that."""
-    value = np.array([array.initial]).astype(numpy_type(array.dtype))
-    value_bytes = np.resize(value.view(np.uint8), max(WORD, value.nbytes))
-    if not np.array_equal(value_bytes, np.resize(value_bytes[:WORD], value_bytes.size)):
-        raise BadCase(f"{array.name} has the initial value {array.initial}, which {array.dtype} repeats in no 4 bytes: "
-                      "declare it InOut, and let `draw` give its first values")  # fmt: skip
-    word = int(value_bytes[:WORD].view(np.uint32)[0])
-    return lambda: machine.fill(target.address, target.nbytes, word)
+    word = None if array.initial is None else word_of(array.initial, array.dtype)
+    if word is None:
+        raise BadCase(f"{array.name} {no_word(array.initial, array.dtype)}")
+    filled = word
+    return lambda: machine.fill(target.address, target.nbytes, filled)
 
 
 def run(

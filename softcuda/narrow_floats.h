@@ -1,0 +1,93 @@
+// What both half-precision formats have in common: from 64 bits to 16 with one rounding, and back.
+#pragma once
+
+#include <cstdint>
+
+namespace softcuda {
+
+enum class Rounding { nearest, to_zero, down, up };
+
+// A format of 16 bits: binary16 has 10 bits of fraction and 5 of exponent, bfloat16 7 and 8.
+template <int fraction> struct Narrow {
+    enum : int { exponent_bits = 15 - fraction, smallest = 2 - (1 << (exponent_bits - 1)) }; // of normal numbers
+    enum : unsigned { infinity = ((1u << exponent_bits) - 1) << fraction, nan = 0x7fff }; // the hardware's one NaN
+
+    static double widen(uint16_t bits)
+    {
+        const unsigned exponent = (bits & 0x7fffu) >> fraction;
+        const uint64_t sign = uint64_t(bits >> 15) << 63, rest = bits & ((1u << fraction) - 1);
+        if (exponent == 0) {
+            const double value = double(rest) * from_bits<double>(uint64_t(1023 + smallest - fraction) << 52);
+            return bits >> 15 ? -value : value;
+        }
+        const bool finite = exponent != unsigned(infinity) >> fraction;
+        const uint64_t wide = finite ? uint64_t(int(exponent) - 1 + smallest + 1023) : 2047;
+        return from_bits<double>(sign | wide << 52 | rest << (52 - fraction));
+    }
+
+    static uint16_t narrow(double value, Rounding mode = Rounding::nearest)
+    {
+        const uint64_t bits = to_bits(value);
+        const bool negative = bits >> 63;
+        const int field = int(bits >> 52 & 2047);
+        const unsigned sign = negative ? 0x8000 : 0;
+        if (field == 2047)
+            return uint16_t(bits << 12 ? unsigned(nan) : sign | infinity);
+        const int exponent = field ? field - 1023 : -1022;
+        const uint64_t digits = (bits & ((uint64_t(1) << 52) - 1)) | uint64_t(field != 0) << 52;
+        const int below = exponent < smallest ? smallest - exponent : 0;
+        const int shift = below > 2 + fraction ? 54 : 52 - fraction + below;
+        const uint64_t rest = digits & ((uint64_t(1) << shift) - 1), middle = uint64_t(1) << (shift - 1);
+        unsigned made = unsigned(digits >> shift);
+        const bool away = mode == Rounding::nearest ? rest > middle || (rest == middle && made & 1)
+                                                    : rest && (mode == Rounding::down ? negative : mode == Rounding::up && !negative);
+        made += away;
+        if (!below)
+            made += unsigned(exponent - smallest) << fraction;
+        if (made >= infinity) {
+            const bool stays = mode == Rounding::to_zero || (mode == Rounding::down && !negative) || (mode == Rounding::up && negative);
+            made = infinity - stays;
+        }
+        return uint16_t(sign | made);
+    }
+};
+
+// The sum of two numbers, whose last bit says where it is not exact: rounded once more, the result is as if it were.
+static inline double sum_to_odd(double a, double b)
+{
+    const double sum = a + b, part = sum - a, error = (a - (sum - part)) + (b - part);
+    const uint64_t bits = to_bits(sum);
+    if (!(sum - sum == 0) || error == 0 || bits & 1)
+        return sum;
+    return from_bits<double>((error > 0) == (sum > 0) ? bits + 1 : bits - 1);
+}
+
+// An integer as a double, whose last bit says where it is not exact.
+template <class T> double integer_to_odd(T value)
+{
+    const bool negative = value < 0;
+    uint64_t size = negative ? 0 - uint64_t(value) : uint64_t(value);
+    if (size >> 53)
+        size = (size >> 11 | uint64_t((size & 2047) != 0)) << 11;
+    return negative ? -double(size) : double(size);
+}
+
+// The integer of a number that has been rounded already, at most what T holds. NaN is 0, or of 64 bits the highest bit.
+template <class T> T to_integer(double value)
+{
+    constexpr bool is_signed = T(-1) < T(0);
+    constexpr T highest = is_signed ? T(~(uint64_t(1) << (8 * sizeof(T) - 1)) & (~uint64_t(0) >> (64 - 8 * sizeof(T)))) : T(~T(0));
+    constexpr T lowest = is_signed ? T(-highest - 1) : T(0);
+    if (value != value)
+        return sizeof(T) == 8 ? T(uint64_t(1) << 63) : T(0);
+    if (value >= double(highest))
+        return highest;
+    return value <= double(lowest) ? lowest : T(value);
+}
+
+static inline double whole(double value, Rounding mode)
+{
+    return mode == Rounding::nearest ? rint(value) : mode == Rounding::to_zero ? trunc(value) : mode == Rounding::down ? floor(value) : ceil(value);
+}
+
+} // namespace softcuda

@@ -1,0 +1,136 @@
+"""Tests that a mistake in a variant gives one sentence with its names and field, and leaves the others alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpwatch as ww
+from kernels import FAMILIES
+from tests.catalogue.changed import MATMUL, with_family, with_variant
+from warpwatch.catalogue.launches import Owner
+from warpwatch.catalogue.selection import builds
+from warpwatch.catalogue.validation import problems, sound
+
+
+def step(entry: str = "first", grid: Any = 1, **fields: Any) -> dict[str, Any]:
+    """Return a change of a variant: one launch, declared by these fields."""
+    return {"launches": (ww.Step(entry, grid=grid, **fields),)}
+
+
+VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"name": "tiled-2"}, "variant tiled-2: name is 'tiled-2': a name has lower-case letters"),
+    ({"name": "Tiled"}, "variant Tiled: name is 'Tiled'"),
+    ({"name": "naive"}, "variant naive: name is that of another variant too, which is used; give this one a name"),
+    ({"name": "missing"}, "variant missing: source is missing: there is no file kernels/matmul/missing.cu"),
+    ({"source": "other.cu"}, "source is missing: there is no file kernels/matmul/other.cu"),
+    ({"include": "../include"}, "include is '../include': give a tuple of folders"),
+    ({"include": ("absent",)}, "include names 'absent', which is no folder in matmul"),
+    ({"flags": "-O3"}, "flags is '-O3': give a tuple of options, such as ('--use_fast_math',)"),
+    ({"configurations": ()}, "configurations is (): give a tuple of at least one"),
+    ({"configurations": ((),)}, "configurations is left out: give at least one block, such as ((16, 16),)"),
+    ({"configurations": ((8, 8), (16,))}, "configurations has blocks of 1 and of 2 sizes: (16,) and (8, 8)"),
+    ({"configurations": ((8, 8), (8, 8))}, "configurations has 8x8 twice: ids would be the same; give one of them a"),
+    (
+        {"configurations": ({"block": (8, 8), "ROWS": 1}, {"block": (8, 8), "ROWS": 1})},
+        "configurations has 8x8_rows1 twice: ids would be the same; give one of them a name=",
+    ),
+    (
+        {"configurations": ({"block": (8, 8), "name": "a"}, {"block": (16, 16), "name": "a"})},
+        "configurations has a twice: ids would be the same; give one of them a name=",
+    ),
+    ({"configurations": ({"block": (8, 8), "name": "a-b"},)}, "configurations has the name 'a-b': it stands in ids"),
+    ({"configurations": ({"block": (8, 8), "ROWS": 1.5},)}, "configurations has 'ROWS' = 1.5: a macro is a name, and"),
+    ({"configurations": ((8, 0),)}, "configurations has (8, 0): a block is one to three whole numbers from 1 on"),
+    ({"configurations": ("8x8",)}, "configurations has '8x8': a block is"),
+    ({"configurations": ((8, 8, 8),)}, "configurations has (8, 8, 8): a block is one or two whole numbers, or three"),
+    ({"on_host": True}, "configurations is ((8, 8), (16, 16), (32, 32)): on the host and of a call there is none"),
+    ({"dtypes": ("float23",)}, "dtypes has 'float23', which is no element type; there are float32, float64, int32"),
+    ({"dtypes": ()}, "dtypes is empty: name at least one element type"),
+    ({"dtypes": "float32"}, "dtypes is 'float32': give a tuple"),
+    ({"dtypes": ("float32", "float32")}, "dtypes names an element type twice"),
+    ({"dtypes": ("none",)}, "dtypes has 'none', which is no element type"),
+    ({"takes": lambda block, dtype: False}, "takes leaves no configuration for float64"),
+    (
+        {"takes": lambda m: True},
+        "takes cannot be used: it asks for 'm'; it can be given block, c, configuration",
+    ),
+    ({"call": "cufft"}, "call is 'cufft': declare it by call(), which says how its work is queued"),
+    ({"capability": (8, 0)}, "needs is (8, 0): give an architecture, such as 'sm_80'"),
+    ({"x": 2}, "x or y is 2: the result has the axes 0, 1"),
+    ({"x": 0, "y": 0}, "x and y are both 0"),
+    ({"benchmarks": {"float32": ((1, 2),)}}, "benchmarks has (1, 2): a shape is"),
+    ({"benchmarks": {"float23": ((1, 2, 3),)}}, "benchmarks has shapes for 'float23', which is none of the element"),
+    ({"threads": lambda block: (0, 1)}, "threads of 8x8 is (0, 1): give two whole numbers from 1 on"),
+    ({"tile": lambda block: 8}, "tile of 8x8 is 8: give two whole numbers"),
+    ({"shared_bytes": lambda: 1.5}, "shared_bytes of matmul-tiled-8x8-17x33x65-float64 is 1.5"),
+    ({"shared_bytes": -1}, "shared_bytes of matmul-tiled-8x8-17x33x65-float64 is -1"),
+    ({"macros": lambda block: {"A-B": 1}}, "macros of 8x8 has 'A-B' = 1: a macro is a name, and a whole number or a"),
+    ({"macros": lambda block: {"A": 1.5}}, "macros of 8x8 has 'A' = 1.5"),
+    ({"macros": lambda m: {"A": m}}, "macros cannot be used: it asks for 'm'; it can be given block, c, configuration"),
+    ({"scratch": lambda: {"tmp": 3}}, "scratch of matmul-tiled-8x8-17x33x65-float64 has 'tmp' = 3: declare it by"),
+    ({"scratch": lambda: {"tmp": ww.In(3)}}, "has 'tmp' = DeclaredArray(role=<Role.IN: 'in'>, shape=(3,), dtype='',"),
+    ({"scratch": lambda: {"A": ww.Scratch(3)}}, "has 'A', which is no name or stands for something else too"),
+    ({"scratch": lambda: 3}, "scratch of matmul-tiled-8x8-17x33x65-float64 is 3: give a name and Scratch for each"),
+    ({"launches": ("first",)}, "launches holds 'first', which is no Step: give ww.Step for each launch"),
+    (step(entry=""), "launches has a step of the kernel '': give the kernel's name"),
+    (step(grid=0), "launches of first: grid of matmul-tiled-8x8-17x33x65-float64 is 0: give one to three whole"),
+    (step(block=(8, 8, 8, 8)), "launches of first: block of matmul-tiled-8x8-17x33x65-float64 is (8, 8, 8, 8)"),
+    (step(shared_bytes=1.5), "launches of first: shared_bytes of matmul-tiled-8x8-17x33x65-float64 is 1.5"),
+    (
+        step(arguments="C A Q"),
+        "arguments cannot be used: Q is neither an array nor a size nor a scalar; there are A, B",
+    ),
+    (step() | {"configurations": ((),)}, "launches of first has no block, and the variant has no configurations with"),
+    ({"entry": lambda: None}, "entry is None: give the kernel's name"),
+    ({"entry": lambda q: "a"}, "entry cannot be used: it asks for 'q'; it can be given block, c, configuration"),
+    ({"grid": lambda m: m // 99}, "grid of matmul-tiled-8x8-17x33x65-float64 is 0: give one to three whole numbers"),
+    ({"grid": (1, 2, 3, 4)}, "grid of matmul-tiled-8x8-17x33x65-float64 is (1, 2, 3, 4): give one to three whole"),
+    ({"grid": lambda q: 1}, "grid cannot be used: it asks for 'q'; it can be given block, c, configuration, shape"),
+    ({"cluster": 2}, "cluster is given without `grid`: say how many blocks there are"),
+    ({"cluster": 0, "grid": 1}, "cluster of matmul-tiled-8x8-17x33x65-float64 is 0: give one to three whole numbers"),
+    ({"arguments": lambda at, m: (at["A"], m)}, "arguments has 17592186044416 of Python's type int as number 1"),
+    ({"arguments": lambda at, m: (np.uint64(at["A"]), m)}, "arguments has 17 of Python's type int as number 2"),
+    ({"arguments": lambda q: ()}, "arguments cannot be used: it asks for 'q'; it can be given block, c, configuration"),
+    ({"arguments": "C A B Q"}, "arguments cannot be used: Q is neither an array nor a size nor a scalar; there are A"),
+    ({"arguments": "C A Q.size"}, "arguments cannot be used: Q.size is of no array; there are A, B, C"),
+    ({"arguments": "C A m:int65"}, "arguments cannot be used: m has the type 'int65', which there is not"),
+    (
+        {"arguments": "C,A"},
+        "arguments cannot be used: 'C,A' is no argument: write x, m, m:int64, x.size or eps:float32",
+    ),
+    ({"arguments": "eps=3"}, "arguments cannot be used: 'eps=3' is no argument"),
+    ({"arguments": "C eps:float32=a"}, "arguments cannot be used: eps = 'a' is no float32"),
+    ({"arguments": "C k:int8"}, "arguments cannot be used: k = 128 does not fit into int8: write k:int64"),
+    (
+        {"arguments": "A.size", "benchmarks": ((2**20, 2**12, 1),)},
+        "arguments cannot be used: A = 4294967296 does not fit into int32: write A:int64",
+    ),
+    ({"symbols": {"constant_filter": "filter"}}, "symbols has 'filter', which is no input; there are A, B"),
+    ({"owner": lambda: Owner((9, 9), None)}, "owner of matmul-tiled-8x8-17x33x65-float64 says that block"),
+    ({"order": lambda: 10**6}, "owner of matmul-tiled-8x8-17x33x65-float64 says that block"),
+    ({"tile_of": lambda: (99, 99)}, "owner of matmul-tiled-8x8-17x33x65-float64 says that block"),
+    ({"fallback": lambda: None}, "fallback of 17x33x65 is None: give words"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), VARIANT_MISTAKES, ids=[message[:50] for _, message in VARIANT_MISTAKES])
+def test_a_variants_mistake_names_its_field_and_leaves_the_others_alone(change: dict[str, Any], message: str) -> None:
+    families = with_variant(**change)
+    (problem,) = problems(families)
+    assert str(problem).startswith(f"family matmul, variant {change.get('name', 'tiled')}: ")
+    assert message in str(problem)
+    assert "\n" not in str(problem)
+    assert len(sound(families)) == len(sound(FAMILIES)) - 1
+    assert len(builds(families)) == len(builds(FAMILIES)) - len(builds([MATMUL])) + len(
+        [b for b in builds([MATMUL]) if b.variant.name != "tiled"]
+    )
+
+
+def test_a_call_that_asks_for_what_there_is_not_is_a_mistake() -> None:
+    variant = ww.call("cublas", function=lambda A, B, C, stream, alpha: None)
+    (problem,) = problems(with_family(variants=(*(v for v in MATMUL.variants if v.name != "cublas"), variant)))
+    said = "function asks for 'alpha'; it can be given A, B, C, block, c, configuration, shape, sizes, dtype"
+    assert str(problem).startswith(f"family matmul, variant cublas: {said}")
