@@ -128,13 +128,21 @@ template <unsigned... I> struct Range<0, I...> {
     using Type = Indices<I...>;
 };
 
+// g++ keeps the restrict of a parameter in the type of a template's instance, where C++ has none.
+template <class T> struct Unrestricted {
+    using Type = T;
+};
+template <class T> struct Unrestricted<T* __restrict> {
+    using Type = T*;
+};
+
 template <class... Parameters, unsigned... I>
 __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) inline void call(
     void (*kernel)(Parameters...), const char* arguments, Indices<I...>)
 {
     constexpr auto where = layout<Parameters...>();
     (void)where, (void)arguments; // of a kernel without parameters
-    kernel(*reinterpret_cast<const Parameters*>(arguments + where.offsets[I])...);
+    kernel(*reinterpret_cast<const typename Unrestricted<Parameters>::Type*>(arguments + where.offsets[I])...);
 }
 
 template <class... Parameters>

@@ -42,6 +42,7 @@ class Variant:
     - ``launches``: several steps that are timed together;
     - ``scratch``: -> name and Scratch of arrays that this variant alone needs;
     - ``capability``: the oldest compute capability that runs it;
+    - ``requires``: packages that a function of the declaration needs;
     - ``on_host``: it is C++ for one thread of the host;
     - ``call``: what takes the kernel's place;
     - ``source``: the file, from the family's folder: .cu (empty: ``<name>.cu``), .cubin, .ptx or .fatbin; or a function
@@ -72,6 +73,7 @@ class Variant:
     x: int = 1
     y: int | None = 0
     capability: Capability = OLDEST
+    requires: tuple[Requirement, ...] = ()
     on_host: bool = False
     call: Call | None = None
     source: Source = ""
@@ -101,6 +103,12 @@ class Variant:
         return self.on_host or self.call is not None
 
     @property
+    def missing(self) -> str:
+        """Say what it needs that is not installed, and how to get it; empty where it lacks nothing."""
+        said = (each.missing() for each in self.requires)
+        return next(filter(None, said), "") or (self.call.missing() if self.call else "")
+
+    @property
     def follows_tiles(self) -> bool:
         """Whether the grid follows from the tiles of the result, so that corner cases can be made of them."""
         return not (self.has_no_block or self.grid or self.launches)
@@ -116,11 +124,26 @@ class Variant:
         return configurations(self.configurations)
 
 
-def kernel(name: str, note: str = "", *, needs: str = "", **fields: Any) -> Variant:
-    """Declare a CUDA kernel. ``needs``: the oldest architecture, such as sm_80. The other fields are Variant's."""
-    if needs:
-        fields["capability"] = read_capability(needs) or needs  # what is no architecture is found by a rule
-    return Variant(name, note, **fields)
+Needs = str | Requirement | Sequence[str | Requirement]
+
+
+def kernel(name: str, note: str = "", *, needs: Needs = (), **fields: Any) -> Variant:
+    """Declare a CUDA kernel.
+
+    ``needs``: the oldest architecture, such as "sm_80", and packages that its source function needs, such as "triton".
+    The other fields are Variant's.
+    """
+    oldest, packages = _needs(needs)
+    return Variant(name, note, capability=oldest, requires=packages, **fields)
+
+
+def _needs(given: Needs) -> tuple[Capability, tuple[Requirement, ...]]:
+    """Tell architectures from packages: the newest of the architectures, and the packages."""
+    each = (given,) if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
+    found = {word: read_capability(word) for word in each if isinstance(word, str)}
+    oldest = max(filter(None, found.values()), default=OLDEST)
+    packages = [PythonPackage(word) for word, capability in found.items() if not capability]
+    return oldest, (*packages, *(need for need in each if not isinstance(need, str)))
 
 
 def serial(name: str, note: str = "", **fields: Any) -> Variant:
@@ -134,7 +157,7 @@ def call(
     *,
     function: Callable[..., object] | None = None,
     prepare: Callable[..., Queue] | None = None,
-    needs: str | Requirement | Sequence[str | Requirement] = (),
+    needs: Needs = (),
     needs_gpu: bool = True,
     **fields: Any,
 ) -> Variant:
@@ -145,14 +168,7 @@ def call(
     an architecture such as "sm_80". ``needs_gpu``: it brings machine code, which the software device cannot run. The
     other fields are Variant's.
     """
-    given = (needs,) if isinstance(needs, str) or not isinstance(needs, Sequence) else tuple(needs)
-    words = [word for word in given if isinstance(word, str)]
-    oldest = max(filter(None, map(read_capability, words)), default=OLDEST)
-    packages = tuple(
-        PythonPackage(each) if isinstance(each, str) else each
-        for each in given
-        if not (isinstance(each, str) and read_capability(each))
-    )
+    oldest, packages = _needs(needs)
     if (function is None) == (prepare is None):
         raise TypeError(f"the call {name} needs either function= or prepare=")
     made = Call(prepare=prepare or Deferred(function), needs=packages, needs_gpu=needs_gpu)

@@ -11,6 +11,7 @@ from pathlib import Path
 from warpwatch.catalogue import by_name
 from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.elements import itemsize
+from warpwatch.catalogue.launches import read_capability
 from warpwatch.devices.compiler import (
     NVCC_FLAGS,
     CompileError,
@@ -80,8 +81,9 @@ def _made(build: Build, target: Target | None) -> Image:
     configuration, source = build.configuration, build.variant.source
     assert callable(source)
     given = {"c": configuration, "configuration": configuration, "block": configuration.block, "dtype": build.dtype}
+    given |= {"itemsize": itemsize(build.dtype), "capability": read_capability(target.arch) if target else None}
     try:
-        code = by_name.call(source, given | {"itemsize": itemsize(build.dtype), "arch": target.arch if target else ""})
+        code = by_name.call(source, given)
     except Exception as error:  # a declaration's own function may raise anything
         raise CompileError(f"{build.id}: its source returns no code: {type(error).__name__}: {error}") from None
     if not isinstance(code, bytes | str):

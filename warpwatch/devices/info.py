@@ -12,6 +12,8 @@ from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.compiler import Target
 
+MACHINE_CODE = (".cubin", ".ptx", ".fatbin")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -77,9 +79,8 @@ class DeviceInfo:
 
 
 def call_problem(variant: Variant, device: DeviceInfo) -> str:
-    """Say why a call cannot take a kernel's place on a device, and what helps; empty where it can, and for kernels."""
-    if variant.call is None:
-        return ""
-    if variant.call.needs_gpu and not device.runs_machine_code:
+    """Say why a variant cannot run on a device, and what helps; empty where it can."""
+    ready = callable(variant.source) or str(variant.source).endswith(MACHINE_CODE)
+    if (ready or (variant.call and variant.call.needs_gpu)) and not device.runs_machine_code:
         return f"needs a GPU: {variant.name} brings machine code, which {device.name} cannot run"
-    return variant.call.missing()
+    return variant.missing

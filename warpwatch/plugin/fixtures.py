@@ -78,7 +78,7 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
         found = _capable_device(build, request)
         target, timing = found.target, found.timing_target
     stash = request.config.stash
-    if missing := build.variant.call and stash[WORKER].call(call_missing, build):
+    if not build.variant.on_host and (missing := stash[WORKER].call(call_missing, build)):
         pytest.skip(missing)
     try:
         checked = stash[COMPILATION].image(build, target)
