@@ -17,8 +17,8 @@ def triton_add(x, y, out, n, stream):
         add[(-(-n // BLOCK),)](*tensors, n, BLOCK=BLOCK, num_warps=WARPS)
 
 
-def add_cubin(capability):
-    """Compile the kernel for a GPU of that compute capability, which needs no GPU. Returns the machine code."""
+def add_cubin(arch):
+    """Compile the kernel for an architecture such as sm_90, which needs no GPU. Returns the machine code."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -26,7 +26,7 @@ def add_cubin(capability):
     from perf.triton_add import add
 
     types = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i64", "BLOCK": "constexpr"}
-    target = GPUTarget("cuda", 10 * capability.major + capability.minor, 32)
+    target = GPUTarget("cuda", int(arch.removeprefix("sm_")), 32)
     source = ASTSource(fn=add, signature=types, constexprs={"BLOCK": BLOCK})
     return triton.compile(source, target=target, options={"num_warps": WARPS}).asm["cubin"]
 
