@@ -97,6 +97,19 @@ def _about(dtype: np.dtype[Any]) -> Any:
     return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
+def rounding_error(
+    values: np.ndarray[Any, np.dtype[Any]], dtype: np.dtype[Any]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the largest error of rounding each value to a type, also where the type's numbers are subnormal.
+
+    It is u |x| + s / 2, with the unit roundoff u and the smallest positive number s (Higham, Accuracy and Stability of
+    Numerical Algorithms, 2.8). Without s, float16 would allow too little below 6e-5.
+    """
+    smallest = float(_about(dtype).smallest_subnormal)
+    error: np.ndarray[Any, np.dtype[np.float64]] = unit_roundoff(dtype) * np.abs(values).astype(np.float64)
+    return error + smallest / 2
+
+
 def spacing(values: np.ndarray[Any, np.dtype[Any]], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the distance to the next number of a type, at the magnitude of each value (a unit in the last place)."""
     magnitude = np.maximum(np.abs(values).astype(np.float64), float(_about(dtype).smallest_normal))

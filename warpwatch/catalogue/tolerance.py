@@ -14,7 +14,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.by_name import BadFunction, call
-from warpwatch.catalogue.elements import is_float, numpy_type, spacing, unit_roundoff, wide
+from warpwatch.catalogue.elements import is_float, numpy_type, rounding_error, spacing, unit_roundoff, wide
 
 Length = str | int | Callable[..., int]
 
@@ -83,7 +83,7 @@ class DotError:
         if not share:
             return 0.0
         error = share * result.magnitudes()
-        return error if sums == result.dtype else error + unit_roundoff(result.dtype) * np.abs(result.reference)
+        return error if sums == result.dtype else error + rounding_error(result.reference, result.dtype)
 
 
 def _length(given: Length, sizes: Mapping[str, Any]) -> int:
@@ -108,7 +108,7 @@ class ErrorOf:
     def bound(self, result: Result) -> Array | float:
         got, exact = result.plain(self.plain).astype(wide(result.dtype)), result.reference
         largest = float(np.max(np.abs(got - exact), initial=0.0))
-        return self.times * largest + unit_roundoff(result.dtype) * np.abs(exact).astype(np.float64)
+        return self.times * largest + rounding_error(exact, result.dtype)
 
 
 Rule = Exact | Relative | Ulp | DotError | ErrorOf
