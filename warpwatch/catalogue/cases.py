@@ -154,7 +154,7 @@ class Case:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What functions of the declaration may take by name."""
+        """Values that functions of the declaration may take by name."""
         own = self.build.configuration
         return self.family.given(self.shape, self.dtype, block=own.block, c=own, configuration=own)
 
