@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.plugin.cases import parameter_of
 
 pytest_plugins = ("pytester",)

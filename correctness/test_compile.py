@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.catalogue.declaration import Build
+from warpwatch.catalogue.cases import Build
 from warpwatch.catalogue.launches import Capability
 from warpwatch.devices.compiler import NoCompiler, Target, architectures, nvcc
 from warpwatch.devices.compiling import Compilation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.corners import aligned, branch_changes, ends, ragged, several_blocks
-from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.devices.placement import Placement
 from warpwatch.plugin.verify import Check
 

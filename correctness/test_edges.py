@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.devices.placement import Placement
 from warpwatch.plugin.verify import Check
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from warpwatch.catalogue.arrays import Shape
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.corners import beyond_32_bits
-from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.builds import compile_build

@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.launches import Capability
 from warpwatch.compare import self_check as selfcheck
 from warpwatch.devices import compiler, compiling, worker

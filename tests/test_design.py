@@ -99,7 +99,9 @@ def test_kernels_import_the_catalogue_and_nothing_that_runs_them() -> None:
         if module.startswith(("kernels", "warpwatch.catalogue")):
             assert {name.partition(".")[0] for name in imported} <= allowed | {"warpwatch"}, module
             ours = {name for name in imported if name.startswith("warpwatch")}
-            assert all(name.startswith("warpwatch.catalogue") for name in ours), f"{module} imports {ours}"
+            # The package itself names what declarations need, each from the catalogue.
+            rest = {name for name in ours if not name.startswith("warpwatch.catalogue")}
+            assert rest <= ({"warpwatch"} if module.startswith("kernels") else set()), f"{module} imports {rest}"
 
 
 def test_only_the_device_imports_pycuda() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import warpwatch as ww
 from kernels import FAMILIES
-from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.corners import (
     BEYOND,
     aligned,
@@ -25,7 +25,7 @@ from warpwatch.catalogue.corners import (
     tall_cases,
     tile,
 )
-from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Build, Case, Family
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y, Family
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.machine import POISON

@@ -11,8 +11,9 @@ import pytest
 
 import warpwatch as ww
 from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.configurations import Configuration
-from warpwatch.catalogue.declaration import Build, Case, Family, takes_part
+from warpwatch.catalogue.declaration import Family, takes_part
 from warpwatch.catalogue.expected import expected
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import dot_share

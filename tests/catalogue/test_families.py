@@ -11,9 +11,8 @@ import pytest
 from kernels import FAMILIES
 from tests.project import ROOT
 from warpwatch.catalogue.by_name import call
-from warpwatch.catalogue.cases import find_case, make_case
+from warpwatch.catalogue.cases import Case, find_case, make_case
 from warpwatch.catalogue.configurations import Configuration
-from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases

@@ -10,8 +10,9 @@ import pytest
 
 import warpwatch as ww
 from warpwatch.catalogue.arrays import DeclaredArray
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.configurations import Configuration
-from warpwatch.catalogue.declaration import Build, Case, Family
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.elements import C_TYPES, EXTENSIONS, NONE, numpy_type
 from warpwatch.catalogue.inputs import check_inputs, exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase

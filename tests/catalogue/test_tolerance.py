@@ -9,8 +9,7 @@ import pytest
 
 from kernels import FAMILIES
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.expected import expected as expected_part
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.selection import tested_cases

@@ -16,9 +16,8 @@ from kernels import FAMILIES
 from tests.catalogue.changed import COPY, with_family, with_variant
 from tests.checkout import Bench
 from tests.project import PROJECT
-from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.configurations import Configuration
-from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems, require, sound

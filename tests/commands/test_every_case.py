@@ -11,8 +11,7 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.gpu import Settings

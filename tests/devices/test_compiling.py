@@ -17,8 +17,7 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import ROOT
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Build
+from warpwatch.catalogue.cases import Build, find_case
 from warpwatch.devices import compiling
 from warpwatch.devices.compiler import CompileError, Image, Target
 from warpwatch.devices.compiling import Compilation

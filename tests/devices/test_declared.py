@@ -13,8 +13,7 @@ import pytest
 
 from tests.own import ADD, CELLS, FAMILIES, SCALE
 from tests.project import ROOT
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.project import load_project

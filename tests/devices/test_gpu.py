@@ -14,8 +14,7 @@ import pytest
 from kernels import FAMILIES
 from kernels.matmul import structs
 from tests.project import PROJECT, ROOT
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import gpu as device

@@ -11,8 +11,7 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import PROJECT
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.selection import builds
 from warpwatch.commands import one_case

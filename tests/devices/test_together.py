@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Build
+from warpwatch.catalogue.cases import Build, find_case
 from warpwatch.devices import compiler
 from warpwatch.devices.builds import check_builds, compile_build
 from warpwatch.devices.compiler import CompileError, NoCompiler, Target, compile_text, nvcc

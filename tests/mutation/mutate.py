@@ -28,8 +28,8 @@ from kernels import FAMILIES
 from tests.mutation.mistakes import FOLDER, BadList, Change, Mistake, change, read_mistakes
 from tests.mutation.score import Verdict, judge, report
 from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.corners import tile
-from warpwatch.catalogue.declaration import Build, Case
 from warpwatch.catalogue.selection import builds
 from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.compiler import CompileError, Image, cache_folder, compile_file

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpwatch.catalogue.declaration import Build
+from warpwatch.catalogue.cases import Build
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 

@@ -21,8 +21,7 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.compiler import Image, compile_file
 from warpwatch.devices.gpu import Settings, open_device

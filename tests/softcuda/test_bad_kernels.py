@@ -21,7 +21,7 @@ from tests.softcuda.find_faults import (
     table,
     together,
 )
-from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.builds import compile_build

@@ -18,8 +18,7 @@ import pytest
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.arrays import Array, Shape
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.selection import builds

@@ -20,7 +20,7 @@ ALL_ROWS = slice(None)
 
 
 class Role(Enum):
-    """What a kernel does with an array."""
+    """Says what a kernel does with an array."""
 
     IN = "in"
     OUT = "out"
@@ -123,12 +123,12 @@ class CaseArray:
 
     @property
     def is_input(self) -> bool:
-        """Whether it is drawn and uploaded."""
+        """True where it is drawn and uploaded."""
         return self.role in (Role.IN, Role.IN_OUT)
 
     @property
     def is_result(self) -> bool:
-        """Whether it is compared after a launch."""
+        """True where it is compared after a launch."""
         return self.role in (Role.OUT, Role.IN_OUT)
 
     @property

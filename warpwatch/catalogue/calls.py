@@ -52,7 +52,7 @@ class Call:
 
     @property
     def is_library(self) -> bool:
-        """Whether it calls NVIDIA's libraries alone, whose code is the same where their version is."""
+        """True where it calls NVIDIA's libraries alone, whose code is the same where their version is."""
         return bool(self.needs) and all(isinstance(each, SharedLibrary | Driver) for each in self.needs)
 
     def missing(self) -> str:

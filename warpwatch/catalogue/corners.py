@@ -17,8 +17,9 @@ from itertools import product
 from math import prod
 
 from warpwatch.catalogue.arrays import Shape
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.configurations import Block, Configuration
-from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Build, Case, Family
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family
 from warpwatch.catalogue.elements import itemsize
 from warpwatch.catalogue.selection import builds
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
 from warpwatch.catalogue.by_name import call, takes
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import Exact, Result, Rule

@@ -11,7 +11,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray
 from warpwatch.catalogue.by_name import call
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.names import BadCase
 

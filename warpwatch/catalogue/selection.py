@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from warpwatch.catalogue.arrays import Shape
-from warpwatch.catalogue.cases import exists
-from warpwatch.catalogue.declaration import Build, Case, Family
+from warpwatch.catalogue.cases import Build, Case, exists
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.validation import sound
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from warpwatch.catalogue.arrays import DeclaredArray, Role
 from warpwatch.catalogue.by_name import asked_for, call
 from warpwatch.catalogue.calls import Call, PythonPackage
-from warpwatch.catalogue.cases import exists
-from warpwatch.catalogue.declaration import Build, Case, Family, arrays_of, given_of
+from warpwatch.catalogue.cases import Build, Case, exists, given_of
+from warpwatch.catalogue.declaration import Family, arrays_of
 from warpwatch.catalogue.family_rules import RESERVED, TYPES, benchmarks_fault, dtypes_fault, name_fault
 from warpwatch.catalogue.launches import Capability, Step
 from warpwatch.catalogue.names import size_name

@@ -110,12 +110,12 @@ class Variant:
 
     @property
     def follows_tiles(self) -> bool:
-        """Whether the grid follows from the tiles of the result, so that corner cases can be made of them."""
+        """True where the grid follows from the tiles of the result, so that corner cases can be made of them."""
         return not (self.has_no_block or self.grid or self.launches)
 
     @property
     def takes_padding(self) -> bool:
-        """Whether the kernel can work on rows that are further apart than they are long."""
+        """True where the kernel can work on rows that are further apart than they are long."""
         return callable(self.arguments) and takes(self.arguments, "padding")
 
     @functools.cached_property

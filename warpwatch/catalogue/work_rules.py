@@ -10,8 +10,9 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray, Role, Shape
 from warpwatch.catalogue.by_name import call
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.configurations import Configuration
-from warpwatch.catalogue.declaration import Build, Case, Family, arrays_of
+from warpwatch.catalogue.declaration import Family, arrays_of
 from warpwatch.catalogue.elements import is_float, numpy_type, wide
 from warpwatch.catalogue.expected import Expected, compute, expected
 from warpwatch.catalogue.inputs import exact_inputs

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.project import Project

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.saved import Facts, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured

@@ -18,7 +18,7 @@ from statistics import median
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import VENDOR_BLOCK
+from warpwatch.catalogue.cases import VENDOR_BLOCK
 from warpwatch.compare.doubts import SAME_CODE
 from warpwatch.compare.other_rules import RULES
 from warpwatch.compare.pairs import MAX_PROCESSES as MAX_PAIR_PROCESSES

@@ -15,7 +15,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.compare import declarations
 from warpwatch.compare.declared import declared_case
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded

@@ -10,7 +10,7 @@ from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import count_compared, recorded_facts
 from warpwatch.compare.doubts import SAME_CODE, clock_ratio, doubt, same_code, slow_clock
 from warpwatch.devices.worker import Kernel

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import count_compared
 from warpwatch.compare.pairs import PAIR_SECONDS, SCREENING_PROCESSES, Pair, PairComparison, recorded

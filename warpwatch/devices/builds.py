@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from warpwatch.catalogue import by_name
-from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.elements import itemsize
 from warpwatch.catalogue.launches import read_capability
 from warpwatch.devices.compiler import (

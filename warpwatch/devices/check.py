@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import is_float, wide
 from warpwatch.devices.machine import POISON, poison_of
 

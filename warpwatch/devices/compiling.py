@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from warpwatch.catalogue.declaration import Build
+from warpwatch.catalogue.cases import Build
 from warpwatch.devices.builds import check_builds, compile_build
 from warpwatch.devices.compiler import CompileError, Image, Target, kill_compilers
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array, Shape
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.corners import tile
-from warpwatch.catalogue.declaration import Case
 from warpwatch.catalogue.expected import compute
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.check import compare

@@ -54,7 +54,7 @@ def needs_names(entry: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Kernels:
-    """What is compiled: a source, and the kernels of it that are launched.
+    """Names what is compiled: a source, and the kernels of it that are launched.
 
     ``source``: a ``.cu`` file, or machine code (READY). ``entries``: names such as ``ln::forward<scalar_t, ROWS>``, in
     which macros may stand, ``scale(float*, int)``, ``hidden`` or the name of an ``extern "C"`` kernel. ``macros``:

@@ -22,7 +22,7 @@ import numpy as np
 from warpwatch.catalogue import by_name
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.calls import CallError
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.device_array import DeviceArray
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import driver_calls

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import memory
 from warpwatch.devices.compiler import read_image

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array, Shape
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.expected import expected
 from warpwatch.devices import memory
 from warpwatch.devices.check import compare, explain

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array, Shape
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
 

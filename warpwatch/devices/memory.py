@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.devices.machine import DeviceError
 
 # Memory that the reference and its bound take besides their results, for each element of an input: copies in float64

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.entries import Kernels

@@ -15,7 +15,7 @@ import numpy as np
 from warpwatch.catalogue import expected as references
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.by_name import call
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import check_inputs

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from warpwatch.catalogue.arrays import Array, Shape
-from warpwatch.catalogue.cases import make_case
-from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.cases import Build, Case, make_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project, load_project
 from warpwatch.devices.check import WrongResult

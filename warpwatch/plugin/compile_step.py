@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.declaration import Build
+from warpwatch.catalogue.cases import Build
 from warpwatch.devices.compiler import NoCompiler, Target, architectures, cache_notes
 from warpwatch.devices.compiling import Check, Compilation, Job
 from warpwatch.devices.info import DeviceInfo

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import Problem
 from warpwatch.compare.comparison import Comparison

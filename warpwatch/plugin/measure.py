@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Budget

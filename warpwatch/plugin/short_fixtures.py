@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.declaration import Build, Case
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.project import Project
 from warpwatch.devices.compiling import Compilation
 from warpwatch.devices.info import DeviceInfo

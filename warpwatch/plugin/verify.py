@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.devices import memory
 from warpwatch.devices.check import compare, explain

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Case, Family
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.tables import medians
 from warpwatch.runs.saved import BadRun, Facts, Run

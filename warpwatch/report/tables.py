@@ -7,7 +7,8 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from warpwatch.catalogue.declaration import Case, Family
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.saved_self_check import path_of, read, table

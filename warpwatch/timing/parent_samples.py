@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpwatch.catalogue.by_name import call
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel

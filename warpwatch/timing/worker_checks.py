@@ -15,7 +15,8 @@ import numpy as np
 
 from warpwatch.catalogue import by_name
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
-from warpwatch.catalogue.declaration import TIMED_SEED, Case, takes_part
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.declaration import TIMED_SEED, takes_part
 from warpwatch.catalogue.expected import Expected, expected
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices import memory

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.devices.builds import symbols_in
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from warpwatch.catalogue.declaration import Case
+from warpwatch.catalogue.cases import Case
 from warpwatch.devices.machine import Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, load
 from warpwatch.devices.worker import gpu, machine
