@@ -9,7 +9,7 @@ import re
 import struct
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,13 +121,19 @@ def software(arch: str = "sm_90", *flags: str) -> Target:
     return Target(arch, str(softcuda.stand_in(softcuda.cache_folder())), flags)
 
 
-TARGETS = {
-    "sm_80": Target("sm_80"),
-    "sm_90": Target("sm_90"),
-    "software": software(),
-    "checked": software("sm_75", "--checks"),
+# Functions, because the software device is compiled for its targets.
+TARGETS: Mapping[str, Callable[[], Target]] = {
+    "sm_80": lambda: Target("sm_80"),
+    "sm_90": lambda: Target("sm_90"),
+    "software": software,
+    "checked": lambda: software("sm_75", "--checks"),
 }
-EACH_TARGET = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+EACH_TARGET = pytest.mark.parametrize("target", TARGETS, indirect=True)
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest) -> Target:
+    return TARGETS[request.param]()
 
 
 @pytest.mark.parametrize("checked", [True, False], ids=["checked", "plain"])
@@ -333,22 +339,26 @@ def test_an_image_for_the_software_device_runs_there_and_nowhere_else(folder: Pa
 
 
 @pytest.mark.parametrize(
-    ("kind", "target", "said"),
+    ("kind", "make_target", "said"),
     [
-        ("cubin", Target("sm_75"), "is machine code for sm_80, which sm_75 cannot run: compile it for sm_75"),
-        ("cubin", Target("sm_90"), "is machine code for sm_80, which sm_90 cannot run: compile it for sm_90"),
-        ("ptx", Target("sm_75"), "is PTX for sm_80, which sm_75 cannot run: compile it for sm_75 or an older one"),
-        ("cubin", TARGETS["software"], "is a GPU's machine code, which the software device cannot run"),
-        ("ptx", TARGETS["software"], "is PTX, which the software device cannot run"),
-        ("fatbin", TARGETS["software"], "is a fatbin, which the software device cannot run"),
-        ("cubin", None, "holds machine code for a GPU, and the variant runs on the host"),
+        ("cubin", lambda: Target("sm_75"), "is machine code for sm_80, which sm_75 cannot run: compile it for sm_75"),
+        ("cubin", lambda: Target("sm_90"), "is machine code for sm_80, which sm_90 cannot run: compile it for sm_90"),
+        (
+            "ptx",
+            lambda: Target("sm_75"),
+            "is PTX for sm_80, which sm_75 cannot run: compile it for sm_75 or an older one",
+        ),
+        ("cubin", software, "is a GPU's machine code, which the software device cannot run"),
+        ("ptx", software, "is PTX, which the software device cannot run"),
+        ("fatbin", software, "is a fatbin, which the software device cannot run"),
+        ("cubin", lambda: None, "holds machine code for a GPU, and the variant runs on the host"),
     ],
 )
 def test_what_the_device_cannot_run_is_one_sentence(
-    built: dict[str, Path], kind: str, target: Target | None, said: str
+    built: dict[str, Path], kind: str, make_target: Callable[[], Target | None], said: str
 ) -> None:
     with pytest.raises(CompileError, match=re.escape(said)) as caught:
-        compile_entries(kernels(built[kind], "in_c"), target)
+        compile_entries(kernels(built[kind], "in_c"), make_target())
     assert "\n" not in str(caught.value)
 
 
