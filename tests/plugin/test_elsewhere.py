@@ -27,6 +27,12 @@ def test_look(pytestconfig):
     assert not {{"numpy", "scipy", "msgspec", "pycuda", "softcuda"}} & sys.modules.keys()
     assert pytestconfig.getoption("--device") == "tpu"
 """
+SLEEPING = """
+import os, sys
+
+assert "numpy" not in sys.modules
+AT_THE_START = os.environ.get("OPENBLAS_THREAD_TIMEOUT")
+"""
 OWN_OPTION = """
 def pytest_addoption(parser):
     parser.addoption("--device", default="tpu")
@@ -74,6 +80,19 @@ def test_with_kernels_it_has_its_options_wherever_they_are_named(tmp_path: Path,
     for workers in ("-n0", "-n1"):
         done = run_elsewhere(tmp_path, "--device=none", workers, *given)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("named", "timeout"), [("", None), ("kernels", "4")])
+def test_the_idle_threads_of_numpy_sleep_where_there_are_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, timeout: str | None
+) -> None:
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    (tmp_path / "kernels.py").write_text("FAMILIES = ()\n")
+    (tmp_path / "conftest.py").write_text(f"{SLEEPING}\nassert AT_THE_START == {timeout!r}\n")
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = .\nwarpwatch_kernels = {named}\n")
+    (tmp_path / "test_look.py").write_text("def test_look(): pass\n")
+    done = run_elsewhere(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_benchmark_under_xdist_is_refused_wherever_it_lies(tmp_path: Path) -> None:

@@ -90,6 +90,17 @@ def _add_comparisons(group: pytest.OptionGroup) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Let NumPy's idle threads sleep, before a conftest.py imports NumPy.
+
+    By default they spin after each product, for a tenth of a second, on a core that compilers and the worker process
+    need: a third of the processor time of testing matrix products was spent so.
+    """
+    if _names_kernels(early_config):
+        os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Load the rest of the plugin, if there are kernels."""
     if config.getoption(KERNELS) or config.getini(SETTING):
