@@ -1,12 +1,13 @@
-"""Tests every kernel on lines, single elements, sizes next to its block, and unaligned arrays."""
+"""Tests every kernel on lines, single elements, sizes next to its tile, and unaligned arrays."""
 
 from __future__ import annotations
 
 import pytest
 
 from kernels import FAMILIES
+from warpwatch.catalogue.corners import edge_cases
 from warpwatch.catalogue.declaration import Case
-from warpwatch.catalogue.selection import builds, edge_cases, unaligned_cases
+from warpwatch.catalogue.selection import builds, unaligned_cases
 from warpwatch.devices.placement import Placement
 from warpwatch.devices.worker import Kernel
 from warpwatch.plugin.verify import assert_right, command
@@ -14,7 +15,7 @@ from warpwatch.plugin.verify import assert_right, command
 
 @pytest.mark.cases(edge_cases(FAMILIES))
 def test_edge(kernel: Kernel, case: Case, request: pytest.FixtureRequest) -> None:
-    """Check equality to the bit on shapes of ones, on lines, and on sizes one less and one more than the block."""
+    """Check equality to the bit on shapes of ones, on lines, and on sizes one less and one more than the tile."""
     assert_right(kernel, case, command(request), exact=True)
 
 

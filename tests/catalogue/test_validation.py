@@ -17,8 +17,9 @@ from kernels import FAMILIES
 from tests.checkout import Bench
 from tests.project import PROJECT
 from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.corners import edge_cases
 from warpwatch.catalogue.declaration import BadCase, Build, Case, Family, Owner, Work
-from warpwatch.catalogue.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
+from warpwatch.catalogue.selection import builds, omitted_cases, tested_cases, timed_cases
 from warpwatch.catalogue.validation import problems, require, sound
 from warpwatch.devices.compiler import Target, compile_build, compile_file
 from warpwatch.devices.gpu import Settings

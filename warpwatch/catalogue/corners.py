@@ -69,6 +69,37 @@ def _any_block(build: Build) -> bool:
     return not (variant.fixed_blocks or variant.threads or variant.tile) and len(build.block) == 2
 
 
+def edge_cases(families: Iterable[Family]) -> list[Case]:
+    """List every build on shapes of ones, on lines, and on sizes one less and one more than its tile."""
+    return [Case(build, shape) for build in builds(families) for shape in _edge_shapes(build)]
+
+
+def _edge_shapes(build: Build) -> Iterable[Shape]:
+    tiles = _tile_of_each_size(build)
+    over = tuple(tile + 1 for tile in tiles)
+    mixed = tuple(max(1, tile - 1) if i % 2 == 0 else tile + 1 for i, tile in enumerate(tiles))
+    lines = [tuple(2 * t + 5 if i == j else 1 for i, t in enumerate(tiles)) for j in range(len(tiles))]
+    shapes = ((1,) * len(tiles), over, mixed, *lines)
+    return dict.fromkeys(shape for shape in shapes if not build.family.fits(shape))
+
+
+def _tile_of_each_size(build: Build) -> Shape:
+    """Return, for each size of a shape, how far the tile of a block reaches along it.
+
+    For a size that is summed over this is the block's larger side, which is as far as a block ever goes at a time.
+    Along the axes of the result a block goes as far as its tile, and more would test nothing but more blocks: at 256x1
+    a second row is a second row of blocks already. Other sizes, such as that of a filter, may be no larger than some of
+    these, so there every size is taken for the block's larger side.
+    """
+    family, variant, side = build.family, build.variant, max(build.block, default=16)
+    tiles = [side] * len(family.sizes)
+    if not variant.has_no_block and family.result and len(_growing(family)) + len(_free(family)) == len(tiles):
+        along = dict(zip((variant.x, variant.y), tile(build), strict=True))
+        for axis, size in _growing(family).items():
+            tiles[size] = along.get(axis, 1)
+    return tuple(tiles)
+
+
 def tall_cases(families: Iterable[Family]) -> list[Case]:
     """List a case of each family with more rows of blocks than gridDim.y can have: one column, blocks of one thread."""
     found: dict[str, Case] = {}
