@@ -15,9 +15,10 @@ from kernels import FAMILIES
 from tests.catalogue.changed import with_family
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.by_name import call
+from warpwatch.catalogue.corners import edge_cases
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.launches import Work
-from warpwatch.catalogue.selection import edge_cases, omitted_cases, tested_cases, timed_cases
+from warpwatch.catalogue.selection import omitted_cases, tested_cases, timed_cases
 from warpwatch.catalogue.tolerance import product
 from warpwatch.catalogue.validation import problems, sound
 

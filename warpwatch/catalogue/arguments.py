@@ -53,7 +53,7 @@ def read(text: str) -> tuple[Word, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """Holds what words may name: arrays with their addresses, sizes of the shape, and declared scalars with their types."""
+    """Holds what words may name: arrays with their addresses, sizes, and declared scalars with their types."""
 
     arrays: Mapping[str, CaseArray]
     addresses: Mapping[str, int]
