@@ -59,6 +59,7 @@ VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"call": "cufft"}, "call is 'cufft': declare it by call(), which says how its work is queued"),
     ({"capability": (8, 0)}, "needs is (8, 0): give an architecture, such as 'sm_80'"),
+    ({"requires": ww.kernel("a", needs="sm_8O").requires}, "needs has 'sm_8O': give an architecture, such as 'sm_80',"),
     ({"x": 2}, "x or y is 2: the result has the axes 0, 1"),
     ({"x": 0, "y": 0}, "x and y are both 0"),
     ({"benchmarks": {"float32": ((1, 2),)}}, "benchmarks has (1, 2): a shape is"),

@@ -53,7 +53,7 @@ def read(text: str) -> tuple[Word, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """Holds what words may name: arrays with their addresses, sizes, and declared scalars with their types."""
+    """Holds what words may name: arrays with their addresses, sizes of the shape, and scalars with their types."""
 
     arrays: Mapping[str, CaseArray]
     addresses: Mapping[str, int]
@@ -91,7 +91,11 @@ def _scalar(word: Word, value: float | str) -> np.generic:
         number = int(value) if kind.kind in "iub" else float(value)
         if kind.kind in "iu" and not np.iinfo(kind).min <= number <= np.iinfo(kind).max:
             raise BadArguments(f"{word.name} = {value} does not fit into {word.dtype}: write {word.name}:int64")
-        return np.array([number]).astype(kind)[0]  # type: ignore[no-any-return]
+        with np.errstate(over="ignore"):
+            made = np.array([number]).astype(kind)[0]
+        if np.isfinite(number) and not np.isfinite(made):
+            raise BadArguments(f"{word.name} = {value} does not fit into {word.dtype}")
+        return made  # type: ignore[no-any-return]
     except (TypeError, AttributeError):
         raise BadArguments(
             f"{word.name} has the type {word.dtype!r}, which there is not: write int32, float32"

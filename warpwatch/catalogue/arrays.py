@@ -106,12 +106,16 @@ class Scalar:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseArray:
-    """An array of one case: its name, shape and element type are known."""
+    """An array of one case: its name, shape and element type are known.
+
+    ``is_drawn``: its shape is that of the inputs that benchmarks time, and other inputs may have another.
+    """
 
     name: str
     role: Role
     shape: Shape
     dtype: str
+    is_drawn: bool = False
     initial: float | bool | None = None
     aligned: int = 0
     low: float | None = None

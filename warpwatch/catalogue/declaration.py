@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -149,18 +149,20 @@ def arrays_of(family: Family, shape: Shape, dtype: str) -> tuple[CaseArray, ...]
             ),
         )
     return tuple(
-        of_case(name, replace(array, shape=np.shape(drawn[name])) if array.shape is None else array, dtype)
+        of_case(name, array, dtype, np.shape(drawn[name]) if array.shape is None else None)
         for name, array in declared.items()
     )
 
 
-def of_case(name: str, array: DeclaredArray, dtype: str) -> CaseArray:
-    """Return a declared array with the element type of a case, where it has none of its own."""
-    assert array.shape is not None
+def of_case(name: str, array: DeclaredArray, dtype: str, drawn: Shape | None = None) -> CaseArray:
+    """Return a declared array with the element type of a case, where it has none, or with a shape that was drawn."""
+    shape = drawn or array.shape
+    assert shape is not None
     return CaseArray(
         name=name,
         role=array.role,
-        shape=array.shape,
+        shape=shape,
+        is_drawn=array.shape is None,
         dtype=array.dtype or dtype,
         initial=array.initial,
         aligned=array.aligned,

@@ -108,6 +108,6 @@ def check_inputs(case: Case, inputs: Mapping[str, Array]) -> None:
             raise BadCase(f"{case.id}: takes {len(case.inputs)} inputs ({', '.join(a.name for a in case.inputs)}), "
                           f"not {len(inputs)}")  # fmt: skip
         given = inputs[array.name]
-        if (given.shape != array.shape and not case.family.draw) or given.dtype != numpy_type(array.dtype):
+        if (given.shape != array.shape and not array.is_drawn) or given.dtype != numpy_type(array.dtype):
             raise BadCase(f"{case.id}: {array.name} must be {array.shape} of {array.dtype}, "
                           f"not {given.shape} of {given.dtype}")  # fmt: skip

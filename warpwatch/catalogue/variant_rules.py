@@ -10,7 +10,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import DeclaredArray, Role
 from warpwatch.catalogue.by_name import asked_for, call
-from warpwatch.catalogue.calls import Call
+from warpwatch.catalogue.calls import Call, PythonPackage
 from warpwatch.catalogue.cases import Build, Case, exists, given_of
 from warpwatch.catalogue.declaration import Family, arrays_of
 from warpwatch.catalogue.family_rules import RESERVED, TYPES, benchmarks_fault, dtypes_fault, name_fault
@@ -96,7 +96,15 @@ def _flags_fault(family: Family, variant: Variant) -> str | None:
 
 def _needs_fault(family: Family, variant: Variant) -> str | None:
     needs = variant.capability
-    return None if isinstance(needs, Capability) else f"is {needs!r}: give an architecture, such as 'sm_80'"
+    if not isinstance(needs, Capability):
+        return f"is {needs!r}: give an architecture, such as 'sm_80'"
+    packages = (*variant.requires, *(variant.call.needs if variant.call else ()))
+    wrong = [each.name for each in packages if isinstance(each, PythonPackage) and not _is_import_path(each.name)]
+    return f"has {wrong[0]!r}: give an architecture, such as 'sm_80', or a package that is imported" if wrong else None
+
+
+def _is_import_path(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split(".")) and not name.startswith("sm_")
 
 
 def _axis_fault(family: Family, variant: Variant) -> str | None:

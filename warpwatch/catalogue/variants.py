@@ -140,10 +140,10 @@ def kernel(name: str, note: str = "", *, needs: Needs = (), **fields: Any) -> Va
 def _needs(given: Needs) -> tuple[Capability, tuple[Requirement, ...]]:
     """Tell architectures from packages: the newest of the architectures, and the packages."""
     each = (given,) if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
-    found = {word: read_capability(word) for word in each if isinstance(word, str)}
-    oldest = max(filter(None, found.values()), default=OLDEST)
-    packages = [PythonPackage(word) for word, capability in found.items() if not capability]
-    return oldest, (*packages, *(need for need in each if not isinstance(need, str)))
+    architectures = {need: read_capability(need) for need in each if isinstance(need, str)}
+    oldest = max(filter(None, architectures.values()), default=OLDEST)
+    others = [need for need in each if not isinstance(need, str) or not architectures[need]]
+    return oldest, tuple(PythonPackage(need) if isinstance(need, str) else need for need in others)
 
 
 def serial(name: str, note: str = "", **fields: Any) -> Variant:

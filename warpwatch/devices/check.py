@@ -76,9 +76,11 @@ def _right(got: Array, expected: Array, bound: Array | float) -> bool:
 
 
 def _distance(got: Array, expected: Array, wrong: Array) -> Array:
-    if got.dtype.kind != "i":
+    if got.dtype.kind not in "iu":
         return wrong.astype(np.float64)
-    return np.abs(got.astype(np.int64) - expected.astype(np.int64)).astype(np.float64)
+    # The difference of two numbers of 64 bits fits into an unsigned one, whatever their signs are.
+    high, low = (pick(got, expected).astype(f"{got.dtype.kind}8").view(np.uint64) for pick in (np.maximum, np.minimum))
+    return (high - low).astype(np.float64)
 
 
 def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Array, rows: Array | None) -> Mismatch:

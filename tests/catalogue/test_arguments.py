@@ -1,0 +1,79 @@
+"""Tests how the text of a kernel's arguments is read, and which NumPy scalars it stands for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from warpwatch.catalogue.arguments import BadArguments, Known, fill, read
+from warpwatch.catalogue.arrays import CaseArray, Role
+
+ARRAYS = {name: CaseArray(name=name, role=Role.IN, shape=(3, 5), dtype="float16") for name in ("x", "y")}
+KNOWN = Known(
+    arrays=ARRAYS,
+    addresses={"x": 4096, "y": 2**40},
+    sizes={"m": 7, "n": 2**31},
+    scalars={"eps": ("float32", 1e-5), "alpha": ("float64", 0.1), "count": ("uint8", 200), "flag": ("bool", True)},
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "dtype", "value"),
+    [
+        ("x", "uint64", 4096),
+        ("y", "uint64", 2**40),
+        ("m", "int32", 7),
+        ("m:int64", "int64", 7),
+        ("n:int64", "int64", 2**31),
+        ("n:uint32", "uint32", 2**31),
+        ("m:float32", "float32", 7.0),
+        ("x.size", "int32", 15),
+        ("x.size:uint64", "uint64", 15),
+        ("eps", "float32", float(np.float32(1e-5))),
+        ("alpha", "float64", 0.1),
+        ("count", "uint8", 200),
+        ("flag", "bool", True),
+        ("eps:float32=1e-3", "float32", float(np.float32(1e-3))),
+        ("half:float16=-0.5", "float16", -0.5),
+        ("other:bfloat16=1.5", "bfloat16", 1.5),
+        ("low:int32=-2147483648", "int32", -(2**31)),
+        ("high:uint64=18446744073709551615", "uint64", 2**64 - 1),
+        ("yes:bool=1", "bool", True),
+    ],
+)
+def test_a_word_is_a_scalar_of_its_type(word: str, dtype: str, value: object) -> None:
+    (made,) = fill(read(word), KNOWN)
+    assert isinstance(made, np.generic)
+    assert (made.dtype.name, made.item()) == (dtype, value)
+
+
+def test_words_keep_their_order_and_may_occur_twice() -> None:
+    made = fill(read("  y x\n  m m eps x.size "), KNOWN)
+    assert [value.dtype.name for value in made] == ["uint64", "uint64", "int32", "int32", "float32", "int32"]
+    assert fill(read(""), KNOWN) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x,y", "'x,y' is no argument: write x, m, m:int64, x.size or eps:float32=1e-5"),
+        ("x y.shape", "'y.shape' is no argument"),
+        ("eps=1e-5", "'eps=1e-5' is no argument"),
+        ("m:", "'m:' is no argument"),
+        ("7", "'7' is no argument"),
+        ("z", "z is neither an array nor a size nor a scalar; there are x, y, m, n, eps, alpha, count, flag"),
+        ("z.size", "z.size is of no array; there are x, y"),
+        ("m.size", "m.size is of no array; there are x, y"),
+        ("n", "n = 2147483648 does not fit into int32: write n:int64"),
+        ("m:int65", "m has the type 'int65', which there is not: write int32, float32"),
+        ("a:int8=128", "a = 128 does not fit into int8"),
+        ("a:uint8=-1", "a = -1 does not fit into uint8"),
+        ("a:int32=1.5", "a = '1.5' is no int32"),
+        ("a:float32=b", "a = 'b' is no float32"),
+        ("a:float16=1e9", "a = 1e9 does not fit into float16"),
+    ],
+)
+def test_what_cannot_be_an_argument_is_named(text: str, said: str) -> None:
+    with pytest.raises(BadArguments) as caught:
+        fill(read(text), KNOWN)
+    assert said in str(caught.value)

@@ -1,0 +1,133 @@
+"""Tests what references may return and ask for: several results, rows of one, magnitudes, scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpwatch as ww
+from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.cases import Build, Case
+from warpwatch.catalogue.configurations import Configuration
+from warpwatch.catalogue.declaration import Family, takes_part
+from warpwatch.catalogue.expected import expected
+from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.tolerance import dot_share
+
+X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
+
+
+def case(reference: Callable[..., Any], several: bool = True, **fields: Any) -> Case:
+    """Make a case with an input x of m x n, and the results ``sums`` and, where there are several, ``largest``."""
+    results = {"sums": ww.Out(4, "float32")} | ({"largest": ww.Out(1, "float32")} if several else {})
+    family = Family(
+        "own",
+        sizes=("m", "n"),
+        folder=Path(),
+        arrays=lambda m, n: {"x": ww.In((m, n), "float32"), **results},
+        reference=reference,
+        tests=((4, 3),),
+        variants=(ww.kernel("new", configurations=(32,)),),
+        **fields,
+    )
+    return Case(Build(family, family.variants[0], Configuration((32,)), "float32"), (4, 3))
+
+
+def both(x: Array) -> tuple[Array, Array]:
+    return x.sum(axis=1), x.max().reshape(1)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        both,
+        lambda x: list(both(x)),
+        lambda x: dict(zip(("sums", "largest"), both(x), strict=True)),
+        lambda x: dict(zip(("largest", "sums"), both(x)[::-1], strict=True)),
+    ],
+)
+def test_several_results_are_a_tuple_in_order_or_a_mapping(reference: Callable[..., Any]) -> None:
+    made = expected(case(reference), {"x": X})
+    assert list(made) == ["sums", "largest"]
+    assert made["sums"].reference.tolist() == X.sum(axis=1).tolist()
+    assert made["largest"].reference.tolist() == [6.0]
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (lambda x: x.sum(axis=1), "the reference returns 1 value; the results are sums, largest"),
+        (lambda x: (x, x, x), "the reference returns 3 values; the results are sums, largest"),
+        (lambda x: (), "the reference returns 0 values; the results are sums, largest"),
+        (lambda x: {"sums": x}, "the reference returns sums; the results are sums, largest"),
+        (lambda x: {"sums": x, "least": x}, "the reference returns sums, least; the results are sums, largest"),
+        (lambda x: {}, "the reference returns nothing; the results are sums, largest"),
+    ],
+)
+def test_results_that_are_missing_or_too_many_are_refused(reference: Callable[..., Any], said: str) -> None:
+    with pytest.raises(BadCase) as caught:
+        expected(case(reference), {"x": X})
+    assert str(caught.value) == f"own-new-32-4x3-float32: {said}"
+
+
+def test_each_result_has_a_rule_of_its_own_and_is_equal_to_the_bit_without_one() -> None:
+    made = expected(case(both, tolerance={"sums": ww.relative(0.5)}), {"x": X})
+    assert np.asarray(made["sums"].bound).tolist() == (np.abs(X.sum(axis=1)) / 2).tolist()
+    assert made["largest"].bound == 0
+    by_type = case(both, tolerance=lambda dtype: ww.relative(0.25) if dtype == "float32" else ww.exact)
+    assert np.asarray(expected(by_type, {"x": X})["largest"].bound).tolist() == [1.5]
+
+
+def test_some_rows_are_computed_alone_where_the_reference_can() -> None:
+    rows, asked = np.array([3, 1]), []
+
+    def in_part(x: Array, part: Any) -> Any:
+        asked.append(part)
+        return x[part].sum(axis=1)
+
+    can = case(in_part, several=False, tolerance=ww.relative(1.0))
+    made = expected(can, {"x": X}, rows)["sums"]
+    assert made.reference.tolist() == X.sum(axis=1)[rows].tolist()
+    assert np.asarray(made.bound).shape == (2,)
+    assert all(part is rows for part in asked)
+    assert takes_part(can.family)
+    cannot = case(lambda x: x.sum(axis=1), several=False)
+    assert expected(cannot, {"x": X}, rows)["sums"].reference.tolist() == X.sum(axis=1)[rows].tolist()
+    assert not takes_part(cannot.family)
+
+
+def test_the_bound_of_products_is_asked_for_by_magnitudes_of_inputs_or_of_products() -> None:
+    share = dot_share(3, np.dtype("float32"))
+    plain = case(lambda x: x.sum(axis=1), several=False, tolerance=ww.dot_error("n"))
+    right = np.abs(X).sum(axis=1)
+    assert np.allclose(expected(plain, {"x": X})["sums"].bound, share * right, rtol=1e-15)
+
+    def told(x: Array, magnitudes: bool = False) -> Array:
+        assert (x < 0).any(), "the inputs are as they were drawn"
+        return np.full(4, 100.0) if magnitudes else x.sum(axis=1)
+
+    own = case(told, several=False, tolerance=ww.dot_error("n"))
+    made = expected(own, {"x": X})["sums"]
+    assert np.allclose(made.bound, share * 100, rtol=1e-15)
+    assert made.reference.tolist() == X.sum(axis=1).tolist()
+
+
+def test_a_plain_implementation_is_asked_like_the_reference() -> None:
+    def plain(x: Array, n: int) -> Any:
+        return (x.sum(axis=1) + n / 2).astype(np.float32)
+
+    made = expected(case(lambda x: x.sum(axis=1), several=False, tolerance=ww.error_of(plain)), {"x": X})["sums"]
+    assert np.allclose(made.bound, 3.0 + 2.0**-24 * np.abs(X.sum(axis=1, dtype=np.float64)), rtol=1e-12)
+
+
+def test_sizes_types_and_scalars_are_asked_for_by_name() -> None:
+    def reference(x: Array, m: int, eps: float, dtype: str, sizes: Mapping[str, int]) -> Array:
+        assert (dtype, sizes) == ("float32", {"m": 4, "n": 3})
+        return np.full(m, eps)
+
+    own = case(reference, several=False, scalars={"eps": ww.Scalar(0.25)})
+    assert expected(own, {"x": X})["sums"].reference.tolist() == [0.25] * 4
