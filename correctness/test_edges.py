@@ -1,4 +1,4 @@
-"""Tests every kernel on lines, single elements, sizes next to its block, and unaligned arrays."""
+"""Tests every kernel on lines, single elements, sizes next to its tile, and unaligned arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpwatch.plugin.verify import Check
 
 @pytest.mark.cases("edges")
 def test_edge(check: Check) -> None:
-    """Check equality to the bit on shapes of ones, on lines, and on sizes one less and one more than the block."""
+    """Check equality to the bit on shapes of ones, on lines, and on sizes one less and one more than the tile."""
     check(exact=True)
 
 

@@ -170,6 +170,8 @@ void wait_at_barrier(uintptr_t site, int predicate)
 void check_mask(unsigned mask, uintptr_t site)
 {
     const unsigned lane = running.thread % warp_size, first = running.thread - lane;
+    if (mask >> lane & 1u && first + warp_size <= turns.count && turns.alive == turns.count)
+        return; // the warp is whole, and no thread of the block has ended: nearly always
     std::string problem;
     if (!(mask >> lane & 1u))
         problem = "whose mask does not name its own lane " + std::to_string(lane);
@@ -190,10 +192,8 @@ void check_mask(unsigned mask, uintptr_t site)
                 + " calls a warp function " + problem);
 }
 
-unsigned long answer(const Meeting& meeting, unsigned lane, int source, int width)
+unsigned long votes(const Meeting& meeting, unsigned lane)
 {
-    const int base = int(lane) & ~(width - 1), end = base + width - 1;
-    int from = int(lane);
     unsigned long all = 1, any = 0, ballot = 0, match = 0;
     for (unsigned i = 0; i < warp_size; ++i)
         if (meeting.mask >> i & 1u) {
@@ -205,12 +205,21 @@ unsigned long answer(const Meeting& meeting, unsigned lane, int source, int widt
     case 1: return ballot;
     case 2: return any;
     case 3: return all;
+    default: return match;
+    }
+}
+
+unsigned long answer(const Meeting& meeting, unsigned lane, int source, int width)
+{
+    const int base = int(lane) & ~(width - 1), end = base + width - 1;
+    int from = int(lane);
+    switch (meeting.kind) { // in the order of warp_functions.h
     case 4: from = base + (source & (width - 1)); break;
     case 5: from = int(lane) - source >= base ? int(lane) - source : int(lane); break;
     case 6: from = int(lane) + source <= end ? int(lane) + source : int(lane); break;
     case 7: from = (int(lane) ^ source) <= end ? int(lane) ^ source : int(lane); break;
-    case 8: return match;
-    default: return 0;
+    case 1: case 2: case 3: case 8: return votes(meeting, lane);
+    default: return 0; // __syncwarp
     }
     return meeting.values[from];
 }

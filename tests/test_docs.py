@@ -192,8 +192,8 @@ LAST_ROW = ("if (row < m && col < k)", "if (row < m - 1 && col < k)")
     [
         (
             LAST_ROW,
-            "matmul-tiled-16x16-129x257x63-float32",
-            "matmul-tiled-16x16-129x257x63-float32 is wrong",
+            "matmul-tiled-16x16-129x97x63-float32",
+            "matmul-tiled-16x16-129x97x63-float32 is wrong",
             (README,),
         ),
         (

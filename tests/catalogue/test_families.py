@@ -13,9 +13,10 @@ from tests.project import ROOT
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case, find_case, make_case
 from warpwatch.catalogue.configurations import Configuration
+from warpwatch.catalogue.corners import edge_cases
 from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.names import BadCase
-from warpwatch.catalogue.selection import builds, edge_cases, omitted_cases, tested_cases, timed_cases
+from warpwatch.catalogue.selection import builds, omitted_cases, tested_cases, timed_cases
 
 EVERY_CASE = [*tested_cases(FAMILIES), *edge_cases(FAMILIES), *timed_cases(FAMILIES)]
 
@@ -147,6 +148,16 @@ def test_owners_follow_the_axis_that_a_variant_gives_to_x() -> None:
     assert strided == Owner((1, 7), (1, 2))
 
 
-def test_edges_lie_on_both_sides_of_a_block() -> None:
-    shapes = {case.shape for case in edge_cases(FAMILIES) if case.build.id == "matmul-tiled-16x16-float32"}
-    assert {(1, 1, 1), (17, 17, 17), (15, 17, 15), (37, 1, 1), (1, 37, 1), (1, 1, 37)} == shapes
+@pytest.mark.parametrize(
+    ("build", "shapes"),
+    [
+        ("matmul-tiled-16x16-float32", "1x1x1 17x17x17 15x17x15 37x1x1 1x37x1 1x1x37"),
+        ("matmul-rowstrip-64x1-float32", "1x1x1 2x65x65 1x65x63 7x1x1 1x133x1 1x1x133"),
+        ("transpose-naive-32x16-float32", "1x1 17x33 15x33 37x1 1x69"),
+        ("conv2d-halo-32x8-float32", "1x1x1 33x33x33 31x33x31 69x1x1 1x69x1"),
+        ("matmul-serial-host-float32", "1x1x1 17x17x17 15x17x15 37x1x1 1x37x1 1x1x37"),
+        ("hello-hello-5x5-none", "1 6 4 15"),
+    ],
+)
+def test_edges_lie_on_both_sides_of_a_tile(build: str, shapes: str) -> None:
+    assert [case.shape_name for case in edge_cases(FAMILIES) if case.build.id == build] == shapes.split()

@@ -25,6 +25,12 @@ def test_look(pytestconfig):
     assert not {{"numpy", "scipy", "msgspec", "pycuda", "softcuda"}} & sys.modules.keys()
     assert pytestconfig.getoption("--device") == "tpu"
 """
+SLEEPING = """
+import os, sys
+
+assert "numpy" not in sys.modules
+AT_THE_START = os.environ.get("OPENBLAS_THREAD_TIMEOUT")
+"""
 OWN_OPTION = """
 def pytest_addoption(parser):
     parser.addoption("--device", default="tpu")
@@ -98,6 +104,19 @@ def test_a_table_above_pytests_own_root_counts_and_one_beyond_another_project_do
     assert done.returncode == 0, done.stdout + done.stderr
     (tmp_path / "tests" / "pyproject.toml").write_text("")
     assert "fixture 'project' not found" in run_pytest(tmp_path / "tests").stdout
+
+
+@pytest.mark.parametrize(("has_kernels", "timeout"), [(False, None), (True, "4")])
+def test_the_idle_threads_of_numpy_sleep_where_there_are_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_kernels: bool, timeout: str | None
+) -> None:
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    if has_kernels:
+        declare(tmp_path)
+    (tmp_path / "conftest.py").write_text(f"{SLEEPING}\nassert AT_THE_START == {timeout!r}\n")
+    (tmp_path / "test_look.py").write_text("def test_look(): pass\n")
+    done = run_pytest(tmp_path, "--co")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_benchmark_under_xdist_is_refused_wherever_it_lies(tmp_path: Path) -> None:

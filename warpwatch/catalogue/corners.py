@@ -29,6 +29,7 @@ GROUP = 8  # rows of blocks that rasterised kernels take together, at most
 MOST_BRANCH_SIZES = 4  # sizes that are tested, of those at which a kernel takes another branch
 BEYOND = 2**32  # elements of an array that no 32-bit index reaches, signed or not
 FEW = 8  # elements along the other axes of such an array
+MOST_ELEMENTS = 2**18  # of an array with as many axes as a shape has sizes, where only a launch function knows more
 SEARCHED = range(2, 129)  # the sizes among which those with another branch are looked for
 
 
@@ -69,6 +70,39 @@ def oblong_builds(families: Iterable[Family]) -> list[Build]:
 def _any_block(build: Build) -> bool:
     variant = build.variant
     return not (variant.fixed_blocks or variant.threads or variant.tile) and len(build.block) == 2
+
+
+def edge_cases(families: Iterable[Family]) -> list[Case]:
+    """List every build on shapes of ones, on lines, and on sizes one less and one more than its tile."""
+    return [Case(build, shape) for build in builds(families) for shape in _edge_shapes(build)]
+
+
+def _edge_shapes(build: Build) -> Iterable[Shape]:
+    tiles = _tile_of_each_size(build)
+    over = tuple(tile + 1 for tile in tiles)
+    mixed = tuple(max(1, tile - 1) if i % 2 == 0 else tile + 1 for i, tile in enumerate(tiles))
+    lines = [tuple(2 * t + 5 if i == j else 1 for i, t in enumerate(tiles)) for j in range(len(tiles))]
+    shapes = ((1,) * len(tiles), over, mixed, *lines)
+    return dict.fromkeys(shape for shape in shapes if not build.family.problem_of(shape))
+
+
+def _tile_of_each_size(build: Build) -> Shape:
+    """Return, for each size of a shape, how far the tile of a block reaches along it.
+
+    For a size that is summed over this is the block's larger side, which is as far as a block ever goes at a time.
+    Along the axes of the result a block goes as far as its tile, and more would test nothing but more blocks: at 256x1
+    a second row is a second row of blocks already. Other sizes, such as that of a filter, may be no larger than some of
+    these, so there every size is taken for the block's larger side.
+    """
+    family, variant, side = build.family, build.variant, max(build.block, default=16)
+    if not (variant.has_no_block or variant.follows_tiles):
+        side = min(side, int(MOST_ELEMENTS ** (1 / len(family.sizes))))
+    tiles = [side] * len(family.sizes)
+    if variant.follows_tiles and not family.prints and len(_growing(family)) + len(_free(family)) == len(tiles):
+        along = dict(zip((variant.x, variant.y), tile(build), strict=True))
+        for axis, size in _growing(family).items():
+            tiles[size] = along.get(axis, 1)
+    return tuple(tiles)
 
 
 def tall_cases(families: Iterable[Family]) -> list[Case]:

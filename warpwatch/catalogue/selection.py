@@ -30,21 +30,9 @@ def tested_cases(families: Iterable[Family]) -> list[Case]:
     return _cases(families, lambda build: build.family.tests)
 
 
-def edge_cases(families: Iterable[Family]) -> list[Case]:
-    """List every build on shapes of ones, on lines, and on sizes one less and one more than its block."""
-    return _cases(families, _edge_shapes)
-
-
 def unaligned_cases(families: Iterable[Family]) -> list[Case]:
     """List every build on the first shape of its family, for arrays that start off an allocation's alignment."""
     return _cases([f for f in families if not f.prints], lambda build: build.family.tests[:1])
-
-
-def _edge_shapes(build: Build) -> Iterable[Shape]:
-    tile, count = max(build.block, default=16), len(build.family.sizes)
-    shapes = [(1,) * count, (tile + 1,) * count, tuple(tile - 1 + 2 * (i % 2) for i in range(count))]
-    shapes += [tuple(2 * tile + 5 if i == j else 1 for i in range(count)) for j in range(count)]
-    return dict.fromkeys(shape for shape in shapes if min(shape) > 0 and not build.family.problem_of(shape))
 
 
 def _timed_shapes(build: Build) -> Iterable[Shape]:

@@ -14,9 +14,9 @@ import pytest
 
 from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.corners import least_builds, oblong_builds, tall_cases
+from warpwatch.catalogue.corners import edge_cases, least_builds, oblong_builds, tall_cases
 from warpwatch.catalogue.declaration import Family
-from warpwatch.catalogue.selection import builds, edge_cases, tested_cases, timed_cases, unaligned_cases
+from warpwatch.catalogue.selection import builds, tested_cases, timed_cases, unaligned_cases
 from warpwatch.catalogue.validation import Problem, problems
 from warpwatch.plugin.device import PROJECT
 from warpwatch.timing.timer import read

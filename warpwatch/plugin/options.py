@@ -91,6 +91,10 @@ def pytest_load_initial_conftests(
 ) -> Generator[None, object, object]:
     """Add the short names that are free, once the repository's own conftest.py files have added theirs."""
     if _names_kernels(early_config):
+        # Before a conftest.py imports NumPy, whose idle threads by default spin after each product, for a tenth of a
+        # second, on a core that compilers and the worker process need: a third of the processor time of testing matrix
+        # products was spent so. Now they sleep.
+        os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
         _leave_out_values(early_config, args)
         result = yield
         early_config.stash[SHORT] = _add_short_names(parser)

@@ -1,0 +1,136 @@
+"""Runs ``python -m ...`` in forks of a process that has imported the libraries which such a run needs.
+
+Most of the processor time of a short run of ``pytest bench`` goes into starting Python and importing pytest, NumPy and
+SciPy. The server imports these once, and nothing of this repository: each run imports that from its own folder. A run
+is a process of its own, with its own folder, environment, arguments and output. What Python reads only when it starts
+is that of the server, so there is a server for each such environment.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import importlib
+import json
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from select import select
+from typing import IO, NoReturn
+
+# Plugins of pytest are not among them: pytest must import them itself, because it rewrites their assertions.
+LIBRARIES = ("numpy", "numpy.typing", "scipy.optimize", "scipy.special", "scipy.stats", "msgspec", "pytest")
+STANDARD = ("argparse", "concurrent.futures", "lzma", "multiprocessing.connection", "statistics", "tarfile", "zipfile")
+READ_AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "OPENBLAS_", "OMP_", "MALLOC_")  # how such names begin
+
+
+def run_module(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m`` with these arguments in a folder, as subprocess.run does with text and captured output."""
+    at_the_start = {n: value for n, value in environment.items() if n.startswith(READ_AT_THE_START)}
+    server = _server(frozenset(at_the_start.items()))
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+        return server.run(arguments, folder, environment, out, error, seconds)
+
+
+@functools.cache
+def _server(at_the_start: frozenset[tuple[str, str]]) -> Server:
+    return Server(dict(at_the_start))
+
+
+class Server:
+    """The client's side of a server: it sends one request at a time, and ends the server when this process ends."""
+
+    def __init__(self, at_the_start: Mapping[str, str]) -> None:
+        others = {n: value for n, value in os.environ.items() if not n.startswith(READ_AT_THE_START)}
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,  # so that what select() sees is all that there is
+            # Threads that wait for products do not survive a fork. A run of a few cases needs none.
+            env={**others, **at_the_start, "OPENBLAS_NUM_THREADS": "1"},
+        )
+        atexit.register(self.stop)
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        out: IO[bytes],
+        error: IO[bytes],
+        seconds: float,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``python -m`` in a fork. Raises TimeoutExpired, and RuntimeError where the server has ended."""
+        files = [f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, error)]
+        request = {"arguments": arguments, "folder": str(folder), "environment": dict(environment), "files": files}
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        child = self._answer(None)
+        try:
+            status = self._answer(seconds)
+        except TimeoutError:
+            os.kill(child, 9)
+            self._answer(None)
+            raise subprocess.TimeoutExpired(list(arguments), seconds) from None
+        texts = []
+        for file in (out, error):
+            file.seek(0)
+            texts.append(file.read().decode())
+        return subprocess.CompletedProcess([sys.executable, "-m", *arguments], status, *texts)
+
+    def _answer(self, seconds: float | None) -> int:
+        assert self._process.stdout
+        if not select([self._process.stdout], [], [], seconds)[0]:
+            raise TimeoutError
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the process whose forks run commands has ended")
+        return int(line)
+
+    def stop(self) -> None:
+        """End the server."""
+        self._process.communicate()
+
+
+def serve() -> None:
+    """Run, in the server, what is asked for line by line; answer each with the fork's number and its exit status."""
+    for name in (*STANDARD, *LIBRARIES):
+        importlib.import_module(name)
+    del sys.path[0]  # this file's folder
+    gc.collect()
+    gc.freeze()  # what is imported would be looked through in each fork
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            become(**json.loads(line))
+        print(child, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def become(arguments: Sequence[str], folder: str, environment: Mapping[str, str], files: Sequence[str]) -> NoReturn:
+    """Run ``python -m`` with these arguments in place of the server, in a fork of it."""
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    for descriptor, path in enumerate(files, 1):
+        with open(path, "ab") as file:
+            os.dup2(file.fileno(), descriptor)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path.insert(0, folder)
+    sys.argv = list(arguments)
+    importlib.invalidate_caches()
+    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    sys.exit()
+
+
+if __name__ == "__main__":
+    serve()

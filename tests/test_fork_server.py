@@ -1,0 +1,70 @@
+"""Tests that a command which runs in a fork of a server has its own folder, environment, arguments and output."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fork_server import run_module
+
+TELL = """
+import os, pathlib, sys
+print(os.getcwd(), sys.argv[1:], os.environ["WORD"], "tests" in sys.modules, sys.stdin.read(), sep="|")
+print(pathlib.Path(__file__).name, __name__, file=sys.stderr)
+sys.exit(7)
+"""
+
+
+def run(folder: Path, *arguments: str, seconds: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run_module(arguments, folder, os.environ | environment, seconds)
+
+
+def test_a_run_has_its_own_folder_environment_arguments_and_output(tmp_path: Path) -> None:
+    (tmp_path / "tell.py").write_text(TELL)
+    for word in ("one", "two"):
+        done = run(tmp_path, "tell", "a", "b c", WORD=word)
+        assert done.stdout == f"{tmp_path}|['a', 'b c']|{word}|False|\n"
+        assert done.stderr == "tell.py __main__\n"
+        assert done.returncode == 7
+
+
+def test_a_run_imports_from_its_folder_what_others_imported_from_theirs(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kernels.py").write_text(f"NAME = {name!r}\n")
+        (tmp_path / name / "tell.py").write_text("import atexit, kernels\natexit.register(print, kernels.NAME)\n")
+        assert run(tmp_path / name, "tell").stdout == f"{name}\n"
+
+
+def test_what_python_reads_when_it_starts_is_heeded(tmp_path: Path) -> None:
+    (tmp_path / "tell.py").write_text("import sys\nprint(sys.flags.hash_randomization, sys.stdout.encoding)\n")
+    assert run(tmp_path, "tell", PYTHONHASHSEED="0", PYTHONIOENCODING="ascii").stdout == "0 ascii\n"
+    assert run(tmp_path, "tell").stdout == f"{sys.flags.hash_randomization} utf-8\n"
+
+
+def test_a_run_that_raises_or_is_killed_says_so_as_a_process_does(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise ValueError('bad')\n")
+    done = run(tmp_path, "broken")
+    assert done.returncode == 1
+    assert done.stderr.endswith("ValueError: bad\n")
+    (tmp_path / "killed.py").write_text("import os\nos.kill(os.getpid(), 11)\n")
+    assert run(tmp_path, "killed").returncode == -11
+
+
+def test_a_run_that_takes_too_long_is_killed_and_the_next_is_not(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
+    (tmp_path / "quick.py").write_text("print('done')\n")
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(tmp_path, "slow", seconds=0.2)
+    assert run(tmp_path, "quick").stdout == "done\n"
+
+
+def test_the_server_has_imported_libraries_and_nothing_that_a_run_must_import_itself(tmp_path: Path) -> None:
+    (tmp_path / "tell.py").write_text("import sys\nprint(*{name.partition('.')[0] for name in sys.modules})\n")
+    imported = set(run(tmp_path, "tell").stdout.split())
+    assert {"numpy", "scipy", "pytest"} <= imported
+    assert not {"warpwatch", "kernels", "softcuda", "tests", "conftest", "pytest_benchmark", "xdist"} & imported
