@@ -129,7 +129,10 @@ def families_of(package: Any) -> tuple[Any, ...]:
     """Return what a revision declares: FAMILIES, or every Family of the package in order of definition."""
     listed = getattr(package, "FAMILIES", None)
     found = [value for value in vars(package).values() if type(value).__name__ == "Family"]
-    return tuple(dict.fromkeys(found) if listed is None else listed)
+    families = tuple(dict.fromkeys(found) if listed is None else listed)
+    if not families:
+        raise LookupError(f"{package.__name__} declares no Family")
+    return families
 
 
 def engine(folder: Path, module: str) -> tuple[Any, Any]:
