@@ -25,11 +25,13 @@ RACES = {
     "all write and others read the even ones": "x[t] = t; BARRIER if (t & 1) x[64 + t] = x[(t + 33) % 64 & ~1];",
     "all write and others read the odd ones": "x[t] = t; BARRIER if (t & 1) x[64 + t] = x[(t + 34) % 64 | 1];",
     "two write one element": "if (t < 4) x[t] = 1; BARRIER if (t == 50) x[0] = 2;",
-    "read by neighbours and then written": "x[t] = 1; SYNC if (x[t] + x[t ^ 1] == 99) return; BARRIER if (t == 45) x[0] = 2;",
+    "read by neighbours and then written": "x[t] = 1; SYNC if (x[t] + x[t ^ 1] == 99) return; "
+    "BARRIER if (t == 45) x[0] = 2;",
     "read one by one and then written": "x[t] = 1; SYNC if (x[t] == 99) return; BARRIER if (t == 45) x[0] = 2;",
     "a word is written and a part is read": "if (t == 0) *(int*)x = 5; BARRIER if (t == 40) x[70] = x[1];",
     "parts are written and the word is read": "if (t < 4) x[t] = 1; BARRIER if (t == 40) *(int*)(x + 72) = *(int*)x;",
-    "a part is read, the word is written": "x[t] = 1; SYNC if (t < 4 && x[t] == 9) return; BARRIER if (t == 40) *(int*)x = 5;",
+    "a part is read, the word is written": "x[t] = 1; SYNC if (t < 4 && x[t] == 9) return; "
+    "BARRIER if (t == 40) *(int*)x = 5;",
 }
 TYPES = ("half", "unsigned char", "__nv_bfloat16", "short")
 
