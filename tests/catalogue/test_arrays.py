@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import warpwatch as ww
@@ -17,7 +16,7 @@ from warpwatch.catalogue.launches import Capability, read_capability, three
         (ww.In((5, 6), "int32", aligned=16), DeclaredArray(Role.IN, (5, 6), "int32", aligned=16)),
         (ww.In([5, 6], low=-1, high=2), DeclaredArray(Role.IN, (5, 6), low=-1, high=2)),
         (ww.In(None, "int32"), DeclaredArray(Role.IN, None, "int32")),
-        (ww.Out(np.int64(5), initial=-1), DeclaredArray(Role.OUT, (5,), initial=-1)),
+        (ww.Out(5, initial=-1), DeclaredArray(Role.OUT, (5,), initial=-1)),
         (ww.InOut((5,), high=3), DeclaredArray(Role.IN_OUT, (5,), high=3)),
         (ww.Scratch(5, "float32", aligned=32), DeclaredArray(Role.SCRATCH, (5,), "float32", aligned=32)),
     ],
