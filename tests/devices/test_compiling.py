@@ -129,7 +129,7 @@ HOW = {
     "compile_all": "compiling.compile_all([(build, target) for build in builds(FAMILIES)], lambda *_: None)",
     "compile_other_kernels": (
         "compile_other_kernels([own_side(case) for case in timed_cases(FAMILIES) if not case.variant.on_host],"
-        " ENGINE, target, lambda *_: None)"
+        " target, lambda *_: None)"
     ),
     "compile_file": "compile_file(ENGINE / 'warpwatch/devices/hold.cu', {}, target)",
 }
