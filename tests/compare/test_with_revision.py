@@ -147,10 +147,13 @@ def test_what_cannot_be_is_one_sentence(old: Bench, args: tuple[str, ...], messa
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("git rm -rq kernels && mkdir kernels && touch kernels/other", "its declarations cannot be read by this code"),
+        (
+            "git rm -rq kernels && mkdir -p kernels && touch kernels/other",
+            "its declarations cannot be read by this code",
+        ),
         ("git rm -rq kernels", "it has no kernels"),
         ("echo 'FAMILIES = 1 +' >> kernels/__init__.py", "cannot be read by this code (SyntaxError: invalid syntax)"),
-        ("echo 'del FAMILIES' >> kernels/__init__.py", "has no attribute 'FAMILIES'"),
+        ("echo 'raise ValueError(7)' >> kernels/__init__.py", "cannot be read by this code (ValueError: 7)"),
     ],
 )
 def test_a_revision_whose_kernels_cannot_be_read(fresh: Bench, damage: str, message: str) -> None:

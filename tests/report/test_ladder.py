@@ -21,7 +21,7 @@ def test_a_share_is_a_ratio_of_times_on_the_same_shape() -> None:
 
 def test_a_share_is_a_ratio_of_bandwidths_where_bytes_are_what_counts() -> None:
     case = find_case(FAMILIES, "transpose-padded-32x32-10000x10000-float32")
-    reference = find_case(FAMILIES, case.family.reference_case(case.shape, case.dtype))
+    reference = find_case(FAMILIES, case.reference_case)
     assert share(
         FAMILIES, case, {case.id: case.work.bytes / 2e12, reference.id: reference.work.bytes / 4e12}
     ) == pytest.approx(0.5)
