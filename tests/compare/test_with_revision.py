@@ -142,7 +142,7 @@ def test_what_cannot_be_is_one_sentence(old: Bench, args: tuple[str, ...], messa
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("git rm -rq kernels && mkdir -p kernels && touch kernels/other", "its declarations cannot be read by this code"),
+        ("git rm -rq kernels && mkdir -p kernels && > kernels/other", "its declarations cannot be read by this code"),
         ("git rm -rq kernels", "it has no kernels"),
         ("echo 'FAMILIES = 1 +' >> kernels/__init__.py", "cannot be read by this code (SyntaxError: invalid syntax)"),
         ("echo 'del FAMILIES' >> kernels/__init__.py", "has no attribute 'FAMILIES'"),
