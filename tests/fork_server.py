@@ -12,16 +12,18 @@ import atexit
 import functools
 import gc
 import importlib
+import io
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from select import select
-from typing import IO, NoReturn
+from typing import Any, NoReturn
 
 # Plugins of pytest are not among them: pytest must import them itself, because it rewrites their assertions.
 LIBRARIES = ("numpy", "numpy.typing", "scipy.optimize", "scipy.special", "scipy.stats", "msgspec", "pytest")
@@ -35,8 +37,7 @@ def run_module(
     """Run ``python -m`` with these arguments in a folder, as subprocess.run does with text and captured output."""
     at_the_start = {n: value for n, value in environment.items() if n.startswith(READ_AT_THE_START)}
     server = _server(frozenset(at_the_start.items()))
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
-        return server.run(arguments, folder, environment, out, error, seconds)
+    return server.run(arguments, folder, environment, seconds)
 
 
 @functools.cache
@@ -60,31 +61,35 @@ class Server:
         atexit.register(self.stop)
 
     def run(
-        self,
-        arguments: Sequence[str],
-        folder: Path,
-        environment: Mapping[str, str],
-        out: IO[bytes],
-        error: IO[bytes],
-        seconds: float,
+        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
     ) -> subprocess.CompletedProcess[str]:
         """Run ``python -m`` in a fork. Raises TimeoutExpired, and RuntimeError where the server has ended."""
-        files = [f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, error)]
-        request = {"arguments": arguments, "folder": str(folder), "environment": dict(environment), "files": files}
+        # Pipes, because a test may limit the size of all files that a run writes.
+        pipes = [os.pipe() for _ in range(2)]
+        with ThreadPoolExecutor(len(pipes)) as pool:
+            texts = [pool.submit(_read, reading) for reading, _ in pipes]
+            try:
+                files = [f"/proc/{os.getpid()}/fd/{writing}" for _, writing in pipes]
+                status = self._run(
+                    {"arguments": arguments, "folder": str(folder), "environment": dict(environment), "files": files},
+                    seconds,
+                )
+            finally:
+                for _, writing in pipes:
+                    os.close(writing)
+        output = (text.result() for text in texts)
+        return subprocess.CompletedProcess([sys.executable, "-m", *arguments], status, *output)
+
+    def _run(self, request: Mapping[str, Any], seconds: float) -> int:
         assert self._process.stdin
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         child = self._answer(None)
         try:
-            status = self._answer(seconds)
+            return self._answer(seconds)
         except TimeoutError:
-            os.kill(child, 9)
+            os.kill(child, signal.SIGKILL)
             self._answer(None)
-            raise subprocess.TimeoutExpired(list(arguments), seconds) from None
-        texts = []
-        for file in (out, error):
-            file.seek(0)
-            texts.append(file.read().decode())
-        return subprocess.CompletedProcess([sys.executable, "-m", *arguments], status, *texts)
+            raise subprocess.TimeoutExpired(request["arguments"], seconds) from None
 
     def _answer(self, seconds: float | None) -> int:
         assert self._process.stdout
@@ -98,6 +103,11 @@ class Server:
     def stop(self) -> None:
         """End the server."""
         self._process.communicate()
+
+
+def _read(descriptor: int) -> str:
+    with open(descriptor, encoding="utf-8") as file:
+        return file.read()
 
 
 def serve() -> None:
@@ -120,8 +130,10 @@ def become(arguments: Sequence[str], folder: str, environment: Mapping[str, str]
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     for descriptor, path in enumerate(files, 1):
-        with open(path, "ab") as file:
+        with open(path, "wb") as file:
             os.dup2(file.fileno(), descriptor)
+    sys.stdout = _opened_again(sys.stdout)
+    sys.stderr = _opened_again(sys.stderr)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -130,6 +142,19 @@ def become(arguments: Sequence[str], folder: str, environment: Mapping[str, str]
     importlib.invalidate_caches()
     runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     sys.exit()
+
+
+def _opened_again(stream: Any) -> io.TextIOWrapper:
+    """Open a standard stream anew: the server's remembers whether its descriptor was a file."""
+    unbuffered = stream.write_through
+    return io.TextIOWrapper(
+        open(stream.fileno(), "wb", 0 if unbuffered else -1, closefd=False),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        newline="\n",
+        line_buffering=stream.line_buffering,
+        write_through=unbuffered,
+    )
 
 
 if __name__ == "__main__":

@@ -55,6 +55,14 @@ def test_a_run_that_raises_or_is_killed_says_so_as_a_process_does(tmp_path: Path
     assert run(tmp_path, "killed").returncode == -11
 
 
+def test_a_limit_of_files_does_not_limit_what_is_said(tmp_path: Path) -> None:
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+    (tmp_path / "full.py").write_text(f"{limit}print('x' * 200_000)\nopen('kept', 'wb', 0).write(b'x')\n")
+    done = run(tmp_path, "full")
+    assert done.stdout == "x" * 200_000 + "\n"
+    assert "File too large" in done.stderr
+
+
 def test_a_run_that_takes_too_long_is_killed_and_the_next_is_not(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
     (tmp_path / "quick.py").write_text("print('done')\n")

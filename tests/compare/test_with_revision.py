@@ -155,6 +155,7 @@ def test_what_cannot_be_is_one_sentence(old: Bench, args: tuple[str, ...], messa
         ("echo 'FAMILIES = 1 +' >> kernels/__init__.py", "cannot be read by this code (SyntaxError: invalid syntax)"),
         ("echo '' > kernels/__init__.py", "cannot be read by this code (LookupError: kernels declares no Family)"),
         ("echo 'FAMILIES = ()' >> kernels/__init__.py", "(LookupError: kernels declares no Family)"),
+        ("echo 'raise ValueError(7)' >> kernels/__init__.py", "cannot be read by this code (ValueError: 7)"),
     ],
 )
 def test_a_revision_whose_kernels_cannot_be_read(fresh: Bench, damage: str, message: str) -> None:

@@ -79,7 +79,7 @@ def own_macros(build: Any) -> dict[str, str]:
     if not hasattr(build, "own_macros"):
         return {}
     builds = importlib.import_module("warpwatch.devices.builds")
-    return dict(builds.kernels_of(build).own_macros) if not call_name(build.variant) else {}
+    return dict(builds.kernels_of(build).own_macros)
 
 
 def entries_of(case: Any) -> list[str]:

@@ -105,7 +105,12 @@ class SelfCheck:
         shares = chosen({name: decision.before for name, decision in self.unchanged.items()})
         cases = {name: pair.measured.case for name, pair in self.side_by_side.pairs.items() if name in shares}
         sides = {name: own_side(case) for name, case in cases.items()}
-        sides = {name: _delayed_side(side) for name, side in sides.items()}
+        for name, side in tuple(sides.items()):
+            try:
+                sides[name] = _delayed_side(side)
+            except (OSError, ValueError) as error:  # no space for it, or no kernel that is known as one
+                again.broken[name] = f"its copy that waits cannot be made: {error}"
+                del sides[name]
         images = compile_other_kernels(sides.values(), self.target, self.compiling)
         pairs = {}
         for name, side in sides.items():
