@@ -30,7 +30,7 @@ def declared(case: Any, tree: Path) -> dict[str, Any]:
     return {
         "call": call_name(variant),
         "source": source_name(build.source, tree),
-        "macros": build.macros,
+        "macros": macros(build),
         "own_macros": own_macros(build),
         "entries": entries_of(case),
         "flags": list(getattr(variant, "flags", ())),
@@ -74,12 +74,24 @@ def steps_of(case: Any, names: Sequence[str]) -> list[tuple[str, Any, Sequence[A
     return [(step.entry, step.launch, case.arguments(step, at)) for step in case.steps]
 
 
+def macros(build: Any) -> dict[str, str]:
+    """Return the macros that a kernel's file is compiled with, without those that its entry alone sees."""
+    return dict(kernels_of(build).macros if is_named(build) else build.macros)
+
+
 def own_macros(build: Any) -> dict[str, str]:
     """Macros that every kernel is given; in older revisions they are among the others."""
-    if not hasattr(build, "own_macros"):
-        return {}
-    builds = importlib.import_module("warpwatch.devices.builds")
-    return dict(builds.kernels_of(build).own_macros) if not call_name(build.variant) else {}
+    return dict(kernels_of(build).own_macros) if is_named(build) else {}
+
+
+def is_named(build: Any) -> bool:
+    """Tell whether a build is a kernel of a revision that gives its own macros apart from the declaration's."""
+    return hasattr(build, "own_macros") and not call_name(build.variant)
+
+
+def kernels_of(build: Any) -> Any:
+    """Return what is compiled for a build."""
+    return importlib.import_module("warpwatch.devices.builds").kernels_of(build)
 
 
 def entries_of(case: Any) -> list[str]:
