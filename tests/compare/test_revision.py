@@ -59,7 +59,7 @@ def good() -> dict[str, Any]:
     """Declarations of this revision, of three cases alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "parse", json.loads)
-        document: Any = read_declared(ROOT, "kernels", "HEAD")
+        document: Any = read_declared(ROOT, "kernels", "HEAD", "sm_90")
     names = [name for name in document["cases"] if "struct" in name or "matmul-tiled-8x8-128x128x128" in name]
     return {"flags": document["flags"], "cases": {name: document["cases"][name] for name in names[:3]}}
 
@@ -145,7 +145,7 @@ def test_it_sees_no_variables_of_the_user_but_those_that_python_needs(
     code = "import os, sys\nraise SystemExit(' '.join(sorted(os.environ)) + ' ' + os.environ['HOME'])"
     write(tree, code)
     with pytest.raises(BadRevision) as error:
-        read_declared(tree, "kernels", "HEAD")
+        read_declared(tree, "kernels", "HEAD", "sm_90")
     names = str(error.value).partition("(")[2].rstrip(")").split()
     home = names.pop()
     assert set(names) <= {*declared.KEPT, "HOME", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}
@@ -157,7 +157,7 @@ def test_it_sees_no_variables_of_the_user_but_those_that_python_needs(
 def test_it_imports_its_own_kernels_and_nothing_of_this_checkout(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises(BadRevision, match=r"has no attribute 'FAMILIES'|No module named|cannot import name"):
-        read_declared(tree, "kernels", "HEAD")  # its folder `kernels` is there, and empty
+        read_declared(tree, "kernels", "HEAD", "sm_90")  # its folder `kernels` is there, and empty
 
 
 def gone(pid: int) -> bool:
@@ -182,7 +182,7 @@ def test_it_ends_in_time_and_leaves_no_process_behind(tree: Path, monkeypatch: p
     begin = time.monotonic()
     said = r"over" if "over" in after else r"\(no answer within 3 s; process killed\)"
     with pytest.raises(BadRevision, match=f"its declarations cannot be read .*{said}"):
-        read_declared(tree, "kernels", "HEAD")
+        read_declared(tree, "kernels", "HEAD", "sm_90")
     assert time.monotonic() - begin < 30
     assert gone(int((tree / "pid").read_text()))
 
@@ -191,29 +191,29 @@ def test_it_does_not_fill_the_disk(tree: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(declared, "MOST_BYTES", 2**20)
     write(tree, "while True: print('x' * 1000)")
     with pytest.raises(BadRevision, match=r"\(it writes more than 1 MiB; process killed\)"):
-        read_declared(tree, "kernels", "HEAD")
+        read_declared(tree, "kernels", "HEAD", "sm_90")
 
 
 def test_what_it_prints_does_not_mix_with_what_it_declares(tree: Path) -> None:
     subprocess.run(["cp", "-r", ROOT / "kernels", tree], check=True)
     with (tree / "kernels" / "__init__.py").open("a") as file:
         file.write("print('a greeting')\n")
-    assert read_declared(tree, "kernels", "HEAD") == read_declared(ROOT, "kernels", "HEAD")
+    assert read_declared(tree, "kernels", "HEAD", "sm_90") == read_declared(ROOT, "kernels", "HEAD", "sm_90")
 
 
 def test_its_last_words_cannot_steer_a_terminal(tree: Path) -> None:
     write(tree, r"raise SystemExit('\x1b[2J' + 'x' * 500)")
     with pytest.raises(BadRevision, match=r"\(\?\[2Jx{200,300}\.\.\.\)$"):
-        read_declared(tree, "kernels", "HEAD")
+        read_declared(tree, "kernels", "HEAD", "sm_90")
 
 
 # What it declares
 
 
-def answering(text: bytes) -> Callable[[Path, str, IO[bytes], IO[bytes]], int]:
+def answering(text: bytes) -> Callable[[Path, str, str, IO[bytes], IO[bytes]], int]:
     """Stand in for a revision whose Python writes this."""
 
-    def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> int:
+    def run_apart(tree: Path, module: str, arch: str, said: IO[bytes], output: IO[bytes]) -> int:
         output.write(text)
         return 0
 
@@ -276,20 +276,20 @@ def test_what_it_declares_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch
     alter(document, next(iter(document["cases"].values())))
     monkeypatch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
     with pytest.raises(BadRevision, match=rf"--against=HEAD: its declaration.*{said}"):
-        read_other_kernels(tree, "kernels", "HEAD")
+        read_other_kernels(tree, "kernels", "HEAD", "sm_90")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 200_000, b"null", b'{"flags": [' + b"9" * 5000 + b"]}"])
 def test_what_is_no_declaration_is_one_sentence(tree: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     monkeypatch.setattr(declared, "run_apart", answering(text))
     with pytest.raises(BadRevision, match="--against=HEAD: its declarations cannot be read") as error:
-        read_other_kernels(tree, "kernels", "HEAD")
+        read_other_kernels(tree, "kernels", "HEAD", "sm_90")
     assert "\n" not in str(error.value)
 
 
 def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "run_apart", answering(json.dumps(good()).encode()))
-    assert read_other_kernels(tree, "kernels", "HEAD").keys() == good()["cases"].keys()
+    assert read_other_kernels(tree, "kernels", "HEAD", "sm_90").keys() == good()["cases"].keys()
     values = [value for case in good()["cases"].values() for step in case["steps"] for value in step["arguments"]]
     assert any(value[0] == "struct" for value in values)
 
@@ -323,6 +323,6 @@ def test_whatever_it_declares_is_read_or_refused(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
         try:
-            read_other_kernels(ROOT, "kernels", "HEAD")
+            read_other_kernels(ROOT, "kernels", "HEAD", "sm_90")
         except BadRevision as error:
             assert "\n" not in str(error)  # noqa: PT017  # what else is raised fails the test

@@ -184,7 +184,7 @@ def test_a_shallow_clone_says_so(old: Bench, tmp_path: Path) -> None:
 def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
     """A declaration that is read back launches what this revision would."""
     commit = find_commit("HEAD", old.folder)
-    others = read_other_kernels(checkout(commit, "HEAD", project(old)), "kernels", "HEAD")
+    others = read_other_kernels(checkout(commit, "HEAD", project(old)), "kernels", "HEAD", "sm_90")
     cases = {case.id: case for case in timed_cases(FAMILIES) if not case.variant.on_host}
     assert others.keys() == cases.keys()
     for name, other in others.items():
@@ -204,7 +204,7 @@ def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
 def test_a_kernel_of_another_shape_is_told(old: Bench) -> None:
     case = find_case(FAMILIES, NAIVE)
     tree = checkout(find_commit("HEAD", old.folder), "HEAD", project(old))
-    others = read_other_kernels(tree, "kernels", "HEAD")
+    others = read_other_kernels(tree, "kernels", "HEAD", "sm_90")
     other = others[NAIVE.replace("128x128x128", "256x256x256")]
     assert other.differs(case) == "its inputs were others"
 

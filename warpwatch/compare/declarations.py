@@ -1,8 +1,8 @@
-"""Writes what a revision declares, as JSON: ``python -I declarations.py TREE OUTPUT MODULE [FOLDER ...]``.
+"""Writes what a revision declares, as JSON: ``python -I declarations.py TREE OUTPUT MODULE ARCH [FOLDER ...]``.
 
 This script is run by declared.py. OUTPUT: a file descriptor, so that what the revision prints does not mix with it.
-MODULE: the package or module that declares its kernels. FOLDER: where packages are, such as NumPy, that an isolated
-Python does not find by itself.
+MODULE: the package or module that declares its kernels. ARCH: that of this GPU, such as sm_90, for functions that
+return machine code. FOLDER: where packages are, such as NumPy, that an isolated Python does not find by itself.
 
 It imports that package from that tree, and the revision's own engine where the tree has one. It relies on what
 revisions have in common: FAMILIES, or the families by themselves, ``timed_cases``, and of a case its id, launch,
@@ -11,6 +11,8 @@ source, macros and arguments.
 
 from __future__ import annotations
 
+import base64
+import functools
 import importlib
 import json
 import resource
@@ -23,14 +25,15 @@ FIRST, SPACING = 1 << 44, 1 << 40  # stand-ins for pointers, far enough apart to
 MOST_BYTES = 2**26  # the largest file that the revision's code may write
 
 
-def declared(case: Any, tree: Path) -> dict[str, Any]:
-    """Describe one case of the revision that lies in ``tree``."""
+def declared(case: Any, tree: Path, arch: str = "") -> dict[str, Any]:
+    """Describe one case of the revision that lies in ``tree``. ``arch``: of the GPU that its kernels run on."""
     build, variant = case.build, case.variant
     arrays = arrays_of(case)
     return {
         "call": call_name(variant),
+        "code": machine_code(build, arch),
         "source": source_name(build.source, tree),
-        "macros": build.macros,
+        "macros": macros(build),
         "own_macros": own_macros(build),
         "entries": entries_of(case),
         "flags": list(getattr(variant, "flags", ())),
@@ -74,12 +77,33 @@ def steps_of(case: Any, names: Sequence[str]) -> list[tuple[str, Any, Sequence[A
     return [(step.entry, step.launch, case.arguments(step, at)) for step in case.steps]
 
 
+def macros(build: Any) -> dict[str, str]:
+    """Return the macros that a kernel's file is compiled with, without those that its entry alone sees."""
+    return dict(kernels_of(build).macros if is_named(build) else build.macros)
+
+
+@functools.cache
+def machine_code(build: Any, arch: str) -> str:
+    """Machine code that a function of the declaration returns, in base64; empty where the kernel has a file."""
+    if not callable(getattr(build.variant, "source", "")):
+        return ""
+    code = importlib.import_module("warpwatch.devices.builds").returned_code(build, arch)
+    return base64.b64encode(code).decode()
+
+
 def own_macros(build: Any) -> dict[str, str]:
     """Macros that every kernel is given; in older revisions they are among the others."""
-    if not hasattr(build, "own_macros"):
-        return {}
-    builds = importlib.import_module("warpwatch.devices.builds")
-    return dict(builds.kernels_of(build).own_macros)
+    return dict(kernels_of(build).own_macros if is_named(build) else getattr(build, "own_macros", {}))
+
+
+def is_named(build: Any) -> bool:
+    """Tell whether a build is a kernel of a revision that gives its own macros apart from the declaration's."""
+    return hasattr(build, "own_macros") and not call_name(build.variant)
+
+
+def kernels_of(build: Any) -> Any:
+    """Return what is compiled for a build."""
+    return importlib.import_module("warpwatch.devices.builds").kernels_of(build)
 
 
 def entries_of(case: Any) -> list[str]:
@@ -146,7 +170,7 @@ def engine(folder: Path, module: str) -> tuple[Any, Any]:
 
 
 def main() -> None:
-    tree, output, module, *packages = sys.argv[1:]
+    tree, output, module, arch, *packages = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     sys.path[:] = [tree, *(path for path in sys.path if Path(path) != Path(__file__).parent), *packages]
@@ -156,7 +180,8 @@ def main() -> None:
     families = families_of(package)
     timed_cases, compiler = engine(Path(tree, *module.split(".")), module)
     cases = [case for case in timed_cases(families) if not case.variant.on_host]
-    document = {"flags": list(compiler.NVCC_FLAGS), "cases": {case.id: declared(case, Path(tree)) for case in cases}}
+    said = {case.id: declared(case, Path(tree), arch) for case in cases}
+    document = {"flags": list(compiler.NVCC_FLAGS), "cases": said}
     with open(int(output), "w") as file:
         json.dump(document, file)
 

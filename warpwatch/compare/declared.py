@@ -79,6 +79,7 @@ class DeclaredCase:
     flags: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
     include: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
     call: Word = ""
+    code: Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/=]*\Z")] = ""
 
     def __post_init__(self) -> None:
         for step in self.steps:
@@ -134,11 +135,11 @@ def declared_case(document: Mapping[str, Any]) -> DeclaredCase:
     return msgspec.convert(document, DeclaredCase)
 
 
-def read_declared(tree: Path, module: str, revision: str) -> Declared:
+def read_declared(tree: Path, module: str, revision: str, arch: str) -> Declared:
     """Run a revision's declarations and check what they say. Raises BadRevision."""
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as output:
         try:
-            status = run_apart(tree, module, said, output)
+            status = run_apart(tree, module, arch, said, output)
             if not status:
                 return parse(_content(output))
             why = f"by this code ({_last_line(said) or f'it ended with status {status}'})"
@@ -152,7 +153,7 @@ def parse(text: bytes) -> Declared:
     return msgspec.convert(json.loads(text), Declared)
 
 
-def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> int:
+def run_apart(tree: Path, module: str, arch: str, said: IO[bytes], output: IO[bytes]) -> int:
     """Run declarations.py on a tree, in a process group of its own that does not outlive it; returns the exit status.
 
     What is printed goes to ``said``. Raises ValueError where it takes too long or writes too much.
@@ -165,7 +166,7 @@ def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> in
         environment |= {"HOME": home, "TMPDIR": home, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         # -I takes nothing from environment, current folder or the user's packages; -B leaves the tree as it is.
         process = subprocess.Popen(
-            [sys.executable, "-I", "-B", program, str(tree), str(output.fileno()), module, *packages],
+            [sys.executable, "-I", "-B", program, str(tree), str(output.fileno()), module, arch, *packages],
             cwd=tree,
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import io
 import subprocess
@@ -17,6 +18,7 @@ from warpwatch.devices.compiler import CompileError, Image, Target, private_fold
 from warpwatch.devices.compiling import on_all_cores
 from warpwatch.devices.entries import Kernels, compile_entries
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
+from warpwatch.devices.ready import code_image
 
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
 
@@ -135,9 +137,9 @@ def _message(done: subprocess.CompletedProcess[bytes]) -> str:
     return shortened((done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[0])
 
 
-def read_other_kernels(tree: Path, module: str, revision: str) -> dict[str, OtherKernel]:
-    """Read every GPU case that a revision times, by its id. Raises BadRevision."""
-    document = read_declared(tree, module, revision)
+def read_other_kernels(tree: Path, module: str, revision: str, arch: str) -> dict[str, OtherKernel]:
+    """Read every GPU case that a revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
+    document = read_declared(tree, module, revision, arch)
     others = {name: other_kernel_of(tree, document.flags, case) for name, case in document.cases.items()}
     for name, other in others.items():
         try:
@@ -163,6 +165,7 @@ def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> O
     )
     return OtherKernel(
         call=case.call,
+        code=base64.b64decode(case.code),
         kernels=Kernels(
             source=tree / case.source,
             entries=case.entries,
@@ -179,6 +182,8 @@ def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> O
 
 
 def _image(other: OtherKernel, target: Target) -> Image:
+    if other.code:
+        return code_image(other.code, other.kernels.source.stem, target)
     return compile_entries(other.kernels, target)[0]
 
 

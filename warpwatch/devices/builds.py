@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from warpwatch.catalogue import by_name
-from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.elements import itemsize
+from warpwatch.catalogue.cases import Build, Case, given_of
 from warpwatch.catalogue.launches import read_capability
 from warpwatch.devices.compiler import (
     NVCC_FLAGS,
@@ -20,6 +19,7 @@ from warpwatch.devices.compiler import (
     compile_file,
     compile_text,
     read_image,
+    texts_of,
 )
 from warpwatch.devices.entries import TABLE, Kernels, compile_entries, needs_names
 from warpwatch.devices.machine import DeviceError
@@ -29,6 +29,7 @@ from warpwatch.devices.together import in_one_file
 
 # A macro, a constant, or a parameter of a template of that name.
 DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using)\s+%s\b"
+PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
 
 
 def entries_of(build: Build) -> tuple[str, ...]:
@@ -39,26 +40,34 @@ def entries_of(build: Build) -> tuple[str, ...]:
 
 
 def kernels_of(build: Build) -> Kernels:
-    """Return what is to be compiled for a build."""
+    """Return what is to be compiled for a build.
+
+    A macro of the declaration that is also the name of a template's parameter, in the file or in what it includes, is
+    seen by the entry alone: ``scale<ROWS>`` may name an instance of ``template <int ROWS> __global__ void scale()``.
+    """
     family, variant = build.family, build.variant
+    include = tuple((family.folder / folder).resolve() for folder in variant.include)
+    texts = _texts_of(build.source, include)
+    text = "\n".join(texts)
+    for_entry = {name: value for name, value in build.macros.items() if re.search(PARAMETER % name, text)}
+    own = {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), texts[0])}
     return Kernels(
         source=build.source,
         entries=entries_of(build),
-        macros=build.macros,
-        own_macros=_not_defined(build),
+        macros={name: value for name, value in build.macros.items() if name not in for_entry},
+        own_macros=own | for_entry,
         flags=(*NVCC_FLAGS, *variant.flags),
-        include=tuple((family.folder / folder).resolve() for folder in variant.include),
+        include=include,
         root=family.root,
     )
 
 
-def _not_defined(build: Build) -> dict[str, str]:
-    """Return the macros that every kernel is given, without the words that its file defines as something else."""
+def _texts_of(source: Path, include: Sequence[Path]) -> list[str]:
+    """Read a file and what it includes; nothing where it cannot be read, because the compiler says what is wrong."""
     try:
-        text = build.source.read_text(errors="replace")
-    except OSError:  # the compiler says what is wrong with the file
-        return build.own_macros
-    return {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), text)}
+        return [text.decode(errors="replace") for text in texts_of(source, include)]
+    except OSError:
+        return [""]
 
 
 def compile_build(build: Build, target: Target | None) -> Image:
@@ -78,19 +87,24 @@ def compile_build(build: Build, target: Target | None) -> Image:
 
 def _made(build: Build, target: Target | None) -> Image:
     """Return the machine code that a function of the declaration returns. Raises CompileError."""
-    configuration, source = build.configuration, build.variant.source
-    assert callable(source)
-    given = {"c": configuration, "configuration": configuration, "block": configuration.block, "dtype": build.dtype}
-    given |= {"itemsize": itemsize(build.dtype), "capability": read_capability(target.arch) if target else None}
     try:
-        code = by_name.call(source, given)
+        code = returned_code(build, target.arch if target else "")
     except Exception as error:  # a declaration's own function may raise anything
         raise CompileError(f"{build.id}: its source returns no code: {type(error).__name__}: {error}") from None
-    if not isinstance(code, bytes | str):
-        raise CompileError(f"{build.id}: its source returns {type(code).__name__}: give a cubin or PTX, as bytes")
     image = code_image(code, build.id, target)
     find_entries(image, entries_of(build), build.id)
     return image
+
+
+def returned_code(build: Build, arch: str) -> bytes:
+    """Call the function of a declaration that returns machine code for an architecture. Raises whatever it raises."""
+    source = build.variant.source
+    assert callable(source)
+    given = given_of(build.configuration, build.dtype) | {"capability": read_capability(arch)}
+    code = by_name.call(source, given)
+    if not isinstance(code, bytes | str):
+        raise TypeError(f"it returns {type(code).__name__}: give a cubin or PTX, as bytes")
+    return code.encode() if isinstance(code, str) else code
 
 
 def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileError]:

@@ -193,7 +193,9 @@ def compile_bytes(compiler: Compiler, flags: list[str], source: Path, root: Path
             program, where = _with_shell_safe_paths(Path(program), source, root, Path(folder))
         # A name that begins with - or @ would be taken for an option, or for a file of options.
         named = f"./{source}" if str(source).startswith(("-", "@")) else str(source)
-        command = [program, *flags, named, "-o", str(made)]
+        # By its name nvcc would not take a kernel in a .cuh, .cc or .inc for CUDA.
+        language = ["-x", "cu"] if "NVIDIA" in compiler.banner and source.suffix != ".cu" else []
+        command = [program, *flags, *language, named, "-o", str(made)]
         code, said = _run(command, where, folder)
         if code:
             raise CompileError(f"{source} does not compile\n{said}\n{shlex.join(command)}")

@@ -34,12 +34,14 @@ class OtherStep:
 class OtherKernel:
     """The other revision's side of a case.
 
-    ``call``: the name of a call that takes the kernel's place, or empty. ``kernels``: what is compiled. ``arrays``:
+    ``call``: the name of a call that takes the kernel's place, or empty. ``code``: machine
+    code, where a function returns it; ``kernels``: what is compiled otherwise. ``arrays``:
     name and shape of each, in the order of the declaration, and whether it is a result. ``symbols``: variable of the
     module -> the input that is copied there.
     """
 
     call: str
+    code: bytes
     kernels: Kernels
     steps: tuple[OtherStep, ...]
     arrays: tuple[tuple[str, tuple[int, ...], bool], ...]
@@ -81,4 +83,4 @@ def key(kernel: OtherKernel) -> tuple[object, ...]:
     """Return a key of the kernel's machine code, which cases of several shapes share."""
     made = kernel.kernels
     macros = (*sorted(made.macros.items()), *sorted(made.own_macros.items()))
-    return (made.source, made.entries, macros, made.flags, made.include)
+    return (kernel.code, made.source, made.entries, macros, made.flags, made.include)

@@ -176,7 +176,7 @@ class BenchPlugin:
         try:
             commit = find_commit(revision, self.project.root)
             tree = checkout(commit, revision, self.project)
-            others = read_other_kernels(tree, self.project.module, revision)
+            others = read_other_kernels(tree, self.project.module, revision, device.timing_target.arch)
             variances = read_variances(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
             raise pytest.UsageError(_worded(self.config, error)) from None

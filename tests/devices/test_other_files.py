@@ -1,0 +1,66 @@
+"""Tests of kernels in files that were written without this project: headers, and templates with any names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import softcuda
+import warpwatch as ww
+from warpwatch.catalogue.cases import Build
+from warpwatch.compare.declarations import macros, own_macros
+from warpwatch.devices.builds import compile_build, kernels_of
+from warpwatch.devices.compiler import CompileError, Target
+from warpwatch.devices.symbols import entries
+
+PLAIN = "#pragma once\n__global__ void twice(float* y, const float* x) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n"
+TEMPLATE = """\
+#pragma once
+template <typename T, const unsigned BM, int BN = 1>
+__global__ void scale(T* y, const T* x) { y[threadIdx.x] = BM * BN * FACTOR * x[threadIdx.x]; }
+"""
+
+
+@pytest.fixture(params=["nvcc", "software"])
+def target(request: pytest.FixtureRequest) -> Target:
+    return Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder())) if request.param == "software" else "")
+
+
+def build_in(folder: Path, source: str, entry: str, **macros: int) -> Build:
+    family = ww.Family(
+        "scaled",
+        sizes=("n",),
+        dtypes=("float32",),
+        arrays=lambda n: {"y": ww.Out(n), "x": ww.In(n)},
+        tests=((32,),),
+        folder=folder,
+        variants=(ww.kernel("theirs", source=source, entry=entry, configurations=({"block": 32, **macros},), grid=1),),
+    )
+    (variant,) = family.variants
+    return Build(family, variant, variant.listed[0], "float32")
+
+
+@pytest.mark.parametrize("name", ["twice.cuh", "twice.h", "twice.inc"])
+@pytest.mark.parametrize("entry", ["twice", "::twice"])
+def test_a_kernel_may_be_in_a_header(tmp_path: Path, name: str, entry: str, target: Target) -> None:
+    (tmp_path / name).write_text(PLAIN)
+    assert entries(compile_build(build_in(tmp_path, name, entry), target).path.read_bytes()) == ["_Z5twicePfPKf"]
+
+
+def test_a_mistake_in_a_header_is_named(tmp_path: Path, target: Target) -> None:
+    (tmp_path / "twice.cuh").write_text(PLAIN.replace("2 *", "two *"))
+    with pytest.raises(CompileError, match=r"twice\.cuh[(:]2[):].*(two)"):
+        compile_build(build_in(tmp_path, "twice.cuh", "twice"), target)
+
+
+@pytest.mark.parametrize("source", ["scale.cuh", "all.cu"])
+def test_macros_may_have_the_names_of_a_templates_parameters(tmp_path: Path, source: str, target: Target) -> None:
+    """In the file itself or in one that it includes; the file's other macros are still there."""
+    (tmp_path / "scale.cuh").write_text(TEMPLATE)
+    (tmp_path / "all.cu").write_text('#include "scale.cuh"\n')
+    build = build_in(tmp_path, source, "scale<scalar_t, BM, BN>", BM=8, BN=4, FACTOR=3)
+    assert kernels_of(build).macros == macros(build) == {"FACTOR": "3"}
+    assert kernels_of(build).own_macros == own_macros(build)
+    assert own_macros(build) == {"scalar_t": "float", "BLOCK_X": "32", "BLOCK_Y": "1", "BM": "8", "BN": "4"}
+    assert entries(compile_build(build, target).path.read_bytes()) == ["_Z5scaleIfLj8ELi4EEvPT_PKS0_"]
