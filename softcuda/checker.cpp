@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "cells.h"
+#include "parts.h"
 
 namespace softcuda {
 
@@ -77,7 +77,7 @@ ALWAYS_INLINE void touch_global(uint32_t* marks, Cell* cell, uint32_t bytes, con
     }
     if (access.write && (*marks & bytes) != bytes)
         *marks |= bytes;
-    touch(*cell, uint8_t(bytes), access, nullptr);
+    touch_word(*cell, uint8_t(bytes), access, nullptr);
 }
 
 ALWAYS_INLINE void global_access(const Access& access)
@@ -109,7 +109,7 @@ ALWAYS_INLINE void touch_shared(SharedRegion& region, size_t number, uint8_t byt
         uninitialised_shared(region, access.address, access.size, access.is_atomic(), access.pc);
     if (access.write)
         written |= bytes;
-    touch(region.cells[number], bytes, access, &region);
+    touch_word(region.cells[number], bytes, access, &region);
 }
 
 ALWAYS_INLINE void shared_access(SharedRegion& region, const Access& access)
@@ -238,6 +238,7 @@ void checker_begin_launch(const Launch& launch, char* dynamic_shared)
     checker.image = &image;
     checker.text = launch.function->module->image_first;
     checker.guesses.clear();
+    forget_parts(false);
     describe_shared(image, dynamic_shared, launch.dynamic_shared);
     give_cells_back();
     coarse_begin_launch();
@@ -252,6 +253,7 @@ void checker_begin_block()
     coarse_next_interval();
     coarse_begin_block();
     ordering_begin_block();
+    forget_parts(true);
     for (SharedRegion* region : {&checker.fixed, &checker.dynamic}) {
         region->cells.assign(region->size / 4 + 1, Cell {});
         region->written.assign(region->size / 4 + 1, 0);

@@ -24,9 +24,10 @@ DYNAMIC = re.compile(
     r"\bextern\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?__shared__\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?"
     r"([\w:\s<>,]+?)\s*(\b\w+)\s*\[\s*\]\s*;"
 )
+# Without __constinit (g++ 10 and later), g++ guards variables of classes with constructors, even of empty ones.
 PLAIN_WORDS = {
     "__global__": "__attribute__((noinline, used))",
-    "__shared__": 'static __attribute__((section("softcuda_shared")))',
+    "__shared__": 'static __constinit __attribute__((section("softcuda_shared")))',
 }
 
 

@@ -1,0 +1,105 @@
+"""Races of accesses of 1 and 2 bytes: those of neighbours in one word are none, and what each of them did is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.project import PROJECT
+from tests.softcuda import calls
+from warpwatch.devices.compiler import Image, compile_file
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.worker import Worker, describe_device
+
+ORDERS = (None, 1, 2, 3)
+MEMORY = {
+    "shared": "__shared__ __align__(16) T x[128]; if (t < 64) x[t + 64] = 0; __syncthreads();",
+    "global": "T* x = reinterpret_cast<T*>(out) + 128 * blockIdx.x;",
+}
+# What 64 threads do with x[0] to x[63], without and with a barrier where BARRIER stands; the others hold zeros.
+RACES = {
+    "the first of a pair is read by a third thread": "if (t < 2) x[t] = 1; BARRIER if (t == 40) x[70] = x[0];",
+    "the second of a pair is read by a third thread": "if (t < 2) x[t] = 1; BARRIER if (t == 40) x[70] = x[1];",
+    "all write and others read the even ones": "x[t] = t; BARRIER if (t & 1) x[64 + t] = x[(t + 33) % 64 & ~1];",
+    "all write and others read the odd ones": "x[t] = t; BARRIER if (t & 1) x[64 + t] = x[(t + 34) % 64 | 1];",
+    "two write one element": "if (t < 4) x[t] = 1; BARRIER if (t == 50) x[0] = 2;",
+    "read by neighbours and then written": "SET if (x[t] + x[t ^ 1] == 99) return; BARRIER if (t == 45) x[0] = 2;",
+    "read one by one and then written": "SET if (x[t] == 99) return; BARRIER if (t == 45) x[0] = 2;",
+    "a word is written and a part is read": "if (t == 0) *(int*)x = 5; BARRIER if (t == 40) x[70] = x[1];",
+    "parts are written and the word is read": "if (t < 4) x[t] = 1; BARRIER if (t == 40) *(int*)(x + 72) = *(int*)x;",
+    "a part is read, the word is written": "SET if (t < 4 && x[t] == 9) return; BARRIER if (t == 40) *(int*)x = 5;",
+}
+TYPES = ("half", "unsigned char", "__nv_bfloat16", "short")
+
+
+@pytest.fixture
+def software() -> Iterator[Worker]:
+    worker = Worker(PROJECT, Settings(kind="software"))
+    yield worker
+    worker.stop()
+
+
+def compile_body(software: Worker, folder: Path, kind: str, memory: str, body: str) -> Image:
+    source = folder / "narrow.cu"
+    header = {"half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}.get(kind, "cuda_runtime.h")
+    body = body.replace("BARRIER", "\n").replace("SET", "x[t] = 1; __syncthreads();")
+    if header != "cuda_runtime.h":
+        body = body.replace("= t;", "= T(float(t));").replace("== 99", "== T(99)").replace("== 9)", "== T(9))")
+    source.write_text(
+        f"#include <{header}>\ntypedef {kind} T;\n"
+        f'extern "C" __global__ void narrow(int* out)\n{{\n    const int t = threadIdx.x;\n    {memory}\n    {body}\n'
+        "    if (blockDim.x == 7) out[t] = int(x[t]); // so that g++ keeps what is written\n}\n"
+    )
+    return compile_file(source, {}, software.call(describe_device).target)
+
+
+def answers(software: Worker, image: Image, blocks: int = 1) -> list[bytes | str]:
+    return software.call(calls.run_in_orders, ORDERS, image.path, "narrow", (64, 1, 1), (blocks, 1), 1024, 0)
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("name", RACES)
+def test_a_race_on_part_of_a_word_is_found_in_every_order(
+    software: Worker, tmp_path: Path, name: str, memory: str
+) -> None:
+    for kind in TYPES[: 4 if name.startswith("all") else 2]:
+        image = compile_body(software, tmp_path, kind, MEMORY[memory], RACES[name])
+        for said in answers(software, image):
+            # Before the write, an order may find a read of what nothing has written.
+            assert isinstance(said, str), f"{kind}: nothing was found"
+            assert "softcuda: race" in said or "softcuda: uninitialised" in said, said
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("name", RACES)
+def test_with_a_barrier_it_is_none(software: Worker, tmp_path: Path, name: str, memory: str) -> None:
+    for kind in TYPES[: 4 if name.startswith("all") else 2]:
+        image = compile_body(
+            software, tmp_path, kind, MEMORY[memory], RACES[name].replace("BARRIER", "__syncthreads();")
+        )
+        for said in answers(software, image):
+            assert isinstance(said, bytes), said
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_blocks_that_write_neighbouring_parts_are_not_accused_and_those_that_read_them_are(
+    software: Worker, tmp_path: Path, kind: str
+) -> None:
+    """Elements 64, 63, 62 ... of blocks 0, 1, 2 share words; a block that reads another's element has a race."""
+    body = "const int i = t * gridDim.x + blockIdx.x; x[i] = T(1);"
+    memory = "T* x = reinterpret_cast<T*>(out);"
+    for said in answers(software, compile_body(software, tmp_path, kind, memory, body), 4):
+        assert isinstance(said, bytes), said
+    wrong = f"{body} if (blockIdx.x == 3) x[i] = x[i - 3];"
+    found = answers(software, compile_body(software, tmp_path, kind, memory, wrong), 4)
+    assert all("race between blocks" in str(said) for said in found), found
+
+
+def test_parts_that_nothing_wrote_are_known(software: Worker, tmp_path: Path) -> None:
+    for kind in TYPES[:2]:
+        memory = "__shared__ T x[128];"
+        body = "if (t & 1) x[t] = T(1); __syncthreads(); if (t == 5) out[0] = int(float(x[6]));"
+        for said in answers(software, compile_body(software, tmp_path, kind, memory, body)):
+            assert "uninitialised memory" in str(said), said
