@@ -10,7 +10,6 @@ from pathlib import Path
 
 from warpwatch.catalogue import by_name
 from warpwatch.catalogue.cases import Build, Case, given_of
-from warpwatch.catalogue.launches import read_capability
 from warpwatch.devices.compiler import (
     NVCC_FLAGS,
     CompileError,
@@ -100,7 +99,7 @@ def returned_code(build: Build, arch: str) -> bytes:
     """Call the function of a declaration that returns machine code for an architecture. Raises whatever it raises."""
     source = build.variant.source
     assert callable(source)
-    given = given_of(build.configuration, build.dtype) | {"capability": read_capability(arch)}
+    given = given_of(build.configuration, build.dtype) | {"arch": arch}
     code = by_name.call(source, given)
     if not isinstance(code, bytes | str):
         raise TypeError(f"it returns {type(code).__name__}: give a cubin or PTX, as bytes")
