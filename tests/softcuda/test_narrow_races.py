@@ -25,21 +25,11 @@ RACES = {
     "all write and others read the even ones": "x[t] = t; BARRIER if (t & 1) x[64 + t] = x[(t + 33) % 64 & ~1];",
     "all write and others read the odd ones": "x[t] = t; BARRIER if (t & 1) x[64 + t] = x[(t + 34) % 64 | 1];",
     "two write one element": "if (t < 4) x[t] = 1; BARRIER if (t == 50) x[0] = 2;",
-<<<<<<< HEAD
-    "read by neighbours and then written": "x[t] = 1; SYNC if (x[t] + x[t ^ 1] == 99) return; "
-    "BARRIER if (t == 45) x[0] = 2;",
-    "read one by one and then written": "x[t] = 1; SYNC if (x[t] == 99) return; BARRIER if (t == 45) x[0] = 2;",
-    "a word is written and a part is read": "if (t == 0) *(int*)x = 5; BARRIER if (t == 40) x[70] = x[1];",
-    "parts are written and the word is read": "if (t < 4) x[t] = 1; BARRIER if (t == 40) *(int*)(x + 72) = *(int*)x;",
-    "a part is read, the word is written": "x[t] = 1; SYNC if (t < 4 && x[t] == 9) return; "
-    "BARRIER if (t == 40) *(int*)x = 5;",
-=======
     "read by neighbours and then written": "SET if (x[t] + x[t ^ 1] == 99) return; BARRIER if (t == 45) x[0] = 2;",
     "read one by one and then written": "SET if (x[t] == 99) return; BARRIER if (t == 45) x[0] = 2;",
     "a word is written and a part is read": "if (t == 0) *(int*)x = 5; BARRIER if (t == 40) x[70] = x[1];",
     "parts are written and the word is read": "if (t < 4) x[t] = 1; BARRIER if (t == 40) *(int*)(x + 72) = *(int*)x;",
     "a part is read, the word is written": "SET if (t < 4 && x[t] == 9) return; BARRIER if (t == 40) *(int*)x = 5;",
->>>>>>> names
 }
 TYPES = ("half", "unsigned char", "__nv_bfloat16", "short")
 
@@ -54,11 +44,7 @@ def software() -> Iterator[Worker]:
 def compile_body(software: Worker, folder: Path, kind: str, memory: str, body: str) -> Image:
     source = folder / "narrow.cu"
     header = {"half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}.get(kind, "cuda_runtime.h")
-<<<<<<< HEAD
-    body = body.replace("BARRIER", "\n").replace("SYNC", "__syncthreads();")
-=======
     body = body.replace("BARRIER", "\n").replace("SET", "x[t] = 1; __syncthreads();")
->>>>>>> names
     if header != "cuda_runtime.h":
         body = body.replace("= t;", "= T(float(t));").replace("== 99", "== T(99)").replace("== 9)", "== T(9))")
     source.write_text(
