@@ -14,7 +14,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import memory
 from warpwatch.devices.compiler import read_image
-from warpwatch.devices.machine import DeviceError, Function, GuardedArray
+from warpwatch.devices.machine import DeviceError, Function, GuardedArray, repeated
 from warpwatch.devices.symbols import missing_entry
 
 
@@ -40,7 +40,9 @@ class Host:
         del self._memory[address]
 
     def fill(self, address: int, size: int, word: int) -> None:
-        _view(address, size)[:] = np.resize(np.array([word], np.uint32).view(np.uint8), size)
+        whole = size // 4 * 4
+        _view(address, whole).view(np.uint32)[:] = word
+        _view(address + whole, size - whole)[:] = repeated(word, size - whole)
 
     def copy(self, to: int, source: int, size: int) -> None:
         ctypes.memmove(to, source, size)

@@ -10,7 +10,7 @@ from warpwatch.catalogue.arrays import Array, CaseArray, Shape
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.machine import poison_of, poisoned
+from warpwatch.devices.machine import poison_of, poisoned, repeated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +60,8 @@ class Placement:
         if padded.shape == shape:
             return padded, None
         between = np.ascontiguousarray(padded[..., shape[-1] :])
-        word = np.array([poison_of(padded.dtype.itemsize)], np.uint32).view(np.uint8)
         bytes_of_each = between.view(np.uint8).reshape(-1, padded.dtype.itemsize)
-        unharmed = np.resize(word, bytes_of_each.shape)
+        unharmed = repeated(poison_of(padded.dtype.itemsize), bytes_of_each.size).reshape(bytes_of_each.shape)
         wrong = int(np.count_nonzero((bytes_of_each != unharmed).any(axis=1)))
         return padded[..., : shape[-1]], f"wrote {wrong:,} element(s) between the rows of {name}" if wrong else None
 
