@@ -206,7 +206,7 @@ def test_an_interrupted_child_leaves_no_temporary_folder_and_no_compiler(child: 
 
 ORPHAN = """
 import os, signal, sys, threading, time
-from warpwatch.devices.gpu import DeviceInfo, Settings
+from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from tests.project import PROJECT
 from tests.devices.test_worker import process_id, sleep
