@@ -14,6 +14,7 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import Family, takes_part
+from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import expected
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import dot_share
@@ -21,14 +22,14 @@ from warpwatch.catalogue.tolerance import dot_share
 X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
 
 
-def case(reference: Callable[..., Any], several: bool = True, **fields: Any) -> Case:
+def case(reference: Callable[..., Any], several: bool = True, dtype: str = "float32", **fields: Any) -> Case:
     """Make a case with an input x of m x n, and the results ``sums`` and, where there are several, ``largest``."""
     results = {"sums": ww.Out(4, "float32")} | ({"largest": ww.Out(1, "float32")} if several else {})
     family = Family(
         "own",
         sizes=("m", "n"),
         folder=Path(),
-        arrays=lambda m, n: {"x": ww.In((m, n), "float32"), **results},
+        arrays=lambda m, n: {"x": ww.In((m, n), dtype), **results},
         reference=reference,
         tests=((4, 3),),
         variants=(ww.kernel("new", configurations=(32,)),),
@@ -114,6 +115,36 @@ def test_the_bound_of_products_is_asked_for_by_magnitudes_of_inputs_or_of_produc
     made = expected(own, {"x": X})["sums"]
     assert np.allclose(made.bound, share * 100, rtol=1e-15)
     assert made.reference.tolist() == X.sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int8"])
+def test_the_bound_of_products_takes_the_magnitudes_of_every_signed_type_and_of_scalars(dtype: str) -> None:
+    values = np.array([[-128, 1, 127]] * 4).astype(numpy_type(dtype))
+    own = case(
+        lambda x, a: a * x.astype(np.float64).sum(axis=1),
+        several=False,
+        dtype=dtype,
+        scalars={"a": ww.Scalar(-2.0, "float32")},
+        tolerance=ww.dot_error("n"),
+    )
+    share = dot_share(3, np.dtype("float32"))
+    assert np.allclose(expected(own, {"x": values})["sums"].bound, share * 512, rtol=1e-15)
+
+
+def test_a_scalar_reaches_the_reference_as_the_kernel_gets_it() -> None:
+    own = case(
+        lambda m, a, k: np.full(m, a * k), several=False, scalars={"a": ww.Scalar(0.1), "k": ww.Scalar(3, "int32")}
+    )
+    assert expected(own, {"x": X})["sums"].reference.tolist() == [3 * float(np.float32(0.1))] * 4
+
+
+def test_no_bound_is_computed_where_results_must_be_equal() -> None:
+    def reference(x: Array, magnitudes: bool = False) -> Array:
+        assert not magnitudes
+        return np.asarray(x.sum(axis=1))
+
+    own = case(reference, several=False, tolerance=ww.dot_error("n"))
+    assert expected(own, {"x": X}, exact=True)["sums"].bound == 0.0
 
 
 def test_a_plain_implementation_is_asked_like_the_reference() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.elements import C_TYPES, NONE, numpy_type
 
 Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
@@ -102,6 +102,14 @@ class Scalar:
 
     value: float
     dtype: str = ""
+
+    def rounded(self, dtype: str) -> float:
+        """Return the number as a kernel gets it, in its type or ``dtype``; as it is where no such type is known."""
+        name = self.dtype or dtype
+        if name not in C_TYPES or name == NONE or not isinstance(self.value, int | float):
+            return self.value  # a rule of the declaration says what is wrong
+        with np.errstate(over="ignore"):
+            return np.array([self.value]).astype(numpy_type(name)).tolist()[0]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)

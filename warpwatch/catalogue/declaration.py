@@ -103,7 +103,8 @@ class Family:
         """Return what functions of this declaration may take by name."""
         sizes = dict(zip(self.sizes, shape, strict=False))
         of_case = {"shape": shape, "sizes": sizes, "dtype": dtype, "itemsize": itemsize(dtype)}
-        return {**more, **of_case, **{name: scalar.value for name, scalar in self.scalars.items()}, **sizes}
+        scalars = {name: scalar.rounded(dtype) for name, scalar in self.scalars.items()}
+        return {**more, **of_case, **scalars, **sizes}
 
     def problem_of(self, shape: Shape) -> str | None:
         """Say why a shape is invalid, by ``fits``; None where it is not."""

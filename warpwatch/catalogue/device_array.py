@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -32,10 +33,6 @@ class _Tensor(ctypes.Structure):
         ("manager_ctx", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
     )
-
-
-# What capsules point to must outlive them, and who takes one does not say when it is done. There are few of them.
-_kept: list[Any] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +71,15 @@ class DeviceArray:
 
     def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
         """Return a capsule that PyTorch, CuPy or JAX takes. Nothing is to be waited for, on whatever stream."""
-        kind = numpy_type(self.dtype)
-        code = EXTENDED_CODES.get(self.dtype, CODES.get(kind.kind, 2))
-        shape = (ctypes.c_int64 * len(self.shape))(*self.shape)
-        tensor = _Tensor(self.address, CUDA, self.ordinal, len(self.shape), code, 8 * kind.itemsize, 1, shape)
-        _kept.append((tensor, shape))
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        return new(ctypes.addressof(tensor), b"dltensor", None)
+        return new(ctypes.addressof(_tensor(self)), b"dltensor", None)
+
+
+@functools.cache
+def _tensor(array: DeviceArray) -> _Tensor:
+    """Describe an array to DLPack. Kept, because who takes a capsule does not say when it is done with it."""
+    kind = numpy_type(array.dtype)
+    code = EXTENDED_CODES.get(array.dtype, CODES.get(kind.kind, 2))
+    shape = (ctypes.c_int64 * len(array.shape))(*array.shape)  # which the tensor keeps
+    return _Tensor(array.address, CUDA, array.ordinal, len(array.shape), code, 8 * kind.itemsize, 1, shape)

@@ -11,7 +11,7 @@ import numpy as np
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
 from warpwatch.catalogue.by_name import call, takes
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.elements import is_float, numpy_type
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import Exact, Result, Rule
 
@@ -41,11 +41,19 @@ def compute(
     if magnitudes and takes(function, "magnitudes"):
         given["magnitudes"] = True
     elif magnitudes:
-        given |= {name: np.abs(array) if array.dtype.kind in "fc" else array for name, array in inputs.items()}
+        given |= {name: _magnitude(array) for name, array in inputs.items()}
+        given |= {name: abs(given[name]) for name in case.family.scalars}
     named = _named(case, call(function, given))
     if not takes(function, "part") and part is not ALL_ROWS:
         named = {name: array[part] for name, array in named.items()}
     return named
+
+
+def _magnitude(array: Array) -> Array:
+    """Return the magnitudes of an input. Those of integers need a wider type, as -128 does; most are not negative."""
+    if is_float(array.dtype):
+        return np.abs(array)
+    return np.abs(array.astype(np.int64)) if array.dtype.kind == "i" and (array < 0).any() else array
 
 
 def _named(case: Case, made: Any) -> dict[str, Any]:
@@ -70,11 +78,16 @@ def rule_of(case: Case, name: str) -> Rule:
     return chosen.get(name, Exact()) if isinstance(chosen, Mapping) else chosen
 
 
-def expected(case: Case, inputs: Mapping[str, Array], part: Part = ALL_ROWS) -> dict[str, Expected]:
-    """Return the right results by name, with their bounds. ``part``: rows of a single result. Raises BadCase."""
+def expected(
+    case: Case, inputs: Mapping[str, Array], part: Part = ALL_ROWS, *, exact: bool = False
+) -> dict[str, Expected]:
+    """Return the right results by name, with their bounds. Raises BadCase.
+
+    ``part``: rows of a single result. ``exact``: results must be equal, so that no bound is computed.
+    """
     references = compute(case, case.family.reference, inputs, part)
     return {
-        name: Expected(reference=reference, bound=_bound(case, name, reference, inputs, part))
+        name: Expected(reference=reference, bound=0.0 if exact else _bound(case, name, reference, inputs, part))
         for name, reference in references.items()
     }
 

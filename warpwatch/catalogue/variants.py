@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -183,8 +184,6 @@ class Deferred:
 
     @property
     def __signature__(self) -> Any:
-        import inspect  # noqa: PLC0415
-
         return inspect.signature(self.function)
 
     def __call__(self, **given: Any) -> Queue:

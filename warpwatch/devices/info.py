@@ -83,4 +83,7 @@ def call_problem(variant: Variant, device: DeviceInfo) -> str:
     ready = callable(variant.source) or str(variant.source).endswith(MACHINE_CODE)
     if (ready or (variant.call and variant.call.needs_gpu)) and not device.runs_machine_code:
         return f"needs a GPU: {variant.name} brings machine code, which {device.name} cannot run"
+    clusters = variant.cluster != 1 or any(step.cluster != 1 for step in variant.launches)
+    if clusters and not device.runs_machine_code:
+        return f"needs a GPU of compute capability 9.0 or newer: {device.name} has no thread block clusters"
     return variant.missing

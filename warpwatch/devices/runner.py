@@ -276,14 +276,15 @@ def damage(loaded: Loaded, inputs: Mapping[str, Array]) -> tuple[str, ...]:
     return tuple(filter(None, said))
 
 
-def expected(case: Case, inputs: Mapping[str, Array]) -> dict[str, Expected]:
+def expected(case: Case, inputs: Mapping[str, Array], *, exact: bool = False) -> dict[str, Expected]:
     """Return the right results from NumPy by name, with the largest error allowed for each element.
 
-    Raises BadCase where the family's reference does not return the results' shapes and types.
+    ``exact``: no error is allowed. Raises BadCase where the family's reference does not return the results' shapes and
+    types.
     """
     if case.family.prints:
         return {LINE: Expected(reference=np.sort(np.array(call(case.family.prints, case.given))), bound=0.0)}
-    made = references.expected(case, inputs)
+    made = references.expected(case, inputs, exact=exact)
     if fault := unlike_results(case, {name: each.reference for name, each in made.items()}):
         raise BadCase(f"{case.id}: family {case.family.name}: reference {fault}")
     return made

@@ -76,6 +76,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 values = listed(metafunc.config.stash[PROJECT].families, *marker.args, **marker.kwargs)
             except (TypeError, ValueError) as error:
                 _refuse(metafunc, kind, str(error))
+            if not values and not problems(metafunc.config.stash[PROJECT].families):
+                _refuse(metafunc, kind, "stands for nothing here, so that nothing would be tested: leave the test out")
             metafunc.parametrize(PARAMETER, values, ids=[value.id for value in values], indirect=True)
 
 

@@ -92,8 +92,8 @@ def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:
     """The device of this run; a test of a build that it is too old for is skipped."""
     found: DeviceInfo = request.getfixturevalue("warpwatch_device")
     if found.capability < build.variant.capability:
-        has = f"{found.name} has {found.capability}"
-        pytest.skip(f"needs a GPU of compute capability {build.variant.capability} or newer; {has}")
+        needed = f"needs a GPU of compute capability {build.variant.capability} or newer"
+        pytest.skip(f"{needed}; {found.name} has {found.capability}: run it on such a GPU")
     return found
 
 

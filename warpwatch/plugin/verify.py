@@ -37,14 +37,11 @@ def assert_right(
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None
     problems = []
-    for name, right in expected(case, inputs).items():
+    for name, right in expected(case, inputs, exact=exact).items():
         got = outcome.results[name]
         # Whole numbers are exact until the result is rounded to its type.
-        mismatch = (
-            compare(got, right.reference.astype(got.dtype), 0.0)
-            if exact
-            else compare(got, right.reference, right.bound)
-        )
+        reference = right.reference.astype(got.dtype) if exact else right.reference
+        mismatch = compare(got, reference, right.bound)
         if mismatch:
             problems.append(explain(case, name, mismatch, again, _offset(case, name, placement)))
     problems += [f"{case.id} {damage}\n  again     {again}" for damage in outcome.damage]
