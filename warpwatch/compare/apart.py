@@ -42,13 +42,14 @@ class OtherProcess:
 
 
 @contextmanager
-def _blamed(name: str) -> Iterator[None]:
-    """Turn whatever goes wrong in the other process into OtherSideFailed."""
+def _blamed() -> Iterator[None]:
+    """Turn whatever goes wrong in the other process into OtherSideFailed, whose message is one line."""
     try:
         yield
-    except (DeviceError, WrongResult, CompileError, NoDevice, LookupError, RuntimeError, ValueError) as error:
-        first = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-        raise OtherSideFailed(f"{name}: {first}", False) from None
+    except (DeviceError, WrongResult, CompileError, NoDevice) as error:
+        raise OtherSideFailed(str(error).partition("\n")[0]) from None
+    except Exception as error:  # that revision's code may raise anything; its traceback ends with the reason
+        raise OtherSideFailed((str(error).strip() or type(error).__name__).rpartition("\n")[2]) from None
 
 
 def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: Plan) -> PairSamples:
@@ -61,7 +62,7 @@ def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: P
     cold, checked = plan.kind == "cold", not plan.check
     image = measured.kernel.image.path
     facts = ours.call(sampling.prepare, case, image, cold, already_checked=checked)
-    with _blamed(case.id):
+    with _blamed():
         theirs.call(sampling.prepare, case, Path(), cold, already_checked=checked)
     ours.call(sampling.settle)
     ours.call(sampling.warm_up, plan.kind, plan.warm_up)
@@ -70,7 +71,7 @@ def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: P
     clocks = (before, ours.call(sampling.read_clock))
     if plan.check:
         ours.call(sampling.finish, None)
-        with _blamed(case.id):
+        with _blamed():
             theirs.call(sampling.finish, None)
     return PairSamples(
         old=pairs.old,

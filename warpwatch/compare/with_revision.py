@@ -154,7 +154,15 @@ class RevisionComparison:
             called = Counter(str(decision.verdict) for decision in self.controls.values())
             said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(called.items()))
             lines.append(f"controls: {len(self.controls)} cases of identical machine code were measured too: {said}")
-        changed = [name for name in self.side_by_side.pairs if name in self.decisions and name not in self.identical]
+        pairs = self.side_by_side.pairs
+        if calls := sum(pair.apart is not None for pair in pairs.values()):
+            many = f"{calls} call{'s' if calls > 1 else ''}"
+            lines.append(f"{many}: each side in a process of its own, which take turns on the GPU")
+        changed = [
+            name
+            for name, pair in pairs.items()
+            if name in self.decisions and name not in self.identical and not pair.apart
+        ]
         ratios = [self.decisions[name].ratio for name in changed]
         if len(ratios) >= MIN_FOR_MEDIAN:
             change = 100 * (median(ratios) - 1)
