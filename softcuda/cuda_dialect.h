@@ -5,6 +5,9 @@
 // thread. What is not here (textures, most PTX) is a compile error that names it.
 #pragma once
 
+// C++17's <cmath> brings elliptic integrals and their like, which no kernel calls: they took half the time of a compile.
+#include <cstddef>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
 #include <cassert>
 #include <climits>
 #include <math.h> // not <cmath>: sqrt(float) is a float, without std:: too
