@@ -1,0 +1,225 @@
+"""Stands in for nvcc: a .cu file goes in, an image for softcuda's driver comes out.
+
+Takes what PyCUDA and this project pass to nvcc: -cubin, -o, -D, -I, -arch, --preprocess, --version and a file.
+The kernel is compiled by g++ as C++ behind cuda_dialect.h, its inline PTX as calls (ptx.py). ``--checks`` makes every
+access visible to the checker. What CUDA has and this device has not is a compile error that names it, with file and
+line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import declarations
+import messages
+import ptx
+import red_zones
+import slices
+import unset
+
+HERE = Path(__file__).resolve().parent
+VERSION = "0.1"
+
+# -gdwarf-4, because addr2line of binutils 2.40 mixes up the files of version 5. -fstack-clash-protection, so that a
+# large frame touches what guards its stack. No section anchors: the gaps between variables would move them. A call at a
+# function's end is no jump: who is called finds the line by the address to return to.
+FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-g1", "-gdwarf-4", "-fstack-clash-protection", "-fno-plt",
+         "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
+         "-fno-optimize-sibling-calls", "-fno-strict-aliasing", "-ffp-contract=off",
+         "-fno-tree-loop-distribute-patterns", "-Wno-attributes", "-Wno-unused-function",
+         "-Wno-subobject-linkage"]  # fmt: skip
+# Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen.
+CHECKS = ["-fsanitize=thread", "-fsanitize=alignment,signed-integer-overflow",
+          "--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sra", "-DSOFTCUDA_CHECKED"]  # fmt: skip
+# Volatile accesses call functions of their own: they hand on what a fence covers, and plain ones do not.
+VOLATILE = "--param=tsan-distinguish-volatile=1"  # g++ 11 and later
+
+
+def main() -> int:
+    options = parse(sys.argv[1:])
+    if options["version"]:
+        gxx = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.split("\n", 1)[0]
+        print(f"nvcc: stand-in of softcuda, release {VERSION}, with {gxx}")
+        print(f"Build {checksum(b''.join(path.read_bytes() for path in sources())):016x}")
+        return 0
+    if options["list"]:
+        print("compute_90")
+        return 0
+    if not options["source"]:
+        print("nvcc (softcuda): no input file", file=sys.stderr)
+        return 1
+    source = Path(options["source"])
+    if options["preprocess"]:
+        command = ["g++", "-E", "-P", *FLAGS, *options["pass"], f"-I{HERE}/include", str(source)]
+        return subprocess.run(command, check=False).returncode
+    return compile_file(source, Path(options["output"] or source.with_suffix(".cubin").name), options)
+
+
+def sources() -> list[Path]:
+    """What an image depends on beside its own source."""
+    names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
+             "narrow_type.h", "ptx.h")  # fmt: skip
+    modules = (__name__, "declarations", "messages", "ptx", "red_zones", "slices", "unset")
+    own = [*(f"{module}.py" for module in modules), *names]
+    return [*(HERE / name for name in own), *sorted(HERE.glob("include/*.h"))]
+
+
+def parse(arguments: list[str]) -> dict:
+    options = {
+        "version": False,
+        "list": False,
+        "preprocess": False,
+        "checks": False,
+        "source": "",
+        "output": "",
+        "pass": [],
+    }
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in ("--version", "-V"):
+            options["version"] = True
+        elif argument == "--list-gpu-arch":
+            options["list"] = True
+        elif argument in ("--preprocess", "-E"):
+            options["preprocess"] = True
+        elif argument == "--checks":
+            options["checks"] = True
+        elif argument in ("-o", "--output-file"):
+            options["output"] = next(rest)
+        elif argument in ("-D", "-I", "-U"):
+            options["pass"].append(argument + next(rest))
+        elif argument[:2] in ("-D", "-I", "-U"):
+            options["pass"].append(argument)
+        elif argument in (
+            "-arch",
+            "--gpu-architecture",
+            "-code",
+            "--compiler-options",
+            "-Xcompiler",
+            "-Xptxas",
+            "-gencode",
+        ):
+            next(rest)
+        elif not argument.startswith("-"):
+            options["source"] = argument
+    return options
+
+
+def compile_file(source: Path, output: Path, options: dict) -> int:
+    text = source.read_text()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        unit, preprocessed, assembly, dump, inlined, shared = (
+            folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined", "so")
+        )
+        flags = [*FLAGS, *(checks() if options["checks"] else []), *options["pass"], f"-I{HERE}", f"-I{HERE}/include",
+                 f"-I{source.parent.resolve()}", f"-fdebug-prefix-map={Path.cwd()}=.",
+                 f"-fdebug-prefix-map={unit}={source}",
+                 f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
+        unit.write_text(translation_unit(text, source))
+        try:
+            gxx("-E", *flags, str(unit), "-o", str(preprocessed))
+            plain = re.sub(r"^#pragma GCC poison .*", "", preprocessed.read_text(), flags=re.MULTILINE)  # it has spoken
+            # The image is the same in every folder, as messages are.
+            own, here = re.escape(f"{Path.cwd()}/"), re.escape(f"{HERE}/")
+            plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
+            begin = plain.index(f'# 1 "{source}"')
+            preprocessed.write_text(ptx.translate(declarations.plain_cpp(plain, begin, options["checks"]), str(source)))
+            dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
+            gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(assembly))
+        except (BadKernel, ptx.UnknownPtx) as error:
+            sys.stderr.write(messages.explain(f"{error}\n", text, source))
+            return 1
+        text_of_assembly = assembly.read_text()
+        if options["checks"]:
+            text_of_assembly = unset.with_nans(text_of_assembly, dump.read_text())
+            text_of_assembly += slices_in_assembly(slices.table(inlined.read_text(), kernels_own_path))
+        lines, too_much = red_zones.with_red_zones(text_of_assembly.split("\n"))
+        if too_much:
+            print(f"{source}: error: {too_much}", file=sys.stderr)
+            return 1
+        assembly.write_text("\n".join(lines) + "\n")
+        command = ["g++", "-shared", "-nostdlib", "-Wl,--build-id=none", "-o", str(shared), str(assembly)]
+        subprocess.run(command, check=True)
+        image = shared.read_bytes()
+    made = output.with_name(f"{output.name}.{os.getpid()}.tmp")
+    made.write_bytes(struct.pack("<8sQQ", b"SOFTCUDA", len(image), checksum(image)) + image)
+    made.replace(output)
+    return 0
+
+
+def kernels_own_path(path: str) -> str:
+    """The path as the debug information has it; "" for what is no kernel's: softcuda's own headers and the system's."""
+    absolute = os.path.abspath(path)
+    if absolute.startswith((f"{HERE}/", "/usr/")) or path.startswith("<"):
+        return ""
+    return absolute.removeprefix(f"{Path.cwd()}/") if os.path.isabs(path) else path.removeprefix("./")
+
+
+def slices_in_assembly(table: str) -> str:
+    text = table.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    head = "\t.section .rodata\n\t.globl softcuda_slices\n\t.hidden softcuda_slices\n"
+    return f'{head}softcuda_slices:\n\t.string "{text}"\n'
+
+
+class BadKernel(Exception):
+    """g++ refuses a kernel; the message is its own."""
+
+
+def gxx(*arguments: str) -> None:
+    done = subprocess.run(["g++", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BadKernel(done.stderr)
+
+
+def checks() -> list[str]:
+    version = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=True).stdout
+    major = int(version.split(".")[0])
+    return CHECKS + ([VOLATILE] if major >= 11 else []) + (unset.FLAGS if major >= 12 else [])
+
+
+def checksum(data: bytes) -> int:
+    """FNV-1a of 64 bits."""
+    value = 14695981039346656037
+    for byte in data:
+        value = (value ^ byte) * 1099511628211 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def translation_unit(text: str, source: Path) -> str:
+    """The kernel's file, with lines where they were, between the dialect and what the driver reads of an image."""
+    poison = "\n".join(f"#pragma GCC poison {name}" for name in messages.REASON if name != "texture")
+    return f"""#include "cuda_dialect.h"
+{poison}
+#line 1 "{source}"
+{text}
+#line 1 "softcuda's image"
+extern "C" {{
+extern SOFTCUDA_HIDDEN const softcuda::KernelEntry softcuda_kernels[], softcuda_kernels_end[];
+extern SOFTCUDA_HIDDEN softcuda::Context softcuda_context;
+extern SOFTCUDA_HIDDEN const softcuda::Symbol softcuda_symbols[], softcuda_symbols_end[];
+extern SOFTCUDA_HIDDEN char softcuda_shared_first[], softcuda_shared_last[];
+extern SOFTCUDA_HIDDEN const char softcuda_slices[];
+__attribute__((visibility("default"), used)) extern const softcuda::Image softcuda_image = {{
+    softcuda::image_version,
+#ifdef SOFTCUDA_CHECKED
+    1,
+#else
+    0,
+#endif
+    &softcuda_context, softcuda_kernels, softcuda_kernels_end,
+    softcuda_symbols, softcuda_symbols_end, softcuda_shared_first, softcuda_shared_last,
+#ifdef SOFTCUDA_CHECKED
+    softcuda_slices
+#else
+    ""
+#endif
+}};
+}}
+"""
