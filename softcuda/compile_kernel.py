@@ -8,12 +8,14 @@ line.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 import declarations
@@ -46,7 +48,8 @@ def main() -> int:
     if options["version"]:
         gxx = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.split("\n", 1)[0]
         print(f"nvcc: stand-in of softcuda, release {VERSION}, with {gxx}")
-        print(f"Build {checksum(b''.join(path.read_bytes() for path in sources())):016x}")
+        contents = b"".join(path.read_bytes() for path in sources())
+        print(f"Build {hashlib.sha256(contents).hexdigest()[:16]}")
         return 0
     if options["list"]:
         print("compute_90")
@@ -112,46 +115,59 @@ def parse(arguments: list[str]) -> dict:
 
 
 def compile_file(source: Path, output: Path, options: dict) -> int:
+    """Write the image of a source, whole or not at all. Returns the exit status."""
     text = source.read_text()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        unit, preprocessed, assembly, dump, inlined, shared = (
-            folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined", "so")
-        )
-        flags = [*FLAGS, *(checks() if options["checks"] else []), *options["pass"], f"-I{HERE}", f"-I{HERE}/include",
-                 f"-I{source.parent.resolve()}", f"-fdebug-prefix-map={Path.cwd()}=.",
-                 f"-fdebug-prefix-map={unit}={source}",
-                 f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
-        unit.write_text(translation_unit(text, source))
-        try:
-            gxx("-E", *flags, str(unit), "-o", str(preprocessed))
-            plain = re.sub(r"^#pragma GCC poison .*", "", preprocessed.read_text(), flags=re.MULTILINE)  # it has spoken
-            # The image is the same in every folder, as messages are.
-            own, here = re.escape(f"{Path.cwd()}/"), re.escape(f"{HERE}/")
-            plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
-            begin = plain.index(f'# 1 "{source}"')
-            preprocessed.write_text(ptx.translate(declarations.plain_cpp(plain, begin, options["checks"]), str(source)))
-            dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
-            gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(assembly))
-        except (BadKernel, ptx.UnknownPtx) as error:
-            sys.stderr.write(messages.explain(f"{error}\n", text, source))
-            return 1
-        text_of_assembly = assembly.read_text()
-        if options["checks"]:
-            text_of_assembly = unset.with_nans(text_of_assembly, dump.read_text())
-            text_of_assembly += slices_in_assembly(slices.table(inlined.read_text(), kernels_own_path))
-        lines, too_much = red_zones.with_red_zones(text_of_assembly.split("\n"))
-        if too_much:
-            print(f"{source}: error: {too_much}", file=sys.stderr)
-            return 1
-        assembly.write_text("\n".join(lines) + "\n")
-        command = ["g++", "-shared", "-nostdlib", "-Wl,--build-id=none", "-o", str(shared), str(assembly)]
-        subprocess.run(command, check=True)
-        image = shared.read_bytes()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            image = linked(Path(folder), assembly(Path(folder), text, source, options))
+    except (BadKernel, ptx.UnknownPtx) as error:
+        sys.stderr.write(messages.explain(f"{error}\n", text, source))
+        return 1
     made = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-    made.write_bytes(struct.pack("<8sQQ", b"SOFTCUDA", len(image), checksum(image)) + image)
+    made.write_bytes(struct.pack("<8sQQ", b"SOFTCUDA", len(image), zlib.crc32(image)) + image)
     made.replace(output)
     return 0
+
+
+def assembly(folder: Path, text: str, source: Path, options: dict) -> str:
+    """Return the assembly of a source, with what the driver reads. Raises BadKernel and UnknownPtx."""
+    unit, preprocessed, made, dump, inlined = (
+        folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
+    )
+    flags = [*FLAGS, *(checks() if options["checks"] else []), *options["pass"], f"-I{HERE}", f"-I{HERE}/include",
+             f"-I{source.parent.resolve()}", f"-fdebug-prefix-map={Path.cwd()}=.",
+             f"-fdebug-prefix-map={unit}={source}",
+             f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
+    unit.write_text(translation_unit(text, source))
+    gxx("-E", *flags, str(unit), "-o", str(preprocessed))
+    preprocessed.write_text(plain_cpp(preprocessed.read_text(), source, options["checks"]))
+    dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
+    gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(made))
+    written = made.read_text()
+    if options["checks"]:
+        written = unset.with_nans(written, dump.read_text())
+        written += slices_in_assembly(slices.table(inlined.read_text(), kernels_own_path))
+    lines, too_much = red_zones.with_red_zones(written.split("\n"))
+    if too_much:
+        raise BadKernel(f"{source}: error: {too_much}")
+    return "\n".join(lines) + "\n"
+
+
+def plain_cpp(preprocessed: str, source: Path, checked: bool) -> str:
+    """Return C++ that g++ compiles, the same in every folder, as messages are. Raises UnknownPtx."""
+    plain = re.sub(r"^#pragma GCC poison .*", "", preprocessed, flags=re.MULTILINE)  # it has spoken
+    own, here = re.escape(f"{Path.cwd()}/"), re.escape(f"{HERE}/")
+    plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
+    begin = plain.index(f'# 1 "{source}"')
+    return ptx.translate(declarations.plain_cpp(plain, begin, checked), str(source))
+
+
+def linked(folder: Path, written: str) -> bytes:
+    """Return the shared object that the assembly makes."""
+    source, shared = folder / "whole.s", folder / "kernel.so"
+    source.write_text(written)
+    gxx("-shared", "-nostdlib", "-Wl,--build-id=none", "-o", str(shared), str(source))
+    return shared.read_bytes()
 
 
 def kernels_own_path(path: str) -> str:
@@ -182,14 +198,6 @@ def checks() -> list[str]:
     version = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=True).stdout
     major = int(version.split(".")[0])
     return CHECKS + ([VOLATILE] if major >= 11 else []) + (unset.FLAGS if major >= 12 else [])
-
-
-def checksum(data: bytes) -> int:
-    """FNV-1a of 64 bits."""
-    value = 14695981039346656037
-    for byte in data:
-        value = (value ^ byte) * 1099511628211 & 0xFFFFFFFFFFFFFFFF
-    return value
 
 
 def translation_unit(text: str, source: Path) -> str:

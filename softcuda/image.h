@@ -56,7 +56,7 @@ constexpr unsigned image_version = 4;
 struct ImageHeader {
     char magic[8]; // "SOFTCUDA"
     unsigned long size;
-    unsigned long checksum; // FNV-1a of the bytes that follow
+    unsigned long checksum; // CRC-32 of the bytes that follow, as zlib computes it
 };
 
 } // namespace softcuda

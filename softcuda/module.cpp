@@ -34,15 +34,27 @@ bool copy_image(int file, const char* image, ImageHeader& header)
     return true;
 }
 
+// The checksum that zlib calls crc32.
+unsigned crc32(const unsigned char* bytes, size_t size)
+{
+    unsigned of_byte[256];
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        of_byte[byte] = byte;
+        for (int bit = 0; bit < 8; ++bit)
+            of_byte[byte] = of_byte[byte] >> 1 ^ (of_byte[byte] & 1 ? 0xedb88320u : 0);
+    }
+    unsigned sum = ~0u;
+    for (size_t i = 0; i < size; ++i)
+        sum = of_byte[(sum ^ bytes[i]) & 255] ^ sum >> 8;
+    return ~sum;
+}
+
 bool checksum_is_right(int file, const ImageHeader& header)
 {
     void* memory = mmap(nullptr, header.size, PROT_READ, MAP_PRIVATE, file, 0);
     if (memory == MAP_FAILED)
         return false;
-    unsigned long sum = 14695981039346656037ul;
-    const auto* bytes = static_cast<const unsigned char*>(memory);
-    for (size_t i = 0; i < header.size; ++i)
-        sum = (sum ^ bytes[i]) * 1099511628211ul;
+    const unsigned sum = crc32(static_cast<const unsigned char*>(memory), header.size);
     munmap(memory, header.size);
     return sum == header.checksum;
 }
