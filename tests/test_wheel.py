@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import venv
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.parser import HeaderParser
 from pathlib import Path
 
@@ -70,7 +70,7 @@ class User:
         """Run a program of the environment in the repository."""
         kept = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "TMPDIR")
         own = {name: os.environ[name] for name in kept if name in os.environ}
-        environment = own | {"XDG_CACHE_HOME": str(self.cache), "WARPWATCH_CACHE": str(self.cache / "kernels")}
+        environment = own | {"XDG_CACHE_HOME": str(self.cache)}
         program = without_rights([str(self.bin / command[0]), *command[1:]])
         return subprocess.run(
             program, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=200
@@ -78,6 +78,11 @@ class User:
 
     def python(self, *command: str) -> subprocess.CompletedProcess[str]:
         return self.run("python", *command)
+
+    def has_example(self, name: str, folder: Path) -> User:
+        """Return the user of the same environment with a copy of an example, whose kernels are kept for later runs."""
+        shutil.copytree(ROOT / "examples" / name, folder, ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
+        return replace(self, folder=folder, cache=cache_folder().parent)
 
     def git(self, *command: str) -> None:
         who = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org")
@@ -231,3 +236,21 @@ def test_they_are_compared_with_a_revision_which_has_no_engine(user: User) -> No
     done = user.python("-m", "pytest", "bench", "--against", "HEAD")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 identical" in done.stdout
+
+
+# The examples, which are such repositories too
+
+
+def test_every_kernel_of_the_examples_is_right(user: User, tmp_path: Path) -> None:
+    done = user.has_example("cuda", tmp_path / "cuda").python("-m", "pytest", "tests", "-q", "--device=software")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^\d+ passed in", done.stdout, re.MULTILINE), done.stdout  # none is skipped
+
+
+def test_the_examples_of_calls_say_that_they_need_a_gpu(user: User, tmp_path: Path) -> None:
+    done = user.has_example("calls", tmp_path / "calls").python("-m", "pytest", "tests", "-q", "--device=software")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^15 skipped in", done.stdout, re.MULTILINE), done.stdout
+    said = re.findall(r"^(\d+) skipped: needs a GPU: (\w+) brings machine code", done.stdout, re.MULTILINE)
+    assert sum(int(count) for count, _ in said) == 15
+    assert {name for _, name in said} == {"torch", "triton", "cubin", "cupy"}

@@ -1,4 +1,4 @@
-"""Tests examples/cuda: its kernels are right on the software device, and mistakes planted in them are found."""
+"""Tests examples/cuda: mistakes planted in its kernels are found. That they are right tests/test_wheel.py tests."""
 
 from __future__ import annotations
 
@@ -77,12 +77,6 @@ def test_no_declaration_is_longer_than_25_lines() -> None:
     lengths = {ast.unparse(call.args[0]): (call.end_lineno or 0) - call.lineno + 1 for call in families()}
     assert len(lengths) == FAMILIES
     assert {name: lines for name, lines in lengths.items() if lines > LINES} == {}
-
-
-def test_every_kernel_is_right(tmp_path: Path) -> None:
-    done = run_tests(copy_with(tmp_path / "cuda", ()))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^\d+ passed in", done.stdout, re.MULTILINE), done.stdout  # none is skipped
 
 
 KINDS = [rounds(MISSING_BARRIERS), rounds(WRONG_INDICES), rounds(WRONG_BLOCK_COUNTS)]
