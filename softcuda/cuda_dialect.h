@@ -13,8 +13,9 @@
 #include <math.h> // not <cmath>: sqrt(float) is a float, without std:: too
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <ctime> // before the macro `clock`, which would spoil it
+#include <ctime>
 
 #include "image.h"
 #include "vector_types.h"
@@ -27,11 +28,11 @@
 #define __global__ __global__
 #define __launch_bounds__(...) __launch_bounds__(__VA_ARGS__)
 #define __shared__ __shared__
-#define __device__
-#define __host__
-#define __constant__ __attribute__((section("softcuda_constant")))
+#define __device__ __device__
+#define __host__ __host__
+#define __constant__ __constant__
+#define __noinline__ __noinline__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
@@ -87,19 +88,19 @@ static inline void __threadfence_block() { softcuda_fence(0); }
 static inline void __threadfence_system() { softcuda_fence(1); }
 static inline void __nanosleep(unsigned) { }
 static inline long long clock64() { return softcuda_clock(); }
-static inline int softcuda_clock32() { return int(softcuda_clock()); }
-#define clock softcuda_clock32
+// These two the system's headers declare; no macro of that name may be in their way.
+extern "C" clock_t clock() noexcept __asm__("softcuda_clock");
+extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) noexcept __asm__("softcuda_assert_fail");
 // The functions of <cuda_pipeline_primitives.h>.
 #define __pipeline_memcpy_async(to, from, size, ...) softcuda_copy_async((to), (from), (size), (__VA_ARGS__ + 0))
 #define __pipeline_commit() softcuda_commit_copies()
 #define __pipeline_wait_prior(later) softcuda_wait_copies(later)
 #define __trap() softcuda_trap("__trap()")
-#undef assert
-#define assert(condition) ((condition) ? (void)0 : softcuda_trap("assert(" #condition ")"))
 
 #include "warp_functions.h"
 #include "intrinsics.h"
 #include "ptx.h"
+#include "host_names.h"
 
 // What declarations.py has each kernel begin with: a record of its parameters.
 namespace softcuda {

@@ -27,8 +27,16 @@ DYNAMIC = re.compile(
 # Without __constinit (g++ 10 and later), g++ guards variables of classes with constructors, even of empty ones.
 PLAIN_WORDS = {
     "__global__": "__attribute__((noinline, used))",
+    "__device__": "",
+    "__host__": "",
+    "__constant__": '__attribute__((section("softcuda_constant")))',
+    "__noinline__": "__attribute__((noinline))",
     "__shared__": 'static __constinit __attribute__((section("softcuda_shared")))',
 }
+
+
+# The system's headers have __noinline__ as the name of an attribute.
+WORDS = re.compile(rf"{STRING}|(?<![(,])(?<![(,] )\b(?:{'|'.join(PLAIN_WORDS)})\b")
 
 
 class Kernel(NamedTuple):
@@ -49,7 +57,7 @@ def plain_cpp(text: str, begin: int, checked: bool) -> str:
     if checked:
         text = with_marked_returns(text)
     text = with_records(text)
-    return head + re.sub(rf"{STRING}|\b(?:{'|'.join(PLAIN_WORDS)})\b", lambda m: PLAIN_WORDS.get(m[0], m[0]), text)
+    return head + WORDS.sub(lambda match: PLAIN_WORDS.get(match[0], match[0]), text)
 
 
 def with_records(text: str) -> str:

@@ -9,6 +9,10 @@ import declarations
 RED_ZONE = 128  # bytes between variables, which belong to none of them
 MAX_SHARED = 48 * 1024
 
+# What runs before main: the host's variables, such as those of <iostream>.
+NEVER_RUN = (".init_array", ".fini_array", ".ctors", ".dtors")
+LIBRARY = re.compile(r"(?:^|\s)_Z(?:GV)?N?K?St|(?:^|\s)__dso_handle")  # a variable of the C++ library's
+
 INSTRUCTION_OR_LINE = re.compile(r"\t(?:[a-z]|\.loc\b|\.(?:byte|value|long|quad|string|uleb128|sleb128)\b)|\.L")
 
 
@@ -32,8 +36,12 @@ def with_red_zones(lines: list[str]) -> tuple[list[str], str]:
             continue
         if match := re.match(r"\s*\.section\s+([^,\s]+)|\s*(\.text|\.data|\.bss)\b", line):
             section = match[1] or match[2]
+            if section.startswith(NEVER_RUN):  # the linker leaves out what only that refers to
+                line = '\t.section .softcuda_never_run,"e",@progbits'
         label = re.match(r"(\S+):$", line)
-        if match := re.match(r"\s*\.comm\s+([^,]+),(\d+),(\d+)", line):
+        if re.match(r"\s*\.(?:comm|local)\s", line) and LIBRARY.search(line):
+            out.append(line)
+        elif match := re.match(r"\s*\.comm\s+([^,]+),(\d+),(\d+)", line):
             late.append((match[1], int(match[2]), int(match[3])))
         elif label and label[1] in objects and (kind := kind_of(label[1], section)) is not None:
             out += [f"\t.zero {RED_ZONE}", line]
@@ -63,6 +71,7 @@ def kind_of(name: str, section: str) -> int | None:
         return next(kind for kind, known in SECTIONS.items() if known == section)
     if (
         name.startswith(("softcuda_", ".L"))
+        or LIBRARY.search(name)
         or not re.match(r"\.(data|bss)\b", section)
         or section.startswith(".data.rel.ro")
     ):
