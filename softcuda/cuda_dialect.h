@@ -105,6 +105,21 @@ extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) n
 // What declarations.py has each kernel begin with: a record of its parameters.
 namespace softcuda {
 
+// What lies in the packed buffer for a parameter: a reference is an address there.
+template <class Parameter> struct Argument {
+    using Stored = Parameter;
+    SOFTCUDA_RAW const Stored& read(const char* place) { return *reinterpret_cast<const Stored*>(place); }
+};
+// g++ keeps the restrict of a parameter in the type of a template's instance, where C++ has none.
+template <class Pointee> struct Argument<Pointee* __restrict> {
+    using Stored = Pointee*;
+    SOFTCUDA_RAW Stored read(const char* place) { return *reinterpret_cast<const Stored*>(place); }
+};
+template <class Referee> struct Argument<Referee&> {
+    using Stored = Referee*;
+    SOFTCUDA_RAW Referee& read(const char* place) { return **reinterpret_cast<const Stored*>(place); }
+};
+
 // Where each argument lies in the packed buffer, as C lays out the members of a struct.
 template <unsigned count> struct Record {
     KernelRecord head;
@@ -126,27 +141,19 @@ template <class... Parameters> constexpr Record<sizeof...(Parameters)> layout()
     return made;
 }
 
-template <unsigned... I> struct Indices { };
-template <unsigned N, unsigned... I> struct Range : Range<N - 1, N - 1, I...> { };
-template <unsigned... I> struct Range<0, I...> {
-    using Type = Indices<I...>;
+template <unsigned... numbers> struct Indices { };
+template <unsigned count, unsigned... numbers> struct Range : Range<count - 1, count - 1, numbers...> { };
+template <unsigned... numbers> struct Range<0, numbers...> {
+    using Type = Indices<numbers...>;
 };
 
-// g++ keeps the restrict of a parameter in the type of a template's instance, where C++ has none.
-template <class T> struct Unrestricted {
-    using Type = T;
-};
-template <class T> struct Unrestricted<T* __restrict> {
-    using Type = T*;
-};
-
-template <class... Parameters, unsigned... I>
+template <class... Parameters, unsigned... numbers>
 __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) inline void call(
-    void (*kernel)(Parameters...), const char* arguments, Indices<I...>)
+    void (*kernel)(Parameters...), const char* arguments, Indices<numbers...>)
 {
-    constexpr auto where = layout<Parameters...>();
+    constexpr auto where = layout<typename Argument<Parameters>::Stored...>();
     (void)where, (void)arguments; // of a kernel without parameters
-    kernel(*reinterpret_cast<const typename Unrestricted<Parameters>::Type*>(arguments + where.offsets[I])...);
+    kernel(Argument<Parameters>::read(arguments + where.offsets[numbers])...);
 }
 
 template <class... Parameters>
@@ -162,7 +169,7 @@ constexpr unsigned threads_of_a_block(long long bound) { return bound > 1024 || 
 // The function's type, because that has no const or restrict of the parameters themselves.
 template <class... Parameters> constexpr Record<sizeof...(Parameters)> record(void (*)(Parameters...), const char* names, long long bound)
 {
-    Record<sizeof...(Parameters)> made = layout<Parameters...>();
+    Record<sizeof...(Parameters)> made = layout<typename Argument<Parameters>::Stored...>();
     constexpr unsigned count = sizeof...(Parameters);
     made.head = {&invoke<Parameters...>, names, count, made.offsets[count], threads_of_a_block(bound)};
     return made;

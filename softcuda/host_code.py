@@ -190,7 +190,8 @@ def members(source: Source, item: Item, marked: set[str]) -> list[Edit]:
             edits += members(source, member, marked)
         if words[0] == "friend" and not member.body and "(" in words and DEVICE.isdisjoint(words):
             edits.append((member.first, member.last, ""))
-        if member.kind != "function" or not (DEVICE | COMPUTED | {"default", "delete"}).isdisjoint(words):
+        defaulted = source.tokens[member.last - 2] in ("default", "delete")
+        if member.kind != "function" or defaulted or not (DEVICE | COMPUTED).isdisjoint(words):
             continue
         name = member.names[0][-1]
         if name.lstrip("~") in names or "virtual" in words or "override" in words or is_assignment(source, member):

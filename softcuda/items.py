@@ -201,7 +201,8 @@ class Reader:
             return False
         if token == "(":
             if not (self.brackets or self.value or self.tokens[opened - 1] in WITH_BRACKETS):
-                if self.tokens[opened + 1] in ("*", "&") or self.tokens[opened + 2] == "::":  # a pointer to a function
+                inside = self.tokens[opened + 1 : opened + 4]
+                if inside[0] in ("*", "&") or inside[1:] == ["::", "*"]:  # a pointer to a function
                     self.declared += [place for place in range(opened + 1, close) if self.tokens[place].isidentifier()]
                     self.value = True
                 elif opened > self.first:
