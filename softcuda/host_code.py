@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+import instances
 import messages
 from items import Item, Source, items, source_of
 
@@ -32,21 +33,29 @@ class Host:
     """What was set aside.
 
     ``names``: of functions and variables. ``computed``: constants that only code can set. ``headers``: whether the
-    headers of the system are needed, or were none; ``without``: whether some were left out.
+    headers of the system are needed; ``without``: whether some were left out. ``instances``: whether those of templates
+    that host code launches are made; ``launching``: whether there were any.
     """
 
     names: set[str] = field(default_factory=set)
     computed: set[str] = field(default_factory=set)
     headers: bool = False
     without: bool = False
+    instances: bool = True
+    launching: bool = False
 
     def learn(self, errors: str) -> bool:
         """Take note of what g++ complains of. Returns whether the next attempt can differ from the last."""
         computed = set(re.findall(r"‘constinit’ variable ‘(?:\w+::)*(\w+)’ does not have", errors))
-        new = bool(computed - self.computed or self.without and not self.headers)
-        self.computed |= computed
-        self.headers |= self.without
-        return new
+        if computed - self.computed:
+            self.computed |= computed
+        elif self.without and not self.headers:
+            self.headers = True
+        elif self.launching and self.instances:
+            self.instances = False
+        else:
+            return False
+        return True
 
 
 def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host) -> str:
@@ -61,14 +70,15 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     marked = marked_functions(source, found)
     whole = {name[-1] for item in found if item.kind == "function" and item.body and is_marked(source, item)
              for name in item.names}  # fmt: skip
-    remaining, edits = [], []
+    remaining, hosts = [], []
     for item in found:
-        if is_host(source, item, marked, whole) or is_computed(source, item, host.computed):
-            edits.append((item.first, item.last, ""))
-            host.names |= {name[-1] for name in item.names}
-        else:
-            remaining.append(item)
-    chosen, inner = reached(source, remaining, marked)
+        of_host = is_host(source, item, marked, whole) or is_computed(source, item, host.computed)
+        (hosts if of_host else remaining).append(item)
+    host.names |= {name[-1] for item in hosts for name in item.names}
+    made = launches(source, hosts, remaining) if host.instances else {}
+    edits = [(item.first, item.last, made.get(item, "")) for item in hosts]
+    host.launching = bool(made)
+    chosen, inner = reached(source, remaining, marked, set(re.findall(r"\w+", " ".join(made.values()))))
     gone = places(inner)
     refuse_unsupported(source, chosen, gone)
     kept = {item.first for item in chosen}
@@ -78,6 +88,22 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
     host.without = bool(left_out)
     return edited(source, (begin, end), [*edits, *inner], left_out)
+
+
+def launches(source: Source, hosts: list[Item], remaining: list[Item]) -> dict[Item, str]:
+    """What is to stand in place of host functions that launch instances of templates: these, so that they are made."""
+    known = {name[-1] for item in remaining for name in item.names}
+    made: dict[Item, str] = {}
+    done: set[str] = set()
+    for item in hosts:
+        for instance in instances.launched(source, hosts, item, known) if item.body else ():
+            if instance not in done:
+                variable = f"softcuda_instance{len(done)}"
+                made[item] = (
+                    f"{made.get(item, '')} __attribute__((used)) static const auto {variable} = &{instance};"
+                )
+                done.add(instance)
+    return made
 
 
 def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:
@@ -142,10 +168,9 @@ def is_computed(source: Source, item: Item, computed: set[str]) -> bool:
     return item.kind == "variable" and not is_marked(source, item) and not names.isdisjoint(computed)
 
 
-def reached(source: Source, remaining: list[Item], marked: set[str]) -> tuple[list[Item], list[Edit]]:
-    """What of the declarations the device's code needs, and the edits within its classes."""
+def reached(source: Source, remaining: list[Item], marked: set[str], used: set[str]) -> tuple[list[Item], list[Edit]]:
+    """What of the declarations the device's code and ``used`` need, and the edits within its classes."""
     edits: list[Edit] = []
-    used: set[str] = set()
     chosen: list[Item] = []
     waiting = remaining
     while True:
