@@ -33,10 +33,12 @@ IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 
 # -gdwarf-4, because addr2line of binutils 2.40 mixes up the files of version 5. -fstack-clash-protection, so that a
 # large frame touches what guards its stack. No section anchors: the gaps between variables would move them. A call at a
-# function's end is no jump: who is called finds the line by the address to return to.
+# function's end is no jump: who is called finds the line by the address to return to. Own sections, and hidden names:
+# the linker leaves out functions of both sides that no kernel calls, with what they name of the host's.
 FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-g1", "-gdwarf-4", "-fstack-clash-protection", "-fno-plt",
+         "-ffunction-sections", "-fvisibility=hidden",
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
-         "-fno-optimize-sibling-calls", "-fno-strict-aliasing", "-ffp-contract=off", "-ffunction-sections", "-fvisibility=hidden",
+         "-fno-optimize-sibling-calls", "-fno-strict-aliasing", "-ffp-contract=off",
          "-fno-tree-loop-distribute-patterns", "-Wno-attributes", "-Wno-unused-function",
          "-Wno-subobject-linkage"]  # fmt: skip
 # Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen.
@@ -71,8 +73,8 @@ def sources() -> list[Path]:
     """What an image depends on beside its own source."""
     names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
              "narrow_type.h", "ptx.h", "host_names.h")  # fmt: skip
-    modules = (__name__, "declarations", "host_code", "host_headers", "instances", "items", "messages", "ptx", "red_zones", "slices",
-               "unset")  # fmt: skip
+    modules = (__name__, "declarations", "host_code", "host_headers", "instances", "items", "messages", "ptx",
+               "red_zones", "slices", "unset")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
     return [*(HERE / name for name in own), *sorted(HERE.glob("include/*.h"))]
 

@@ -35,8 +35,7 @@ PLAIN_WORDS = {
 }
 
 
-# The system's headers have __noinline__ as the name of an attribute.
-WORDS = re.compile(rf"{STRING}|(?<![(,])(?<![(,] )\b(?:{'|'.join(PLAIN_WORDS)})\b")
+WORDS = re.compile(rf"{STRING}|\b(?:{'|'.join(PLAIN_WORDS)})\b")
 
 
 class Kernel(NamedTuple):
@@ -57,7 +56,16 @@ def plain_cpp(text: str, begin: int, checked: bool) -> str:
     if checked:
         text = with_marked_returns(text)
     text = with_records(text)
-    return head + WORDS.sub(lambda match: PLAIN_WORDS.get(match[0], match[0]), text)
+    return head + WORDS.sub(plain_word, text)
+
+
+def plain_word(match: re.Match) -> str:
+    """What stands for a word of CUDA's in C++."""
+    if match[0] == "__noinline__":  # in headers of the system's it is the name of an attribute, in brackets
+        before = re.sub(r"^#.*$", "", match.string[max(0, match.start() - 300) : match.start()], flags=re.MULTILINE)
+        if before.rstrip().endswith(("(", ",")):
+            return match[0]
+    return PLAIN_WORDS.get(match[0], match[0])
 
 
 def with_records(text: str) -> str:

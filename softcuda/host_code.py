@@ -1,13 +1,12 @@
 """Sets aside what of a .cu file is the host's, so that only what kernels need is compiled.
 
-A function without __global__ or __device__ is host code, and so is a variable that is neither marked nor constant. Types,
-constants and constexpr functions are kept where the device's code names them, directly or through one another; other
-than that, nothing has to be known of what host code uses. What goes leaves its lines empty.
+A function without __global__ or __device__ is host code, and so is a variable that is neither marked nor constant.
+Types, constants and constexpr functions are kept where the device's code names them, directly or through one another;
+other than that, nothing has to be known of what host code uses. What goes leaves its lines empty.
 """
 
 from __future__ import annotations
 
-import re
 import bisect
 import itertools
 import re
@@ -46,7 +45,7 @@ class Host:
 
     def learn(self, errors: str) -> bool:
         """Take note of what g++ complains of. Returns whether the next attempt can differ from the last."""
-        computed = set(re.findall(r"‘constinit’ variable ‘(?:\w+::)*(\w+)’ does not have", errors))
+        computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
         if computed - self.computed:
             self.computed |= computed
         elif self.without and not self.headers:
@@ -99,9 +98,7 @@ def launches(source: Source, hosts: list[Item], remaining: list[Item]) -> dict[I
         for instance in instances.launched(source, hosts, item, known) if item.body else ():
             if instance not in done:
                 variable = f"softcuda_instance{len(done)}"
-                made[item] = (
-                    f"{made.get(item, '')} __attribute__((used)) static const auto {variable} = &{instance};"
-                )
+                made[item] = f"{made.get(item, '')} __attribute__((used)) static const auto {variable} = &{instance};"
                 done.add(instance)
     return made
 

@@ -47,13 +47,14 @@ HANDLES = {
     "nvrtc.h": "nvrtcProgram",
 }  # fmt: skip
 NUMBERS = {"cufft.h": "cufftHandle", "cufftXt.h": "cufftHandle"}
-SPACES = {"thrust": "namespace thrust { }", "cub": "namespace cub { }"}  # whose headers are in a folder of that name
+# Libraries whose headers lie in a folder of that name.
+SPACES = {"thrust": "namespace thrust { }", "cub": "namespace cub { }"}
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
 MISSING = re.compile(r"fatal error: (\S+): No such file or directory")
 
 
 def write_for(text: str, folder: Path) -> bool:
-    """Write the headers that a text asks for, as a source or as g++'s complaint. Returns whether there were new ones."""
+    """Write the headers that a source, or g++'s complaint, asks for. Returns whether there were new ones."""
     new = False
     for name in {*INCLUDE.findall(text), *MISSING.findall(text)}:
         content, path = content_of(name), folder / name
@@ -70,7 +71,7 @@ def content_of(name: str) -> str:
     if name in HANDLES:
         lines += [f"typedef struct softcuda_{handle}* {handle};" for handle in HANDLES[name].split()]
         lines += [f"typedef int {number};" for number in NUMBERS.get(name, "").split()]
-    elif (space := name.partition("/")[0]) in SPACES and "/" in name:
+    elif (space := name.partition("/")[0]) in SPACES and "/" in name and ".." not in name:
         lines.append(SPACES[space])
     elif name not in COVERED:
         return ""

@@ -6,7 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from items import Item, Source
 
-TYPES = {"bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "void", "const", "true", "false"}
+TYPES = {
+    "bool",
+    "char",
+    "short",
+    "int",
+    "long",
+    "signed",
+    "unsigned",
+    "float",
+    "double",
+    "void",
+    "const",
+    "true",
+    "false",
+}
 BETWEEN = {",", "::", "*", "<", ">", "+", "-", "/", "(", ")"}
 Tokens = list[str]
 

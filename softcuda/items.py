@@ -1,7 +1,7 @@
 """Splits preprocessed CUDA C++ into its declarations: functions, classes, variables, with what each declares.
 
-Only what the user wrote is split: headers of the system and of softcuda stay as they are. A declaration is recognised by
-its brackets and its words, not by its types, so that nothing has to be known of what it names.
+Only what the user wrote is split: headers of the system and of softcuda stay as they are. A declaration is recognised
+by its brackets and its words, not by its types, so that nothing has to be known of what it names.
 """
 
 from __future__ import annotations
@@ -67,17 +67,22 @@ def source_of(text: str, begin: int, end: int, foreign: str) -> Source | None:
     ``foreign``: the beginning of the paths of headers that are left alone, as those of the system are.
     """
     tokens, places, markers, others, partner, opened = [], [], [], [], {}, []
-    own: set[str] = set()  # files of the user's; a macro of the system's that is used there has flag 3, too
+    own: set[str] = set()
+    theirs: set[str] = set()
     position, softcudas = begin, False  # the latter also in what softcuda's headers include
     while (match := LEXEME.search(text, position, end)) is not None:
         position, token = match.end(), match[0]
         if match["line"]:
+            flags = match["flags"].split()
             softcudas = softcudas or match["file"].startswith(foreign)
-            if match["file"] in own or not (softcudas or SYSTEM in match["flags"].split()):
+            # Where a macro of the user's is used in a header, the flag is missing; where one of the system's is used
+            # in the user's file, it is there.
+            if match["file"] in own or not (softcudas or SYSTEM in flags or match["file"] in theirs):
                 own.add(match["file"])
                 softcudas = False
                 markers.append((match.start(), match.end() + 1))
                 continue
+            theirs.add(match["file"])
             following = BACK.search(text, match.end(), end)
             position = following.start() if following else end
             others.append((match.start(), position, softcudas))
@@ -200,27 +205,31 @@ class Reader:
         if self.depth or token == "[":
             return False
         if token == "(":
-            if not (self.brackets or self.value or self.tokens[opened - 1] in WITH_BRACKETS):
-                inside = self.tokens[opened + 1 : opened + 4]
-                if inside[0] in ("*", "&") or inside[1:] == ["::", "*"]:  # a pointer to a function
-                    self.declared += [place for place in range(opened + 1, close) if self.tokens[place].isidentifier()]
-                    self.value = True
-                elif opened > self.first:
-                    self.brackets = opened
-                    self.classish = False
+            self.round_bracket(opened, close)
             return False
         if self.classish:
             self.body = self.body or opened
             return False
-        if self.value and not self.brackets:
-            return False
-        if following in (",", "{") and (self.initialisers or not self.brackets):
+        inits = self.value if not self.brackets else self.initialisers
+        if (inits and not self.brackets) or (following in (",", "{") and (inits or not self.brackets)):
             return False
         if not self.brackets:
             return following not in (";", ",")
         self.body = opened
         self.position += following == ";"
         return True
+
+    def round_bracket(self, opened: int, close: int) -> None:
+        """Takes note of the parameters of a function, or of the name of a pointer to one."""
+        if self.brackets or self.value or self.tokens[opened - 1] in WITH_BRACKETS:
+            return
+        inside = self.tokens[opened + 1 : opened + 4]
+        if inside[0] in ("*", "&") or inside[1:] == ["::", "*"]:
+            self.declared += [place for place in range(opened + 1, close) if self.tokens[place].isidentifier()]
+            self.value = True
+        elif opened > self.first:
+            self.brackets = opened
+            self.classish = False
 
     def names(self, kind: str, last: int) -> Iterator[tuple[str, ...]]:
         """What the declaration declares."""
