@@ -105,18 +105,43 @@ extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) n
 // What declarations.py has each kernel begin with: a record of its parameters.
 namespace softcuda {
 
-// What lies in the packed buffer for a parameter: a reference is an address there.
-template <class Parameter> struct Argument {
+// Whether an object of a class is passed as itself: the others are passed by address.
+template <class Parameter> constexpr bool is_plain()
+{
+    return __is_trivially_constructible(Parameter, const Parameter&) && __is_trivially_constructible(Parameter, Parameter&&)
+        && __has_trivial_destructor(Parameter);
+}
+
+// What lies in the packed buffer for a parameter, and what the kernel's function takes: a reference is an address there.
+template <class Parameter, bool plain = is_plain<Parameter>()> struct Argument {
     using Stored = Parameter;
+    using Passed = Parameter;
     SOFTCUDA_RAW const Stored& read(const char* place) { return *reinterpret_cast<const Stored*>(place); }
 };
+// Each thread has a copy of the bytes, as a GPU's has: how the class is copied is the host's.
+template <class Parameter> struct Argument<Parameter, false> {
+    using Stored = Parameter;
+    using Passed = const char*;
+    struct Copy {
+        alignas(Parameter) char bytes[sizeof(Parameter)];
+        operator const char*() const { return bytes; }
+    };
+    SOFTCUDA_RAW Copy read(const char* place)
+    {
+        Copy copy;
+        __builtin_memcpy(copy.bytes, place, sizeof(Parameter));
+        return copy;
+    }
+};
 // g++ keeps the restrict of a parameter in the type of a template's instance, where C++ has none.
-template <class Pointee> struct Argument<Pointee* __restrict> {
+template <class Pointee, bool plain> struct Argument<Pointee* __restrict, plain> {
     using Stored = Pointee*;
+    using Passed = Pointee*;
     SOFTCUDA_RAW Stored read(const char* place) { return *reinterpret_cast<const Stored*>(place); }
 };
-template <class Referee> struct Argument<Referee&> {
+template <class Referee, bool plain> struct Argument<Referee&, plain> {
     using Stored = Referee*;
+    using Passed = Referee&;
     SOFTCUDA_RAW Referee& read(const char* place) { return **reinterpret_cast<const Stored*>(place); }
 };
 
@@ -149,7 +174,7 @@ template <unsigned... numbers> struct Range<0, numbers...> {
 
 template <class... Parameters, unsigned... numbers>
 __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) inline void call(
-    void (*kernel)(Parameters...), const char* arguments, Indices<numbers...>)
+    void (*kernel)(typename Argument<Parameters>::Passed...), const char* arguments, Indices<numbers...>)
 {
     constexpr auto where = layout<typename Argument<Parameters>::Stored...>();
     (void)where, (void)arguments; // of a kernel without parameters
@@ -159,8 +184,8 @@ __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) inline void cal
 template <class... Parameters>
 __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) void invoke(const void* function, const char* arguments)
 {
-    using Kernel = void (*)(Parameters...);
-    call(Kernel(const_cast<void*>(function)), arguments, typename Range<sizeof...(Parameters)>::Type());
+    using Kernel = void (*)(typename Argument<Parameters>::Passed...);
+    call<Parameters...>(Kernel(const_cast<void*>(function)), arguments, typename Range<sizeof...(Parameters)>::Type());
 }
 
 // What a kernel's launch bounds allow, 0 where it has none; at most what the device does.

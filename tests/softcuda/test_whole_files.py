@@ -178,3 +178,8 @@ def test_host_code_may_use_what_a_kernel_may_not(target: Target, tmp_path: Path)
         "int main() { cudaDeviceSynchronize(); cudaTextureObject_t wmma; kernel<<<1, int(factor())>>>(nullptr); }\n"
     )
     compile_file(source, {}, target)
+
+
+def test_an_object_that_only_the_host_can_copy_comes_as_bytes(software: Worker, target: Target) -> None:
+    image = compile_file(FOLDER / "classes.cu", {}, target)
+    assert software.call(calls.run_with_a_name, image.path, 5) == list(range(5, 37))

@@ -48,6 +48,13 @@ typedef struct {
     Mode mode;
 } Settings;
 
+struct Name {
+    int length;
+    char* text;
+    Name(const Name& other) : length(other.length), text(new char[other.length]) { }
+    ~Name() { delete[] text; }
+};
+
 struct Managed {
     std::vector<Point> points;
     cudaStream_t stream;
@@ -74,6 +81,7 @@ __global__ void kernel(const float* in, float* out, int n)
     if (i < n)
         out[i] = device::detail::twice((Point(in[i], 0) + Point(0, 1)).length()) + device::detail::calls[i % 4];
 }
+__global__ void by_value(Name name, int* out) { out[threadIdx.x] = name.length += int(threadIdx.x); }
 void run_all(Managed* all) { all->run(on_host); }
 }
 
