@@ -3,7 +3,7 @@
 Most of the processor time of a short run of ``pytest bench`` goes into starting Python and importing pytest, NumPy and
 SciPy. The server imports these once, and nothing of this repository: each run imports that from its own folder. A run
 is a process of its own, with its own folder, environment, arguments and output. What Python reads only when it starts
-is that of the server, so there is a server for each such environment.
+is that of the server, so there is a server for each such environment; PYTHONPATH alone is read again for each run.
 """
 
 from __future__ import annotations
@@ -32,12 +32,20 @@ READ_AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "OPENBLAS_", "OMP_", "MALLO
 
 
 def run_module(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    seconds: float,
+    *,
+    imports_from_folder: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m`` with these arguments in a folder, as subprocess.run does with text and captured output."""
-    at_the_start = {n: value for n, value in environment.items() if n.startswith(READ_AT_THE_START)}
+    """Run ``python -m`` with these arguments in a folder, as subprocess.run does with text and captured output.
+
+    ``imports_from_folder``: False is ``python -P``, which does not search for modules in the folder.
+    """
+    at_the_start = {n: v for n, v in environment.items() if n.startswith(READ_AT_THE_START) and n != "PYTHONPATH"}
     server = _server(frozenset(at_the_start.items()))
-    return server.run(arguments, folder, environment, seconds)
+    return server.run(arguments, folder, environment, seconds, imports_from_folder)
 
 
 @functools.cache
@@ -51,7 +59,7 @@ class Server:
     def __init__(self, at_the_start: Mapping[str, str]) -> None:
         others = {n: value for n, value in os.environ.items() if not n.startswith(READ_AT_THE_START)}
         self._process = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, __file__, *_searched(os.environ)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,  # so that what select() sees is all that there is
@@ -61,7 +69,12 @@ class Server:
         atexit.register(self.stop)
 
     def run(
-        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        seconds: float,
+        imports_from_folder: bool,
     ) -> subprocess.CompletedProcess[str]:
         """Run ``python -m`` in a fork. Raises TimeoutExpired, and RuntimeError where the server has ended."""
         # Pipes, because a test may limit the size of all files that a run writes.
@@ -70,10 +83,14 @@ class Server:
             texts = [pool.submit(_read, reading) for reading, _ in pipes]
             try:
                 files = [f"/proc/{os.getpid()}/fd/{writing}" for _, writing in pipes]
-                status = self._run(
-                    {"arguments": arguments, "folder": str(folder), "environment": dict(environment), "files": files},
-                    seconds,
-                )
+                request = {
+                    "arguments": arguments,
+                    "folder": str(folder),
+                    "environment": dict(environment),
+                    "files": files,
+                    "imports_from_folder": imports_from_folder,
+                }
+                status = self._run(request, seconds)
             finally:
                 for _, writing in pipes:
                     os.close(writing)
@@ -112,9 +129,11 @@ def _read(descriptor: int) -> str:
 
 def serve() -> None:
     """Run, in the server, what is asked for line by line; answer each with the fork's number and its exit status."""
+    own = sys.path[1:]  # without this file's folder
+    sys.path[:1] = sys.argv[1:]  # where the tests find the libraries
     for name in (*STANDARD, *LIBRARIES):
         importlib.import_module(name)
-    del sys.path[0]  # this file's folder
+    sys.path[:] = own
     gc.collect()
     gc.freeze()  # what is imported would be looked through in each fork
     for line in sys.stdin:
@@ -125,7 +144,13 @@ def serve() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
-def become(arguments: Sequence[str], folder: str, environment: Mapping[str, str], files: Sequence[str]) -> NoReturn:
+def become(
+    arguments: Sequence[str],
+    folder: str,
+    environment: Mapping[str, str],
+    files: Sequence[str],
+    imports_from_folder: bool,
+) -> NoReturn:
     """Run ``python -m`` with these arguments in place of the server, in a fork of it."""
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -137,11 +162,17 @@ def become(arguments: Sequence[str], folder: str, environment: Mapping[str, str]
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.path.insert(0, folder)
+    sys.path[:0] = [*([folder] if imports_from_folder else ()), *_searched(environment)]
     sys.argv = list(arguments)
     importlib.invalidate_caches()
     runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     sys.exit()
+
+
+def _searched(environment: Mapping[str, str]) -> list[str]:
+    """List the folders of PYTHONPATH as Python does when it starts."""
+    given = environment.get("PYTHONPATH", "")
+    return [os.path.abspath(path) for path in given.split(os.pathsep)] if given else []
 
 
 def _opened_again(stream: Any) -> io.TextIOWrapper:

@@ -40,6 +40,19 @@ def test_a_run_imports_from_its_folder_what_others_imported_from_theirs(tmp_path
         assert run(tmp_path / name, "tell").stdout == f"{name}\n"
 
 
+def test_a_run_may_leave_its_folder_out_and_searches_pythonpath_of_its_own(tmp_path: Path) -> None:
+    for name in ("one", "two", "here"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "place.py").write_text(f"print({name!r})\n")
+    here = tmp_path / "here"
+    for name in ("one", "two"):
+        environment = os.environ | {"PYTHONPATH": f"../{name}"}
+        assert run_module(("place",), here, environment, 60, imports_from_folder=False).stdout == f"{name}\n"
+        assert run_module(("place",), here, environment, 60).stdout == "here\n"
+    said = run_module(("place",), here, os.environ, 60, imports_from_folder=False).stderr
+    assert said.endswith("No module named place\n")
+
+
 def test_what_python_reads_when_it_starts_is_heeded(tmp_path: Path) -> None:
     (tmp_path / "tell.py").write_text("import sys\nprint(sys.flags.hash_randomization, sys.stdout.encoding)\n")
     assert run(tmp_path, "tell", PYTHONHASHSEED="0", PYTHONIOENCODING="ascii").stdout == "0 ascii\n"
