@@ -56,18 +56,12 @@ class Bench:
     def _run(self, *command: str, **play: Any) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"FAKE_GPU": json.dumps(play)}
         environment.pop("PYTEST_XDIST_WORKER", None)  # these tests may run under xdist; what they run does not
-        if command[:2] == (sys.executable, "-m"):
-            return run_module(command[2:], self.folder, environment, seconds=200)
-        return subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=200
-        )
+        return _run_in(self.folder, command, environment)
 
     def run_in(self, folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command in another folder, with these environment variables added."""
         own = {name: value for name, value in os.environ.items() if name != "PYTEST_XDIST_WORKER"}
-        return subprocess.run(
-            command, cwd=folder, env=own | environment, capture_output=True, text=True, check=False, timeout=200
-        )
+        return _run_in(folder, command, own | environment)
 
     def commit(self) -> None:
         self._run("git", "add", "-A")
@@ -93,6 +87,14 @@ class Bench:
         for name in (".benchmarks", "bench/baselines"):
             shutil.copytree(_recorded() / name, self.folder / name)
         self.commit()
+
+
+def _run_in(folder: Path, command: tuple[str, ...], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    if command[:2] == (sys.executable, "-m"):
+        return run_module(command[2:], folder, environment, seconds=200)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=200
+    )
 
 
 @functools.cache
