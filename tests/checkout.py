@@ -14,10 +14,22 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.fork_server import run_module
+from tests.fork_server import Preparation, run_module
 from tests.project import ROOT
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
+# What every run in a checkout imports of it, and checks of its declarations. The plugin is not among it, because pytest
+# rewrites its assertions.
+ENGINE = Preparation(
+    packages=("kernels", "softcuda", "warpwatch"),
+    code="""
+import warpwatch.compare.saved_self_check, warpwatch.compare.with_baseline, warpwatch.compare.with_revision
+import warpwatch.report.ladder
+from kernels import FAMILIES
+from warpwatch.catalogue.validation import problems
+problems(FAMILIES)
+""",
+)
 FEW = "matmul and 128x128x128 and float32 and not host and not vendor"  # 17 cases
 
 
@@ -56,7 +68,7 @@ class Bench:
     def _run(self, *command: str, **play: Any) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"FAKE_GPU": json.dumps(play)}
         environment.pop("PYTEST_XDIST_WORKER", None)  # these tests may run under xdist; what they run does not
-        return _run_in(self.folder, command, environment)
+        return _run_in(self.folder, command, environment, ENGINE)
 
     def run_in(self, folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command in another folder, with these environment variables added."""
@@ -89,9 +101,11 @@ class Bench:
         self.commit()
 
 
-def _run_in(folder: Path, command: tuple[str, ...], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _run_in(
+    folder: Path, command: tuple[str, ...], environment: dict[str, str], preparation: Preparation | None = None
+) -> subprocess.CompletedProcess[str]:
     if command[:2] == (sys.executable, "-m"):
-        return run_module(command[2:], folder, environment, seconds=200)
+        return run_module(command[2:], folder, environment, seconds=200, preparation=preparation)
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=200
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fork_server import run_module
+from tests.fork_server import KEPT, Preparation, run_module
 
 TELL = """
 import os, pathlib, sys
@@ -89,3 +89,54 @@ def test_the_server_has_imported_libraries_and_nothing_that_a_run_must_import_it
     imported = set(run(tmp_path, "tell").stdout.split())
     assert {"numpy", "scipy", "pytest"} <= imported
     assert not {"warpwatch", "kernels", "softcuda", "tests", "conftest", "pytest_benchmark", "xdist"} & imported
+
+
+PART = Preparation(packages=("part",), code="import part")
+PART_TEXT = """
+import pathlib
+with pathlib.Path(__file__).parent.with_name("log").open("a") as log:
+    log.write("imported ")
+NAME = {!r}
+"""
+
+
+def make_part(folder: Path, name: str) -> None:
+    (folder / "part").mkdir(parents=True, exist_ok=True)
+    (folder / "part" / "__init__.py").write_text(PART_TEXT.format(name))
+    (folder / "tell.py").write_text("import part\nprint(part.NAME)\n")
+
+
+def tell(folder: Path) -> str:
+    done = run_module(("tell",), folder, os.environ, 60, preparation=PART)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_prepared_run_shares_what_is_imported_until_a_file_changes(tmp_path: Path) -> None:
+    make_part(tmp_path, "first")
+    assert [tell(tmp_path) for _ in range(3)] == ["first"] * 3
+    assert (tmp_path / "log").read_text() == "imported "
+    make_part(tmp_path, "other")  # as long as before
+    assert [tell(tmp_path) for _ in range(2)] == ["other"] * 2
+    assert (tmp_path / "log").read_text() == "imported " * 2
+    (tmp_path / "part" / "new.py").write_text("")
+    assert tell(tmp_path) == "other"
+    assert (tmp_path / "log").read_text() == "imported " * 3
+
+
+def test_a_prepared_run_in_another_folder_imports_from_there(tmp_path: Path) -> None:
+    names = [f"folder{i}" for i in range(KEPT + 1)]
+    for name in names:
+        make_part(tmp_path / name, name)
+    for _ in range(2):
+        assert [tell(tmp_path / name) for name in names] == names
+
+
+def test_what_goes_wrong_in_a_preparation_goes_wrong_in_the_run(tmp_path: Path) -> None:
+    make_part(tmp_path, "right")
+    (tmp_path / "part" / "__init__.py").write_text("raise ValueError('bad')\n")
+    done = run_module(("tell",), tmp_path, os.environ, 60, preparation=PART)
+    assert done.returncode == 1
+    assert done.stderr.endswith("ValueError: bad\n")
+    make_part(tmp_path, "right")
+    assert tell(tmp_path) == "right"
