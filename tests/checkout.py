@@ -18,18 +18,16 @@ from tests.fork_server import Preparation, run_module
 from tests.project import ROOT
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
-# What every run in a checkout imports of it, and checks of its declarations. The plugin is not among it, because pytest
-# rewrites its assertions.
-ENGINE = Preparation(
-    packages=("kernels", "softcuda", "warpwatch"),
-    code="""
+# What most runs import of the engine. The plugin is not among it, because pytest rewrites its assertions.
+ENGINE = """
 import warpwatch.compare.saved_self_check, warpwatch.compare.with_baseline, warpwatch.compare.with_revision
 import warpwatch.report.ladder
+"""
+CHECK = """
 from kernels import FAMILIES
 from warpwatch.catalogue.validation import problems
 problems(FAMILIES)
-""",
-)
+"""
 FEW = "matmul and 128x128x128 and float32 and not host and not vendor"  # 17 cases
 
 
@@ -68,7 +66,10 @@ class Bench:
     def _run(self, *command: str, **play: Any) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"FAKE_GPU": json.dumps(play)}
         environment.pop("PYTEST_XDIST_WORKER", None)  # these tests may run under xdist; what they run does not
-        return _run_in(self.folder, command, environment, ENGINE)
+        preparation = Preparation(
+            folder=self.folder, packages=("kernels", "softcuda", "warpwatch"), code=ENGINE + CHECK
+        )
+        return _run_in(self.folder, command, environment, preparation)
 
     def run_in(self, folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command in another folder, with these environment variables added."""

@@ -5,8 +5,8 @@ SciPy. The server imports these once, and nothing of this repository: each run i
 is a process of its own, with its own folder, environment, arguments and output. What Python reads only when it starts
 is that of the server, so there is a server for each such environment; PYTHONPATH alone is read again for each run.
 
-A test may ask for more: a fork of the server imports packages from the run's folder, and stays as a server for all runs
-in that folder until a file of these packages changes.
+A test may ask for more: a fork of the server imports packages from a folder, and stays as a server for all runs that use
+them, until a file of these packages changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from select import select
 from typing import IO, Any, NoReturn
@@ -39,16 +39,17 @@ KEPT = 2  # servers with a folder's packages: tests of a file often take turns w
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """What is the same for all runs in a folder. ``code`` imports ``packages`` of that folder, and no others of it."""
+    """What is the same for several runs. ``code`` imports ``packages`` from ``folder``, and no others from there."""
 
+    folder: Path
     packages: tuple[str, ...]
     code: str
 
-    def state_in(self, folder: Path) -> frozenset[tuple[str, int, int, int]]:
+    def state(self) -> frozenset[tuple[str, int, int, int]]:
         """List the files of the packages, each with what differs after it was written or replaced."""
         found = set()
         for package in self.packages:
-            for path, _, names in os.walk(folder / package):
+            for path, _, names in os.walk(self.folder / package):
                 if not path.endswith("__pycache__"):
                     for name in names:
                         about = os.stat(os.path.join(path, name), follow_symlinks=False)
@@ -68,13 +69,12 @@ def run_module(
     """Run ``python -m`` with these arguments in a folder, as subprocess.run does with text and captured output.
 
     ``imports_from_folder``: False is ``python -P``, which does not search for modules in the folder. ``preparation``:
-    what may be done once for several runs in this folder; what goes wrong in it goes wrong again in the run, which
-    shows it.
+    what may be done once for several runs; what goes wrong in it goes wrong again in the run, which shows it.
     """
     at_the_start = {n: v for n, v in environment.items() if n.startswith(READ_AT_THE_START) and n != "PYTHONPATH"}
     server = _server(frozenset(at_the_start.items()))
     if preparation:
-        server = server.prepared(folder, preparation)
+        server = server.prepared(preparation)
     return server.run(arguments, folder, environment, seconds, imports_from_folder)
 
 
@@ -104,19 +104,19 @@ class Server:
         self._requests, self._answers = requests, answers
         self._prepared: dict[object, Server] = {}  # the one that was used last comes last
 
-    def prepared(self, folder: Path, preparation: Preparation) -> Server:
-        """Return a server that has made a preparation in a folder as its files are now."""
-        key = (folder, preparation, preparation.state_in(folder))
-        self._prepared[key] = self._prepared.pop(key) if key in self._prepared else self._prepare(folder, preparation)
+    def prepared(self, preparation: Preparation) -> Server:
+        """Return a server that has made a preparation from the files as they are now."""
+        key = (preparation, preparation.state())
+        self._prepared[key] = self._prepared.pop(key) if key in self._prepared else self._prepare(preparation)
         if len(self._prepared) > KEPT:
             self._prepared.pop(next(iter(self._prepared))).stop()
         return self._prepared[key]
 
-    def _prepare(self, folder: Path, preparation: Preparation) -> Server:
+    def _prepare(self, preparation: Preparation) -> Server:
         (its_requests, requests), (answers, its_answers) = os.pipe(), os.pipe()
         files = [f"/proc/{os.getpid()}/fd/{end}" for end in (its_requests, its_answers)]
-        self._ask({"folder": str(folder), "files": files, "packages": preparation.packages, "code": preparation.code})
-        server = Server(open(requests, "wb", buffering=0), open(answers, "rb", buffering=0))
+        self._ask({**asdict(preparation), "folder": str(preparation.folder), "files": files})
+        server = Server(os.fdopen(requests, "wb", 0), os.fdopen(answers, "rb", 0))
         server._answer(100)  # until then it has not opened the files
         os.close(its_requests)
         os.close(its_answers)

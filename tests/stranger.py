@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.fork_server import run_module
+from tests.checkout import ENGINE
+from tests.fork_server import Preparation, run_module
 from tests.project import ROOT
 
 TABLE = '[tool.warpwatch]\nkernels = "mine"\n'
@@ -49,7 +50,8 @@ def run_command(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 def _run_module(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return run_module(args, folder, environment(), seconds=100, imports_from_folder=False)
+    engine = Preparation(folder=ROOT, packages=("softcuda", "warpwatch"), code=ENGINE)
+    return run_module(args, folder, environment(), seconds=100, imports_from_folder=False, preparation=engine)
 
 
 def run_python(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:

@@ -91,7 +91,6 @@ def test_the_server_has_imported_libraries_and_nothing_that_a_run_must_import_it
     assert not {"warpwatch", "kernels", "softcuda", "tests", "conftest", "pytest_benchmark", "xdist"} & imported
 
 
-PART = Preparation(packages=("part",), code="import part")
 PART_TEXT = """
 import pathlib
 with pathlib.Path(__file__).parent.with_name("log").open("a") as log:
@@ -106,8 +105,12 @@ def make_part(folder: Path, name: str) -> None:
     (folder / "tell.py").write_text("import part\nprint(part.NAME)\n")
 
 
+def part(folder: Path) -> Preparation:
+    return Preparation(folder=folder, packages=("part",), code="import part")
+
+
 def tell(folder: Path) -> str:
-    done = run_module(("tell",), folder, os.environ, 60, preparation=PART)
+    done = run_module(("tell",), folder, os.environ, 60, preparation=part(folder))
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -135,7 +138,7 @@ def test_a_prepared_run_in_another_folder_imports_from_there(tmp_path: Path) -> 
 def test_what_goes_wrong_in_a_preparation_goes_wrong_in_the_run(tmp_path: Path) -> None:
     make_part(tmp_path, "right")
     (tmp_path / "part" / "__init__.py").write_text("raise ValueError('bad')\n")
-    done = run_module(("tell",), tmp_path, os.environ, 60, preparation=PART)
+    done = run_module(("tell",), tmp_path, os.environ, 60, preparation=part(tmp_path))
     assert done.returncode == 1
     assert done.stderr.endswith("ValueError: bad\n")
     make_part(tmp_path, "right")
