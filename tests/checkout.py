@@ -66,6 +66,7 @@ class Bench:
     def _run(self, *command: str, **play: Any) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"FAKE_GPU": json.dumps(play)}
         environment.pop("PYTEST_XDIST_WORKER", None)  # these tests may run under xdist; what they run does not
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # which is for folders that stay
         preparation = Preparation(
             folder=self.folder, packages=("kernels", "softcuda", "warpwatch"), code=ENGINE + CHECK
         )

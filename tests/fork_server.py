@@ -5,8 +5,8 @@ SciPy. The server imports these once, and nothing of this repository: each run i
 is a process of its own, with its own folder, environment, arguments and output. What Python reads only when it starts
 is that of the server, so there is a server for each such environment; PYTHONPATH alone is read again for each run.
 
-A test may ask for more: a fork of the server imports packages from a folder, and stays as a server for all runs that use
-them, until a file of these packages changes.
+A test may ask for more: a fork of the server imports packages from a folder, and stays as a server for the runs that
+use them, until a file of these packages changes.
 """
 
 from __future__ import annotations
