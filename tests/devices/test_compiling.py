@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,8 @@ from typing import Any
 import pytest
 
 from kernels import FAMILIES
+from tests.checkout import Bench
+from tests.fork_server import run_module
 from tests.project import ROOT
 from warpwatch.catalogue.cases import Build, find_case
 from warpwatch.devices import compiling
@@ -170,20 +171,15 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the checkout, with a cache of its own."""
-    for name in ("kernels", "bench", "softcuda", "correctness", "warpwatch"):
-        ignored = shutil.ignore_patterns("__pycache__", "baselines", "recordings")
-        shutil.copytree(ROOT / name, tmp_path / "checkout" / name, ignore=ignored)
-    for name in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path / "checkout")
-    return tmp_path / "checkout"
+    return Bench(tmp_path / "checkout").folder
 
 
 def run_pytest(folder: Path, *arguments: str) -> str:
     environment = os.environ | {"WARPWATCH_CACHE": str(folder / "cache")}
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
         environment.pop(name, None)
-    command = [sys.executable, "-m", "pytest", "correctness", "--device=software", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
+    command = ("pytest", "correctness", "-p", "no:hypothesispytest", "--device=software", *arguments)
+    return run_module(command, folder, environment, seconds=600).stdout
 
 
 def test_tests_that_only_compile_come_last(checkout: Path) -> None:
