@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.project import PROJECT
 from tests.softcuda import calls
-from warpwatch.devices.compiler import Image, compile_file
+from warpwatch.devices.compiler import Image, compile_text
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -60,15 +59,13 @@ def software() -> Iterator[Worker]:
 
 
 @pytest.fixture(scope="module")
-def images(software: Worker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Image]:
+def images(software: Worker) -> dict[str, Image]:
     """The kernels of each type, compiled together."""
-    target, folder = software.call(describe_device).target, tmp_path_factory.mktemp("narrow")
-    return {
-        kind: compile_file(write_kernels(folder / f"narrow_{i}.cu", kind), {}, target) for i, kind in enumerate(TYPES)
-    }
+    target = software.call(describe_device).target
+    return {kind: compile_text(all_kernels(kind), "narrow.cu", target) for kind in TYPES}
 
 
-def write_kernels(source: Path, kind: str) -> Path:
+def all_kernels(kind: str) -> str:
     header = {"half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}.get(kind, "cuda_runtime.h")
     kernels = []
     for name, entry in ENTRIES.items():
@@ -79,8 +76,7 @@ def write_kernels(source: Path, kind: str) -> Path:
             f'extern "C" __global__ void {entry}(int* out)\n{{\n    const int t = threadIdx.x;\n    {body}\n'
             "    if (blockDim.x == 7) out[t] = int(x[t]); // so that g++ keeps what is written\n}\n"
         )
-    source.write_text(f"#include <{header}>\ntypedef {kind} T;\n" + "\n".join(kernels))
-    return source
+    return f"#include <{header}>\ntypedef {kind} T;\n" + "\n".join(kernels)
 
 
 def answers(software: Worker, image: Image, name: str | tuple[str, str, bool], blocks: int = 1) -> list[bytes | str]:
