@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,7 @@ NAME = {!r}
 def make_part(folder: Path, name: str) -> None:
     (folder / "part").mkdir(parents=True, exist_ok=True)
     (folder / "part" / "__init__.py").write_text(PART_TEXT.format(name))
+    shutil.rmtree(folder / "part" / "__pycache__", ignore_errors=True)  # Python takes it for that of a file as long
     (folder / "tell.py").write_text("import part\nprint(part.NAME)\n")
 
 

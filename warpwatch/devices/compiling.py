@@ -29,12 +29,13 @@ class Compilation:
     """Compiles builds in background threads, each once, in the order in which they are given.
 
     ``threads``: how many at once; 0 means one for each core. ``permit``: called before each build; returns a context to
-    compile in, or None if compiling must wait, and is then called again. ``compile_one``: what compiles a build.
+    compile in, or None if compiling must wait, and is then called again. ``compile_one``: what compiles a build, if not
+    compile_build.
     """
 
-    def __init__(self, threads: int = 0, permit: Permit = nullcontext, compile_one: Compile = compile_build) -> None:
+    def __init__(self, threads: int = 0, permit: Permit = nullcontext, compile_one: Compile | None = None) -> None:
         self._pool = _pool(self, threads)
-        self._permit, self._compile_one = permit, compile_one
+        self._permit, self._compile_one = permit, compile_one or compile_build
         self._stopping = threading.Event()
         self._jobs: dict[tuple[str, Target | None], Future[Image]] = {}
         self._checks: dict[tuple[str, Target | None], _Checking] = {}
