@@ -74,7 +74,7 @@ def test_blocks_of_a_cluster_read_each_others_shared_memory(worker: Worker, devi
 
 
 def test_a_call_that_keeps_to_its_stream_is_right_and_nothing_is_said(worker: Worker, device: DeviceInfo) -> None:
-    case = find_case(FAMILIES, "copy-copy-vendor-100000-float32")
+    case = find_case(FAMILIES, "duplicate-copy-vendor-100000-float32")
     for _ in range(3):
         outcome = run(worker, device, case)
         assert outcome.damage == ()
@@ -93,23 +93,23 @@ def test_a_call_that_keeps_to_its_stream_is_right_and_nothing_is_said(worker: Wo
 def test_a_call_whose_time_would_mean_nothing_is_named(
     worker: Worker, device: DeviceInfo, name: str, said: str
 ) -> None:
-    case = find_case(FAMILIES, f"copy-{name}-vendor-100000-float32")
+    case = find_case(FAMILIES, f"duplicate-{name}-vendor-100000-float32")
     assert run(worker, device, case).damage == (said,)
     with pytest.raises(WrongResult, match=said):
         measure(worker, device, case)
 
 
 def test_a_call_that_queues_nothing_is_wrong(worker: Worker, device: DeviceInfo) -> None:
-    case = find_case(FAMILIES, "copy-idle-vendor-100000-float32")
+    case = find_case(FAMILIES, "duplicate-idle-vendor-100000-float32")
     outcome = run(worker, device, case)
     assert not is_right(case, outcome)
-    with pytest.raises(WrongResult, match="copy-idle"):
+    with pytest.raises(WrongResult, match="duplicate-idle"):
         measure(worker, device, case)
 
 
 def test_a_call_that_fails_half_way_is_one_sentence_and_the_next_is_right(worker: Worker, device: DeviceInfo) -> None:
-    case = find_case(FAMILIES, "copy-failing-vendor-100000-float32")
+    case = find_case(FAMILIES, "duplicate-failing-vendor-100000-float32")
     with pytest.raises(DeviceError, match=r"queueing failing: RuntimeError: no work space is left"):
         run(worker, device, case)
-    right = find_case(FAMILIES, "copy-copy-vendor-100000-float32")
+    right = find_case(FAMILIES, "duplicate-copy-vendor-100000-float32")
     assert is_right(right, run(worker, device, right))

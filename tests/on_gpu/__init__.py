@@ -100,7 +100,7 @@ def failing(x: DeviceArray, y: DeviceArray, stream: int) -> None:
 
 
 COPY = ww.Family(
-    "copy",
+    "duplicate",
     sizes=("n",),
     arrays=lambda n: {"x": ww.In(n, "float32"), "y": ww.Out(n, "float32")},
     reference=lambda x: x,
