@@ -1,4 +1,4 @@
-"""Says in words of its own what of a kernel softcuda does not support, where g++ would say something else."""
+"""Rewrites what g++ says of a kernel: names what softcuda does not support, at the line that uses it."""
 
 from __future__ import annotations
 

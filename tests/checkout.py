@@ -14,10 +14,20 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.fork_server import run_module
+from tests.fork_server import Preparation, run_module
 from tests.project import ROOT
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
+# What most runs import of the engine. The plugin is not among it, because pytest rewrites its assertions.
+ENGINE = """
+import warpwatch.compare.saved_self_check, warpwatch.compare.with_baseline, warpwatch.compare.with_revision
+import warpwatch.report.ladder
+"""
+CHECK = """
+from kernels import FAMILIES
+from warpwatch.catalogue.validation import problems
+problems(FAMILIES)
+"""
 FEW = "matmul and 128x128x128 and float32 and not host and not vendor"  # 17 cases
 
 
@@ -56,18 +66,16 @@ class Bench:
     def _run(self, *command: str, **play: Any) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"FAKE_GPU": json.dumps(play)}
         environment.pop("PYTEST_XDIST_WORKER", None)  # these tests may run under xdist; what they run does not
-        if command[:2] == (sys.executable, "-m"):
-            return run_module(command[2:], self.folder, environment, seconds=200)
-        return subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=200
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # which is for folders that stay
+        preparation = Preparation(
+            folder=self.folder, packages=("kernels", "softcuda", "warpwatch"), code=ENGINE + CHECK
         )
+        return _run_in(self.folder, command, environment, preparation)
 
     def run_in(self, folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command in another folder, with these environment variables added."""
         own = {name: value for name, value in os.environ.items() if name != "PYTEST_XDIST_WORKER"}
-        return subprocess.run(
-            command, cwd=folder, env=own | environment, capture_output=True, text=True, check=False, timeout=200
-        )
+        return _run_in(folder, command, own | environment)
 
     def commit(self) -> None:
         self._run("git", "add", "-A")
@@ -93,6 +101,16 @@ class Bench:
         for name in (".benchmarks", "bench/baselines"):
             shutil.copytree(_recorded() / name, self.folder / name)
         self.commit()
+
+
+def _run_in(
+    folder: Path, command: tuple[str, ...], environment: dict[str, str], preparation: Preparation | None = None
+) -> subprocess.CompletedProcess[str]:
+    if command[:2] == (sys.executable, "-m"):
+        return run_module(command[2:], folder, environment, seconds=200, preparation=preparation)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=200
+    )
 
 
 @functools.cache

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.checkout import ENGINE
+from tests.fork_server import Preparation, run_module
 from tests.project import ROOT
 
 TABLE = '[tool.warpwatch]\nkernels = "mine"\n'
+PYTEST = ("pytest", "-p", "warpwatch.plugin", "-p", "no:cacheprovider")
 SETTING = '[tool.pytest.ini_options]\nwarpwatch_kernels = "mine"\n'
 
 
@@ -32,12 +35,23 @@ def environment() -> dict[str, str]:
 
 def run_pytest(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in another repository, with the plugin loaded as an installed one is."""
-    return run_python(folder, "-m", "pytest", "-p", "warpwatch.plugin", "-p", "no:cacheprovider", *args)
+    # Hypothesis takes as long to be imported as the rest of a short run takes.
+    return _run_module(folder, *PYTEST, "-p", "no:hypothesispytest", *args)
+
+
+def start_pytest(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest as run_pytest does, in a Python that has imported nothing before."""
+    return run_python(folder, "-m", *PYTEST, *args)
 
 
 def run_command(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Run the command ``warpwatch`` in another repository."""
-    return run_python(folder, "-m", "warpwatch", *args)
+    return _run_module(folder, "warpwatch", *args)
+
+
+def _run_module(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    engine = Preparation(folder=ROOT, packages=("softcuda", "warpwatch"), code=ENGINE)
+    return run_module(args, folder, environment(), seconds=100, imports_from_folder=False, preparation=engine)
 
 
 def run_python(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:

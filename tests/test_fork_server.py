@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.fork_server import run_module
+from tests.fork_server import KEPT, Preparation, run_module
 
 TELL = """
 import os, pathlib, sys
@@ -38,6 +39,19 @@ def test_a_run_imports_from_its_folder_what_others_imported_from_theirs(tmp_path
         (tmp_path / name / "kernels.py").write_text(f"NAME = {name!r}\n")
         (tmp_path / name / "tell.py").write_text("import atexit, kernels\natexit.register(print, kernels.NAME)\n")
         assert run(tmp_path / name, "tell").stdout == f"{name}\n"
+
+
+def test_a_run_may_leave_its_folder_out_and_searches_pythonpath_of_its_own(tmp_path: Path) -> None:
+    for name in ("one", "two", "here"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "place.py").write_text(f"print({name!r})\n")
+    here = tmp_path / "here"
+    for name in ("one", "two"):
+        environment = os.environ | {"PYTHONPATH": f"../{name}"}
+        assert run_module(("place",), here, environment, 60, imports_from_folder=False).stdout == f"{name}\n"
+        assert run_module(("place",), here, environment, 60).stdout == "here\n"
+    said = run_module(("place",), here, os.environ, 60, imports_from_folder=False).stderr
+    assert said.endswith("No module named place\n")
 
 
 def test_what_python_reads_when_it_starts_is_heeded(tmp_path: Path) -> None:
@@ -76,3 +90,58 @@ def test_the_server_has_imported_libraries_and_nothing_that_a_run_must_import_it
     imported = set(run(tmp_path, "tell").stdout.split())
     assert {"numpy", "scipy", "pytest"} <= imported
     assert not {"warpwatch", "kernels", "softcuda", "tests", "conftest", "pytest_benchmark", "xdist"} & imported
+
+
+PART_TEXT = """
+import pathlib
+with pathlib.Path(__file__).parent.with_name("log").open("a") as log:
+    log.write("imported ")
+NAME = {!r}
+"""
+
+
+def make_part(folder: Path, name: str) -> None:
+    (folder / "part").mkdir(parents=True, exist_ok=True)
+    (folder / "part" / "__init__.py").write_text(PART_TEXT.format(name))
+    shutil.rmtree(folder / "part" / "__pycache__", ignore_errors=True)  # Python takes it for that of a file as long
+    (folder / "tell.py").write_text("import part\nprint(part.NAME)\n")
+
+
+def part(folder: Path) -> Preparation:
+    return Preparation(folder=folder, packages=("part",), code="import part")
+
+
+def tell(folder: Path) -> str:
+    done = run_module(("tell",), folder, os.environ, 60, preparation=part(folder))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_prepared_run_shares_what_is_imported_until_a_file_changes(tmp_path: Path) -> None:
+    make_part(tmp_path, "first")
+    assert [tell(tmp_path) for _ in range(3)] == ["first"] * 3
+    assert (tmp_path / "log").read_text() == "imported "
+    make_part(tmp_path, "other")  # as long as before
+    assert [tell(tmp_path) for _ in range(2)] == ["other"] * 2
+    assert (tmp_path / "log").read_text() == "imported " * 2
+    (tmp_path / "part" / "new.py").write_text("")
+    assert tell(tmp_path) == "other"
+    assert (tmp_path / "log").read_text() == "imported " * 3
+
+
+def test_a_prepared_run_in_another_folder_imports_from_there(tmp_path: Path) -> None:
+    names = [f"folder{i}" for i in range(KEPT + 1)]
+    for name in names:
+        make_part(tmp_path / name, name)
+    for _ in range(2):
+        assert [tell(tmp_path / name) for name in names] == names
+
+
+def test_what_goes_wrong_in_a_preparation_goes_wrong_in_the_run(tmp_path: Path) -> None:
+    make_part(tmp_path, "right")
+    (tmp_path / "part" / "__init__.py").write_text("raise ValueError('bad')\n")
+    done = run_module(("tell",), tmp_path, os.environ, 60, preparation=part(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.endswith("ValueError: bad\n")
+    make_part(tmp_path, "right")
+    assert tell(tmp_path) == "right"

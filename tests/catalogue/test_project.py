@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.project import ROOT
-from tests.stranger import TABLE, declare, run_command, run_python
+from tests.stranger import TABLE, declare, run_command, run_pytest, run_python
 from warpwatch.catalogue.project import BadProject, find_project
 
 BOTH = '[tool.warpwatch]\nkernels = "mine"\n[tool.pytest.ini_options]\nwarpwatch_kernels = "{}"\n'
@@ -124,8 +124,7 @@ def test_baselines_and_saved_runs_are_where_the_repository_wants_them(tmp_path: 
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "bench_kernels.py").write_text((ROOT / "bench" / "bench_kernels.py").read_text())
     few = ("bench", "-k", "serial and 1048576 and float32", "--benchmark-max-time=0.01", "--benchmark-save=one")
-    args = ("-m", "pytest", "-p", "warpwatch.plugin", "-p", "no:cacheprovider", "--device=none", *few)
-    done = run_python(tmp_path, *args)
+    done = run_pytest(tmp_path, "--device=none", *few)
     assert done.returncode == 0, done.stdout + done.stderr
     (saved,) = (tmp_path / "out" / "runs").rglob("*_one.json")
     assert not (tmp_path / ".benchmarks").exists()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
 from kernels import FAMILIES
+from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.compiler import compile_file
@@ -46,19 +45,17 @@ def test_that_finds_something():
 @pytest.mark.parametrize("options", [["--device", "none"], ["--device", "none", "--schedule-seed", "7"]])
 def test_it_names_the_options_of_the_run(pytester: pytest.Pytester, options: list[str]) -> None:
     path = pytester.makepyfile(TEST)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "pyproject.toml", "-p", "conftest"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [*command, *options, str(path)], cwd=ROOT, capture_output=True, text=True, check=False, env=environment
-    )
+    plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "conftest")
+    command = ("pytest", *plugins, "-c", "pyproject.toml", *options, str(path))
+    done = run_module(command, ROOT, os.environ | {"PYTHONPATH": str(ROOT)}, seconds=100)
     again = rf'race in a kernel\n  again     pytest "\S*::test_that_finds_something" {" ".join(options)}\n'
     assert re.search(again, done.stdout), done.stdout
 
 
 def test_the_command_that_runs_one_case_names_itself() -> None:
     case = "copy-naive-256-100-float32"
-    command = [sys.executable, "-m", "warpwatch", "run", case, "--seed", "3", "--device", "software"]
-    command += ["--schedule-seed", "5", "--launch-timeout", "1e-9"]  # a limit that is over at once
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = ["warpwatch", "run", case, "--seed", "3", "--device", "software", "--schedule-seed", "5"]
+    command += ["--launch-timeout", "1e-9"]  # a limit that is over at once
+    done = run_module(command, ROOT, os.environ, seconds=100)
     assert done.returncode == 2, done.stdout + done.stderr
     assert f"\n  again     python -m warpwatch run {case} --seed 3 --device software --schedule-seed 5\n" in done.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
+from tests.fork_server import run_module
 from tests.project import ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.names import BadCase
@@ -23,15 +24,7 @@ NAIVE = "matmul-naive-16x16-5x5x5-float32"
 
 
 def command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return run_module([*map(str, arguments)], ROOT, os.environ | environment, seconds=60)
 
 
 @pytest.mark.parametrize(

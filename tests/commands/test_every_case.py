@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kernels import FAMILIES
+from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.selection import builds
@@ -39,9 +39,8 @@ def images(worker: Worker, case_ids: list[str]) -> list[Path]:
 
 
 def test_every_kernel_runs_in_one_process() -> None:
-    command = [sys.executable, "-m", "warpwatch", "run", "--all", "--device", "software"]
-    command += ["-k", "transpose and 16x16 and 17x33"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = ("warpwatch", "run", "--all", "--device", "software", "-k", "transpose and 16x16 and 17x33")
+    done = run_module(command, ROOT, os.environ, seconds=200)
     assert (done.returncode, done.stdout) == (0, "6 cases of 6 builds, 0 wrong\n"), done.stderr
 
 

@@ -60,7 +60,7 @@ def test_a_call_of_changed_files_is_measured_with_both_revisions_code(repository
                 edit(repository, old, new)
     done = run_pytest(repository, *RUN)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 call: each side in a process of its own, which take turns" in done.stdout
+    assert "1 call: each side ran in a process of its own, and the two processes took turns" in done.stdout
     assert f"{CASE}: unsure" in done.stdout  # the software device's times judge nothing
     assert (tmp_path / "old").exists()
     assert (tmp_path / "new").exists()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.fork_server import run_module
 from tests.project import ROOT
 from warpwatch.compare.history import find_steps, levels, load, show
 from warpwatch.runs.saved import BadRun
@@ -105,8 +105,8 @@ def test_a_damaged_night_is_named_and_left_out(tmp_path: Path) -> None:
     document = json.loads((folder / names[6]).read_text())
     document["benchmarks"][0]["stats"]["data"][0] = -1
     (folder / names[6]).write_text(json.dumps(document))
-    command = [sys.executable, "-m", "warpwatch", "history", "--runs", str(tmp_path)]
-    done = subprocess.run([*command, "case-1"], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = ("warpwatch", "history", "--runs", str(tmp_path))
+    done = run_module((*command, "case-1"), ROOT, os.environ, seconds=100)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 10
     said = done.stderr.splitlines()
@@ -116,6 +116,6 @@ def test_a_damaged_night_is_named_and_left_out(tmp_path: Path) -> None:
     assert f"{names[6]}: case-0 has samples that are no times" in said[2]
     for path in folder.iterdir():
         path.write_text("")
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = run_module(command, ROOT, os.environ, seconds=100)
     assert done.returncode == 2
     assert re.fullmatch(r"error: .*0001_night.json: is not whole JSON .*\n", done.stderr)

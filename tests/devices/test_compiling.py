@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +15,11 @@ from typing import Any
 import pytest
 
 from kernels import FAMILIES
+from tests.checkout import Bench
+from tests.fork_server import run_module
 from tests.project import ROOT
 from warpwatch.catalogue.cases import Build, find_case
-from warpwatch.devices import compiling
-from warpwatch.devices.compiler import CompileError, Image, Target
+from warpwatch.devices.compiler import CompileError, Image, Target, compile_text
 from warpwatch.devices.compiling import Compilation
 
 CASES = [f"matmul-tiled-{block}-64x64x64-float32" for block in ("8x8", "16x16", "32x32")]
@@ -47,14 +47,12 @@ class Desk:
 
 
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk()
-    monkeypatch.setattr(compiling, "compile_build", desk.compile)
-    return desk
+def desk() -> Desk:
+    return Desk()
 
 
 def test_builds_are_compiled_once_in_their_order_while_others_work(desk: Desk) -> None:
-    compilation = Compilation(1)
+    compilation = Compilation(1, compile_one=desk.compile)
     for build in (*BUILDS, *BUILDS):
         compilation.add(build, TARGET)
     desk.may_go.set()
@@ -65,7 +63,7 @@ def test_builds_are_compiled_once_in_their_order_while_others_work(desk: Desk) -
 
 
 def test_what_a_test_waits_for_does_not_wait_for_its_turn(desk: Desk) -> None:
-    compilation = Compilation(1)
+    compilation = Compilation(1, compile_one=desk.compile)
     for build in BUILDS:
         compilation.add(build, TARGET)
     while not desk.came:
@@ -77,7 +75,7 @@ def test_what_a_test_waits_for_does_not_wait_for_its_turn(desk: Desk) -> None:
 
 
 def test_an_error_is_that_builds_alone(desk: Desk) -> None:
-    compilation = Compilation()
+    compilation = Compilation(compile_one=desk.compile)
     for build in BUILDS:
         compilation.add(build, TARGET)
     desk.may_go.set()
@@ -90,7 +88,7 @@ def test_an_error_is_that_builds_alone(desk: Desk) -> None:
 
 
 def test_progress_is_told_until_the_first_or_until_all_are_there(desk: Desk) -> None:
-    compilation = Compilation(1)
+    compilation = Compilation(1, compile_one=desk.compile)
     for build in BUILDS:
         compilation.add(build, TARGET)
     told: list[tuple[int, int]] = []
@@ -104,17 +102,40 @@ def test_progress_is_told_until_the_first_or_until_all_are_there(desk: Desk) -> 
 
 def test_nothing_is_compiled_while_it_is_not_permitted(desk: Desk) -> None:
     answers: list[Any] = [None, None, nullcontext()]
-    compilation = Compilation(1, lambda: answers.pop(0))
+    compilation = Compilation(1, lambda: answers.pop(0), desk.compile)
     desk.may_go.set()
     compilation.add(BUILDS[0], TARGET)
     compilation.finish_all()
     assert not answers
-    never = Compilation(1, lambda: None)
+    never = Compilation(1, lambda: None, desk.compile)
     never.add(BUILDS[2], TARGET)
     begin = time.monotonic()
     never.stop()
     assert time.monotonic() - begin < 2
     assert desk.came == [BUILDS[0].id]
+
+
+def test_to_stop_kills_the_compilers_that_it_started_and_no_others(tmp_path: Path) -> None:
+    """Stop one that compiles while another one's compiler runs on in the same process."""
+    slow = tmp_path / "nvcc"
+    slow.write_text(f"#!/bin/sh\n[ $1 = --version ] && exit\ntouch {tmp_path}/started.$$\nsleep 2\nexit 3\n")
+    slow.chmod(0o755)
+
+    def compile_slowly(build: Build, target: Target | None) -> Image:
+        return compile_text(f"// {build.id}", "slow.cu", Target("sm_90", str(slow)))
+
+    stopped, others = (Compilation(1, compile_one=compile_slowly) for _ in range(2))
+    for compilation, build in ((stopped, BUILDS[0]), (others, BUILDS[2])):
+        compilation.add(build, TARGET)
+    while len(list(tmp_path.glob("started.*"))) < 2:
+        time.sleep(0.01)
+    stopped.stop()
+    with pytest.raises(CompileError, match="ended by SIGKILL"):
+        stopped.image(BUILDS[0], TARGET)
+    with pytest.raises(CompileError) as own:
+        others.image(BUILDS[2], TARGET)
+    assert "ended by" not in str(own.value)
+    others.stop()
 
 
 SLEEPY = """#!{python}
@@ -170,20 +191,15 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the checkout, with a cache of its own."""
-    for name in ("kernels", "bench", "softcuda", "correctness", "warpwatch"):
-        ignored = shutil.ignore_patterns("__pycache__", "baselines", "recordings")
-        shutil.copytree(ROOT / name, tmp_path / "checkout" / name, ignore=ignored)
-    for name in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path / "checkout")
-    return tmp_path / "checkout"
+    return Bench(tmp_path / "checkout").folder
 
 
 def run_pytest(folder: Path, *arguments: str) -> str:
     environment = os.environ | {"WARPWATCH_CACHE": str(folder / "cache")}
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
         environment.pop(name, None)
-    command = [sys.executable, "-m", "pytest", "correctness", "--device=software", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
+    command = ("pytest", "correctness", "-p", "no:hypothesispytest", "--device=software", *arguments)
+    return run_module(command, folder, environment, seconds=600).stdout
 
 
 def test_tests_that_only_compile_come_last(checkout: Path) -> None:

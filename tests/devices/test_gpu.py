@@ -35,9 +35,9 @@ CASE = "matmul-naive-16x16-40x33x50-float32"
 H200 = Limits(threads=1024, block=(1024, 1024, 64), grid=(2**31 - 1, 65535, 65535), shared_bytes=232448)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
-    """A worker of this test, with a short launch limit."""
+    """A worker of these tests, with a short launch limit; ``started`` counts its processes."""
     child = Worker(PROJECT, Settings(kind=value_of(pytestconfig, "device"), ordinal=device.ordinal, launch_timeout=1.0))
     yield child
     child.stop()
@@ -85,12 +85,14 @@ def test_arguments_lie_as_c_lays_out_the_members_of_a_struct() -> None:
 def test_what_the_device_cannot_launch_names_case_and_limit_and_spoils_nothing(
     child: Worker, case_id: str, said: str
 ) -> None:
+    child.call(describe_device)  # starts a process where the test before left none
+    processes = child.started
     with pytest.raises(DeviceError) as caught:
         run(child, find_case(FAMILIES, case_id))
     assert str(caught.value).startswith(case_id)
     assert said in str(caught.value)
     assert is_right(child)
-    assert child.started == 1
+    assert child.started == processes
 
 
 def allocate_all(case_id: str) -> None:
@@ -104,11 +106,13 @@ def test_too_little_memory_is_said_before_anything_is_allocated(child: Worker) -
 
 
 def test_an_illegal_address_fails_its_own_case_and_not_the_next(child: Worker) -> None:
+    child.call(describe_device)
+    processes = child.started
     with pytest.raises(DeviceError, match="illegal memory access") as caught:
         run(child, find_case(FAMILIES, CASE), ROOT / "tests/softcuda/bad_kernels/illegal_address.cu")
     assert str(caught.value).startswith(CASE)
     assert is_right(child)
-    assert child.started == 2
+    assert child.started == processes + 1
 
 
 def fail_at_once(image: Path) -> None:

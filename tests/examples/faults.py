@@ -325,11 +325,11 @@ SLOWDOWNS = (
     ),
     edit(
         "residual_gelu-forward",
-        "one block in 16 reads a piece of the input more",
+        "one block in 32 reads a piece of the input more",
         "csrc/residual_gelu.cu",
         "blockIdx.x) * (4 * Threads) + threadIdx.x;\n",
         "blockIdx.x) * (4 * Threads) + threadIdx.x;\n"
-        "    if (blockIdx.x % 16 == 0)\n"
+        "    if (blockIdx.x % 32 == 0)\n"
         "        for (int j = 0; j < 4; ++j)\n"
         "            if (first + j * Threads < count && float(in[count - 1 - first - j * Threads]) == 12345.0f)\n"
         "                return;\n",

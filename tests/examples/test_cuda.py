@@ -7,20 +7,20 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.examples.faults import MISSING_BARRIERS, SLOWDOWNS, WRONG_BLOCK_COUNTS, WRONG_INDICES, Edit
+from tests.fork_server import run_module
 from tests.project import ROOT
-from tests.stranger import environment
+from tests.stranger import PYTEST, environment
 
 EXAMPLE = ROOT / "examples" / "cuda"
 FAMILIES = 10
 LINES = 25  # of a declaration, at most
-PYTEST = ("-m", "pytest", "-p", "warpwatch.plugin", "-p", "no:cacheprovider", "tests", "-q", "-rfE", "--tb=no")
+RUN = (*PYTEST, "-p", "no:hypothesispytest", "tests", "-q", "-rfE", "--tb=no")
 # One configuration and one element type of each kernel, without the largest arrays: the mistakes show in those too.
 FEW = "not 512 and not micro8 and not 64x4x2 and not float16 and not float64 and not 2500001"
 
@@ -55,15 +55,8 @@ def copy_with(folder: Path, edits: Iterable[Edit]) -> Path:
 
 def run_tests(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Run the example's own tests on the software device."""
-    return subprocess.run(
-        [sys.executable, "-P", *PYTEST, "--device", "software", *args],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    command = (*RUN, "--device", "software", *args)
+    return run_module(command, folder, environment(), seconds=600, imports_from_folder=False)
 
 
 def families() -> list[ast.Call]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
+import os
 
 import pytest
 
+from tests.fork_server import run_module
 from tests.project import ROOT
 from warpwatch.arguments import positive_seconds
 
 COMMANDS = {
-    "pytest": (sys.executable, "-m", "pytest", "correctness", "--device=none", "--collect-only", "-q", "-k", "nothing"),
-    "warpwatch": (sys.executable, "-m", "warpwatch", "run", "copy-naive-64-1000-float32"),
+    "pytest": ("pytest", "correctness", "--device=none", "--collect-only", "-q", "-k", "nothing"),
+    "warpwatch": ("warpwatch", "run", "copy-naive-64-1000-float32"),
 }
 
 
@@ -29,9 +29,7 @@ def test_a_time_limit_may_be_short_or_a_day() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_both_commands_refuse_it_in_one_line(command: str) -> None:
-    done = subprocess.run(
-        [*COMMANDS[command], "--launch-timeout=nan"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = run_module((*COMMANDS[command], "--launch-timeout=nan"), ROOT, os.environ, seconds=100)
     assert done.returncode in (2, 4)
     last = "argument --launch-timeout: 'nan' is no number of seconds above 0 and up to 86400"
     assert last in done.stderr

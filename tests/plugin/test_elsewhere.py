@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stranger import SETTING, TABLE, declare, run_pytest, run_python
+from tests.stranger import SETTING, TABLE, declare, run_pytest, run_python, start_pytest
 
 LIGHT = {
     "warpwatch",
@@ -51,7 +51,7 @@ def test_without_kernels_it_adds_nothing_and_leaves_the_names_of_options_to_othe
     (tmp_path / "conftest.py").write_text(OWN_OPTION)
     (tmp_path / "test_look.py").write_text(LOOK)
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "other"\n')
-    done = run_pytest(tmp_path, workers)
+    done = start_pytest(tmp_path, workers)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "device:" not in done.stdout
 
@@ -115,7 +115,7 @@ def test_the_idle_threads_of_numpy_sleep_where_there_are_kernels(
         declare(tmp_path)
     (tmp_path / "conftest.py").write_text(f"{SLEEPING}\nassert AT_THE_START == {timeout!r}\n")
     (tmp_path / "test_look.py").write_text("def test_look(): pass\n")
-    done = run_pytest(tmp_path, "--co")
+    done = start_pytest(tmp_path, "--co")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

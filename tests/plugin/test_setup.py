@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import Bench
+from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
 from warpwatch.devices import detect
 from warpwatch.devices import worker as worker_module
@@ -44,23 +46,16 @@ needs_no_gpu = pytest.mark.skipif(
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of this checkout with two tests that need a device."""
-    for name in ("kernels", "bench", "correctness", "softcuda", "warpwatch"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "baselines"))
-    for name in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "tests").mkdir()
+    Bench(tmp_path)
     (tmp_path / "tests" / "test_device.py").write_text(NEEDS_A_DEVICE)
     return tmp_path
 
 
 def pytest_in(folder: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run pytest as its command does: Python does not import from the caller's folder."""
-    code = "import sys; import pytest; sys.exit(pytest.main())"
-    command = [sys.executable, "-P", "-c", code, "-p", "no:cacheprovider", *args]
+    command = ("pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *args)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    return subprocess.run(
-        command, cwd=folder, env=inherited | environment, capture_output=True, text=True, check=False, timeout=200
-    )
+    return run_module(command, folder, inherited | environment, seconds=200, imports_from_folder=False)
 
 
 def assert_stopped(done: subprocess.CompletedProcess[str], cause: str) -> None:

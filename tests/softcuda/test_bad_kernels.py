@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -21,6 +21,7 @@ from tests.softcuda.find_faults import (
     table,
     together,
 )
+from tests.softcuda.renewed import RenewedDevice
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.selection import builds
@@ -42,15 +43,15 @@ def software() -> Iterator[Worker]:
     worker.stop()
 
 
-def set_seed(seed: int | None) -> None:
-    """In the worker: the order of threads and blocks from the next launch on."""
-    os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)
+def in_order(worker: Worker, seed: int | None = None) -> Worker:
+    """That worker with an order of threads and blocks, which keeps its process when a kernel breaks the device."""
+    return cast(Worker, RenewedDevice(worker, seed))
 
 
 @pytest.mark.parametrize("bad", BAD_KERNELS, ids=lambda bad: bad.name)
 def test_a_planted_fault_is_found_and_named(software: Worker, bad: BadKernel) -> None:
     """With its place: file and line, thread and block; for a wrong result, the element and its owner."""
-    said = found(bad, software)
+    said = found(bad, in_order(software))
     assert re.search(bad.wanted, said, re.DOTALL), f"{bad.what}\nsaid: {said or 'nothing'}"
     assert bad.case.id in said
     if "is wrong in" not in said:
@@ -61,28 +62,23 @@ def test_a_planted_fault_is_found_and_named(software: Worker, bad: BadKernel) ->
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("bad", [bad for bad in BAD_KERNELS if "race" in bad.wanted], ids=lambda bad: bad.name)
 def test_a_race_is_found_in_every_order(software: Worker, bad: BadKernel, seed: int) -> None:
-    software.call(set_seed, seed)
-    try:
-        assert re.search(bad.wanted, found(bad, software), re.DOTALL)
-    finally:
-        software.call(set_seed, None)
+    assert re.search(bad.wanted, found(bad, in_order(software, seed)), re.DOTALL)
 
 
 @pytest.mark.parametrize("good", GOOD, ids=lambda build: build.id)
 def test_a_good_kernel_is_accused_of_nothing_in_any_order(software: Worker, good: Build) -> None:
     shape = good.family.tests[1]
     case = Case(good, shape)
-    if case.launch.shared_bytes > software.call(describe_device).limits.shared_bytes:
+    device = software.call(describe_device)
+    if case.launch.shared_bytes > device.limits.shared_bytes:
         shape = good.family.tests[0]
     inputs = exact_inputs(case, 3)
     ((name, right),) = expected(case, inputs).items()
-    image = compile_build(good, software.call(describe_device).target)
+    image = compile_build(good, device.target)
     for seed in SEEDS:
-        software.call(set_seed, seed)
-        outcome = Kernel(software, good, image).run(shape, inputs)
+        outcome = Kernel(in_order(software, seed), good, image).run(shape, inputs)
         assert outcome.damage == ()
         assert compare(outcome.results[name], right.reference, 0.0) is None
-    software.call(set_seed, None)
 
 
 def test_every_class_of_fault_is_planted_several_times() -> None:

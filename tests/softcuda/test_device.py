@@ -139,17 +139,15 @@ COPY = "__pipeline_memcpy_async(&tile[threadIdx.x], out + threadIdx.x, 4);"
 DONE = "__pipeline_commit(); __pipeline_wait_prior(0); __syncthreads();"
 
 
-def run_on_a_tile(folder: Path, body: str, checked: bool = True) -> list[int] | str:
+def run_on_a_tile(software: Worker, folder: Path, body: str, checked: bool = True) -> list[int] | str:
     """What a kernel of 32 threads with a shared tile of 64 integers makes of 32 zeros, or what is found in it."""
-    software, source = Worker(PROJECT, Settings(kind="software")), folder / "copies.cu"
+    source = folder / "copies.cu"
     tile = "__shared__ __align__(16) int tile[64];"
     source.write_text(f'extern "C" __global__ void copies(int* __restrict__ out)\n{{\n    {tile} {body}\n}}\n')
     info = software.call(describe_device)
     image = compile_file(source, {}, info.target if checked else info.timing_target)
-    try:
-        left = software.call(calls.run_or_say, image.path, "copies", (32, 1, 1), (1, 1), 4 * 32, 0)
-    finally:
-        software.stop()
+    # In a context of its own, so that a finding spoils no other launch.
+    (left,) = software.call(calls.run_in_orders, (None,), image.path, "copies", (32, 1, 1), (1, 1), 4 * 32, 0)
     return (
         left
         if isinstance(left, str)
@@ -171,8 +169,10 @@ NOT_COMMITTED = f"{COPY} __pipeline_wait_prior(0); out[threadIdx.x] = tile[threa
         (NOT_COMMITTED, False, -1),
     ],
 )
-def test_asynchronous_copies_come_as_late_as_they_may(tmp_path: Path, body: str, checked: bool, left: int) -> None:
-    assert run_on_a_tile(tmp_path, body, checked) == [left] * 32
+def test_asynchronous_copies_come_as_late_as_they_may(
+    software: Worker, tmp_path: Path, body: str, checked: bool, left: int
+) -> None:
+    assert run_on_a_tile(software, tmp_path, body, checked) == [left] * 32
 
 
 def test_copies_that_nobody_waited_for_end_with_their_block(software: Worker, tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ def test_copies_that_nobody_waited_for_end_with_their_block(software: Worker, tm
         (f"__pipeline_memcpy_async(tile + 33 + threadIdx.x, out + threadIdx.x, 4); {DONE}", "out of bounds"),
     ],
 )
-def test_faults_of_asynchronous_copies_are_found(tmp_path: Path, body: str, said: str) -> None:
-    assert said in run_on_a_tile(tmp_path, body)
+def test_faults_of_asynchronous_copies_are_found(software: Worker, tmp_path: Path, body: str, said: str) -> None:
+    assert said in run_on_a_tile(software, tmp_path, body)
 
 
 PART = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,17 +34,22 @@ extern "C" __global__ void kernel(int* out)
 FIRST_LINE = 6  # of the body
 
 
-def said_of(folder: Path, body: str, *, threads: int = 32, blocks: int = 1, size: int = 4096) -> str:
+@pytest.fixture(scope="module")
+def software() -> Iterator[Worker]:
+    """The software device; each launch has a context of its own there, so that no finding spoils another's."""
+    worker = Worker(PROJECT, Settings(kind="software"))
+    yield worker
+    worker.stop()
+
+
+def said_of(software: Worker, folder: Path, body: str, *, threads: int = 32, blocks: int = 1, size: int = 4096) -> str:
     """What is found in a kernel of that body, or nothing."""
     (folder / "copies.h").write_text(COPIES)
     source = folder / "kernel.cu"
     source.write_text(KERNEL.format(body=body))
-    worker = Worker(PROJECT, Settings(kind="software"))
-    try:
-        image = compile_file(source, {}, worker.call(describe_device).target)
-        left = worker.call(calls.run_or_say, image.path, "kernel", (threads, 1, 1), (blocks, 1), size, 0)
-    finally:
-        worker.stop()
+    image = compile_file(source, {}, software.call(describe_device).target)
+    block, grid = (threads, 1, 1), (blocks, 1)
+    (left,) = software.call(calls.run_in_orders, (None,), image.path, "kernel", block, grid, size, 0)
     return left.replace(f"{folder}/", "") if isinstance(left, str) else ""
 
 
@@ -158,9 +164,9 @@ SAID = {
 
 
 @pytest.mark.parametrize(("body", "said"), SAID.values(), ids=SAID)
-def test_a_finding_says(tmp_path: Path, body: str, said: str) -> None:
+def test_a_finding_says(software: Worker, tmp_path: Path, body: str, said: str) -> None:
     size = 4 * (4 * 32 - 2) if "across" in said else 4 * 128 if "16 bytes" in said else 4096
-    heard = said_of(tmp_path, body, size=size)
+    heard = said_of(software, tmp_path, body, size=size)
     assert re.search(said, heard, re.DOTALL), heard
     assert "ptx.h" not in heard
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,16 +39,21 @@ extern "C" __global__ void kernel(int* __restrict__ out)
 THREADS, BLOCKS, SIZE = 32, 2, 4 * 64
 
 
-def said_of(folder: Path, *rows: str) -> str:
+@pytest.fixture(scope="module")
+def software() -> Iterator[Worker]:
+    """The software device; each launch has a context of its own there, so that no finding spoils another's."""
+    worker = Worker(PROJECT, Settings(kind="software"))
+    yield worker
+    worker.stop()
+
+
+def said_of(software: Worker, folder: Path, *rows: str) -> str:
     (folder / "view.h").write_text(HEADER)
     source = folder / "kernel.cu"
     source.write_text(KERNEL.format(body="\n".join(rows)))
-    worker = Worker(PROJECT, Settings(kind="software"))
-    try:
-        image = compile_file(source, {}, worker.call(describe_device).target)
-        left = worker.call(calls.run_or_say, image.path, "kernel", (THREADS, 1, 1), (BLOCKS, 1), SIZE, 0)
-    finally:
-        worker.stop()
+    image = compile_file(source, {}, software.call(describe_device).target)
+    block, grid = (THREADS, 1, 1), (BLOCKS, 1)
+    (left,) = software.call(calls.run_in_orders, (None,), image.path, "kernel", block, grid, SIZE, 0)
     return left.replace(f"{folder}/", "") if isinstance(left, str) else ""
 
 
@@ -150,29 +156,27 @@ CASES = {
 
 
 @pytest.mark.parametrize(("rows", "said", "unsaid"), CASES.values(), ids=CASES)
-def test_a_finding_names(tmp_path: Path, rows: tuple[str, ...], said: str, unsaid: str) -> None:
-    heard = said_of(tmp_path, *rows)
+def test_a_finding_names(software: Worker, tmp_path: Path, rows: tuple[str, ...], said: str, unsaid: str) -> None:
+    heard = said_of(software, tmp_path, *rows)
     assert re.search(said, heard), heard
     assert not re.search(unsaid, heard), heard
 
 
-def test_a_finding_names_at_most_three_lines_that_an_address_depends_on(tmp_path: Path) -> None:
+def test_a_finding_names_at_most_three_lines_that_an_address_depends_on(software: Worker, tmp_path: Path) -> None:
     names = [f"v{i}" for i in range(8)]
     rows = [f"const int {name} = blockIdx.x * {i} + out[{i}];" for i, name in enumerate(names)]
     rows += [f"if ({name} < 100)" for name in names]
-    heard = said_of(tmp_path, *rows, f"    out[64 + {' + '.join(names)}] = 1;")
+    heard = said_of(software, tmp_path, *rows, f"    out[64 + {' + '.join(names)}] = 1;")
     depends = [line for line in heard.split("\n") if line.startswith("    ")]
     assert len(depends) == 1, heard
     variables, conditions = depends[0].split("; condition before it: ")
     assert (variables.count("kernel.cu:"), conditions.count("kernel.cu:")) == (2, 1), heard
 
 
-def test_what_is_not_checked_carries_no_table(tmp_path: Path) -> None:
+def test_what_is_not_checked_carries_no_table(software: Worker, tmp_path: Path) -> None:
     source = tmp_path / "kernel.cu"
     source.write_text('extern "C" __global__ void kernel(int* out) { const int i = threadIdx.x;\n out[i] = i; }\n')
-    worker = Worker(PROJECT, Settings(kind="software"))
-    info = worker.call(describe_device)
-    worker.stop()
+    info = software.call(describe_device)
     checked, plain = (
         compile_file(source, {}, target).path.read_bytes() for target in (info.target, info.timing_target)
     )

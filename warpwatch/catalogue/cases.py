@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +205,7 @@ class Case:
         """The slower branch that the kernel takes, in words; empty where it takes none."""
         return call(self.variant.fallback, self.given) if self.variant.fallback else ""
 
-    @property
+    @cached_property
     def tile(self) -> tuple[int, int]:
         """Elements of the result that a thread block computes, along x and y."""
         return call(self.variant.tile, self.given) if self.variant.tile else self.build.block_xy
@@ -229,7 +230,7 @@ class Case:
         """Name of the kernel function for this shape, the first where there are several launches."""
         return self.steps[0].entry
 
-    @property
+    @cached_property
     def launch(self) -> Launch:
         """Grid and block of the first launch."""
         return self.steps[0].launch
@@ -260,7 +261,7 @@ class Case:
         grid_z = -(-blocks_y // LARGEST_GRID_Y)
         return Launch((blocks_x, -(-blocks_y // grid_z), grid_z), (tx, ty, 1), shared)
 
-    @property
+    @cached_property
     def _tiles(self) -> tuple[int, int]:
         """Tiles of the result along x and y."""
         (bx, by), result, variant = self.tile, self.results[0].shape, self.variant

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from warpwatch.catalogue.cases import VENDOR_BLOCK
 from warpwatch.compare.doubts import SAME_CODE
-from warpwatch.compare.other_rules import RULES
+from warpwatch.compare.other_rules import RULES, Rule
 from warpwatch.compare.pairs import MAX_PROCESSES as MAX_PAIR_PROCESSES
 from warpwatch.compare.pairs import SCREENING_PROCESSES
 from warpwatch.compare.recording import PairRecording, Process, Recording, same_code
@@ -139,13 +139,20 @@ def called_by_baseline_rule(past: Sequence[Process], new: Sequence[Process]) -> 
 
     Returns the cases called slower, how many are left unsure, and how many processes' worth was measured.
     """
-    base = aligned([_medians(process) for process in past])
+    return _called_by_medians([_medians(process) for process in past], [_medians(process) for process in new])
+
+
+def _called_by_medians(
+    past: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float]]
+) -> tuple[set[str], int, float]:
+    """Decide by the medians of each case in each process, as ``called_by_baseline_rule``."""
+    base = aligned(past)
     reference = mean_of(base)
     fresh: list[dict[str, float]] = []
     todo, decisions, worth = list(reference), {}, 0.0
     prior: Prior | None = None
     for look in range(MAX_PROCESSES):
-        times = _medians(new[look])
+        times = new[look]
         own = process_effect(reference, times)
         fresh.append({name: own.remove(times[name]) for name in todo})
         worth += len(todo) / len(reference)
@@ -175,21 +182,29 @@ def score(recording: Recording, trials: int, seed: int = 1) -> dict[str, Score]:
     for _ in range(trials):
         past = [recording.process(rng) for _ in range(BASELINE)]
         new = [recording.process(rng) for _ in range(MAX_PROCESSES)]
+        past_medians, new_medians = ([_medians(process) for process in side] for side in (past, new))
+        unchanged: dict[str, set[str]] = {}  # what each rule says without a slowdown
         for slowdown in (0.0, *SLOWDOWNS):
             slow = {name for name in ours if rng.random() < 0.1} if slowdown else set()
-            played = [
-                {name: samples * (1 + slowdown if name in slow else 1) for name, samples in process.items()}
-                for process in new
-            ]
-            called, unsure, worth = called_by_baseline_rule(past, played)
+            # Cases that are not slower are those of the trial without a slowdown, and are not asked for again.
+            slower = [{name: process[name] * (1 + slowdown) for name in slow} for process in new]
+            played = [known | _medians(process) for known, process in zip(new_medians, slower, strict=True)]
+            called, unsure, worth = _called_by_medians(past_medians, played)
             _note(scores[OURS], medians, slow, slowdown, called)
             if not slowdown:
                 scores[OURS].unsure.append(unsure)
                 scores[OURS].processes.append(worth)
             for name, rule in RULES.items():
-                said = {case for case in recording.logs if rule([process[case] for process in past], played[0][case])}
+                if not slowdown:
+                    unchanged[name] = _called(rule, past, new[0], recording.logs)
+                said = unchanged[name] - slow | _called(rule, past, slower[0], slow)
                 _note(scores[name], medians, slow, slowdown, said)
     return scores
+
+
+def _called(rule: Rule, past: Sequence[Process], new: Process, cases: Iterable[str]) -> set[str]:
+    """Those of the cases that another tool's rule calls slower."""
+    return {case for case in cases if rule([process[case] for process in past], new[case])}
 
 
 def _note(score: Score, medians: Mapping[str, float], slow: set[str], slowdown: float, called: set[str]) -> None:

@@ -157,7 +157,7 @@ class RevisionComparison:
         pairs = self.side_by_side.pairs
         if calls := sum(pair.apart is not None for pair in pairs.values()):
             many = f"{calls} call{'s' if calls > 1 else ''}"
-            lines.append(f"{many}: each side in a process of its own, which take turns on the GPU")
+            lines.append(f"{many}: each side ran in a process of its own, and the two processes took turns on the GPU")
         changed = [
             name
             for name, pair in pairs.items()

@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,7 +199,8 @@ def compile_bytes(compiler: Compiler, flags: list[str], source: Path, root: Path
         command = [program, *flags, *language, named, "-o", str(made)]
         code, said = _run(command, where, folder)
         if code:
-            raise CompileError(f"{source} does not compile\n{said}\n{shlex.join(command)}")
+            ended = f"the compiler was ended by {signal.Signals(-code).name}\n" if code < 0 else ""
+            raise CompileError(f"{source} does not compile\n{ended}{said}\n{shlex.join(command)}")
         return made.read_bytes()
 
 
@@ -222,7 +224,13 @@ def _with_shell_safe_paths(program: Path, source: Path, root: Path, folder: Path
     return str(program), root
 
 
-_compilers: set[subprocess.Popen[str]] = set()
+_compilers: dict[subprocess.Popen[str], object] = {}  # those that run now, and whose they are
+_thread = threading.local()
+
+
+def compile_for(owner: object) -> None:
+    """Let the compilers that this thread starts from now on belong to ``owner``, which can kill them."""
+    _thread.owner = owner
 
 
 def _run(command: list[str], root: Path, temporary: str) -> tuple[int, str]:
@@ -242,21 +250,22 @@ def _run(command: list[str], root: Path, temporary: str) -> tuple[int, str]:
         errors="replace",
         process_group=0,
     ) as process:
-        _compilers.add(process)
+        _compilers[process] = getattr(_thread, "owner", None)
         try:
             output, errors = process.communicate()
         except BaseException:
             _kill(process)
             raise
         finally:
-            _compilers.discard(process)
+            del _compilers[process]
     return process.returncode, errors + output
 
 
-def kill_compilers() -> None:
-    """Kill every compiler that this process runs now; calls that wait for one raise CompileError."""
-    for process in tuple(_compilers):
-        _kill(process)
+def kill_compilers(owner: object) -> None:
+    """Kill the compilers that run now for ``owner``; calls that wait for one raise CompileError."""
+    for process, its_owner in tuple(_compilers.items()):
+        if its_owner is owner:
+            _kill(process)
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

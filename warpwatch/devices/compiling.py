@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from warpwatch.catalogue.cases import Build
 from warpwatch.devices.builds import check_builds, compile_build
-from warpwatch.devices.compiler import CompileError, Image, Target, kill_compilers
+from warpwatch.devices.compiler import CompileError, Image, Target, compile_for, kill_compilers
 
 _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")
@@ -20,6 +20,7 @@ Job = tuple[Build, Target | None]
 Check = tuple[tuple[Build, ...], Target]
 Progress = Callable[[int, int], None]
 Permit = Callable[[], AbstractContextManager[object] | None]
+Compile = Callable[[Build, Target | None], Image]
 SECONDS_TO_ASK = 0.02  # between two requests for the permit
 SECONDS_TO_DIE = 0.05  # between two looks for a compiler that was started while others were killed
 
@@ -28,12 +29,13 @@ class Compilation:
     """Compiles builds in background threads, each once, in the order in which they are given.
 
     ``threads``: how many at once; 0 means one for each core. ``permit``: called before each build; returns a context to
-    compile in, or None if compiling must wait, and is then called again.
+    compile in, or None if compiling must wait, and is then called again. ``compile_one``: what compiles a build, if not
+    compile_build.
     """
 
-    def __init__(self, threads: int = 0, permit: Permit = nullcontext) -> None:
-        self._pool = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), "compiling")
-        self._permit = permit
+    def __init__(self, threads: int = 0, permit: Permit = nullcontext, compile_one: Compile | None = None) -> None:
+        self._pool = _pool(self, threads)
+        self._permit, self._compile_one = permit, compile_one or compile_build
         self._stopping = threading.Event()
         self._jobs: dict[tuple[str, Target | None], Future[Image]] = {}
         self._checks: dict[tuple[str, Target | None], _Checking] = {}
@@ -53,7 +55,7 @@ class Compilation:
 
     def _compile(self, build: Build, target: Target | None) -> Image:
         with self._permitted():
-            return compile_build(build, target)
+            return self._compile_one(build, target)
 
     def _check(self, builds: Sequence[Build], target: Target) -> dict[str, CompileError]:
         with self._permitted():
@@ -136,7 +138,7 @@ class Compilation:
     def stop(self) -> None:
         """Drop the builds that are queued and kill the compilers that run."""
         self._stopping.set()
-        _stop(self._pool, self._all())
+        _stop(self._pool, self, self._all())
 
 
 @dataclass
@@ -147,11 +149,16 @@ class _Checking:
     job: Future[dict[str, CompileError]]
 
 
-def _stop(pool: ThreadPoolExecutor, jobs: Iterable[Future[_T]]) -> None:
+def _pool(owner: object, threads: int = 0) -> ThreadPoolExecutor:
+    """Make threads to compile in, one for each core where no number is given; their compilers belong to ``owner``."""
+    return ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), "compiling", compile_for, (owner,))
+
+
+def _stop(pool: ThreadPoolExecutor, owner: object, jobs: Iterable[Future[_T]]) -> None:
     pool.shutdown(wait=False, cancel_futures=True)
     waiting = {job for job in jobs if not job.done()}
     while waiting:
-        kill_compilers()
+        kill_compilers(owner)
         waiting = wait(waiting, SECONDS_TO_DIE).not_done
     pool.shutdown()
 
@@ -170,11 +177,12 @@ def compile_all(jobs: Iterable[Job], progress: Progress) -> dict[str, CompileErr
 
 def on_all_cores(calls: Mapping[_K, Callable[[], _T]], progress: Progress) -> dict[_K, Future[_T]]:
     """Call functions that compile, each in a thread. On an interrupt the rest is dropped and compilers are killed."""
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "compiling")
+    owner = object()
+    pool = _pool(owner)
     jobs = {key: pool.submit(call) for key, call in calls.items()}
     try:
         for done, _ in enumerate(as_completed(jobs.values()), 1):
             progress(done, len(jobs))
     finally:
-        _stop(pool, jobs.values())
+        _stop(pool, owner, jobs.values())
     return jobs

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compiler import read_image
 from warpwatch.devices.machine import DeviceError
 
+MAX_DYNAMIC_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: CUDA allows 48 KiB without being asked
 CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and so on
 
@@ -62,12 +64,42 @@ def resident_blocks(image: Path, name: str, launch: Launch) -> int | None:
     return None if failed else blocks.value
 
 
-def cluster_launcher(image: Path, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], None]:
-    """Return a function that launches a kernel in clusters of blocks. Raises DeviceError."""
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    """A module that is loaded a second time, for launches that PyCUDA cannot make; its variables are its own.
+
+    It is kept as long as the process, as its kernels may run at any time.
+    """
+
+    cuda: ctypes.CDLL
+    handle: ctypes.c_void_p
+
+    def variable(self, name: str) -> int:
+        """Return the address of a __device__ or __constant__ variable. Raises DeviceError."""
+        address, size = ctypes.c_uint64(), ctypes.c_size_t()
+        if status := self.cuda.cuModuleGetGlobal_v2(
+            ctypes.byref(address), ctypes.byref(size), self.handle, name.encode()
+        ):
+            raise DeviceError(f"the variable {name} cannot be set for launches in clusters: status {status}")
+        return address.value
+
+
+def load_module(image: Path, name: str) -> Module:
+    """Load a compiled file that has the kernel ``name`` a second time. Raises DeviceError."""
     loaded = _load(image, name)
     if loaded is None:
         raise DeviceError(f"{name} cannot be loaded for a launch in clusters")
-    cuda, _, handle = loaded  # the module is kept as long as the process, as its kernel may run at any time
+    cuda, handle, _ = loaded
+    return Module(cuda=cuda, handle=handle)
+
+
+def cluster_launcher(module: Module, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], None]:
+    """Return a function that launches a kernel in clusters of blocks. Raises DeviceError."""
+    cuda, kernel = module.cuda, ctypes.c_void_p()
+    status = cuda.cuModuleGetFunction(ctypes.byref(kernel), module.handle, name.encode())
+    status = status or cuda.cuFuncSetAttribute(kernel, MAX_DYNAMIC_SHARED_BYTES, launch.shared_bytes)
+    if status:
+        raise DeviceError(f"{name} cannot be prepared for a launch in clusters: status {status}")
     buffer, size = ctypes.create_string_buffer(packed, len(packed)), ctypes.c_size_t(len(packed))
     extra = (ctypes.c_void_p * 5)(BUFFER_POINTER, ctypes.addressof(buffer), BUFFER_SIZE, ctypes.addressof(size), END)
     attribute = _Attribute(CLUSTER_DIMENSION, b"", (ctypes.c_uint * 16)(*launch.cluster))
@@ -78,7 +110,7 @@ def cluster_launcher(image: Path, name: str, launch: Launch, stream: int, packed
     kept = (buffer, size, attribute)  # what `extra` and `config` point to
 
     def start(_: object = kept) -> None:
-        if status := cuda.cuLaunchKernelEx(ctypes.byref(config), handle, None, extra):
+        if status := cuda.cuLaunchKernelEx(ctypes.byref(config), kernel, None, extra):
             raise DeviceError(
                 f"launching {name} in clusters of {launch.cluster} failed with status {status}: clusters need compute "
                 "capability 9.0, at most 8 blocks, and a grid that they divide"

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -64,6 +65,8 @@ class Device:
         self._stream = driver.Stream(1)  # CU_STREAM_NON_BLOCKING
         self._start, self._stop = driver.Event(), driver.Event()
         self._memory: dict[int, Any] = {}
+        # Modules whose kernels are launched in clusters, loaded once more: their variables are set in both.
+        self._twins = WeakKeyDictionary[Any, driver_calls.Module]()
         # The number of the last hold that was released, and how many holds ran into their limit; hold.cu reads them.
         self._hold_flags = driver.pagelocked_zeros(2, np.uint32, mem_flags=driver.host_alloc_flags.DEVICEMAP)
         self._holds = 0
@@ -158,10 +161,12 @@ class Device:
         refused = self.info.limits.refusal(launch)
         if refused:
             raise DeviceError(refused)
-        _, kernel, image = function.handle
+        module, kernel, image = function.handle
         packed, shared = pack(arguments), launch.shared_bytes
         if launch.cluster != (1, 1, 1):
-            return driver_calls.cluster_launcher(image, function.name, launch, int(self._stream.handle), packed)
+            twin = self._twins.get(module) or driver_calls.load_module(image, function.name)
+            self._twins[module] = twin
+            return driver_calls.cluster_launcher(twin, function.name, launch, int(self._stream.handle), packed)
         values = (packed,) if packed else ()
         what = f"launching {function.name}, grid {launch.grid}, block {launch.block}"
         with self._errors(what):
@@ -293,18 +298,23 @@ class Device:
         return driver_calls.resident_blocks(function.handle[2], function.name, launch) if function.handle else None
 
     def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
-        module, _, _ = function.handle
-        with self._errors(f"setting {name}"):
-            target, capacity = module.get_global(name)
-            self._driver.memcpy_dtod_async(int(target), address, min(size, capacity), self._stream)
+        targets, capacity = self._variables(function, name)
+        for target in targets:
+            self.copy(target, address, min(size, capacity))
 
     def set_variable(self, function: Function, name: str, value: np.generic) -> None:
         """Set a __device__ variable of the module that holds a kernel."""
+        for address in self._variables(function, name)[0]:
+            self.write(address, np.array([value]))
+            self.finish()
+
+    def _variables(self, function: Function, name: str) -> tuple[list[int], int]:
+        """Return the addresses of a variable in the module and in its twin, and the size in bytes."""
         module, _, _ = function.handle
         with self._errors(f"setting {name}"):
-            address, _ = module.get_global(name)
-        self.write(int(address), np.array([value]))
-        self.finish()
+            address, size = module.get_global(name)
+        twin = self._twins.get(module)
+        return [int(address), *([twin.variable(name)] if twin else [])], size
 
 
 @functools.cache

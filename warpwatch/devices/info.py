@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.compiler import Target
 
 MACHINE_CODE = (".cubin", ".ptx", ".fatbin")
+OF_SOFTWARE = Capability(9, 0)  # what softcuda/driver.cpp says that it is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,3 +88,8 @@ def call_problem(variant: Variant, device: DeviceInfo) -> str:
     if clusters and not device.runs_machine_code:
         return f"needs a GPU of compute capability 9.0 or newer: {device.name} has no thread block clusters"
     return variant.missing
+
+
+def software_runs(variant: Variant, device: DeviceInfo) -> bool:
+    """Say whether the software device runs a variant, seen from another device that does not."""
+    return variant.capability <= OF_SOFTWARE and not call_problem(variant, replace(device, runs_machine_code=False))

@@ -38,7 +38,7 @@ from warpwatch.devices.worker import Worker
 from warpwatch.plugin.cases import is_timed
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.other_plugins import objection
-from warpwatch.plugin.outcome import ENDED, NOT_COMPARED, Asked, fails, nothing_ran, uncompared
+from warpwatch.plugin.outcome import ENDED, NOT_COMPARED, Asked, fails, nothing_ran, nothing_tested, uncompared
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
 from warpwatch.report.ladder import share
@@ -282,6 +282,8 @@ class BenchPlugin:
             words = [nothing_ran(self.config)]
         elif self.selected and exitstatus in ENDED:
             words = self._conclude(session, reporter)
+        if reporter and not words:
+            words = nothing_tested(reporter)
         result = yield
         colour = "yellow" if session.exitstatus == pytest.ExitCode.OK else "red"
         for text in words:

@@ -19,7 +19,7 @@ from warpwatch.catalogue.validation import Problem
 from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.gpu import Device, NoDevice, open_device
-from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.info import DeviceInfo, software_runs
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, call_missing
 from warpwatch.plugin.benchmark import NOT_SHARED
@@ -27,6 +27,7 @@ from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import PROJECT, WORKER
 from warpwatch.plugin.measure import Measure
+from warpwatch.plugin.options import spelled
 from warpwatch.plugin.start import BENCH
 from warpwatch.plugin.verify import Check, command_of, options_by_hand
 from warpwatch.timing.parent_samples import Budget
@@ -93,7 +94,10 @@ def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:
     found: DeviceInfo = request.getfixturevalue("warpwatch_device")
     if found.capability < build.variant.capability:
         needed = f"needs a GPU of compute capability {build.variant.capability} or newer"
-        pytest.skip(f"{needed}; {found.name} has {found.capability}: run it on such a GPU")
+        softly = (
+            f", or with {spelled(request.config, 'device')}=software" if software_runs(build.variant, found) else ""
+        )
+        pytest.skip(f"{needed}; {found.name} has {found.capability}: run it on such a GPU{softly}")
     return found
 
 

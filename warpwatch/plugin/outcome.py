@@ -76,3 +76,11 @@ def nothing_ran(config: pytest.Config) -> str:
     chosen = [f"-k {config.option.keyword!r}" * bool(config.option.keyword)]
     chosen += [f"-m {config.option.markexpr!r}" * bool(config.option.markexpr), " ".join(config.args)]
     return f"NOTHING RAN: no test is left of those that {' and '.join(filter(None, chosen))} select"
+
+
+def nothing_tested(reporter: pytest.TerminalReporter) -> list[str]:
+    """Return the last line of a run whose tests were all skipped, which would otherwise end like a good one."""
+    skipped = len(reporter.stats.get("skipped", ()))
+    if not skipped or any(reporter.stats.get(kind) for kind in ("passed", "failed", "error", "xfailed", "xpassed")):
+        return []
+    return [f"NOTHING WAS TESTED: all {skipped} tests were skipped; the lines above say what each of them needs"]

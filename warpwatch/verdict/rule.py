@@ -115,11 +115,12 @@ class Effect:
 
 def paired(before: float, after: float, logs: Sequence[float]) -> Effect:
     """Combine processes that ran both sides: ``logs`` of new over old, one for each process."""
-    variance = float(np.var(logs, ddof=1)) if len(logs) > 1 else 0.0
+    mean, squares = _mean_and_squares(np.array(logs, float))
+    variance = squares / (len(logs) - 1) if len(logs) > 1 else 0.0
     return Effect(
         before=before,
         after=after,
-        log=float(np.mean(logs)),
+        log=mean,
         leverage=1 / len(logs),
         variance=variance,
         df=len(logs) - 1,
@@ -131,21 +132,30 @@ def paired(before: float, after: float, logs: Sequence[float]) -> Effect:
 
 def unpaired(old: Sequence[float], new: Sequence[float]) -> Effect:
     """Combine processes that ran one side each: the median of a case in each of them, in seconds."""
-    sides = [np.log(old), np.log(new)]
+    (old_mean, old_squares), (new_mean, new_squares) = (_mean_and_squares(np.log(side)) for side in (old, new))
+    before, after = math.exp(old_mean), math.exp(new_mean)
     df = len(old) + len(new) - 2
-    squares = [float(((side - side.mean()) ** 2).sum()) for side in sides]
-    before, after = (math.exp(side.mean()) for side in sides)
     return Effect(
         before=before,
         after=after,
         log=math.log(after / before),
         leverage=1 / len(old) + 1 / len(new),
-        variance=sum(squares) / df if df else 0.0,
+        variance=(old_squares + new_squares) / df if df else 0.0,
         df=df,
-        baseline_variance=squares[0] / (len(old) - 1) if len(old) > 1 else 0.0,
+        baseline_variance=old_squares / (len(old) - 1) if len(old) > 1 else 0.0,
         baseline_df=len(old) - 1,
         processes=len(new),
     )
+
+
+def _mean_and_squares(values: Floats) -> tuple[float, float]:
+    """Mean of a few values, and the sum of the squares of their deviations from it.
+
+    As ``mean()`` and ``var()`` compute them, to the last digit, in a third of the time: a run asks for thousands.
+    """
+    mean = np.add.reduce(values) / len(values)
+    deviations = values - mean
+    return float(mean), float(np.add.reduce(deviations * deviations))
 
 
 def learn(effects: Collection[Effect]) -> Prior:

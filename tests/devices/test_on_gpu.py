@@ -1,0 +1,115 @@
+"""Tests of what a GPU alone can run: launches in thread block clusters, and calls that do what calls must not."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.on_gpu import FAMILIES
+from tests.project import ROOT
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.inputs import random_inputs
+from warpwatch.catalogue.launches import Capability
+from warpwatch.catalogue.project import load_project
+from warpwatch.catalogue.validation import problems
+from warpwatch.devices.builds import compile_build
+from warpwatch.devices.check import WrongResult, compare
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import Outcome, expected
+from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.timing import worker_samples as sampling
+
+
+@pytest.fixture(scope="module")
+def worker(device: DeviceInfo) -> Iterator[Worker]:
+    if not device.has_gpu_clock:
+        pytest.skip(f"needs a GPU: {device.name} has no clusters, and runs what a call queues at once")
+    worker = Worker(load_project(ROOT, "tests.on_gpu"), Settings(kind="gpu", ordinal=device.ordinal))
+    yield worker
+    worker.stop()
+
+
+def run(worker: Worker, device: DeviceInfo, case: Case) -> Outcome:
+    inputs = random_inputs(case, 1)
+    return Kernel(worker, case.build, compile_build(case.build, device.target)).run(case.shape, inputs)
+
+
+def prepare(case: Case, image: Path) -> float:
+    """In the worker: check a case as a benchmark does before it takes times, and take a few. Returns their median."""
+    sampling.prepare(case, image, cold=False)
+    times = [sampling.sample("warm")[0] for _ in range(5)]
+    sampling.finish(None)
+    return statistics.median(times)
+
+
+def measure(worker: Worker, device: DeviceInfo, case: Case) -> float:
+    return worker.call(prepare, case, compile_build(case.build, device.target).path)
+
+
+def is_right(case: Case, outcome: Outcome) -> bool:
+    return all(
+        compare(outcome.results[name], right.reference, right.bound) is None
+        for name, right in expected(case, random_inputs(case, 1)).items()
+    )
+
+
+def test_they_are_declared_without_a_mistake() -> None:
+    assert problems(FAMILIES) == ()
+
+
+@pytest.mark.parametrize("pairs", [1, 70])
+def test_blocks_of_a_cluster_read_each_others_shared_memory(worker: Worker, device: DeviceInfo, pairs: int) -> None:
+    if device.capability < Capability(9, 0):
+        pytest.skip(f"needs a GPU of compute capability 9.0 or newer: {device.name} has no thread block clusters")
+    case = find_case(FAMILIES, f"reverse-pairs-128-{pairs}-float32")
+    outcome = run(worker, device, case)
+    assert outcome.damage == ()
+    assert is_right(case, outcome)
+    assert 0 < measure(worker, device, case) < 1e-3
+
+
+def test_a_call_that_keeps_to_its_stream_is_right_and_nothing_is_said(worker: Worker, device: DeviceInfo) -> None:
+    case = find_case(FAMILIES, "duplicate-copy-vendor-100000-float32")
+    for _ in range(3):
+        outcome = run(worker, device, case)
+        assert outcome.damage == ()
+        assert is_right(case, outcome)
+    assert 0 < measure(worker, device, case) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("elsewhere", "queues its work on another stream than the `stream` that it is given"),
+        ("waiting", "waits until its work is done: queue it on `stream` and return"),
+        ("allocating", "waits until its work is done: queue it on `stream` and return"),
+    ],
+)
+def test_a_call_whose_time_would_mean_nothing_is_named(
+    worker: Worker, device: DeviceInfo, name: str, said: str
+) -> None:
+    case = find_case(FAMILIES, f"duplicate-{name}-vendor-100000-float32")
+    assert run(worker, device, case).damage == (said,)
+    with pytest.raises(WrongResult, match=said):
+        measure(worker, device, case)
+
+
+def test_a_call_that_queues_nothing_is_wrong(worker: Worker, device: DeviceInfo) -> None:
+    case = find_case(FAMILIES, "duplicate-idle-vendor-100000-float32")
+    outcome = run(worker, device, case)
+    assert not is_right(case, outcome)
+    with pytest.raises(WrongResult, match="duplicate-idle"):
+        measure(worker, device, case)
+
+
+def test_a_call_that_fails_half_way_is_one_sentence_and_the_next_is_right(worker: Worker, device: DeviceInfo) -> None:
+    case = find_case(FAMILIES, "duplicate-failing-vendor-100000-float32")
+    with pytest.raises(DeviceError, match=r"queueing failing: RuntimeError: no work space is left"):
+        run(worker, device, case)
+    right = find_case(FAMILIES, "duplicate-copy-vendor-100000-float32")
+    assert is_right(right, run(worker, device, right))
