@@ -20,6 +20,14 @@ from items import Item, Source, items, source_of
 DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
+# Words that are no names: besides them, no three names follow each other in a declaration.
+KEYWORDS = set(
+    """alignas asm auto bool char class concept const consteval constexpr constinit decltype default delete do double
+    enum explicit extern final float for friend if inline int long mutable namespace new noexcept operator override
+    private protected public register requires return restrict short signed sizeof static static_assert struct template
+    thread_local typedef typename union unsigned using virtual void volatile wchar_t char8_t char16_t char32_t
+    """.split()
+)
 Edit = tuple[int, int, str]  # the first token, the one behind the last, and what is to stand there
 
 
@@ -65,7 +73,8 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     source = source_of(text, begin, end, foreign)
     if source is None:
         return text
-    found = list(items(source, 0, len(source.tokens) - 3))
+    # What cannot be a declaration stays, so that the compiler refuses it.
+    found = [item for item in items(source, 0, len(source.tokens) - 3) if is_declaration(source, item)]
     marked = marked_functions(source, found)
     whole = {name[-1] for item in found if item.kind == "function" and item.body and is_marked(source, item)
              for name in item.names}  # fmt: skip
@@ -125,6 +134,16 @@ def place_of(source: Source, token: int) -> str:
     line, file = re.findall(r'^# (\d+) "(.*)"', source.text[first:marker])[0]
     begin = source.text.rfind("\n", 0, place) + 1
     return f"{file}:{int(line) + source.text.count(chr(10), marker, place)}:{place - begin + 1}"
+
+
+def is_declaration(source: Source, item: Item) -> bool:
+    """Whether an item can be a declaration by its words and its end."""
+    words = head(source, item)
+    in_a_row = any(
+        all(token.isidentifier() and token not in KEYWORDS for token in words[place : place + 3])
+        for place in range(len(words) - 2)
+    )
+    return source.tokens[item.last - 1] in (";", "}") and not in_a_row
 
 
 def head(source: Source, item: Item) -> list[str]:
