@@ -5,6 +5,7 @@ Schema: https://github.com/KernelTuner/kernel_tuner, kernel_tuner/schema/T1.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -28,6 +29,7 @@ from warpwatch.catalogue.variants import Variant, kernel
 
 AXES = "XYZ"
 OLDER = re.compile(r"--?std=c\+\+(03|11|14|17)")  # kernels are compiled as C++17, which has what these ask for
+LONGEST_LABEL = 80  # characters of a configuration in ids, which have at most 200
 ONE_SIZE = ("elements",)  # name of the size where a file has no ProblemSize
 
 
@@ -115,16 +117,19 @@ class _Problem:
         """Return a configuration as a declaration has it: block, name and macros."""
         block = tuple(side.count(values) for side in self.sides)
         shown = {str(side.value) for side in self.sides}
+        macros = {key: value if isinstance(value, str) else _number(value) for key, value in values.items()}
         other = [
-            re.sub(r"[^0-9a-z_]", "_", f"{key}{value}".lower())
+            re.sub(r"[^0-9a-z_]", "_", f"{key}{macros[key]}".lower())
             for key, value in values.items()
             if value != self.space.defaults[key] and key not in shown
         ]
-        macros = {key: value if isinstance(value, str) else _number(value) for key, value in values.items()}
         if self.size:  # Kernel Tuner's own
             sides = zip(("block_size_x", "block_size_y", "block_size_z"), (*block, 1, 1), strict=False)
             macros = dict(sides) | macros | {"kernel_tuner": 1}
-        return {"block": block, "name": name or "_".join([size_name(block), *other]), **macros}
+        label = "_".join([size_name(block), *other])
+        if len(label) > LONGEST_LABEL:
+            label = f"{size_name(block)}_{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+        return {"block": block, "name": name or label, **macros}
 
     def grid(self, c: Configuration, shape: Shape) -> tuple[int, ...]:
         """Return the blocks along x, y and z, as Kernel Tuner counts them, or KTT where there is no ProblemSize."""
