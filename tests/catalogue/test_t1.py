@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import warpwatch as ww
+from tests.project import ROOT
 from tests.stranger import run_pytest
 from warpwatch.catalogue.arrays import Array, Role
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.inputs import random_inputs
+from warpwatch.catalogue.t1 import from_t1
 from warpwatch.catalogue.validation import problems
 
 # As Kernel Tuner reads it: with a ProblemSize that blocks divide.
@@ -131,7 +137,8 @@ template <typename T> __global__ void reversed_parts(T *state)
 
 def weighted(x: Array, weights: Array, alpha: float, problem_x: int) -> Array:
     x = x.astype(np.float64)
-    return alpha * (weights[0] * x[:problem_x] + weights[1] * x[1 : problem_x + 1])
+    result: Array = alpha * (weights[0] * x[:problem_x] + weights[1] * x[1 : problem_x + 1])
+    return result
 
 
 def changed(given: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -282,7 +289,8 @@ def test_a_value_that_memory_cannot_be_filled_with_is_an_input(imported: Callabl
 def test_members_of_arguments_can_be_changed(imported: Callable[..., Family]) -> None:
     (case,) = cases(imported(arguments={"n": {"FillValue": 7, "Type": "int64"}}))
     passed = case.arguments(case.steps[0], {"y": 512, "x": 1024, "weights": 2048})
-    assert (passed[3], type(passed[3])) == (7, np.int64)
+    assert passed[3] == 7
+    assert isinstance(passed[3], np.int64)
 
 
 SPEC, SPACE, ARGUMENT = "KernelSpecification", "ConfigurationSpace", "KernelSpecification Arguments"
@@ -403,7 +411,8 @@ def weighted(x, weights, alpha, problem_x):
     return alpha * (weights[0] * x[:problem_x] + weights[1] * x[1 : problem_x + 1])
 
 
-GIVEN = dict(reference=weighted, tolerance=ww.relative(1e-6), configurations=3, tests=((1,), (1000,)))
+CHOSEN = [{}, {"block_size_x": 16, "tile_size_x": 2}]
+GIVEN = dict(reference=weighted, tolerance=ww.relative(1e-6), configurations=CHOSEN, tests=((1,), (1000,)))
 RIGHT = ww.from_t1("weighted.json", **GIVEN)
 WRONG = ww.from_t1("../planted/weighted.json", name="planted", **GIVEN)
 STATE = ww.from_t1("reversed.json", reference=lambda state: state.reshape(-1, 64)[:, ::-1].reshape(-1))
@@ -418,6 +427,8 @@ import pytest
 def test_right(check):
     check()
 """
+TEST_NAME = "tests/test_kernels.py::test_right"
+CASES = ("64-1", "64-1000", "16_tile_size_x2-1", "16_tile_size_x2-1000")
 
 
 def test_imported_kernels_are_right_a_planted_mistake_is_found_and_others_run(tmp_path: Path) -> None:
@@ -435,11 +446,59 @@ def test_imported_kernels_are_right_a_planted_mistake_is_found_and_others_run(tm
     (tmp_path / "tests" / "test_kernels.py").write_text(TEST)
     (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "perf"\n')
     done = run_pytest(tmp_path, "tests", "--warpwatch-device=software", "-rA", "--tb=short")
-    results = [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(("PASSED ", "FAILED "))]
-    passed = [where for what, where in results if what == "PASSED"]
-    failed = [where for what, where in results if what == "FAILED"]
-    assert len(passed) == 7, done.stdout + done.stderr
-    assert not any("planted" in each or "opencl" in each for each in passed)
-    assert len(failed) == 7, done.stdout
-    assert sum("planted" in each for each in failed) == 6
-    assert "OpenCL': kernels in CUDA alone can be imported" in done.stdout
+    found = [line.split(" - ")[0] for line in done.stdout.splitlines() if re.match("(PASSED|FAILED|ERROR) ", line)]
+    assert sorted(found) == sorted(
+        [
+            *(f"PASSED {TEST_NAME}[weighted_sums-weighted-{case}-float32]" for case in CASES),
+            *(f"FAILED {TEST_NAME}[planted-weighted-{case}-float32]" for case in CASES),
+            f"PASSED {TEST_NAME}[reversed_parts-reversed_parts-64-1024-int32]",
+            f"ERROR {TEST_NAME}[opencl]",
+        ]
+    ), done.stdout
+    assert done.stdout.count("softcuda: out of bounds in ") >= len(CASES)
+    assert "opencl.json: KernelSpecification.Language is 'OpenCL': kernels in CUDA alone can be imported" in done.stdout
+
+
+def documented(family: str) -> dict[str, Any]:
+    """Run the block of docs/your-kernels.md that declares a family, and return its names."""
+    page = (ROOT / "docs" / "your-kernels.md").read_text()
+    (block,) = (each for each in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S) if f"{family} = " in each)
+    names: dict[str, Any] = {"np": np, "ww": ww, "weighted": weighted}
+    exec(compile(block, str(ROOT / "docs" / "your-kernels.md"), "exec"), names)
+    return names
+
+
+def test_the_import_that_the_documentation_shows_is_sound(
+    imported: Callable[..., Family], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    imported()
+    monkeypatch.setattr(ww, "from_t1", lambda path, **fields: from_t1(tmp_path / "file.json", **fields))
+    found = documented("WEIGHTED")["WEIGHTED"]
+    assert [case.build.block_name for case in cases(found)] == ["64", "64", "32_tile_size_x2", "32_tile_size_x2"]
+
+
+def test_the_submission_that_the_documentation_declares_fills_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With stand-ins for PyTorch and the submission, because this needs a GPU otherwise."""
+    streams: list[int] = []
+
+    def custom_kernel(data: tuple[Array, Array, Array]) -> Array:
+        data[2][...] = data[0] + data[1]
+        return data[2]
+
+    def stream(queue: int) -> AbstractContextManager[None]:
+        streams.append(queue)
+        return nullcontext()
+
+    cuda = SimpleNamespace(ExternalStream=int, stream=stream)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, as_tensor=lambda array, device: array))
+    monkeypatch.setitem(sys.modules, "submission", SimpleNamespace(custom_kernel=custom_kernel))
+    family = documented("VECTORADD")["VECTORADD"]
+    one = Case(Build(family, family.variants[0], family.variants[0].listed[0], "float16"), (127,))
+    assert problems((family,)) == ()
+    inputs = random_inputs(one, 1)
+    out = np.zeros((127, 127), np.float16)
+    launch = family.variants[0].call.prepare(**inputs, out=out, stream=5)
+    assert not out.any()  # nothing is queued before what is timed
+    launch()
+    assert np.array_equal(out, family.reference(**inputs).astype(np.float16))
+    assert streams == [5]
