@@ -71,7 +71,10 @@ def from_t1(
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # its methods are functions of the declaration: hashable
 class _Problem:
-    """What a file describes. ``size``: its ProblemSize, or None. ``chosen``: configurations with their names."""
+    """The problem that a file describes.
+
+    ``size``: its ProblemSize, or None. ``chosen``: configurations, each with the name that the caller gave it.
+    """
 
     file: Path
     given: Field
