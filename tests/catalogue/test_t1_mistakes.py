@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,8 @@ PLACE = "family file: arrays cannot be used: file.json: "
         (f"{SPACE} Conditions 0 Expression", "block_size_x && 1", "Conditions[0].Expression cannot be calculated: 'bl"),
         (f"{SPACE} Conditions 0 Expression", "block_size_x < 1", "Conditions hold for none of 24 configurations"),
         (f"{SPACE} Conditions 0 Expression", 3, "ConfigurationSpace.Conditions[0].Expression is 3: a text is due"),
+        (f"{ARGUMENT} 0 Name", "x", "KernelSpecification.Arguments have a Name twice: x, x, alpha, n, weights"),
+        (ARGUMENT, [3], "KernelSpecification.Arguments[0] is 3: an object with Name is due"),
         (f"{ARGUMENT} 0 Type", "float8", "Arguments[0] (y).Type is 'float8', which cannot be imported: bool or int8"),
         (f"{ARGUMENT} 0 Type", "custom", "Arguments[0] (y).Type is 'custom', which cannot be imported: bool or int8"),
         (f"{ARGUMENT} 2 Type", "float2", "Arguments[2] (alpha).Type is 'float2': a scalar of a vector type cannot"),
@@ -204,3 +206,22 @@ def test_imported_kernels_are_right_a_planted_mistake_is_found_and_others_run(tm
     ), done.stdout
     assert done.stdout.count("softcuda: out of bounds in ") >= len(CASES)
     assert "opencl.json: KernelSpecification.Language is 'OpenCL': kernels in CUDA alone can be imported" in done.stdout
+
+
+def places(value: Any, path: str = "") -> Iterator[str]:
+    """List every member and element of a file."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, each in inner:
+        yield f"{path} {name}".strip()
+        yield from places(each, f"{path} {name}")
+
+
+@pytest.mark.parametrize("strange", [None, 3, -1.5, "x(", "2", [], [3], {}, True, float("nan")], ids=repr)
+@pytest.mark.parametrize("given", [WEIGHTED, REVERSED], ids=["weighted", "reversed"])
+def test_no_value_of_any_member_stops_the_other_families(
+    imported: Callable[..., Family], given: dict[str, Any], strange: Any
+) -> None:
+    for path in places(given):
+        if strange is not None or not path[-1].isdigit():  # None takes a member away
+            family = imported(changed(given, path, strange), weighted if given is WEIGHTED else lambda state: state)
+            assert all("\n" not in str(problem) for problem in problems((family,)))

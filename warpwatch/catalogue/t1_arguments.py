@@ -124,8 +124,10 @@ def mentions_size(given: Field | None) -> bool:
 
 def read_arguments(given: Field, changed: Mapping[str, Mapping[str, Any]], has_draw: bool) -> list[Argument]:
     """Read ``Arguments``, with members of them changed by the argument's name. Raises BadT1."""
-    fields = [(str(each.value.get("Name") or f"argument{i}"), each) for i, each in enumerate(given.each(), 1)]
+    fields = [(_name(each, i), each) for i, each in enumerate(given.each(), 1)]
     names = [name for name, _ in fields]
+    if len(set(names)) < len(names):
+        raise given.bad(f"have a Name twice: {', '.join(names)}")
     if unknown := [name for name in changed if name not in names]:
         raise given.bad(f"have no {unknown[0]}; there are {', '.join(names)}")
     read = [
@@ -135,6 +137,11 @@ def read_arguments(given: Field, changed: Mapping[str, Mapping[str, Any]], has_d
     if not any(each.size and each.access != "ReadOnly" for each in read):
         raise given.bad("have no Vector that is WriteOnly or ReadWrite: change the AccessType of the result")
     return read
+
+
+def _name(given: Field, number: int) -> str:
+    named = given.find("Name")
+    return named.text() if named else f"argument{number}"
 
 
 def _argument(given: Field, has_draw: bool) -> Argument:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ class Field:
         return BadT1(f"{self.where} {said}")
 
     def find(self, name: str) -> Field | None:
-        """Return a member of an object; None where it is missing or null."""
+        """Return a member of an object; None where it is missing or null. Raises BadT1 where this is no object."""
         if not isinstance(self.value, Mapping):
             raise self.bad(f"is {self.value!r}: an object with {name} is due")
         value = self.value.get(name)
@@ -71,7 +72,7 @@ class Field:
     def number(self, names: Mapping[str, Any]) -> float:
         """Return a number, or the value of arithmetic that gives one. Raises BadT1."""
         value = self.calculated(names)
-        if not isinstance(value, int | float):
+        if not isinstance(value, int | float) or not isfinite(value):
             raise self.bad(f"is {value!r}: a number is due")
         return value
 
