@@ -110,6 +110,20 @@ def test_defaults_that_break_a_condition_are_not_taken(imported: Callable[..., F
     assert case.build.macros["tile_size_x"] in ("1", "2")
 
 
+def test_a_default_that_is_none_of_the_values_is_not_taken(imported: Callable[..., Family]) -> None:
+    (case,) = cases(imported(changed(WEIGHTED, "ConfigurationSpace TuningParameters 1 Default", 4)))
+    assert case.build.macros["tile_size_x"] == "1"
+
+
+def test_constant_memory_of_kernel_tuner_is_an_argument_too(imported: Callable[..., Family]) -> None:
+    constant = changed(WEIGHTED, "KernelSpecification Arguments 4 MemoryType", "Vector")
+    constant = changed(constant, "KernelSpecification Arguments 4 AccessType", "ReadOnly")
+    constant = changed(constant, "KernelSpecification Arguments 4 MemType", "Constant")
+    (case,) = cases(imported(constant))
+    assert case.variant.symbols == {"weights": "weights"}
+    assert case.arguments(case.steps[0], {"y": 512, "x": 1024, "weights": 2048})[-1] == 2048
+
+
 def test_a_long_name_of_a_configuration_is_cut(imported: Callable[..., Family]) -> None:
     names = [f"parameter_with_a_long_name_{i}" for i in range(4)]
     many = deepcopy(WEIGHTED)
