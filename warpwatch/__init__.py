@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from warpwatch.catalogue.calls import CallError, Driver, SharedLibrary
     from warpwatch.catalogue.declaration import Family
     from warpwatch.catalogue.launches import Owner, Step, Work, blocks
+    from warpwatch.catalogue.t1 import from_t1
     from warpwatch.catalogue.tolerance import dot_error, error_of, exact, relative, ulp
     from warpwatch.catalogue.variants import Variant, call, kernel, serial
 
@@ -23,6 +24,7 @@ _HOMES = {
     "calls": ("CallError", "Driver", "SharedLibrary"),
     "declaration": ("Family",),
     "launches": ("Owner", "Step", "Work", "blocks"),
+    "t1": ("from_t1",),
     "tolerance": ("dot_error", "error_of", "exact", "relative", "ulp"),
     "variants": ("Variant", "call", "kernel", "serial"),
 }
@@ -46,6 +48,7 @@ __all__ = [
     "dot_error",
     "error_of",
     "exact",
+    "from_t1",
     "kernel",
     "relative",
     "serial",

@@ -1,0 +1,199 @@
+"""Evaluates the arithmetic that imported files contain as text, without running any of it as Python."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+LONGEST = 1000  # characters of a text; Python's parser takes megabytes of memory for long ones
+LARGEST_LIST = 10_000  # elements of a list
+LARGEST_POWER = 64  # exponent
+LARGEST_NUMBER = 2**64  # beyond it a chain of products would take any time
+
+_OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+    ast.Not: operator.not_,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+
+
+class BadExpression(ValueError):
+    """A text that is no arithmetic, or has no value; the message says which part."""
+
+
+def evaluate(text: str, names: Mapping[str, Any]) -> Any:
+    """Return the value of a text such as ``"4096 // block_size_x"`` or ``"[2**i for i in range(6)]"``.
+
+    It may have numbers, texts, lists, the names that are given, their elements (``ProblemSize[0]``), + - * / // % **,
+    comparisons, ``in``, ``and``, ``or``, ``not``, ``a if b else c``, list comprehensions over one list, and abs, float,
+    int, len, list, max, min, range, sum. Raises BadExpression.
+    """
+    try:
+        return _value(_parsed(text), names)
+    except (ArithmeticError, IndexError, TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, BadExpression):
+            raise
+        raise BadExpression(f"{_shown(text)} has no value: {error}") from None
+
+
+def names_of(text: str) -> frozenset[str]:
+    """Return the names that a text mentions. Raises BadExpression."""
+    return frozenset(node.id for node in ast.walk(_parsed(text)) if isinstance(node, ast.Name))
+
+
+@functools.cache
+def _parsed(text: str) -> ast.expr:
+    if len(text) > LONGEST:
+        raise BadExpression(f"{_shown(text)} has {len(text):,} characters; at most {LONGEST:,} are read")
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise BadExpression(f"{_shown(text)} is no arithmetic, such as '4096 // block_size_x'") from None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """Return the value of a part of an expression. Raises BadExpression, and what arithmetic raises."""
+    read = _PARTS.get(type(node))
+    if not read:
+        raise _unknown(node)
+    return read(node, names)
+
+
+def _unknown(node: ast.expr) -> BadExpression:
+    return BadExpression(f"{_shown(ast.unparse(node))} is no arithmetic that is known here")
+
+
+def _constant(node: ast.Constant, names: Mapping[str, Any]) -> Any:
+    if not isinstance(node.value, bool | int | float | str):
+        raise _unknown(node)
+    return node.value
+
+
+def _named(node: ast.Name, names: Mapping[str, Any]) -> Any:
+    if node.id not in names:
+        raise BadExpression(f"{node.id} is not known; there are {', '.join(names)}")
+    return names[node.id]
+
+
+def _listed(node: ast.List | ast.Tuple, names: Mapping[str, Any]) -> list[Any]:
+    return [_value(part, names) for part in node.elts]
+
+
+def _element(node: ast.Subscript, names: Mapping[str, Any]) -> Any:
+    return _value(node.value, names)[_value(node.slice, names)]
+
+
+def _chosen(node: ast.IfExp, names: Mapping[str, Any]) -> Any:
+    return _value(node.body if _value(node.test, names) else node.orelse, names)
+
+
+def _joined(node: ast.BoolOp, names: Mapping[str, Any]) -> bool:
+    parts = (bool(_value(part, names)) for part in node.values)
+    return all(parts) if isinstance(node.op, ast.And) else any(parts)
+
+
+def _called(node: ast.Call, names: Mapping[str, Any]) -> Any:
+    if not isinstance(node.func, ast.Name) or node.func.id not in _FUNCTIONS or node.keywords:
+        raise _unknown(node)
+    return _FUNCTIONS[node.func.id](*(_value(part, names) for part in node.args))
+
+
+def _numeric(sign: ast.AST, *values: Any) -> Any:
+    """Apply an operator to numbers, or + to two lists. Raises BadExpression where the result would be too large."""
+    if isinstance(sign, ast.Add) and all(isinstance(value, list) for value in values):
+        return _limited(values[0] + values[1])
+    if type(sign) not in _OPERATORS or not all(isinstance(value, int | float) for value in values):
+        shown = " and ".join(_shown(str(value)) for value in values)
+        raise BadExpression(f"{type(sign).__name__} of {shown} is no arithmetic that is known here")
+    if isinstance(sign, ast.Pow) and abs(values[1]) > LARGEST_POWER:
+        raise BadExpression(f"a power of {values[1]:,} is too large; exponents end at {LARGEST_POWER}")
+    result = _OPERATORS[type(sign)](*values)
+    if isinstance(result, complex) or abs(result) > LARGEST_NUMBER:
+        raise BadExpression(f"{type(sign).__name__} gives a number that is beyond 2^64, or not real")
+    return result
+
+
+def _compared(node: ast.Compare, names: Mapping[str, Any]) -> bool:
+    """Compare in a chain, as Python does: ``1 <= x <= 4``."""
+    left = _value(node.left, names)
+    for sign, part in zip(node.ops, node.comparators, strict=True):
+        right = _value(part, names)
+        if type(sign) not in _OPERATORS:
+            raise BadExpression(f"{_shown(ast.unparse(node))} is no comparison that is known here")
+        if not _OPERATORS[type(sign)](left, right):
+            return False
+        left = right
+    return True
+
+
+def _comprehended(node: ast.ListComp, names: Mapping[str, Any]) -> list[Any]:
+    if len(node.generators) > 1 or not isinstance(node.generators[0].target, ast.Name):
+        raise BadExpression(f"{_shown(ast.unparse(node))} goes over more than one list")
+    (each,), made = node.generators, []
+    assert isinstance(each.target, ast.Name)
+    for value in _limited(_value(each.iter, names)):
+        inner = {**names, each.target.id: value}
+        if all(_value(test, inner) for test in each.ifs):
+            made.append(_value(node.elt, inner))
+    return made
+
+
+def _limited(values: Iterable[Any]) -> list[Any]:
+    """Make a list. Raises BadExpression where it would be too long."""
+    made = [value for _, value in zip(range(LARGEST_LIST + 1), values, strict=False)]
+    if len(made) > LARGEST_LIST:
+        raise BadExpression(f"a list has more than {LARGEST_LIST:,} elements")
+    return made
+
+
+def _range(*ends: Any) -> list[int]:
+    return _limited(range(*ends))
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "abs": abs,
+    "float": float,
+    "int": int,
+    "len": len,
+    "list": _limited,
+    "max": max,
+    "min": min,
+    "range": _range,
+    "sum": sum,
+}
+_PARTS: Mapping[type[ast.expr], Callable[..., Any]] = {
+    ast.BinOp: lambda node, names: _numeric(node.op, _value(node.left, names), _value(node.right, names)),
+    ast.BoolOp: _joined,
+    ast.Call: _called,
+    ast.Compare: _compared,
+    ast.Constant: _constant,
+    ast.IfExp: _chosen,
+    ast.List: _listed,
+    ast.ListComp: _comprehended,
+    ast.Name: _named,
+    ast.Subscript: _element,
+    ast.Tuple: _listed,
+    ast.UnaryOp: lambda node, names: _numeric(node.op, _value(node.operand, names)),
+}
