@@ -19,6 +19,8 @@ import zlib
 from pathlib import Path
 
 import declarations
+import host_code
+import host_headers
 import messages
 import ptx
 import red_zones
@@ -27,11 +29,14 @@ import unset
 
 HERE = Path(__file__).resolve().parent
 VERSION = "0.1"
+IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 
 # -gdwarf-4, because addr2line of binutils 2.40 mixes up the files of version 5. -fstack-clash-protection, so that a
 # large frame touches what guards its stack. No section anchors: the gaps between variables would move them. A call at a
-# function's end is no jump: who is called finds the line by the address to return to.
+# function's end is no jump: who is called finds the line by the address to return to. Own sections, and hidden names:
+# the linker leaves out functions of both sides that no kernel calls, with what they name of the host's.
 FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-g1", "-gdwarf-4", "-fstack-clash-protection", "-fno-plt",
+         "-ffunction-sections", "-fvisibility=hidden",
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "-fno-optimize-sibling-calls", "-fno-strict-aliasing", "-ffp-contract=off",
          "-fno-tree-loop-distribute-patterns", "-Wno-attributes", "-Wno-unused-function",
@@ -67,8 +72,9 @@ def main() -> int:
 def sources() -> list[Path]:
     """What an image depends on beside its own source."""
     names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
-             "narrow_type.h", "ptx.h")  # fmt: skip
-    modules = (__name__, "declarations", "messages", "ptx", "red_zones", "slices", "unset")
+             "narrow_type.h", "ptx.h", "host_names.h")  # fmt: skip
+    modules = (__name__, "declarations", "host_code", "host_headers", "instances", "items", "messages", "ptx",
+               "red_zones", "slices", "unset")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
     return [*(HERE / name for name in own), *sorted(HERE.glob("include/*.h"))]
 
@@ -116,12 +122,12 @@ def parse(arguments: list[str]) -> dict:
 
 def compile_file(source: Path, output: Path, options: dict) -> int:
     """Write the image of a source, whole or not at all. Returns the exit status."""
-    text = source.read_text()
+    text, host = source.read_text(errors="surrogateescape"), host_code.Host()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            image = linked(Path(folder), assembly(Path(folder), text, source, options))
-    except (BadKernel, ptx.UnknownPtx) as error:
-        sys.stderr.write(messages.explain(f"{error}\n", text, source))
+            image = linked(Path(folder), assembly(Path(folder), text, source, options, host))
+    except (BadKernel, host_code.NotHere, ptx.UnknownPtx) as error:
+        sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
         return 1
     made = output.with_name(f"{output.name}.{os.getpid()}.tmp")
     made.write_bytes(struct.pack("<8sQQ", b"SOFTCUDA", len(image), zlib.crc32(image)) + image)
@@ -129,20 +135,32 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
     return 0
 
 
-def assembly(folder: Path, text: str, source: Path, options: dict) -> str:
-    """Return the assembly of a source, with what the driver reads. Raises BadKernel and UnknownPtx."""
+def assembly(folder: Path, text: str, source: Path, options: dict, host: host_code.Host) -> str:
+    """Return the assembly of a source, with what the driver reads, and add to ``host`` what was set aside.
+
+    Raises BadKernel, host_code.NotHere and UnknownPtx.
+    """
     unit, preprocessed, made, dump, inlined = (
         folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
     )
-    flags = [*FLAGS, *(checks() if options["checks"] else []), *options["pass"], f"-I{HERE}", f"-I{HERE}/include",
-             f"-I{source.parent.resolve()}", f"-fdebug-prefix-map={Path.cwd()}=.",
+    includes = [option for option in options["pass"] if option.startswith("-I")]
+    flags = [*FLAGS, *(checks() if options["checks"] else []), *includes, f"-I{HERE}", f"-I{HERE}/include",
+             f"-I{source.parent.resolve()}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
              f"-fdebug-prefix-map={unit}={source}",
              f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
-    unit.write_text(translation_unit(text, source))
-    gxx("-E", *flags, str(unit), "-o", str(preprocessed))
-    preprocessed.write_text(plain_cpp(preprocessed.read_text(), source, options["checks"]))
+    unit.write_text(translation_unit(text, source, options["pass"]), errors="surrogateescape")
+    preprocess(unit, preprocessed, text, flags)
+    text = preprocessed.read_text(errors="surrogateescape")
     dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
-    gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(made))
+    while True:
+        plain = plain_cpp(text, source, options["checks"], host)
+        preprocessed.write_text(plain, errors="surrogateescape")
+        try:
+            gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(made))
+            break
+        except BadKernel as error:
+            if not host.learn(str(error)):
+                raise
     written = made.read_text()
     if options["checks"]:
         written = unset.with_nans(written, dump.read_text())
@@ -153,12 +171,25 @@ def assembly(folder: Path, text: str, source: Path, options: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plain_cpp(preprocessed: str, source: Path, checked: bool) -> str:
+def preprocess(unit: Path, preprocessed: Path, text: str, flags: list[str]) -> None:
+    """Let g++ preprocess a unit, with headers of host code where it asks for some. Raises BadKernel."""
+    folder = unit.with_name("host")
+    host_headers.write_for(text, folder)
+    while True:
+        try:
+            return gxx("-E", *flags, str(unit), "-o", str(preprocessed))
+        except BadKernel as error:
+            if not host_headers.write_for(str(error), folder):
+                raise
+
+
+def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Host) -> str:
     """Return C++ that g++ compiles, the same in every folder, as messages are. Raises UnknownPtx."""
-    plain = re.sub(r"^#pragma GCC poison .*", "", preprocessed, flags=re.MULTILINE)  # it has spoken
+    plain = preprocessed
     own, here = re.escape(f"{Path.cwd()}/"), re.escape(f"{HERE}/")
     plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
-    begin = plain.index(f'# 1 "{source}"')
+    begin, end = plain.index(f'# 1 "{source}"'), plain.index(f'# 1 "{IMAGE}"')
+    plain = host_code.without_host_code(plain, begin, end, f"{HERE}/", host)
     return ptx.translate(declarations.plain_cpp(plain, begin, checked), str(source))
 
 
@@ -166,7 +197,7 @@ def linked(folder: Path, written: str) -> bytes:
     """Return the shared object that the assembly makes."""
     source, shared = folder / "whole.s", folder / "kernel.so"
     source.write_text(written)
-    gxx("-shared", "-nostdlib", "-Wl,--build-id=none", "-o", str(shared), str(source))
+    gxx("-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,--build-id=none", "-o", str(shared), str(source))
     return shared.read_bytes()
 
 
@@ -200,14 +231,25 @@ def checks() -> list[str]:
     return CHECKS + ([VOLATILE] if major >= 11 else []) + (unset.FLAGS if major >= 12 else [])
 
 
-def translation_unit(text: str, source: Path) -> str:
-    """The kernel's file, with lines where they were, between the dialect and what the driver reads of an image."""
-    poison = "\n".join(f"#pragma GCC poison {name}" for name in messages.REASON if name != "texture")
+def macro(option: str) -> str:
+    """The line that does what -D or -U does; "" for another option."""
+    name, given, value = option[2:].partition("=")
+    if option.startswith("-D"):
+        return f"#define {name} {value if given else 1}"
+    return f"#undef {name}" if option.startswith("-U") else ""
+
+
+def translation_unit(text: str, source: Path, options: list[str]) -> str:
+    """The kernel's file, with lines where they were, between the dialect and what the driver reads of an image.
+
+    Macros of the command line are defined behind the dialect, where they cannot change it.
+    """
+    macros = "\n".join(filter(None, map(macro, options)))
     return f"""#include "cuda_dialect.h"
-{poison}
+{macros}
 #line 1 "{source}"
 {text}
-#line 1 "softcuda's image"
+#line 1 "{IMAGE}"
 extern "C" {{
 extern SOFTCUDA_HIDDEN const softcuda::KernelEntry softcuda_kernels[], softcuda_kernels_end[];
 extern SOFTCUDA_HIDDEN softcuda::Context softcuda_context;

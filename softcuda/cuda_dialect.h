@@ -13,8 +13,9 @@
 #include <math.h> // not <cmath>: sqrt(float) is a float, without std:: too
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <ctime> // before the macro `clock`, which would spoil it
+#include <ctime>
 
 #include "image.h"
 #include "vector_types.h"
@@ -27,11 +28,11 @@
 #define __global__ __global__
 #define __launch_bounds__(...) __launch_bounds__(__VA_ARGS__)
 #define __shared__ __shared__
-#define __device__
-#define __host__
-#define __constant__ __attribute__((section("softcuda_constant")))
+#define __device__ __device__
+#define __host__ __host__
+#define __constant__ __constant__
+#define __noinline__ __noinline__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
@@ -87,22 +88,62 @@ static inline void __threadfence_block() { softcuda_fence(0); }
 static inline void __threadfence_system() { softcuda_fence(1); }
 static inline void __nanosleep(unsigned) { }
 static inline long long clock64() { return softcuda_clock(); }
-static inline int softcuda_clock32() { return int(softcuda_clock()); }
-#define clock softcuda_clock32
+// These two the system's headers declare; no macro of that name may be in their way.
+extern "C" clock_t clock() noexcept __asm__("softcuda_clock");
+extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) noexcept __asm__("softcuda_assert_fail");
 // The functions of <cuda_pipeline_primitives.h>.
 #define __pipeline_memcpy_async(to, from, size, ...) softcuda_copy_async((to), (from), (size), (__VA_ARGS__ + 0))
 #define __pipeline_commit() softcuda_commit_copies()
 #define __pipeline_wait_prior(later) softcuda_wait_copies(later)
 #define __trap() softcuda_trap("__trap()")
-#undef assert
-#define assert(condition) ((condition) ? (void)0 : softcuda_trap("assert(" #condition ")"))
 
 #include "warp_functions.h"
 #include "intrinsics.h"
 #include "ptx.h"
+#include "host_names.h"
 
 // What declarations.py has each kernel begin with: a record of its parameters.
 namespace softcuda {
+
+// Whether an object of a class is passed as itself: the others are passed by address.
+template <class Parameter> constexpr bool is_plain()
+{
+    return __is_trivially_constructible(Parameter, const Parameter&) && __is_trivially_constructible(Parameter, Parameter&&)
+        && __has_trivial_destructor(Parameter);
+}
+
+// What lies in the packed buffer for a parameter, and what the kernel's function takes: a reference is an address there.
+template <class Parameter, bool plain = is_plain<Parameter>()> struct Argument {
+    using Stored = Parameter;
+    using Passed = Parameter;
+    SOFTCUDA_RAW const Stored& read(const char* place) { return *reinterpret_cast<const Stored*>(place); }
+};
+// Each thread has a copy of the bytes, as a GPU's has: how the class is copied is the host's.
+template <class Parameter> struct Argument<Parameter, false> {
+    using Stored = Parameter;
+    using Passed = const char*;
+    struct Copy {
+        alignas(Parameter) char bytes[sizeof(Parameter)];
+        operator const char*() const { return bytes; }
+    };
+    SOFTCUDA_RAW Copy read(const char* place)
+    {
+        Copy copy;
+        __builtin_memcpy(copy.bytes, place, sizeof(Parameter));
+        return copy;
+    }
+};
+// g++ keeps the restrict of a parameter in the type of a template's instance, where C++ has none.
+template <class Pointee, bool plain> struct Argument<Pointee* __restrict, plain> {
+    using Stored = Pointee*;
+    using Passed = Pointee*;
+    SOFTCUDA_RAW Stored read(const char* place) { return *reinterpret_cast<const Stored*>(place); }
+};
+template <class Referee, bool plain> struct Argument<Referee&, plain> {
+    using Stored = Referee*;
+    using Passed = Referee&;
+    SOFTCUDA_RAW Referee& read(const char* place) { return **reinterpret_cast<const Stored*>(place); }
+};
 
 // Where each argument lies in the packed buffer, as C lays out the members of a struct.
 template <unsigned count> struct Record {
@@ -125,34 +166,26 @@ template <class... Parameters> constexpr Record<sizeof...(Parameters)> layout()
     return made;
 }
 
-template <unsigned... I> struct Indices { };
-template <unsigned N, unsigned... I> struct Range : Range<N - 1, N - 1, I...> { };
-template <unsigned... I> struct Range<0, I...> {
-    using Type = Indices<I...>;
+template <unsigned... numbers> struct Indices { };
+template <unsigned count, unsigned... numbers> struct Range : Range<count - 1, count - 1, numbers...> { };
+template <unsigned... numbers> struct Range<0, numbers...> {
+    using Type = Indices<numbers...>;
 };
 
-// g++ keeps the restrict of a parameter in the type of a template's instance, where C++ has none.
-template <class T> struct Unrestricted {
-    using Type = T;
-};
-template <class T> struct Unrestricted<T* __restrict> {
-    using Type = T*;
-};
-
-template <class... Parameters, unsigned... I>
+template <class... Parameters, unsigned... numbers>
 __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) inline void call(
-    void (*kernel)(Parameters...), const char* arguments, Indices<I...>)
+    void (*kernel)(typename Argument<Parameters>::Passed...), const char* arguments, Indices<numbers...>)
 {
-    constexpr auto where = layout<Parameters...>();
+    constexpr auto where = layout<typename Argument<Parameters>::Stored...>();
     (void)where, (void)arguments; // of a kernel without parameters
-    kernel(*reinterpret_cast<const typename Unrestricted<Parameters>::Type*>(arguments + where.offsets[I])...);
+    kernel(Argument<Parameters>::read(arguments + where.offsets[numbers])...);
 }
 
 template <class... Parameters>
 __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) void invoke(const void* function, const char* arguments)
 {
-    using Kernel = void (*)(Parameters...);
-    call(Kernel(const_cast<void*>(function)), arguments, typename Range<sizeof...(Parameters)>::Type());
+    using Kernel = void (*)(typename Argument<Parameters>::Passed...);
+    call<Parameters...>(Kernel(const_cast<void*>(function)), arguments, typename Range<sizeof...(Parameters)>::Type());
 }
 
 // What a kernel's launch bounds allow, 0 where it has none; at most what the device does.
@@ -161,7 +194,7 @@ constexpr unsigned threads_of_a_block(long long bound) { return bound > 1024 || 
 // The function's type, because that has no const or restrict of the parameters themselves.
 template <class... Parameters> constexpr Record<sizeof...(Parameters)> record(void (*)(Parameters...), const char* names, long long bound)
 {
-    Record<sizeof...(Parameters)> made = layout<Parameters...>();
+    Record<sizeof...(Parameters)> made = layout<typename Argument<Parameters>::Stored...>();
     constexpr unsigned count = sizeof...(Parameters);
     made.head = {&invoke<Parameters...>, names, count, made.offsets[count], threads_of_a_block(bound)};
     return made;

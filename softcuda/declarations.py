@@ -27,8 +27,15 @@ DYNAMIC = re.compile(
 # Without __constinit (g++ 10 and later), g++ guards variables of classes with constructors, even of empty ones.
 PLAIN_WORDS = {
     "__global__": "__attribute__((noinline, used))",
+    "__device__": "",
+    "__host__": "",
+    "__constant__": '__attribute__((section("softcuda_constant")))',
+    "__noinline__": "__attribute__((noinline))",
     "__shared__": 'static __constinit __attribute__((section("softcuda_shared")))',
 }
+
+
+WORDS = re.compile(rf"{STRING}|\b(?:{'|'.join(PLAIN_WORDS)})\b")
 
 
 class Kernel(NamedTuple):
@@ -49,7 +56,16 @@ def plain_cpp(text: str, begin: int, checked: bool) -> str:
     if checked:
         text = with_marked_returns(text)
     text = with_records(text)
-    return head + re.sub(rf"{STRING}|\b(?:{'|'.join(PLAIN_WORDS)})\b", lambda m: PLAIN_WORDS.get(m[0], m[0]), text)
+    return head + WORDS.sub(plain_word, text)
+
+
+def plain_word(match: re.Match) -> str:
+    """What stands for a word of CUDA's in C++."""
+    if match[0] == "__noinline__":  # in headers of the system's it is the name of an attribute, in brackets
+        before = re.sub(r"^#.*$", "", match.string[max(0, match.start() - 300) : match.start()], flags=re.MULTILINE)
+        if before.rstrip().endswith(("(", ",")):
+            return match[0]
+    return PLAIN_WORDS.get(match[0], match[0])
 
 
 def with_records(text: str) -> str:

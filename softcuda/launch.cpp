@@ -167,10 +167,18 @@ API cuLaunch(Function* function) { return cuLaunchGridAsync(function, 1, 1, null
 
 // What kernels call when they give up.
 
-extern "C" EXPORT void softcuda_trap(const char* why)
+namespace {
+
+void give_up(Result error, const std::string& why, const void* address)
 {
-    const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
-    const bool assert_failed = strncmp(why, "assert", 6) == 0;
-    fault(assert_failed ? assertion : illegal_instruction,
-        std::string(why) + " " + in_kernel() + "\n  " + where(pc) + ": " + who(running.thread));
+    fault(error, why + " " + in_kernel() + "\n  " + where(reinterpret_cast<uintptr_t>(address)) + ": " + who(running.thread));
+}
+
+} // namespace
+
+extern "C" EXPORT void softcuda_trap(const char* why) { give_up(illegal_instruction, why, __builtin_return_address(0)); }
+
+extern "C" EXPORT void softcuda_assert_fail(const char* condition, const char*, unsigned, const char*)
+{
+    give_up(assertion, std::string("assert(") + condition + ")", __builtin_return_address(0));
 }

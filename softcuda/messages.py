@@ -7,8 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
-# Names whose mere use is an error, and why. "poison" makes the preprocessor say so, with file and line, in code
-# that is compiled and not in what an #if leaves out.
+# Names whose mere use in the device's code is an error, and why.
 UNSUPPORTED = {
     "managed memory": ["__managed__"],
     "textures and surfaces": ["texture", "tex1D", "tex1Dfetch", "tex2D", "tex3D", "tex1DLayered", "tex2DLayered",
@@ -46,18 +45,30 @@ def forbidden(match: re.Match) -> str:
     return "\n".join([f"{places[0]}: error: {match['why']}", *(f"{place}: note: called here" for place in places[1:])])
 
 
-def explain(errors: str, text: str, source: Path) -> str:
-    """g++'s messages, with what is not supported in words of our own."""
+def not_supported(name: str) -> str:
+    return f"softcuda does not support {name} ({REASON[name]})"
 
-    def reason(match: re.Match) -> str:
-        return f"softcuda does not support {match[1]} ({REASON.get(match[1], 'not on this device')})"
 
-    errors = re.sub(r'attempt to use poisoned "([^"]+)"', reason, errors)
+def notes(line: str, host: set[str]) -> list[str]:
+    """What to do about an error, where it comes of host code or of a header that is not there."""
+    place = line.partition(": ")[0]
+    if missing := re.search(r"fatal error: (\S+): No such file", line):
+        return [f"{place}: note: softcuda has no {missing[1]}: give its folder with -I, or leave it out where"
+                " __SOFTCUDA__ is defined"]  # fmt: skip
+    if ": error: " not in line:
+        return []
+    named = [name for name in re.findall(r"[‘']~?(?:\w+::)*(\w+)", line) if name in host]
+    return [f"{place}: note: {name} is host code, which softcuda sets aside: mark it __device__, or const or constexpr"
+            " if it is a constant" for name in named[:1]]  # fmt: skip
+
+
+def explain(errors: str, text: str, source: Path, host: set[str]) -> str:
+    """g++'s messages, with what is not supported in words of our own. ``host``: names of what was set aside."""
     errors = FORBIDDEN_CALL.sub(forbidden, errors)
     errors = COPIES.sub("", errors)
     lines, out = text.split("\n"), []
     for line in errors.split("\n"):
-        out.append(line)
+        out += [line, *notes(line, host)]
         match = re.match(re.escape(str(source)) + r":(\d+):.*error", line)
         if not match or int(match[1]) > len(lines):
             continue

@@ -63,7 +63,7 @@ static inline double sum_to_odd(double a, double b)
 }
 
 // An integer as a double, whose last bit says where it is not exact.
-template <class T> double integer_to_odd(T value)
+template <class Integer> double integer_to_odd(Integer value)
 {
     const bool negative = value < 0;
     uint64_t size = negative ? 0 - uint64_t(value) : uint64_t(value);
@@ -72,17 +72,17 @@ template <class T> double integer_to_odd(T value)
     return negative ? -double(size) : double(size);
 }
 
-// The integer of a number that has been rounded already, at most what T holds. NaN is 0, or of 64 bits the highest bit.
-template <class T> T to_integer(double value)
+// The integer of a number that has been rounded already, at most what Integer holds. NaN is 0, or of 64 bits the highest bit.
+template <class Integer> Integer to_integer(double value)
 {
-    constexpr bool is_signed = T(-1) < T(0);
-    constexpr T highest = is_signed ? T(~(uint64_t(1) << (8 * sizeof(T) - 1)) & (~uint64_t(0) >> (64 - 8 * sizeof(T)))) : T(~T(0));
-    constexpr T lowest = is_signed ? T(-highest - 1) : T(0);
+    constexpr bool is_signed = Integer(-1) < Integer(0);
+    constexpr Integer highest = is_signed ? Integer(~(uint64_t(1) << (8 * sizeof(Integer) - 1)) & (~uint64_t(0) >> (64 - 8 * sizeof(Integer)))) : Integer(~Integer(0));
+    constexpr Integer lowest = is_signed ? Integer(-highest - 1) : Integer(0);
     if (value != value)
-        return sizeof(T) == 8 ? T(uint64_t(1) << 63) : T(0);
+        return sizeof(Integer) == 8 ? Integer(uint64_t(1) << 63) : Integer(0);
     if (value >= double(highest))
         return highest;
-    return value <= double(lowest) ? lowest : T(value);
+    return value <= double(lowest) ? lowest : Integer(value);
 }
 
 static inline double whole(double value, Rounding mode)

@@ -9,6 +9,11 @@ import declarations
 RED_ZONE = 128  # bytes between variables, which belong to none of them
 MAX_SHARED = 48 * 1024
 
+# What would run before main, for variables of the host such as those of <iostream>. The linker leaves out what nothing
+# but such a section refers to.
+NEVER_RUN = re.compile(r"^\s*\.section\s+\.(?:init_array|fini_array|ctors|dtors)\b.*$", re.MULTILINE)
+LIBRARY = re.compile(r"(?:^|\s)_Z(?:GV)?N?K?St|(?:^|\s)__dso_handle")  # a variable of the C++ library's
+
 INSTRUCTION_OR_LINE = re.compile(r"\t(?:[a-z]|\.loc\b|\.(?:byte|value|long|quad|string|uleb128|sleb128)\b)|\.L")
 
 
@@ -18,7 +23,7 @@ def with_red_zones(lines: list[str]) -> tuple[list[str], str]:
     What a function calls its own and static is shared memory; what lies in .data or .bss is a device variable.
     Returns the lines, and what is wrong with them: more shared memory than a block may have.
     """
-    text = "\n".join(lines)
+    text = NEVER_RUN.sub('\t.section .softcuda_never_run,"e",@progbits', "\n".join(lines))
     objects = set(re.findall(r"^\s*\.type\s+(\S+),\s*[@%]object", text, re.MULTILINE))
     sizes = {name: int(size) for name, size in re.findall(r"^\s*\.size\s+(\S+),\s*(\d+)$", text, re.MULTILINE)}
     out = ['\t.section softcuda_shared,"aw"', "\t.balign 128", "\t.globl softcuda_shared_first",
@@ -26,19 +31,19 @@ def with_red_zones(lines: list[str]) -> tuple[list[str], str]:
     symbols: list[tuple[str, int, int]] = []
     late: list[tuple[str, int, int]] = []  # zeroed variables that the linker would have placed: name, size, alignment
     section = ".text"
-    for line in lines:
+    for line in text.split("\n"):
         if INSTRUCTION_OR_LINE.match(line):  # nearly all of them
             out.append(line)
             continue
         if match := re.match(r"\s*\.section\s+([^,\s]+)|\s*(\.text|\.data|\.bss)\b", line):
             section = match[1] or match[2]
         label = re.match(r"(\S+):$", line)
-        if match := re.match(r"\s*\.comm\s+([^,]+),(\d+),(\d+)", line):
+        if (match := re.match(r"\s*\.comm\s+([^,]+),(\d+),(\d+)", line)) and not LIBRARY.search(line):
             late.append((match[1], int(match[2]), int(match[3])))
         elif label and label[1] in objects and (kind := kind_of(label[1], section)) is not None:
             out += [f"\t.zero {RED_ZONE}", line]
             symbols.append((label[1], sizes[label[1]], kind))
-        elif not re.match(r"\s*\.local\s", line):
+        elif not re.match(r"\s*\.local\s", line) or LIBRARY.search(line):
             out.append(line)
     for name, size, alignment in late:
         kind = SHARED if name.startswith("_ZZ") else DEVICE
@@ -63,6 +68,7 @@ def kind_of(name: str, section: str) -> int | None:
         return next(kind for kind, known in SECTIONS.items() if known == section)
     if (
         name.startswith(("softcuda_", ".L"))
+        or LIBRARY.search(name)
         or not re.match(r"\.(data|bss)\b", section)
         or section.startswith(".data.rel.ro")
     ):

@@ -263,3 +263,15 @@ def run_on_arrays(image: Path, entry: str, arrays: list[Any], size: int, count: 
     except driver.Error as error:
         return str(error)
     return result.tobytes()
+
+
+def run_with_a_name(image: Path, length: int) -> list[int]:
+    """What 32 threads of by_value leave that take an object of 16 bytes, an int and a null pointer, and add to it."""
+    driver = _driver()
+    function = _function(image, "by_value")
+    function.prepare("16sP")
+    memory = driver.mem_alloc(128)
+    function.prepared_call((1, 1), (32, 1, 1), np.array([length, 0, 0, 0], np.int32).tobytes(), memory)
+    result = np.zeros(32, np.int32)
+    driver.memcpy_dtoh(result, memory)
+    return [int(value) for value in result]

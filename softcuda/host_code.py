@@ -1,0 +1,292 @@
+"""Sets aside what of a .cu file is the host's, so that only what kernels need is compiled.
+
+A function without __global__ or __device__ is host code, and so is a variable that is neither marked nor constant.
+Types, constants and constexpr functions are kept where the device's code names them, directly or through one another;
+other than that, nothing has to be known of what host code uses. What goes leaves its lines empty.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import instances
+import messages
+from items import Item, Source, items, source_of
+
+DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
+COMPUTED = {"constexpr", "consteval"}
+CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
+# Words that are no names: besides them, no three names follow each other in a declaration.
+KEYWORDS = set(
+    """alignas asm auto bool char class concept const consteval constexpr constinit decltype default delete do double
+    enum explicit extern final float for friend if inline int long mutable namespace new noexcept operator override
+    private protected public register requires return restrict short signed sizeof static static_assert struct template
+    thread_local typedef typename union unsigned using virtual void volatile wchar_t char8_t char16_t char32_t
+    """.split()
+)
+Edit = tuple[int, int, str]  # the first token, the one behind the last, and what is to stand there
+
+
+class NotHere(Exception):
+    """A name in the device's code that stands for what softcuda has not; the message begins with file and line."""
+
+
+@dataclass(kw_only=True)
+class Host:
+    """What was set aside.
+
+    ``names``: of functions and variables. ``computed``: constants that only code can set. ``headers``: whether the
+    headers of the system are needed; ``without``: whether some were left out. ``instances``: whether those of templates
+    that host code launches are made; ``launching``: whether there were any.
+    """
+
+    names: set[str] = field(default_factory=set)
+    computed: set[str] = field(default_factory=set)
+    headers: bool = False
+    without: bool = False
+    instances: bool = True
+    launching: bool = False
+
+    def learn(self, errors: str) -> bool:
+        """Take note of what g++ complains of. Returns whether the next attempt can differ from the last."""
+        computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
+        if computed - self.computed:
+            self.computed |= computed
+        elif self.without and not self.headers:
+            self.headers = True
+        elif self.launching and self.instances:
+            self.instances = False
+        else:
+            return False
+        return True
+
+
+def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host) -> str:
+    """The text with empty lines in place of host code between two places; what that was is added to ``host``.
+
+    ``foreign``: the beginning of the paths of softcuda's own headers. Raises NotHere.
+    """
+    source = source_of(text, begin, end, foreign)
+    if source is None:
+        return text
+    # What cannot be a declaration stays, so that the compiler refuses it.
+    found = [item for item in items(source, 0, len(source.tokens) - 3) if is_declaration(source, item)]
+    marked = marked_functions(source, found)
+    whole = {name[-1] for item in found if item.kind == "function" and item.body and is_marked(source, item)
+             for name in item.names}  # fmt: skip
+    remaining, hosts = [], []
+    for item in found:
+        of_host = is_host(source, item, marked, whole) or is_computed(source, item, host.computed)
+        (hosts if of_host else remaining).append(item)
+    host.names |= {name[-1] for item in hosts for name in item.names}
+    made = launches(source, hosts, remaining) if host.instances else {}
+    edits = [(item.first, item.last, made.get(item, "")) for item in hosts]
+    host.launching = bool(made)
+    chosen, inner = reached(source, remaining, marked, set(re.findall(r"\w+", " ".join(made.values()))))
+    gone = places(inner)
+    refuse_unsupported(source, chosen, gone)
+    kept = {item.first for item in chosen}
+    edits += [(item.first, item.last, "") for item in remaining if item.first not in kept]
+    edits += [edit for item in chosen if item.kind == "variable" for edit in constant_initialisers(source, item)]
+    host.headers |= any("std" in words_without(source, item, gone) for item in chosen if item.kind != "using")
+    left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
+    host.without = bool(left_out)
+    return edited(source, (begin, end), [*edits, *inner], left_out)
+
+
+def launches(source: Source, hosts: list[Item], remaining: list[Item]) -> dict[Item, str]:
+    """What is to stand in place of host functions that launch instances of templates: these, so that they are made."""
+    known = {name[-1] for item in remaining for name in item.names}
+    made: dict[Item, str] = {}
+    done: set[str] = set()
+    for item in hosts:
+        for instance in instances.launched(source, hosts, item, known) if item.body else ():
+            if instance not in done:
+                variable = f"softcuda_instance{len(done)}"
+                made[item] = f"{made.get(item, '')} __attribute__((used)) static const auto {variable} = &{instance};"
+                done.add(instance)
+    return made
+
+
+def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:
+    """Raise NotHere for what is left and names what this device has not."""
+    errors = [
+        f"{place_of(source, place)}: error: {messages.not_supported(source.tokens[place])}"
+        for item in chosen
+        for place in range(item.first, item.last)
+        if source.tokens[place] in messages.REASON
+        and source.tokens[place] != "texture"
+        and source.tokens[place - 1] not in (".", "->")
+        and place not in gone
+    ]
+    if errors:
+        raise NotHere("\n".join(errors))
+
+
+def place_of(source: Source, token: int) -> str:
+    """File, line and column of a token, as compilers write them."""
+    place = source.places[token][0]
+    first, marker = source.markers[bisect.bisect_left(source.markers, (place, place)) - 1]
+    line, file = re.findall(r'^# (\d+) "(.*)"', source.text[first:marker])[0]
+    begin = source.text.rfind("\n", 0, place) + 1
+    return f"{file}:{int(line) + source.text.count(chr(10), marker, place)}:{place - begin + 1}"
+
+
+def is_declaration(source: Source, item: Item) -> bool:
+    """Whether an item can be a declaration by its words and its end."""
+    words = head(source, item)
+    in_a_row = any(
+        all(token.isidentifier() and token not in KEYWORDS for token in words[place : place + 3])
+        for place in range(len(words) - 2)
+    )
+    return source.tokens[item.last - 1] in (";", "}") and not in_a_row
+
+
+def head(source: Source, item: Item) -> list[str]:
+    """The tokens of a declaration in front of its body."""
+    return source.tokens[item.first : item.body or item.last]
+
+
+def is_marked(source: Source, item: Item) -> bool:
+    return not DEVICE.isdisjoint(head(source, item))
+
+
+def marked_functions(source: Source, found: Iterable[Item]) -> set[str]:
+    """The names of functions that run on the device, of members too."""
+    names = {name[-1] for item in found if item.kind == "function" and is_marked(source, item) for name in item.names}
+    for item in found:
+        if item.kind == "class" and item.body:
+            names |= marked_functions(source, list(items(source, item.body + 1, source.partner[item.body])))
+    return names
+
+
+def is_host(source: Source, item: Item, marked: set[str], whole: set[str]) -> bool:
+    """Whether a declaration of a namespace is the host's alone. ``whole``: marked functions that have their body."""
+    words = head(source, item)
+    if item.kind == "function":
+        if not (DEVICE | COMPUTED).isdisjoint(words):
+            return False
+        name = item.names[0][-1]
+        if item.body and words[0] != "template":  # its declaration may be the one that is marked
+            return name not in marked or name in whole
+        return name not in marked or bool(item.body)
+    if item.kind == "variable":
+        return DEVICE.isdisjoint(words) and CONSTANT.isdisjoint(words) and "texture" not in words
+    return False
+
+
+def is_computed(source: Source, item: Item, computed: set[str]) -> bool:
+    names = {name[-1] for name in item.names}
+    return item.kind == "variable" and not is_marked(source, item) and not names.isdisjoint(computed)
+
+
+def reached(source: Source, remaining: list[Item], marked: set[str], used: set[str]) -> tuple[list[Item], list[Edit]]:
+    """What of the declarations the device's code and ``used`` need, and the edits within its classes."""
+    edits: list[Edit] = []
+    chosen: list[Item] = []
+    waiting = remaining
+    while True:
+        wanted = [is_wanted(source, item, used) for item in waiting]
+        if not any(wanted):
+            return chosen, edits
+        for item in itertools.compress(waiting, wanted):
+            inner = members(source, item, marked) if item.kind == "class" and item.body else []
+            edits += inner
+            used |= words_without(source, item, places(inner))
+            chosen.append(item)
+        waiting = [item for item, is_now in zip(waiting, wanted, strict=True) if not is_now]
+
+
+def is_wanted(source: Source, item: Item, used: set[str]) -> bool:
+    words = head(source, item)
+    if not DEVICE.isdisjoint(words) or words[0] == "static_assert" or "texture" in words:
+        return True
+    if words[0] == "using" and "=" not in words:
+        return words[1] == "namespace" or item.names[0][-1] in used
+    return not item.names or any(used.issuperset(name) for name in item.names)
+
+
+def places(edits: list[Edit]) -> set[int]:
+    """The tokens that edits replace."""
+    return {place for first, last, _ in edits for place in range(first, last)}
+
+
+def words_without(source: Source, item: Item, gone: set[int]) -> set[str]:
+    return {source.tokens[place] for place in range(item.first, item.last) if place not in gone}
+
+
+def members(source: Source, item: Item, marked: set[str]) -> list[Edit]:
+    """What is to go of a class: bodies of host functions, and such functions as change nothing about the class."""
+    edits: list[Edit] = []
+    names = {name[-1] for name in item.names}
+    if "enum" in head(source, item):
+        return []
+    for member in items(source, item.body + 1, source.partner[item.body]):
+        words = head(source, member)
+        if member.kind == "class" and member.body:
+            edits += members(source, member, marked)
+        if words[0] == "friend" and not member.body and "(" in words and DEVICE.isdisjoint(words):
+            edits.append((member.first, member.last, ""))
+        defaulted = source.tokens[member.last - 2] in ("default", "delete")
+        if member.kind != "function" or defaulted or not (DEVICE | COMPUTED).isdisjoint(words):
+            continue
+        name = member.names[0][-1]
+        if name.lstrip("~") in names or "virtual" in words or "override" in words or is_assignment(source, member):
+            edits += without_body(source, member)
+        elif member.body or name not in marked:
+            edits.append((member.first, member.last, ""))
+    return edits
+
+
+def constant_initialisers(source: Source, item: Item) -> list[Edit]:
+    """Have the compiler refuse a variable that would need code to be run first, as CUDA does."""
+    words = head(source, item)
+    if not {*COMPUTED, "__constinit", "__shared__", "extern", "texture"}.isdisjoint(words):
+        return []
+    mark = next((word for word in words if word in ("__device__", "__constant__", "const")), "")
+    place = item.first + words.index(mark)
+    return [(place, place + 1, f"__constinit {mark}")]
+
+
+def is_assignment(source: Source, member: Item) -> bool:
+    return source.tokens[member.brackets - 2 : member.brackets] == ["operator", "="]
+
+
+def without_body(source: Source, member: Item) -> Iterator[Edit]:
+    """Make a declaration of a definition: what initialises members goes, too."""
+    if not member.body:
+        return
+    first = source.partner[member.brackets] + 1
+    while first < member.body and source.tokens[first] != ":":
+        first += 1
+    yield (first, member.last, ";")
+
+
+def edited(source: Source, limits: tuple[int, int], edits: list[Edit], left_out: list[tuple[int, int]]) -> str:
+    """The text with other words for some tokens and without some headers, on the same lines."""
+    stay = sorted({*source.markers, *((first, last) for first, last, _ in source.others)} - {*left_out})
+    changes = [(first, last, "") for first, last in left_out]
+    for first, last, instead in edits:
+        start, stop = source.places[first][0], source.places[last - 1][1]
+        changes.append((start, stop, instead + remains(source.text, start, stop, stay)))
+    out, position = [source.text[: limits[0]]], limits[0]
+    for start, stop, instead in sorted(changes):
+        if start >= position:
+            out += [source.text[position:start], instead]
+            position = stop
+    return "".join([*out, source.text[position:]])
+
+
+def remains(text: str, start: int, stop: int, stay: list[tuple[int, int]]) -> str:
+    """What is left of a text that goes: its line ends, line markers, and headers of others."""
+    out, position = [], start
+    for first, last in stay[bisect.bisect_left(stay, (start, start)) :]:
+        if last > stop:
+            break
+        out += ["\n" * text.count("\n", position, first), text[first:last]]
+        position = last
+    return "".join([*out, "\n" * text.count("\n", position, stop)])
