@@ -22,11 +22,68 @@ COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
 # Words that are no names: besides them, no three names follow each other in a declaration.
 KEYWORDS = set(
-    """alignas asm auto bool char class concept const consteval constexpr constinit decltype default delete do double
-    enum explicit extern final float for friend if inline int long mutable namespace new noexcept operator override
-    private protected public register requires return restrict short signed sizeof static static_assert struct template
-    thread_local typedef typename union unsigned using virtual void volatile wchar_t char8_t char16_t char32_t
-    """.split()
+    [
+        "alignas",
+        "asm",
+        "auto",
+        "bool",
+        "char",
+        "class",
+        "concept",
+        "const",
+        "consteval",
+        "constexpr",
+        "constinit",
+        "decltype",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "enum",
+        "explicit",
+        "extern",
+        "final",
+        "float",
+        "for",
+        "friend",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "mutable",
+        "namespace",
+        "new",
+        "noexcept",
+        "operator",
+        "override",
+        "private",
+        "protected",
+        "public",
+        "register",
+        "requires",
+        "return",
+        "restrict",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "static_assert",
+        "struct",
+        "template",
+        "thread_local",
+        "typedef",
+        "typename",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "void",
+        "volatile",
+        "wchar_t",
+        "char8_t",
+        "char16_t",
+        "char32_t",
+    ]
 )
 Edit = tuple[int, int, str]  # the first token, the one behind the last, and what is to stand there
 
