@@ -59,6 +59,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "require-baseline": _FLAG | {"help": "With --benchmark-compare: exit with an error where nothing is compared."},
     "large": _FLAG | {"help": "Also test arrays of more than 2^31 elements, which need tens of GB."},
+    "sarif": {
+        "metavar": "FILE",
+        "help": "Write the faults that the software device finds, and errors of compilers, as SARIF for code hosts.",
+    },
     "warm-cache": _FLAG | {"help": "Time kernels with a warm L2 cache, not with a cold one."},
 }
 

@@ -19,7 +19,9 @@ from warpwatch.plugin.benchmark import BenchPlugin, collect_benchmark
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER, open_device
 from warpwatch.plugin.options import KERNELS, value_of
+from warpwatch.plugin.sarif import SarifPlugin
 
+BYTES = 2**16  # of a file of faults, for which there must be space
 BENCH = pytest.StashKey[BenchPlugin]()
 # Warnings of pytest-benchmark's: a kernel that is wrong, or that is the same machine code as before, gets no figure.
 EXPECTED = ("Benchmark fixture was not used at all", "Not saving anything, no benchmarks have been run")
@@ -51,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[BENCH] = BenchPlugin(config, project, worker, functools.partial(open_device, config))
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
     config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
+    _register_sarif(config)
     # SIGTERM, from a scheduler or a CI service, interrupts the run like Ctrl-C, so that everything is cleaned up.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -67,6 +70,15 @@ def _project(config: pytest.Config) -> Project:
         return load_setting(setting)
     except BadProject as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _register_sarif(config: pytest.Config) -> None:
+    """Have the faults of this run written, if that is asked for; xdist's processes leave it to the first one."""
+    given = value_of(config, "sarif")
+    if given and not hasattr(config, "workerinput"):
+        results, path = config.stash[BENCH].results, config.invocation_params.dir / given
+        results.require_space(path, BYTES, "free some space, or give another --warpwatch-sarif=FILE")
+        config.pluginmanager.register(SarifPlugin(path, config.rootpath, results.saving), "warpwatch-sarif")
 
 
 def _end_on_sigterm() -> None:
