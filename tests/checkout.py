@@ -77,6 +77,11 @@ class Bench:
         own = {name: value for name, value in os.environ.items() if name != "PYTEST_XDIST_WORKER"}
         return _run_in(folder, command, own | environment)
 
+    def declare_two_families(self) -> None:
+        """Leave hello and copy: a run of every case then takes a second, and not eight."""
+        declared = self.folder / "kernels" / "__init__.py"
+        declared.write_text(declared.read_text() + "\nFAMILIES = FAMILIES[:2]\n")
+
     def commit(self) -> None:
         self._run("git", "add", "-A")
         self._run("git", *COMMIT)

@@ -95,6 +95,8 @@ def test_where_every_case_is_incomparable_the_run_fails_and_says_so_last(old: Be
 
 def test_new_missing_and_other_launches(fresh: Bench) -> None:
     """A variant that only one side has, and one whose block covers more."""
+    fresh.declare_two_families()
+    fresh.commit()
     family = fresh.folder / "kernels" / "hello" / "__init__.py"
     family.write_text(family.read_text().replace("((5, 5), (8, 4))", "((6, 6), (8, 4))", 1))
     done = fresh.bench("--against", "HEAD", few=False)

@@ -33,7 +33,7 @@ from warpwatch.runs.saved import BadRun, Commit, Facts, Gpu, Run, Sides, read_ru
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again, Measured
 
-MUTATIONS = int(os.environ.get("MUTATIONS", "300"))
+MUTATIONS = int(os.environ.get("MUTATIONS", "150"))
 H200 = BASELINES / "nvidia-h200"
 RECORDINGS = BASELINES.parent / "recordings" / "nvidia-h200"
 # What stands where the file gets something that Python would not write.
