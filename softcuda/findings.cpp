@@ -1,5 +1,5 @@
 // What a bad access is called, and where: the checker finds it, the developer of the kernel reads it here.
-#include "checker.h"
+#include "cells.h"
 
 namespace softcuda {
 namespace {
@@ -112,8 +112,11 @@ void data_race(const Epoch& earlier, bool wrote, const Access& access, const Sha
         const Place other = unordered_one(earlier);
         const uintptr_t site = other.site ? checker.text + other.site : 0;
         const bool two = site && (where(site) != where(access.pc) || wrote != access.write);
+        // By volatile, and no barrier, a warp's lanes hand data on where code was written for GPUs before Volta.
+        const bool lockstep = access.kind == Kind::is_volatile && is_same_warp(other.thread, running.thread);
         fault(launch_failed, "race " + text + "\n  " + (site ? where(site) + ": " : "") + who(other.thread) + did
                 + ", with no barrier between"
+                + (lockstep ? ": before Volta the lanes of a warp ran in step; now __syncwarp() must be between" : "")
                 + (two ? dependences(access.pc, access.write, "first ") + dependences(site, wrote, "second ") : depends));
     }
     uint64_t ordinal = 0;
