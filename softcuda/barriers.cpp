@@ -192,6 +192,8 @@ void check_mask(unsigned mask, uintptr_t site)
                 + " calls a warp function " + problem);
 }
 
+constexpr int gathering = 9; // behind the kinds of warp_functions.h
+
 unsigned long votes(const Meeting& meeting, unsigned lane)
 {
     unsigned long all = 1, any = 0, ballot = 0, match = 0;
@@ -224,23 +226,9 @@ unsigned long answer(const Meeting& meeting, unsigned lane, int source, int widt
     return meeting.values[from];
 }
 
-} // namespace
-} // namespace softcuda
-
-using namespace softcuda;
-#define CALLED_FROM reinterpret_cast<uintptr_t>(__builtin_return_address(0))
-
-extern "C" EXPORT void softcuda_syncthreads() { wait_at_barrier(CALLED_FROM, 0); }
-
-extern "C" EXPORT int softcuda_syncthreads_reduce(int kind, int predicate)
+// The meeting of the lanes that a mask names, once all of them have come.
+Meeting& meet(int kind, unsigned mask, unsigned long value, uintptr_t site)
 {
-    wait_at_barrier(CALLED_FROM, predicate);
-    return turns.reduced[kind];
-}
-
-extern "C" EXPORT unsigned long softcuda_warp(int kind, unsigned mask, unsigned long value, int source, int width)
-{
-    const uintptr_t site = CALLED_FROM;
     stop_if_time_is_over(site);
     check_mask(mask, site);
     const unsigned lane = running.thread % warp_size, warp = running.thread / warp_size;
@@ -261,19 +249,54 @@ extern "C" EXPORT unsigned long softcuda_warp(int kind, unsigned mask, unsigned 
                 turns.order.push_back(warp * warp_size + other);
             }
         checker_lanes_met(warp, mask);
-    } else {
-        turns.threads[running.thread].state = State::in_warp;
-        turns.threads[running.thread].site = site;
-        wait_for_turn();
-        found = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) {
-            return m.mask == mask && m.kind == kind && m.arrived == m.mask && !(m.left >> lane & 1u);
-        });
+        return *found;
     }
-    const unsigned long result = answer(*found, lane, source, width);
-    found->left |= 1u << lane;
-    if (found->left == mask)
-        meetings.erase(found);
+    turns.threads[running.thread].state = State::in_warp;
+    turns.threads[running.thread].site = site;
+    wait_for_turn();
+    return *std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) {
+        return m.mask == mask && m.kind == kind && m.arrived == m.mask && !(m.left >> lane & 1u);
+    });
+}
+
+void leave(Meeting& meeting)
+{
+    meeting.left |= 1u << running.thread % warp_size;
+    auto& meetings = turns.meetings[running.thread / warp_size];
+    if (meeting.left == meeting.mask)
+        meetings.erase(meetings.begin() + (&meeting - meetings.data()));
+}
+
+} // namespace
+} // namespace softcuda
+
+using namespace softcuda;
+#define CALLED_FROM reinterpret_cast<uintptr_t>(__builtin_return_address(0))
+
+extern "C" EXPORT void softcuda_syncthreads() { wait_at_barrier(CALLED_FROM, 0); }
+
+extern "C" EXPORT int softcuda_syncthreads_reduce(int kind, int predicate)
+{
+    wait_at_barrier(CALLED_FROM, predicate);
+    return turns.reduced[kind];
+}
+
+extern "C" EXPORT unsigned long softcuda_warp(int kind, unsigned mask, unsigned long value, int source, int width)
+{
+    Meeting& meeting = meet(kind, mask, value, CALLED_FROM);
+    const unsigned long result = answer(meeting, running.thread % warp_size, source, width);
+    leave(meeting);
     return result;
+}
+
+extern "C" EXPORT Lanes softcuda_gather(unsigned mask, unsigned long value)
+{
+    Meeting& meeting = meet(gathering, mask, value, CALLED_FROM);
+    Lanes all;
+    std::copy_n(meeting.values, warp_size, all.values);
+    all.mask = meeting.mask;
+    leave(meeting);
+    return all;
 }
 
 extern "C" EXPORT unsigned softcuda_activemask()

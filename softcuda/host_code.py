@@ -115,11 +115,11 @@ def launches(source: Source, hosts: list[Item], remaining: list[Item]) -> dict[I
 def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:
     """Raise NotHere for what is left and names what this device has not."""
     errors = [
-        f"{place_of(source, place)}: error: {messages.not_supported(source.tokens[place])}"
+        f"{place_of(source, place)}: error: {messages.not_supported(name)}"
         for item in chosen
         for place in range(item.first, item.last)
-        if source.tokens[place] in messages.REASON
-        and source.tokens[place] != "texture"
+        if (name := messages.unsupported_name(source.tokens[place - 2 : place], source.tokens[place]))
+        and name != "texture"
         and source.tokens[place - 1] not in (".", "->")
         and place not in gone
     ]

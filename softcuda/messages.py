@@ -13,9 +13,10 @@ UNSUPPORTED = {
     "textures and surfaces": ["texture", "tex1D", "tex1Dfetch", "tex2D", "tex3D", "tex1DLayered", "tex2DLayered",
                               "surf2Dread", "surf2Dwrite", "cudaTextureObject_t", "cudaSurfaceObject_t"],
     "tensor cores": ["wmma", "nvcuda"],
-    "asynchronous copies by objects": ["memcpy_async"],
+    "asynchronous copies by objects": ["cuda::memcpy_async"],
     "warp functions without a mask": ["__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"],
-    "thread block clusters": ["__cluster_dims__"],
+    "thread block clusters": ["__cluster_dims__", "cluster_group", "this_cluster"],
+    "several devices": ["multi_grid_group", "this_multi_grid"],
     "launches from kernels": ["cudaLaunchDevice", "cudaDeviceSynchronize", "cudaGetParameterBuffer"],
 }  # fmt: skip
 REASON = {name: why for why, names in UNSUPPORTED.items() for name in names}
@@ -43,6 +44,12 @@ def forbidden(match: re.Match) -> str:
         place for place in re.findall(r" at (\S+:\d+:\d+)[,:]", match["chain"]) if not place.startswith(str(HERE))
     ]
     return "\n".join([f"{places[0]}: error: {match['why']}", *(f"{place}: note: called here" for place in places[1:])])
+
+
+def unsupported_name(before: list[str], name: str) -> str:
+    """The name as the table has it, with or without the namespace in front of it; "" for another."""
+    qualified = "".join([*before, name])
+    return qualified if qualified in REASON else name if name in REASON else ""
 
 
 def not_supported(name: str) -> str:
