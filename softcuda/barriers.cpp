@@ -25,6 +25,8 @@ void Turns::begin_block()
     std::iota(order.begin(), order.end(), 0u);
     next_order.clear();
     asking.clear();
+    at_grid.clear();
+    resting = false;
     position = 0;
     for (auto& meeting : meetings)
         meeting.clear();
@@ -89,6 +91,18 @@ void threads_do_not_come(const std::vector<unsigned>& waiting)
             + how_it_ended(ended.front()));
 }
 
+void threads_do_not_come_to_grid()
+{
+    if (turns.at_grid.empty())
+        return;
+    const std::vector<unsigned> ended = those_in(State::ended), waiting = those_in(State::at_barrier);
+    const unsigned absent = ended.empty() ? waiting.front() : ended.front();
+    fault(launch_failed,
+        "barrier error " + in_kernel() + "\n  " + where(turns.threads[turns.at_grid.front()].site)
+            + ": the barrier of the grid is reached by " + list(turns.at_grid) + ", and not by " + who(absent) + ", which "
+            + (ended.empty() ? "waits at " + where(turns.threads[absent].site) : how_it_ended(absent)));
+}
+
 void threads_wait_elsewhere(const std::vector<unsigned>& waiting)
 {
     // The compiler may have made two calls of one, so what counts is the line, and it is asked for late.
@@ -126,6 +140,12 @@ bool Turns::advance()
         checker_end_block();
         return false;
     }
+    if (at_grid.size() == count) {
+        checker_end_block();
+        order.swap(at_grid);
+        resting = true;
+        return false;
+    }
     stop_if_time_is_over(next_order.empty() ? 0 : threads[next_order.front()].site);
     if (!asking.empty()) {
         answer_activemask();
@@ -133,6 +153,7 @@ bool Turns::advance()
     }
     if (next_order.size() != count) { // some have ended, or wait for lanes of their warp
         lanes_do_not_come();
+        threads_do_not_come_to_grid();
         threads_do_not_come(those_in(State::at_barrier));
     }
     const uintptr_t site = threads[next_order.front()].site;
