@@ -132,6 +132,7 @@ void forget_copies() // of the block before
         for (Copies& own : copies) // all of them: the launch before may have had larger blocks
             own = Copies {};
     any = false;
+    copy_now = {}; // a fault may have ended one
     if (under_way_count)
         under_way.assign(under_way.size(), 0);
     under_way_count = 0;

@@ -29,6 +29,14 @@ FORBIDDEN_CALL = re.compile(
     re.MULTILINE,
 )
 
+# A static_assert of softcuda's own headers: its line is there, and the kernel's is the last that required it.
+REFUSED = re.compile(
+    rf"^(?:In file included from .*\n(?: +from .*\n)*)?{re.escape(str(HERE))}/\S+ In .*\n(?:\S+   required from .*\n)*?"
+    r"(?P<place>\S+)   required from here\n(?: .*\n)*"
+    rf"{re.escape(str(HERE))}/\S+ error: static assertion failed: (?P<why>.*)(?:\n .*)*(?:\n\S+ note: the comparison .*)?",
+    re.MULTILINE,
+)
+
 
 # Of static variables in templates, which are one of each instance, as they should be: there is one translation unit.
 COPIES = re.compile(
@@ -72,6 +80,7 @@ def notes(line: str, host: set[str]) -> list[str]:
 def explain(errors: str, text: str, source: Path, host: set[str]) -> str:
     """g++'s messages, with what is not supported in words of our own. ``host``: names of what was set aside."""
     errors = FORBIDDEN_CALL.sub(forbidden, errors)
+    errors = REFUSED.sub(r"\g<place> error: \g<why>", errors)
     errors = COPIES.sub("", errors)
     lines, out = text.split("\n"), []
     for line in errors.split("\n"):

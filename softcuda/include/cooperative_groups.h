@@ -197,14 +197,18 @@ public:
     }
 };
 
+template <unsigned count, class Parent = void> class thread_block_tile;
+
 class coalesced_group : public softcuda_lanes {
     SOFTCUDA_M coalesced_group(unsigned mask, unsigned part, unsigned parts) : softcuda_lanes(mask, part, parts) { }
     friend coalesced_group coalesced_threads();
     friend coalesced_group tiled_partition(const coalesced_group& parent, unsigned count);
     template <class Label> friend coalesced_group labeled_partition(const softcuda_lanes& group, Label label);
-};
 
-template <unsigned count, class Parent = void> class thread_block_tile;
+public:
+    template <unsigned count, class Parent>
+    SOFTCUDA_M coalesced_group(const thread_block_tile<count, Parent>& tile) : softcuda_lanes(tile) { }
+};
 
 // The lanes of a tile lie side by side from a multiple of their number on.
 template <unsigned count> class thread_block_tile<count, void> : public softcuda_lanes {
