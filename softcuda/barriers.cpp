@@ -120,10 +120,14 @@ void threads_wait_elsewhere(const std::vector<unsigned>& waiting)
 // them are there only when nobody can run any more.
 void answer_activemask()
 {
+    // The compiler may have made two calls of one, so what counts is the line.
+    const auto is_same_call = [](uintptr_t site, uintptr_t other) {
+        return site == other || (!lines_of(site).empty() && lines_of(site) == lines_of(other));
+    };
     for (const unsigned thread : turns.asking) {
         turns.threads[thread].active = 0;
         for (const unsigned other : turns.asking)
-            if (other / warp_size == thread / warp_size && turns.threads[other].site == turns.threads[thread].site)
+            if (other / warp_size == thread / warp_size && is_same_call(turns.threads[other].site, turns.threads[thread].site))
                 turns.threads[thread].active |= 1u << other % warp_size;
         turns.threads[thread].state = State::ready;
     }

@@ -16,6 +16,7 @@ UNSUPPORTED = {
     "asynchronous copies by objects": ["cuda::memcpy_async"],
     "warp functions without a mask": ["__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"],
     "thread block clusters": ["__cluster_dims__", "cluster_group", "this_cluster"],
+    "tiles of more than a warp": ["block_tile_memory"],
     "several devices": ["multi_grid_group", "this_multi_grid"],
     "launches from kernels": ["cudaLaunchDevice", "cudaDeviceSynchronize", "cudaGetParameterBuffer"],
 }  # fmt: skip

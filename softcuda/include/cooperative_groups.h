@@ -141,6 +141,11 @@ public:
     SOFTCUDA_M static dim3 group_dim() { return {gridDim.x, gridDim.y, gridDim.z}; }
     SOFTCUDA_M static dim3 dim_blocks() { return {gridDim.x, gridDim.y, gridDim.z}; }
     SOFTCUDA_M static dim3 block_index() { return {blockIdx.x, blockIdx.y, blockIdx.z}; }
+    SOFTCUDA_M static dim3 dim_threads() { return {gridDim.x * blockDim.x, gridDim.y * blockDim.y, gridDim.z * blockDim.z}; }
+    SOFTCUDA_M static dim3 thread_index()
+    {
+        return {blockIdx.x * blockDim.x + threadIdx.x, blockIdx.y * blockDim.y + threadIdx.y, blockIdx.z * blockDim.z + threadIdx.z};
+    }
     SOFTCUDA_M arrival_token barrier_arrive() const { return {}; }
     SOFTCUDA_M void barrier_wait(arrival_token&&) const { softcuda_sync_grid(); }
 };
@@ -204,6 +209,7 @@ class coalesced_group : public softcuda_lanes {
     friend coalesced_group coalesced_threads();
     friend coalesced_group tiled_partition(const coalesced_group& parent, unsigned count);
     template <class Label> friend coalesced_group labeled_partition(const softcuda_lanes& group, Label label);
+    friend coalesced_group binary_partition(const softcuda_lanes& group, bool predicate);
 
 public:
     template <unsigned count, class Parent>
@@ -290,7 +296,10 @@ template <class Label> __forceinline__ coalesced_group labeled_partition(const s
 }
 __forceinline__ coalesced_group binary_partition(const softcuda_lanes& group, bool predicate)
 {
-    return labeled_partition(group, predicate);
+    const unsigned mask = group.softcuda_members(), chosen = unsigned(softcuda_warp(softcuda::ballot, mask, predicate, 0, 32));
+    if (!chosen || chosen == mask)
+        return {mask, 0, 1};
+    return {predicate ? chosen : mask & ~chosen, predicate, 2};
 }
 
 // The members as functions.

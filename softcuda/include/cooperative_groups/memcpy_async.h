@@ -6,18 +6,6 @@
 
 #include "../cooperative_groups.h"
 
-#ifndef SOFTCUDA_ALIGNED_SIZE
-#define SOFTCUDA_ALIGNED_SIZE
-namespace cuda {
-template <size_t alignment> struct aligned_size_t { // a number of bytes, of what begins at a multiple of `alignment`
-    static constexpr size_t align = alignment;
-    size_t value;
-    SOFTCUDA_M explicit aligned_size_t(size_t bytes) : value(bytes) { }
-    SOFTCUDA_M operator size_t() const { return value; }
-};
-} // namespace cuda
-#endif
-
 namespace cooperative_groups {
 
 namespace softcuda_groups {

@@ -23,5 +23,6 @@ extern "C" __global__ void members(int* out)
     row[10] = int(tile.size()), row[11] = int(tile.thread_rank()), row[12] = int(tile.meta_group_rank()), row[13] = int(tile.meta_group_size());
     row[14] = int(part.thread_rank()), row[15] = int(part.meta_group_rank()), row[16] = int(part.meta_group_size());
     row[17] = of_any(block), row[18] = of_any(tile), row[19] = of_any(quarter), row[20] = of_tile<8>(tile);
-    row[21] = of_any(cg::this_thread()), row[22] = int(cg::group_size(block) + cg::thread_rank(tile)), row[23] = grid.is_valid();
+    row[21] = of_any(cg::this_thread()), row[22] = int(cg::group_size(block) + cg::thread_rank(tile));
+    row[23] = int(grid.dim_threads().x * 1000 + grid.thread_index().x);
 }

@@ -91,7 +91,7 @@ extern "C" __global__ void staged_bytes(int* out)
     __shared__ __align__(16) char bytes[2][64];
     const auto tile = cg::tiled_partition<32>(cg::this_thread_block());
     const unsigned warp = threadIdx.x / 32;
-    cg::memcpy_async(tile, bytes[warp], reinterpret_cast<const char*>(out) + 4 * warp, cuda::aligned_size_t<4>(23));
+    cg::memcpy_async(tile, bytes[warp], reinterpret_cast<const char*>(out) + 4 * warp, 23);
     if (BROKEN != 1)
         cg::wait(tile);
     const int mine = tile.thread_rank() < 23 ? bytes[warp][22 - tile.thread_rank()] : 0;
