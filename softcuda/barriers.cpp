@@ -252,7 +252,7 @@ unsigned long answer(const Meeting& meeting, unsigned lane, int source, int widt
 }
 
 // The meeting of the lanes that a mask names, once all of them have come.
-Meeting& meet(int kind, unsigned mask, unsigned long value, uintptr_t site)
+__attribute__((noinline)) Meeting& meet(int kind, unsigned mask, unsigned long value, uintptr_t site)
 {
     stop_if_time_is_over(site);
     check_mask(mask, site);
@@ -284,7 +284,7 @@ Meeting& meet(int kind, unsigned mask, unsigned long value, uintptr_t site)
     });
 }
 
-void leave(Meeting& meeting)
+inline __attribute__((always_inline)) void leave(Meeting& meeting)
 {
     meeting.left |= 1u << running.thread % warp_size;
     auto& meetings = turns.meetings[running.thread / warp_size];

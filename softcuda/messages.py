@@ -34,7 +34,8 @@ FORBIDDEN_CALL = re.compile(
 REFUSED = re.compile(
     rf"^(?:In file included from .*\n(?: +from .*\n)*)?{re.escape(str(HERE))}/\S+ In .*\n(?:\S+   required from .*\n)*?"
     r"(?P<place>\S+)   required from here\n(?: .*\n)*"
-    rf"{re.escape(str(HERE))}/\S+ error: static assertion failed: (?P<why>.*)(?:\n .*)*(?:\n\S+ note: the comparison .*)?",
+    rf"{re.escape(str(HERE))}/\S+ error: static assertion failed: (?P<why>.*)(?:\n .*)*"
+    r"(?:\n\S+ note: the comparison .*)?",
     re.MULTILINE,
 )
 

@@ -65,7 +65,8 @@ def test_groups_say_who_they_are(software: Worker, target: Target) -> None:
         assert row == [
             64, own, block, index, 8 + 2, 64, 192, 192, block, 3,
             8, own % 8, own // 8, 8, own % 2, own % 8 // 2, 4,
-            64000 + own, 8000 + own % 8, 16000 + own % 16, 8000 + own % 8, 1000, 64 + own % 8, 24000 + 8 * block + own % 8,
+            64000 + own, 8000 + own % 8, 16000 + own % 16, 8000 + own % 8, 1000, 64 + own % 8,
+            24000 + 8 * block + own % 8,
         ], place  # fmt: skip
 
 
