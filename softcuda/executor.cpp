@@ -164,6 +164,15 @@ void reset_fibers() // after a launch that was given up: what its threads had on
     executor.fibers_made = 0;
 }
 
+void free_stacks()
+{
+    if (executor.stacks)
+        munmap(executor.stacks, stack_bytes * executor.stack_count);
+    executor.stacks = nullptr;
+    executor.stack_count = 0;
+    reset_fibers();
+}
+
 bool reserve_stacks(size_t count)
 {
     if (count <= executor.stack_count)
@@ -172,9 +181,7 @@ bool reserve_stacks(size_t count)
         = mmap(nullptr, stack_bytes * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return false;
-    if (executor.stacks)
-        munmap(executor.stacks, stack_bytes * executor.stack_count);
-    reset_fibers();
+    free_stacks();
     executor.stacks = static_cast<char*>(memory);
     executor.stack_count = count;
     return true;
@@ -316,6 +323,8 @@ Finding run_grid(const Launch& launch)
     forget_early_read();
     if (executor.finding.code != success)
         reset_fibers();
+    if (executor.stack_count > max_threads) // they may be gigabytes
+        free_stacks();
     running.launch = nullptr;
     return executor.finding;
 }

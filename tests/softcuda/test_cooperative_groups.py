@@ -174,6 +174,17 @@ def test_warp_intrinsics_of_many_lanes_and_of_all_types(software: Worker, target
         ], own  # fmt: skip
 
 
+def test_sums_wrap_and_may_be_of_half_precision(software: Worker, target: Target) -> None:
+    image = compile_file(FOLDER / "intrinsics.cu", {}, target)
+    given = np.zeros((64, 4), np.int32)
+    first = (16 * 0x10000000 + 120 + 2**31) % 2**32 - 2**31
+    for left in software.call(calls.run_groups, ORDERS, image.path, "other_sums", (64, 1, 1, 1), given, False):
+        assert isinstance(left, np.ndarray), left
+        for own, row in enumerate(left.tolist()):
+            scanned = (own % 16 + 1) * 0x10000000
+            assert row == [first, (scanned + 2**31) % 2**32 - 2**31, 120, 15], own
+
+
 def test_a_last_warp_may_be_short(software: Worker, target: Target) -> None:
     """Of 44 threads: the third tile of 16 lanes has 12."""
     rows = left_by(software, target, "sums", 20, shape=(44, 1, 1, 1), SIZE=16, EVERY=1)

@@ -5,6 +5,17 @@
 
 namespace cooperative_groups {
 
+namespace softcuda_groups {
+
+// Sums of signed integers wrap, as those of the hardware do.
+template <class Value> __forceinline__ Value sum(Value first, Value second) { return first + second; }
+#define SOFTCUDA_SUM(type) \
+    SOFTCUDA_IN type sum(type first, type second) { return __builtin_add_overflow(first, second, &first), first; }
+SOFTCUDA_SUM(int) SOFTCUDA_SUM(long) SOFTCUDA_SUM(long long)
+#undef SOFTCUDA_SUM
+
+} // namespace softcuda_groups
+
 #define SOFTCUDA_OPERATOR(name, result) \
     template <class Value = void> struct name { \
         SOFTCUDA_M Value operator()(Value first, Value second) const { return result; } \
@@ -12,7 +23,7 @@ namespace cooperative_groups {
     template <> struct name<void> { \
         template <class Value> SOFTCUDA_M Value operator()(Value first, Value second) const { return result; } \
     };
-SOFTCUDA_OPERATOR(plus, first + second)
+SOFTCUDA_OPERATOR(plus, softcuda_groups::sum(first, second))
 SOFTCUDA_OPERATOR(less, second < first ? second : first)
 SOFTCUDA_OPERATOR(greater, first < second ? second : first)
 SOFTCUDA_OPERATOR(bit_and, first & second)

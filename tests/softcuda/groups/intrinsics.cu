@@ -1,5 +1,9 @@
 // Warp intrinsics that groups share their meetings with: a row of 16 numbers for each thread.
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
 #include <cuda_fp16.h>
+namespace cg = cooperative_groups;
 
 extern "C" __global__ void intrinsics(int* out)
 {
@@ -17,4 +21,16 @@ extern "C" __global__ void intrinsics(int* out)
     row[12] = int(2 * __low2float(__shfl_xor_sync(0xffffffffu, __floats2half2_rn(mine / 2.0f, 1.0f), 5)));
     row[13] = int(2 * __shfl_up_sync(0xffffffffu, mine / 2.0, 3)), row[14] = int(2 * __shfl_sync(0xffffffffu, mine / 2.0f, 2, 8));
     row[15] = int(__shfl_xor_sync(0xffffffffu, (unsigned long long)(mine + 5) << 40, 9) >> 40);
+}
+
+// Sums that wrap, and of half precision: a row of 4 numbers for each thread.
+extern "C" __global__ void other_sums(int* out)
+{
+    int* row = out + 4 * threadIdx.x;
+    const auto tile = cg::tiled_partition<16>(cg::this_thread_block());
+    const int mine = int(threadIdx.x) % 16;
+    row[0] = cg::reduce(tile, 0x10000000 + mine, cg::plus<int>());
+    row[1] = int(cg::inclusive_scan(tile, 0x1000000000000000 + mine) >> 32);
+    row[2] = int(2 * float(cg::reduce(tile, __float2half(mine / 2.0f), cg::plus<__half>())));
+    row[3] = int(2 * float(cg::reduce(tile, __float2half(mine / 2.0f), cg::greater<__half>())));
 }
