@@ -214,6 +214,15 @@ def leaders(given: Values) -> Values:
     return np.where(THREADS % 32 < 21, THREADS // 32 * 32 + 20, given)
 
 
+def branches(given: Values) -> Values:
+    tile, rank = given // 8, given % 8
+    return np.where(tile % 3 == 0, (rank + tile + 1) % 8, (rank ^ 3) + 4)
+
+
+def labels(given: Values) -> Values:
+    return np.concatenate([np.bincount(given * 7 % 5), given[5:]])
+
+
 def neighbours(given: Values) -> Values:
     places = np.arange(len(given))
     return 1000 * ((places + 3) % len(given)) + places // 64 * 64 + 63 - places % 64
@@ -223,6 +232,8 @@ ORDERED: dict[str, tuple[int, Callable[[Values], Values]]] = {
     "tree": (64, lambda given: np.full_like(given, 2016)),
     "turned": (64, lambda given: given + 2 * (THREADS ^ 15) + 1),
     "leaders": (64, leaders),
+    "branches": (64, branches),
+    "labels": (64, labels),
     "staged": (320, staged),
     "staged_bytes": (128, staged_bytes),
     "neighbours": (64 * BLOCKS, neighbours),
@@ -269,6 +280,8 @@ FAULTS = {
     ),
     ("leaders", 1): (UNORDERED, "thread "),
     ("leaders", 2): ("barrier error", ""),
+    ("branches", 1): (UNORDERED, "thread "),
+    ("labels", 1): (UNORDERED, "thread "),
     ("staged", 1): (COPY, r"thread .*\n.*copies .* bytes there"),
     ("staged", 2): (COPY, r"thread (.*\n)*.*this wait leaves the newest 2 groups open"),
     ("staged", 3): (f"race|{COPY}", "thread "),

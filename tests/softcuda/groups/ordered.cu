@@ -62,6 +62,50 @@ extern "C" __global__ void leaders(int* out)
     }
 }
 
+// Tiles of one warp that go different ways, each with barriers of its own. 1: one of them is missing.
+extern "C" __global__ void branches(int* out)
+{
+    __shared__ int values[64];
+    const auto tile = cg::tiled_partition<8>(cg::this_thread_block());
+    const unsigned first = threadIdx.x / 8 * 8, rank = tile.thread_rank();
+    int* own = values + first;
+    own[rank] = int(rank);
+    if (tile.meta_group_rank() % 3 == 0) {
+        for (unsigned round = 0; round <= tile.meta_group_rank(); ++round) {
+            tile.sync();
+            const int next = own[(rank + 1) % 8];
+            if (BROKEN != 1)
+                tile.sync();
+            own[rank] = next;
+        }
+        out[threadIdx.x] = own[rank];
+    } else {
+        const auto half = cg::binary_partition(tile, rank < 4);
+        half.sync();
+        out[threadIdx.x] = own[rank ^ 3] + cg::reduce(half, 1, cg::plus<int>());
+    }
+}
+
+// A histogram of labels, of which the first lane of each adds its number. 1: nobody waits for the others'.
+extern "C" __global__ void labels(int* out)
+{
+    __shared__ int counts[5];
+    const auto block = cg::this_thread_block();
+    if (block.thread_rank() < 5)
+        counts[block.thread_rank()] = 0;
+    block.sync();
+    const int label = out[threadIdx.x] * 7 % 5;
+    const auto same = cg::labeled_partition(cg::tiled_partition<32>(block), label);
+    if (same.thread_rank() == 0)
+        atomicAdd(&counts[label], int(same.size()));
+    if (BROKEN != 1)
+        block.sync();
+    cg::invoke_one(block, [&] {
+        for (int i = 0; i < 5; ++i)
+            out[i] = counts[i];
+    });
+}
+
 // 1: no wait for the copy. 2: the wait leaves it open. 3: the next copy comes while others still read.
 extern "C" __global__ void staged(int* out)
 {
