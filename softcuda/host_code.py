@@ -139,11 +139,13 @@ def place_of(source: Source, token: int) -> str:
 def is_declaration(source: Source, item: Item) -> bool:
     """Whether an item can be a declaration by its words and its end."""
     words = head(source, item)
-    in_a_row = any(
-        all(token.isidentifier() and token not in KEYWORDS for token in words[place : place + 3])
-        for place in range(len(words) - 2)
-    )
+    in_a_row = any(all(is_name(token) for token in words[place : place + 3]) for place in range(len(words) - 2))
     return source.tokens[item.last - 1] in (";", "}") and not in_a_row
+
+
+def is_name(token: str) -> bool:
+    """Whether a token names something: what begins with __ does not, as __device__."""
+    return token.isidentifier() and token not in KEYWORDS and not token.startswith("__")
 
 
 def head(source: Source, item: Item) -> list[str]:
