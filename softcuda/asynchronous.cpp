@@ -3,6 +3,7 @@
 // race, and in a checked kernel a touch of what has not come yet is a finding; in an unchecked one it gives a NaN.
 #include <cstring>
 #include <deque>
+#include <iterator>
 
 #include "executor.h"
 
@@ -131,6 +132,7 @@ void forget_copies() // of the block before
         for (Copies& own : copies) // all of them: the launch before may have had larger blocks
             own = Copies {};
     any = false;
+    copy_now = {}; // a fault may have ended one
     if (under_way_count)
         under_way.assign(under_way.size(), 0);
     under_way_count = 0;
@@ -139,6 +141,39 @@ void forget_copies() // of the block before
     extra = {uintptr_t(dynamic_shared()), running.launch->dynamic_shared};
     under_way.resize((fixed.size + extra.size) / 4 + 2);
     watch_more(Watched::copies, false);
+}
+
+namespace {
+
+struct RestedCopies {
+    std::vector<Copies> of_threads;
+    std::vector<uint16_t> under_way;
+    size_t under_way_count;
+};
+
+} // namespace
+
+std::shared_ptr<void> rest_copies()
+{
+    if (!any)
+        return nullptr;
+    auto rested = std::make_shared<RestedCopies>();
+    rested->of_threads.assign(std::make_move_iterator(std::begin(copies)), std::make_move_iterator(std::end(copies)));
+    rested->under_way = under_way;
+    rested->under_way_count = under_way_count;
+    return rested;
+}
+
+void resume_copies(const std::shared_ptr<void>& rested)
+{
+    if (!rested)
+        return;
+    auto& those = *static_cast<RestedCopies*>(rested.get());
+    std::move(those.of_threads.begin(), those.of_threads.end(), copies);
+    under_way = those.under_way;
+    under_way_count = those.under_way_count;
+    any = true;
+    watch_more(Watched::copies, under_way_count > 0);
 }
 
 } // namespace softcuda

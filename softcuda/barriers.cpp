@@ -25,6 +25,8 @@ void Turns::begin_block()
     std::iota(order.begin(), order.end(), 0u);
     next_order.clear();
     asking.clear();
+    at_grid.clear();
+    resting = false;
     position = 0;
     for (auto& meeting : meetings)
         meeting.clear();
@@ -89,6 +91,18 @@ void threads_do_not_come(const std::vector<unsigned>& waiting)
             + how_it_ended(ended.front()));
 }
 
+void threads_do_not_come_to_grid()
+{
+    if (turns.at_grid.empty())
+        return;
+    const std::vector<unsigned> ended = those_in(State::ended), waiting = those_in(State::at_barrier);
+    const unsigned absent = ended.empty() ? waiting.front() : ended.front();
+    fault(launch_failed,
+        "barrier error " + in_kernel() + "\n  " + where(turns.threads[turns.at_grid.front()].site)
+            + ": the barrier of the grid is reached by " + list(turns.at_grid) + ", and not by " + who(absent) + ", which "
+            + (ended.empty() ? "waits at " + where(turns.threads[absent].site) : how_it_ended(absent)));
+}
+
 void threads_wait_elsewhere(const std::vector<unsigned>& waiting)
 {
     // The compiler may have made two calls of one, so what counts is the line, and it is asked for late.
@@ -106,10 +120,14 @@ void threads_wait_elsewhere(const std::vector<unsigned>& waiting)
 // them are there only when nobody can run any more.
 void answer_activemask()
 {
+    // The compiler may have made two calls of one, so what counts is the line.
+    const auto is_same_call = [](uintptr_t site, uintptr_t other) {
+        return site == other || (!lines_of(site).empty() && lines_of(site) == lines_of(other));
+    };
     for (const unsigned thread : turns.asking) {
         turns.threads[thread].active = 0;
         for (const unsigned other : turns.asking)
-            if (other / warp_size == thread / warp_size && turns.threads[other].site == turns.threads[thread].site)
+            if (other / warp_size == thread / warp_size && is_same_call(turns.threads[other].site, turns.threads[thread].site))
                 turns.threads[thread].active |= 1u << other % warp_size;
         turns.threads[thread].state = State::ready;
     }
@@ -126,6 +144,12 @@ bool Turns::advance()
         checker_end_block();
         return false;
     }
+    if (at_grid.size() == count) {
+        checker_end_block();
+        order.swap(at_grid);
+        resting = true;
+        return false;
+    }
     stop_if_time_is_over(next_order.empty() ? 0 : threads[next_order.front()].site);
     if (!asking.empty()) {
         answer_activemask();
@@ -133,6 +157,7 @@ bool Turns::advance()
     }
     if (next_order.size() != count) { // some have ended, or wait for lanes of their warp
         lanes_do_not_come();
+        threads_do_not_come_to_grid();
         threads_do_not_come(those_in(State::at_barrier));
     }
     const uintptr_t site = threads[next_order.front()].site;
@@ -192,6 +217,8 @@ void check_mask(unsigned mask, uintptr_t site)
                 + " calls a warp function " + problem);
 }
 
+constexpr int gathering = 9; // behind the kinds of warp_functions.h
+
 unsigned long votes(const Meeting& meeting, unsigned lane)
 {
     unsigned long all = 1, any = 0, ballot = 0, match = 0;
@@ -224,23 +251,9 @@ unsigned long answer(const Meeting& meeting, unsigned lane, int source, int widt
     return meeting.values[from];
 }
 
-} // namespace
-} // namespace softcuda
-
-using namespace softcuda;
-#define CALLED_FROM reinterpret_cast<uintptr_t>(__builtin_return_address(0))
-
-extern "C" EXPORT void softcuda_syncthreads() { wait_at_barrier(CALLED_FROM, 0); }
-
-extern "C" EXPORT int softcuda_syncthreads_reduce(int kind, int predicate)
+// The meeting of the lanes that a mask names, once all of them have come.
+__attribute__((noinline)) Meeting& meet(int kind, unsigned mask, unsigned long value, uintptr_t site)
 {
-    wait_at_barrier(CALLED_FROM, predicate);
-    return turns.reduced[kind];
-}
-
-extern "C" EXPORT unsigned long softcuda_warp(int kind, unsigned mask, unsigned long value, int source, int width)
-{
-    const uintptr_t site = CALLED_FROM;
     stop_if_time_is_over(site);
     check_mask(mask, site);
     const unsigned lane = running.thread % warp_size, warp = running.thread / warp_size;
@@ -261,19 +274,54 @@ extern "C" EXPORT unsigned long softcuda_warp(int kind, unsigned mask, unsigned 
                 turns.order.push_back(warp * warp_size + other);
             }
         checker_lanes_met(warp, mask);
-    } else {
-        turns.threads[running.thread].state = State::in_warp;
-        turns.threads[running.thread].site = site;
-        wait_for_turn();
-        found = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) {
-            return m.mask == mask && m.kind == kind && m.arrived == m.mask && !(m.left >> lane & 1u);
-        });
+        return *found;
     }
-    const unsigned long result = answer(*found, lane, source, width);
-    found->left |= 1u << lane;
-    if (found->left == mask)
-        meetings.erase(found);
+    turns.threads[running.thread].state = State::in_warp;
+    turns.threads[running.thread].site = site;
+    wait_for_turn();
+    return *std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) {
+        return m.mask == mask && m.kind == kind && m.arrived == m.mask && !(m.left >> lane & 1u);
+    });
+}
+
+inline __attribute__((always_inline)) void leave(Meeting& meeting)
+{
+    meeting.left |= 1u << running.thread % warp_size;
+    auto& meetings = turns.meetings[running.thread / warp_size];
+    if (meeting.left == meeting.mask)
+        meetings.erase(meetings.begin() + (&meeting - meetings.data()));
+}
+
+} // namespace
+} // namespace softcuda
+
+using namespace softcuda;
+#define CALLED_FROM reinterpret_cast<uintptr_t>(__builtin_return_address(0))
+
+extern "C" EXPORT void softcuda_syncthreads() { wait_at_barrier(CALLED_FROM, 0); }
+
+extern "C" EXPORT int softcuda_syncthreads_reduce(int kind, int predicate)
+{
+    wait_at_barrier(CALLED_FROM, predicate);
+    return turns.reduced[kind];
+}
+
+extern "C" EXPORT unsigned long softcuda_warp(int kind, unsigned mask, unsigned long value, int source, int width)
+{
+    Meeting& meeting = meet(kind, mask, value, CALLED_FROM);
+    const unsigned long result = answer(meeting, running.thread % warp_size, source, width);
+    leave(meeting);
     return result;
+}
+
+extern "C" EXPORT Lanes softcuda_gather(unsigned mask, unsigned long value)
+{
+    Meeting& meeting = meet(gathering, mask, value, CALLED_FROM);
+    Lanes all;
+    std::copy_n(meeting.values, warp_size, all.values);
+    all.mask = meeting.mask;
+    leave(meeting);
+    return all;
 }
 
 extern "C" EXPORT unsigned softcuda_activemask()

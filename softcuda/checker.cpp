@@ -262,6 +262,14 @@ void checker_begin_block()
 
 void checker_end_block() { no_more_guesses(); }
 
+MarksOfShared marks_of_shared() { return checker.active ? MarksOfShared {checker.fixed.written, checker.dynamic.written} : MarksOfShared(); }
+
+void set_marks_of_shared(const MarksOfShared& marks)
+{
+    if (!marks.empty())
+        checker.fixed.written = marks[0], checker.dynamic.written = marks[1];
+}
+
 void checker_barrier()
 {
     if (!checker.active)

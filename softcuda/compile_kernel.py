@@ -76,7 +76,7 @@ def sources() -> list[Path]:
     modules = (__name__, "declarations", "host_code", "host_headers", "instances", "items", "messages", "ptx",
                "red_zones", "slices", "unset")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
-    return [*(HERE / name for name in own), *sorted(HERE.glob("include/*.h"))]
+    return [*(HERE / name for name in own), *sorted(HERE.glob("include/**/*.h"))]
 
 
 def parse(arguments: list[str]) -> dict:

@@ -61,7 +61,10 @@ extern "C" {
 void softcuda_syncthreads();
 int softcuda_syncthreads_reduce(int kind, int predicate); // 0 count, 1 and, 2 or
 unsigned long softcuda_warp(int kind, unsigned mask, unsigned long value, int source, int width);
+softcuda::Lanes softcuda_gather(unsigned mask, unsigned long value); // what all of these lanes have
 unsigned softcuda_activemask();
+void softcuda_sync_grid();
+int softcuda_is_cooperative(); // whether all blocks of the launch are alive at once
 char* softcuda_dynamic_shared();
 void softcuda_atomic(const void* address, unsigned size); // tells the checker
 void softcuda_compare_and_swap(const void* address, unsigned size);

@@ -46,6 +46,7 @@ const std::map<int, const char*> texts = {
     {illegal_instruction, "an illegal instruction was encountered"},
     {misaligned_address, "misaligned address"},
     {launch_failed, "unspecified launch failure"},
+    {cooperative_launch_too_large, "too many blocks in cooperative launch"},
     {not_supported, "operation not supported"},
     {unknown, "unknown error"},
 };
@@ -74,7 +75,7 @@ int attribute(int number)
         {17, 0}, {18, 1}, {19, 1}, {20, 0}, // time-out, integrated, maps host memory, compute mode
         {39, 1024}, {40, 1}, {41, 1},  // threads a multiprocessor, copy engines, unified addresses
         {75, 9}, {76, 0},              // compute capability
-        {81, int(max_shared_opt_in)}, {82, 65536}, {97, int(max_shared_opt_in)}, {106, 1},
+        {81, int(max_shared_opt_in)}, {82, 65536}, {95, 1}, {97, int(max_shared_opt_in)}, {106, 1},
     };
     const auto found = values.find(number);
     return found == values.end() ? 0 : found->second;

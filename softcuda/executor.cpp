@@ -1,4 +1,5 @@
-// Runs a grid: blocks one after another, the threads of a block as fibers that take turns at barriers.
+// Runs a grid: blocks one after another, the threads of a block as fibers that take turns at barriers. In a cooperative
+// launch (grids.cpp) a block may rest at the barrier of the grid.
 //
 // A thread runs until it ends, or waits at a barrier or for the lanes of its warp; then the next one runs. One
 // that ends without having waited leaves its stack to the next, so a kernel without barriers never switches.
@@ -30,8 +31,9 @@ struct Fiber {
 };
 
 struct Executor {
-    char* stacks = nullptr; // max_threads of them, each above a part that cannot be touched
-    Fiber fibers[max_threads];
+    char* stacks = nullptr; // each above a part that cannot be touched
+    size_t stack_count = 0;
+    Fiber fibers[max_alive];
     unsigned fibers_made = 0;
     std::vector<Fiber*> idle;
     void* main_stack = nullptr;
@@ -139,19 +141,21 @@ void thread_main()
     }
 }
 
+// Until it ends, or rests.
 void run_block()
 {
-    turns.begin_block();
     if (executor.shuffle)
         shuffle(turns.order);
     const unsigned first = turns.order[turns.position++];
-    Fiber* fiber = new_fiber();
+    auto fiber = static_cast<Fiber*>(turns.threads[first].fiber);
+    if (!fiber)
+        turns.threads[first].fiber = fiber = new_fiber();
     fiber->thread = first;
-    turns.threads[first].fiber = fiber;
     executor.now = fiber;
     enter(first);
     softcuda_switch(&executor.main_stack, fiber->stack_pointer);
-    executor.idle.push_back(executor.now);
+    if (!turns.resting)
+        executor.idle.push_back(executor.now);
 }
 
 void reset_fibers() // after a launch that was given up: what its threads had on their stacks is forgotten
@@ -160,15 +164,36 @@ void reset_fibers() // after a launch that was given up: what its threads had on
     executor.fibers_made = 0;
 }
 
+void free_stacks()
+{
+    if (executor.stacks)
+        munmap(executor.stacks, stack_bytes * executor.stack_count);
+    executor.stacks = nullptr;
+    executor.stack_count = 0;
+    reset_fibers();
+}
+
+bool reserve_stacks(size_t count)
+{
+    if (count <= executor.stack_count)
+        return true;
+    void* memory
+        = mmap(nullptr, stack_bytes * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    free_stacks();
+    executor.stacks = static_cast<char*>(memory);
+    executor.stack_count = count;
+    return true;
+}
+
+uint64_t product_of(const Dim& size) { return uint64_t(size.x) * size.y * size.z; }
+
 bool prepare(const Launch& launch)
 {
-    if (!executor.stacks) {
-        void* memory = mmap(nullptr, stack_bytes * max_threads, PROT_READ | PROT_WRITE,
-            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED)
-            return false;
-        executor.stacks = static_cast<char*>(memory);
-    }
+    const uint64_t alive = launch.cooperative ? product_of(launch.grid) * product_of(launch.block) : max_threads;
+    if (!reserve_stacks(std::max<uint64_t>(alive, max_threads)))
+        return false;
     const char* seed = getenv("SOFTCUDA_SEED");
     executor.shuffle = seed && *seed;
     if (executor.shuffle)
@@ -205,6 +230,50 @@ uint64_t coprime(uint64_t count) // a step that comes by every one of so many, i
     return step;
 }
 
+void begin_block(uint64_t ordinal)
+{
+    running.block_index = executor.context->block = block_that_ran(ordinal);
+    checker_begin_block();
+    forget_copies();
+    forget_returns();
+    turns.begin_block();
+}
+
+void run_one_after_another()
+{
+    for (uint64_t i = 0; i < executor.blocks && executor.finding.code == success; ++i) {
+        begin_block(i);
+        run_block();
+        if (executor.finding.code == success)
+            executor.finding = early_read_at_the_end_of_a_block(i + 1 == executor.blocks);
+    }
+}
+
+// Each up to the barrier of the grid, as often as they come there.
+void run_together()
+{
+    std::vector<BlockAtRest> blocks(executor.blocks);
+    for (uint64_t ended = 0; ended == 0; checker_begin_launch(*running.launch, dynamic_shared())) {
+        for (uint64_t i = 0; i < executor.blocks; ++i) {
+            begin_block(i);
+            if (!blocks[i].fibers.empty())
+                resume(blocks[i]);
+            run_block();
+            if (executor.finding.code != success)
+                return;
+            blocks[i] = turns.resting ? rest() : BlockAtRest {};
+            ended += !turns.resting;
+            executor.finding = early_read_at_the_end_of_a_block(ended == executor.blocks);
+            if (executor.finding.code != success)
+                return;
+        }
+        if (ended && ended != executor.blocks) {
+            executor.finding = blocks_do_not_come(blocks);
+            prefer_early_read(executor.finding);
+        }
+    }
+}
+
 } // namespace
 
 char* dynamic_shared()
@@ -213,7 +282,7 @@ char* dynamic_shared()
     return reinterpret_cast<char*>((address + 127) / 128 * 128);
 }
 
-StackRange thread_stacks() { return {reinterpret_cast<uintptr_t>(executor.stacks), stack_bytes * max_threads}; }
+StackRange thread_stacks() { return {reinterpret_cast<uintptr_t>(executor.stacks), stack_bytes * executor.stack_count}; }
 
 bool is_below_a_stack(uintptr_t address)
 {
@@ -244,24 +313,18 @@ Finding run_grid(const Launch& launch)
         return {out_of_memory, "no memory for the stacks of a block's threads"};
     checker_begin_launch(launch, dynamic_shared());
     watch_begin(*launch.function);
-    const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
-    executor.skipped = skipped_blocks(blocks);
+    const uint64_t blocks = product_of(launch.grid);
+    executor.skipped = launch.cooperative ? 0 : skipped_blocks(blocks);
     executor.blocks = blocks - executor.skipped;
     executor.block_step = executor.shuffle ? coprime(executor.blocks) : 1;
     executor.first_block = executor.shuffle ? next_random() % executor.blocks : 0;
-    for (uint64_t i = 0; i < executor.blocks && executor.finding.code == success; ++i) {
-        running.block_index = executor.context->block = block_that_ran(i);
-        checker_begin_block();
-        forget_copies();
-        forget_returns();
-        run_block();
-        if (executor.finding.code == success)
-            executor.finding = early_read_at_the_end_of_a_block(i + 1 == executor.blocks);
-    }
+    launch.cooperative ? run_together() : run_one_after_another();
     watch_end();
     forget_early_read();
     if (executor.finding.code != success)
         reset_fibers();
+    if (executor.stack_count > max_threads) // they may be gigabytes
+        free_stacks();
     running.launch = nullptr;
     return executor.finding;
 }

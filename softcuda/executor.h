@@ -5,7 +5,7 @@
 
 namespace softcuda {
 
-enum class State : unsigned char { ready, at_barrier, in_warp, in_activemask, ended };
+enum class State : unsigned char { ready, at_barrier, at_grid, in_warp, in_activemask, ended };
 
 struct Thread {
     void* fiber;
@@ -28,20 +28,37 @@ struct Turns {
     Thread threads[max_threads];
     unsigned count = 0, alive = 0;
     std::vector<unsigned> order, next_order; // whose turn it is until the next barrier, and after it
-    std::vector<unsigned> asking; // threads in __activemask
+    std::vector<unsigned> asking;  // threads in __activemask
+    std::vector<unsigned> at_grid; // threads at the barrier of the grid
+    bool resting = false;          // all of them are there
     size_t position = 0;
     int reduced[3] {}; // of the barrier that opened last: count, and, or
     std::vector<Meeting> meetings[max_threads / warp_size];
 
     void begin_launch(const Dim& block);
     void begin_block();
-    bool advance(); // nobody can run: answer __activemask, or open the barrier. False where the block has ended; a fault where neither
+    // Nobody can run: answer __activemask, or open the barrier. False where the block has ended or rests; a fault where
+    // none of these.
+    bool advance();
 };
 extern Turns turns;
 
 void wait_for_turn(); // the present thread cannot go on
 char* dynamic_shared();
 bool is_below_a_stack(uintptr_t address); // in what ends a thread's 256 KiB
+
+// grids.cpp: blocks that are alive at once.
+struct BlockAtRest {
+    std::vector<void*> fibers; // of its threads; none where they have ended
+    std::vector<unsigned> order;
+    uintptr_t site = 0; // where its first thread waits
+    std::vector<std::vector<char>> shared;
+    MarksOfShared marks;
+    std::shared_ptr<void> copies;
+};
+BlockAtRest rest();                     // of the present block
+void resume(const BlockAtRest& block); // which has begun like one that is new
+Finding blocks_do_not_come(const std::vector<BlockAtRest>& blocks); // some of them rest
 
 // watch.cpp: time limit and signals.
 void watch_begin(const Function& function);

@@ -115,11 +115,11 @@ def launches(source: Source, hosts: list[Item], remaining: list[Item]) -> dict[I
 def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:
     """Raise NotHere for what is left and names what this device has not."""
     errors = [
-        f"{place_of(source, place)}: error: {messages.not_supported(source.tokens[place])}"
+        f"{place_of(source, place)}: error: {messages.not_supported(name)}"
         for item in chosen
         for place in range(item.first, item.last)
-        if source.tokens[place] in messages.REASON
-        and source.tokens[place] != "texture"
+        if (name := messages.unsupported_name(source.tokens[place - 2 : place], source.tokens[place]))
+        and name != "texture"
         and source.tokens[place - 1] not in (".", "->")
         and place not in gone
     ]
@@ -139,11 +139,13 @@ def place_of(source: Source, token: int) -> str:
 def is_declaration(source: Source, item: Item) -> bool:
     """Whether an item can be a declaration by its words and its end."""
     words = head(source, item)
-    in_a_row = any(
-        all(token.isidentifier() and token not in KEYWORDS for token in words[place : place + 3])
-        for place in range(len(words) - 2)
-    )
+    in_a_row = any(all(is_name(token) for token in words[place : place + 3]) for place in range(len(words) - 2))
     return source.tokens[item.last - 1] in (";", "}") and not in_a_row
+
+
+def is_name(token: str) -> bool:
+    """Whether a token names something: what begins with __ does not, as __device__."""
+    return token.isidentifier() and token not in KEYWORDS and not token.startswith("__")
 
 
 def head(source: Source, item: Item) -> list[str]:

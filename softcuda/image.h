@@ -25,6 +25,12 @@ struct KernelRecord {
     const unsigned* sizes() const { return offsets() + argument_count + 1; }
 };
 
+// What the lanes that a mask names have brought to a meeting.
+struct Lanes {
+    unsigned long values[32];
+    unsigned mask; // of those that the block has
+};
+
 struct KernelEntry {
     const void* function;
     const char* name; // as the assembler has it

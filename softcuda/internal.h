@@ -36,6 +36,7 @@ enum Result : int {
     illegal_instruction = 715,
     misaligned_address = 716,
     launch_failed = 719,
+    cooperative_launch_too_large = 720,
     not_supported = 801,
     unknown = 999,
 };
@@ -101,7 +102,10 @@ struct Launch {
     Dim grid, block;
     size_t dynamic_shared;
     std::vector<char> arguments;
+    bool cooperative = false; // all blocks are alive at once
 };
+// So many threads, because each has two pieces of the address space, of which a process may have 65,530.
+constexpr uint64_t max_alive = 16384;
 
 // What was found, or went wrong: `code` ends the launch, `text` says what a kernel's developer needs.
 struct Finding {
@@ -132,6 +136,9 @@ void checker_begin_launch(const Launch& launch, char* dynamic_shared);
 void checker_begin_block();
 void checker_end_block(); // on the stack of one of its threads
 void checker_barrier();
+using MarksOfShared = std::vector<std::vector<uint8_t>>; // which bytes of shared memory have been written
+MarksOfShared marks_of_shared();
+void set_marks_of_shared(const MarksOfShared& marks);
 void checker_lanes_met(unsigned warp, unsigned mask);
 bool checker_is_active();
 void check_access(uintptr_t address, unsigned size, bool write, uintptr_t pc); // by the present thread
@@ -140,6 +147,8 @@ void copy_marks(uintptr_t to, uintptr_t from, size_t size);
 
 // asynchronous.cpp
 void forget_copies(); // those of a block that nobody waited for
+std::shared_ptr<void> rest_copies(); // those of the present block, which forgets them; null where there are none
+void resume_copies(const std::shared_ptr<void>& rested);
 bool is_copied_to(uintptr_t address, unsigned size); // by a copy that has not come yet
 [[noreturn]] void touched_while_copied(uintptr_t address, const std::string& access);
 struct CopyNow { // the copy whose accesses are being checked: of `size` bytes, 0 where there is none

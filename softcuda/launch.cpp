@@ -25,9 +25,20 @@ int check_launch(const Launch& launch)
     const Function& function = *launch.function;
     if (block.x * block.y * block.z > most_threads(function)) // the driver's own code, seen with 13.0 on an H100
         return invalid_value;
+    if (launch.cooperative && uint64_t(grid.x) * grid.y * grid.z * block.x * block.y * block.z > max_alive)
+        return cooperative_launch_too_large;
     if (function.static_shared + launch.dynamic_shared > std::max(function.dynamic_limit, max_shared_bytes))
         return invalid_value;
     return success;
+}
+
+// The arguments of a kernel as they lie in the packed buffer.
+std::vector<char> packed(const KernelRecord& entry, void** parameters)
+{
+    std::vector<char> arguments(entry.argument_bytes);
+    for (unsigned i = 0; i < entry.argument_count; ++i)
+        memcpy(arguments.data() + entry.offsets()[i], parameters[i], entry.sizes()[i]);
+    return arguments;
 }
 
 int launch_now(Launch launch, void* stream)
@@ -84,9 +95,7 @@ API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, un
     const KernelRecord& entry = *function->entry->record;
     Launch launch {function, {gx, gy, gz}, {bx, by, bz}, shared, {}};
     if (parameters) {
-        launch.arguments.resize(entry.argument_bytes);
-        for (unsigned i = 0; i < entry.argument_count; ++i)
-            memcpy(launch.arguments.data() + entry.offsets()[i], parameters[i], entry.sizes()[i]);
+        launch.arguments = packed(entry, parameters);
         return launch_now(std::move(launch), stream);
     }
     const char* buffer = nullptr;
@@ -105,6 +114,18 @@ API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, un
     if (buffer)
         launch.arguments.assign(buffer, buffer + size);
     return launch_now(std::move(launch), stream);
+}
+
+API cuLaunchCooperativeKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+    unsigned bz, unsigned shared, void* stream, void** parameters)
+{
+    ENTER(cuLaunchCooperativeKernel);
+    if (!function)
+        return invalid_handle;
+    const KernelRecord& entry = *function->entry->record;
+    if (entry.argument_count && !parameters)
+        return invalid_value;
+    return launch_now(Launch {function, {gx, gy, gz}, {bx, by, bz}, shared, packed(entry, parameters), true}, stream);
 }
 
 // The calls of before CUDA 4, which PyCUDA still makes for some of its own.

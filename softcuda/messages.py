@@ -13,9 +13,11 @@ UNSUPPORTED = {
     "textures and surfaces": ["texture", "tex1D", "tex1Dfetch", "tex2D", "tex3D", "tex1DLayered", "tex2DLayered",
                               "surf2Dread", "surf2Dwrite", "cudaTextureObject_t", "cudaSurfaceObject_t"],
     "tensor cores": ["wmma", "nvcuda"],
-    "asynchronous copies by objects": ["memcpy_async"],
+    "asynchronous copies by objects": ["cuda::memcpy_async"],
     "warp functions without a mask": ["__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"],
-    "thread block clusters": ["__cluster_dims__"],
+    "thread block clusters": ["__cluster_dims__", "cluster_group", "this_cluster"],
+    "tiles of more than a warp": ["block_tile_memory"],
+    "several devices": ["multi_grid_group", "this_multi_grid"],
     "launches from kernels": ["cudaLaunchDevice", "cudaDeviceSynchronize", "cudaGetParameterBuffer"],
 }  # fmt: skip
 REASON = {name: why for why, names in UNSUPPORTED.items() for name in names}
@@ -25,6 +27,15 @@ REASON = {name: why for why, names in UNSUPPORTED.items() for name in names}
 FORBIDDEN_CALL = re.compile(
     r"^In function .*\n(?P<chain>(?:    inlined from .*\n)+)"
     r"\S+ error: call to .* declared with attribute error: (?P<why>.*)(?:\n .*)*",
+    re.MULTILINE,
+)
+
+# A static_assert of softcuda's own headers: its line is there, and the kernel's is the last that required it.
+REFUSED = re.compile(
+    rf"^(?:In file included from .*\n(?: +from .*\n)*)?{re.escape(str(HERE))}/\S+ In .*\n(?:\S+   required from .*\n)*?"
+    r"(?P<place>\S+)   required from here\n(?: .*\n)*"
+    rf"{re.escape(str(HERE))}/\S+ error: static assertion failed: (?P<why>.*)(?:\n .*)*"
+    r"(?:\n\S+ note: the comparison .*)?",
     re.MULTILINE,
 )
 
@@ -43,6 +54,12 @@ def forbidden(match: re.Match) -> str:
         place for place in re.findall(r" at (\S+:\d+:\d+)[,:]", match["chain"]) if not place.startswith(str(HERE))
     ]
     return "\n".join([f"{places[0]}: error: {match['why']}", *(f"{place}: note: called here" for place in places[1:])])
+
+
+def unsupported_name(before: list[str], name: str) -> str:
+    """The name as the table has it, with or without the namespace in front of it; "" for another."""
+    qualified = "".join([*before, name])
+    return qualified if qualified in REASON else name if name in REASON else ""
 
 
 def not_supported(name: str) -> str:
@@ -65,6 +82,7 @@ def notes(line: str, host: set[str]) -> list[str]:
 def explain(errors: str, text: str, source: Path, host: set[str]) -> str:
     """g++'s messages, with what is not supported in words of our own. ``host``: names of what was set aside."""
     errors = FORBIDDEN_CALL.sub(forbidden, errors)
+    errors = REFUSED.sub(r"\g<place> error: \g<why>", errors)
     errors = COPIES.sub("", errors)
     lines, out = text.split("\n"), []
     for line in errors.split("\n"):

@@ -59,3 +59,33 @@ template <class T> T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int 
 {
     return softcuda::exchange(softcuda::shuffle_xor, mask, value, lane_mask, width);
 }
+template <class T> unsigned __match_all_sync(unsigned mask, T value, int* predicate)
+{
+    const softcuda::Lanes lanes = softcuda_gather(mask, softcuda::to_bits(value));
+    *predicate = 1;
+    for (unsigned others = lanes.mask; others; others &= others - 1)
+        *predicate &= lanes.values[__builtin_ctz(others)] == softcuda::to_bits(value);
+    return *predicate ? lanes.mask : 0;
+}
+// Sums and their like of the lanes that a mask names, which wrap.
+#define SOFTCUDA_REDUCE(name, type, result) \
+    static __forceinline__ type name(unsigned mask, type own) \
+    { \
+        const softcuda::Lanes lanes = softcuda_gather(mask, own); \
+        type sum = type(lanes.values[__builtin_ctz(lanes.mask)]); \
+        for (unsigned others = lanes.mask & (lanes.mask - 1); others; others &= others - 1) { \
+            const type next = type(lanes.values[__builtin_ctz(others)]); \
+            sum = result; \
+        } \
+        return sum; \
+    }
+SOFTCUDA_REDUCE(__reduce_add_sync, unsigned, sum + next)
+SOFTCUDA_REDUCE(__reduce_add_sync, int, int(unsigned(sum) + unsigned(next)))
+SOFTCUDA_REDUCE(__reduce_min_sync, unsigned, next < sum ? next : sum)
+SOFTCUDA_REDUCE(__reduce_min_sync, int, next < sum ? next : sum)
+SOFTCUDA_REDUCE(__reduce_max_sync, unsigned, sum < next ? next : sum)
+SOFTCUDA_REDUCE(__reduce_max_sync, int, sum < next ? next : sum)
+SOFTCUDA_REDUCE(__reduce_and_sync, unsigned, sum & next)
+SOFTCUDA_REDUCE(__reduce_or_sync, unsigned, sum | next)
+SOFTCUDA_REDUCE(__reduce_xor_sync, unsigned, sum ^ next)
+#undef SOFTCUDA_REDUCE

@@ -275,3 +275,44 @@ def run_with_a_name(image: Path, length: int) -> list[int]:
     result = np.zeros(32, np.int32)
     driver.memcpy_dtoh(result, memory)
     return [int(value) for value in result]
+
+
+def run_groups(
+    seeds: tuple[int | None, ...], image: Path, entry: str, shape: tuple[int, int, int, int], given: Any, together: bool
+) -> list[Any]:
+    """What a kernel makes of an array in each order of threads and blocks: the array, or what is said of the launch.
+
+    ``shape``: of a block, and how many there are; ``together``: whether the launch is a cooperative one.
+    """
+    answers = []
+    for seed in seeds:
+        os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)
+        context = _driver().Device(0).make_context()
+        try:
+            answers.append(_run_groups(image, entry, shape, given, together))
+        finally:
+            context.pop()
+    os.environ["SOFTCUDA_SEED"] = ""
+    return answers
+
+
+def _run_groups(image: Path, entry: str, shape: tuple[int, int, int, int], given: Any, together: bool) -> Any:
+    """PyCUDA has no call for a cooperative launch: so these are the driver's own."""
+    driver, cuda = _driver(), ctypes.CDLL("libcuda.so.1")
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuModuleLoad(ctypes.byref(module), str(image).encode()) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, entry.encode()) == 0
+    memory = driver.mem_alloc(given.nbytes)
+    driver.memcpy_htod(memory, given)
+    address = ctypes.c_uint64(int(memory))
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(address))
+    x, y, z, blocks = shape
+    call, more = (cuda.cuLaunchCooperativeKernel, ()) if together else (cuda.cuLaunchKernel, (None,))
+    if code := call(function, blocks, 1, 1, x, y, z, 0, None, arguments, *more):
+        return f"code {code}"
+    left = np.empty_like(given)
+    try:
+        driver.memcpy_dtoh(left, memory)
+    except driver.Error as error:
+        return str(error)
+    return left

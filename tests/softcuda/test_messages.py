@@ -197,3 +197,10 @@ def test_a_read_of_global_memory_before_it_is_written(tmp_path: Path, writer: st
     heard = worker.call(calls.run_on_fresh_memory, image.path, "kernel", 4)
     worker.stop()
     assert re.search(r"uninitialised memory in kernel\n  \S*" + said, heard), heard
+
+
+def test_a_finding_does_not_speak_of_the_copy_that_ended_an_earlier_launch(software: Worker, tmp_path: Path) -> None:
+    assert "4 bytes (asynchronous copy)" in said_of(software, tmp_path, "copy<4>(tile + 600 + t, out + t); wait<0>();")
+    said = said_of(software, tmp_path, "flag = t; out[t] = flag;")
+    assert "race in kernel" in said, said
+    assert "asynchronous" not in said, said
