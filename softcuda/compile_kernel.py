@@ -18,6 +18,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
+import chosen_headers
 import declarations
 import host_code
 import host_headers
@@ -73,10 +74,10 @@ def sources() -> list[Path]:
     """What an image depends on beside its own source."""
     names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
              "narrow_type.h", "ptx.h", "host_names.h")  # fmt: skip
-    modules = (__name__, "declarations", "host_code", "host_headers", "instances", "items", "messages", "ptx",
+    modules = (__name__, "chosen_headers", "declarations", "host_code", "host_headers", "instances", "items", "messages", "ptx",
                "red_zones", "slices", "unset")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
-    return [*(HERE / name for name in own), *sorted(HERE.glob("include/*.h"))]
+    return [*(HERE / name for name in own), *sorted(HERE.glob("intrinsics/*.h")), *sorted(HERE.glob("include/*.h"))]
 
 
 def parse(arguments: list[str]) -> dict:
@@ -148,9 +149,7 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
              f"-I{source.parent.resolve()}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
              f"-fdebug-prefix-map={unit}={source}",
              f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
-    unit.write_text(translation_unit(text, source, options["pass"]), errors="surrogateescape")
-    preprocess(unit, preprocessed, text, flags)
-    text = preprocessed.read_text(errors="surrogateescape")
+    text = preprocessed_text(unit, preprocessed, text, source, options["pass"], flags)
     dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
     while True:
         plain = plain_cpp(text, source, options["checks"], host)
@@ -169,6 +168,21 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
     if too_much:
         raise BadKernel(f"{source}: error: {too_much}")
     return "\n".join(lines) + "\n"
+
+
+def preprocessed_text(
+    unit: Path, preprocessed: Path, written: str, source: Path, options: list[str], flags: list[str]
+) -> str:
+    """Return a source behind the dialect and the headers of device functions that it needs, preprocessed."""
+    headers = chosen_headers.chosen(written)
+    while True:
+        unit.write_text(translation_unit(written, source, options, headers), errors="surrogateescape")
+        preprocess(unit, preprocessed, written, flags)
+        text = preprocessed.read_text(errors="surrogateescape")
+        more = chosen_headers.chosen(text[text.index(f'# 1 "{source}"') :])
+        if set(more) <= set(headers):
+            return text
+        headers = more  # the source's own headers name more than itself
 
 
 def preprocess(unit: Path, preprocessed: Path, text: str, flags: list[str]) -> None:
@@ -239,13 +253,16 @@ def macro(option: str) -> str:
     return f"#undef {name}" if option.startswith("-U") else ""
 
 
-def translation_unit(text: str, source: Path, options: list[str]) -> str:
+def translation_unit(text: str, source: Path, options: list[str], headers: list[str]) -> str:
     """The kernel's file, with lines where they were, between the dialect and what the driver reads of an image.
 
-    Macros of the command line are defined behind the dialect, where they cannot change it.
+    ``headers``: of device functions, behind the dialect. Macros of the command line are defined behind both, where they
+    cannot change them.
     """
+    includes = "\n".join(f'#include "{header}"' for header in headers)
     macros = "\n".join(filter(None, map(macro, options)))
     return f"""#include "cuda_dialect.h"
+{includes}
 {macros}
 #line 1 "{source}"
 {text}

@@ -99,7 +99,6 @@ extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) n
 
 #include "warp_functions.h"
 #include "intrinsics.h"
-#include "ptx.h"
 #include "host_names.h"
 
 // What declarations.py has each kernel begin with: a record of its parameters.

@@ -3,27 +3,11 @@
 // into a call of the one whose name is the instruction's with _ for each dot, and its operands in their order.
 #pragma once
 
-extern "C" {
-extern SOFTCUDA_HIDDEN char softcuda_shared_first[], softcuda_shared_last[];
-}
-
-// An address in shared memory is 32 bits wide: from 0 in what a kernel declares, from 2^31 in what the launch adds.
-static constexpr unsigned softcuda_dynamic_first = 1u << 31;
-SOFTCUDA_RAW size_t __cvta_generic_to_shared(const void* pointer)
-{
-    const auto to = static_cast<const char*>(pointer);
-    if (to >= softcuda_shared_first && to < softcuda_shared_last)
-        return size_t(to - softcuda_shared_first);
-    return softcuda_dynamic_first + unsigned(to - softcuda_dynamic_shared());
-}
+#include "intrinsics/bits.h"
 
 namespace softcuda_ptx {
 
-SOFTCUDA_RAW char* at(unsigned shared)
-{
-    return shared < softcuda_dynamic_first ? softcuda_shared_first + shared
-                                           : softcuda_dynamic_shared() + (shared - softcuda_dynamic_first);
-}
+SOFTCUDA_RAW char* at(unsigned shared) { return static_cast<char*>(__cvta_shared_to_generic(shared)); }
 
 // Calls that are left in the program are compile errors: ptxas refuses these sizes.
 __attribute__((error("cp.async.ca copies 4, 8 or 16 bytes, and no other number"))) void no_such_ca();
