@@ -73,9 +73,9 @@ def main() -> int:
 def sources() -> list[Path]:
     """What an image depends on beside its own source."""
     names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
-             "narrow_type.h", "ptx.h", "host_names.h")  # fmt: skip
-    modules = (__name__, "chosen_headers", "declarations", "host_code", "host_headers", "instances", "items", "messages", "ptx",
-               "red_zones", "slices", "unset")  # fmt: skip
+             "narrow_type.h", "ptx.h", "ptx_memory.h", "ptx_values.h", "host_names.h")  # fmt: skip
+    modules = (__name__, "chosen_headers", "declarations", "host_code", "host_headers", "instances", "items", "messages",
+               "ptx", "ptx_table", "red_zones", "slices", "unset")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
     return [*(HERE / name for name in own), *sorted(HERE.glob("intrinsics/*.h")), *sorted(HERE.glob("include/*.h"))]
 
