@@ -106,6 +106,8 @@ def parse(arguments: list[str]) -> dict:
             options["pass"].append(argument + next(rest))
         elif argument[:2] in ("-D", "-I", "-U"):
             options["pass"].append(argument)
+        elif re.fullmatch(r"-?-(?:arch|gpu-architecture|code|gencode)=.*", argument):
+            options["pass"] += of_architecture(argument)
         elif argument in (
             "-arch",
             "--gpu-architecture",
@@ -115,10 +117,15 @@ def parse(arguments: list[str]) -> dict:
             "-Xptxas",
             "-gencode",
         ):
-            next(rest)
+            options["pass"] += of_architecture(next(rest))
         elif not argument.startswith("-"):
             options["source"] = argument
     return options
+
+
+def of_architecture(named: str) -> list[str]:
+    """The macro that nvcc defines for an architecture with features of its own."""
+    return ["-D__CUDA_ARCH_FEAT_SM90_ALL"] if re.search(r"(?:sm|compute)_90a\b", named) else []
 
 
 def compile_file(source: Path, output: Path, options: dict) -> int:
@@ -204,6 +211,7 @@ def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Ho
     plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
     begin, end = plain.index(f'# 1 "{source}"'), plain.index(f'# 1 "{IMAGE}"')
     plain = host_code.without_host_code(plain, begin, end, f"{HERE}/", host)
+    plain = declarations.with_default_constructors(plain, begin, host.constructors)
     return ptx.translate(declarations.plain_cpp(plain, begin, checked), str(source))
 
 
@@ -281,7 +289,7 @@ __attribute__((visibility("default"), used)) extern const softcuda::Image softcu
     0,
 #endif
     &softcuda_context, softcuda_kernels, softcuda_kernels_end,
-    softcuda_symbols, softcuda_symbols_end, softcuda_shared_first, softcuda_shared_last,
+    softcuda_symbols, softcuda_symbols_end, softcuda_shared_first, softcuda_shared_last, softcuda_dynamic_area,
 #ifdef SOFTCUDA_CHECKED
     softcuda_slices
 #else

@@ -20,8 +20,15 @@
 #include "image.h"
 #include "vector_types.h"
 
+// As nvcc 13.0 for compute capability 9.0.
 #define __CUDACC__ 1
+#define __NVCC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_VER_BUILD__ 0
+#define CUDART_VERSION 13000
 #define __CUDA_ARCH__ 900
+#define __CUDA_ARCH_LIST__ 900
 #define __SOFTCUDA__ 1
 
 // These stay as they are, for declarations.py to find them behind macros; they are macros, as nvcc has them.
@@ -63,6 +70,7 @@ int softcuda_syncthreads_reduce(int kind, int predicate); // 0 count, 1 and, 2 o
 unsigned long softcuda_warp(int kind, unsigned mask, unsigned long value, int source, int width);
 unsigned softcuda_activemask();
 char* softcuda_dynamic_shared();
+extern SOFTCUDA_HIDDEN char softcuda_dynamic_area[] __attribute__((aligned(128))); // the same
 void softcuda_atomic(const void* address, unsigned size); // tells the checker
 void softcuda_compare_and_swap(const void* address, unsigned size);
 void softcuda_fence(int whole_device);
