@@ -20,7 +20,7 @@ from items import Item, Source, items, source_of
 DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
-# Words that are no names: besides them, no three names follow each other in a declaration.
+# Words that are no names: besides them, and those with __ in front, no three names follow each other in a declaration.
 KEYWORDS = set(
     """alignas asm auto bool char class concept const consteval constexpr constinit decltype default delete do double
     enum explicit extern final float for friend if inline int long mutable namespace new noexcept operator override
@@ -144,7 +144,10 @@ def is_declaration(source: Source, item: Item) -> bool:
     """Whether an item can be a declaration by its words and its end."""
     words = head(source, item)
     in_a_row = any(
-        all(token.isidentifier() and token not in KEYWORDS for token in words[place : place + 3])
+        all(
+            token.isidentifier() and token not in KEYWORDS and not token.startswith("__")
+            for token in words[place : place + 3]
+        )
         for place in range(len(words) - 2)
     )
     return source.tokens[item.last - 1] in (";", "}") and not in_a_row

@@ -78,6 +78,8 @@ template <void (&before)(), class T> __forceinline__ T atom_cas(T* address, T ex
     return atomicCAS(address, expected, desired);
 }
 
+static __forceinline__ void stop(const char* instruction) { softcuda_trap(instruction); }
+
 // Of the sixteen barriers of a block this device has number 0, for all its threads.
 __attribute__((error("softcuda does not support asm (inline PTX): a barrier other than 0, of all threads of the block"))) void no_such_barrier();
 #define SOFTCUDA_ONLY_BARRIER_0(number) \

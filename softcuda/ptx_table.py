@@ -143,12 +143,12 @@ vote.sync.any.pred                           pred = pred b32  __any_sync(b, a) !
 vote.sync.all.pred                           pred = pred b32  __all_sync(b, a) != 0
 shfl.sync.{up|down|bfly|idx}.b32             b32 = b32 u32 u32 u32    shfl_\1(a, b, c, e) ;; shfl_\1_is_inside(b, c)
 nanosleep.u32                                = u32            __nanosleep(a)
-trap                                         =                __trap()
-brkpt                                        =                __brkpt()
+trap                                         =                stop("trap")
+brkpt                                        =                stop("brkpt")
 pmevent                                      = u32            ((void)0)
 
-cp.async.ca.shared[::cta].global[.L2::cache_hint][.L2::\d+B]    = @shared @ any [any]    cp_async_ca_shared_global(ALL)
-cp.async.cg.shared[::cta].global[.L2::cache_hint][.L2::\d+B]    = @shared @ any [any]    cp_async_cg_shared_global(ALL)
+cp.async.ca.shared[::cta].global[.L2::\w+][.L2::\w+]    = @shared @ any [any]    cp_async_ca_shared_global(ALL)
+cp.async.cg.shared[::cta].global[.L2::\w+][.L2::\w+]    = @shared @ any [any]    cp_async_cg_shared_global(ALL)
 """
 
 # What a special register is; those of each axis are made of the four that C++ has.
@@ -198,7 +198,7 @@ def rows(opcode: str) -> list[Row]:
 def regex(written: str) -> str:
     """A regular expression for the first column of the table."""
     parts, number = [], 0
-    for token in re.findall(r"\\w\+|\\d\+|[A-Z]+(?![\w:])|\w+|.", written):
+    for token in re.findall(r"\\w\+|[A-Z]+(?![\w:])|\w+|.", written):
         number += token == "{"
         plain = {"[": "(?:", "]": ")?", "{": f"(?P<_{number}>", "}": ")", ".": r"\."}
         parts.append(plain.get(token) or CLASSES.get(token, token))

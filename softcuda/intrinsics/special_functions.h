@@ -70,6 +70,15 @@ static inline double normal(double x)
     const double tail = erfc(t);
     return 0.5 * (tail > 0.0 && tail < 2.0 ? tail - rest * M_2_SQRTPI * exp_of_square(t, -1.0) : tail);
 }
+// One step of Newton's method from 1 / cbrt(x), whose two roundings may be more than one unit apart from it.
+static inline double reciprocal_cube_root(double x)
+{
+    const double y = 1.0 / cbrt(x), square = y * y, product = x * square;
+    if (!(fabs(y) > 0.0 && fabs(y) < HUGE_VAL))
+        return y;
+    const double rest = fma(-product, y, 1.0) - (fma(x, square, -product) + x * fma(y, y, -square)) * y;
+    return y + y * rest * (1.0 / 3.0);
+}
 // Bessel functions of order 0 and 1: the power series, whose terms are positive, and from 20 on the asymptotic one.
 static inline double bessel_i(int order, double x)
 {
@@ -138,7 +147,7 @@ static inline float narrow_length(int count, const float* values)
 #define SOFTCUDA_2(type) type a, type b
 #define SOFTCUDA_3(type) type a, type b, type c
 #define SOFTCUDA_4(type) type a, type b, type c, type d
-SOFTCUDA_ONE(rcbrt, 1.0 / cbrt(x))
+SOFTCUDA_ONE(rcbrt, softcuda::reciprocal_cube_root(x))
 SOFTCUDA_ONE(sinpi, softcuda::sine_pi(x))
 SOFTCUDA_ONE(cospi, softcuda::cosine_pi(x))
 SOFTCUDA_ONE(erfcx, x < 0.0 && x >= -27.0 ? 2.0 * softcuda::exp_of_square(x, 1.0) - softcuda::scaled_erfc(-x) : softcuda::scaled_erfc(x))

@@ -6,13 +6,13 @@ from tests.softcuda.snippets.snippet import Snippet, float_a, of, word_a, word_b
 
 MEMORY: list[Snippet] = []
 for name in ("__ldg", "__ldca", "__ldcg", "__ldcs", "__ldlu", "__ldcv"):
-    MEMORY.append(of("i", f"out[t] = 5 * t; r = {name}(out + t) + 1;", lambda t: 5 * t + 1))
+    MEMORY.append(of("i", f"scratch[t] = 5 * t; r = {name}(scratch + t) + 1;", lambda t: 5 * t + 1))
 for name in ("__stwb", "__stcg", "__stcs", "__stwt"):
-    MEMORY.append(of("f", f"{name}(out + t, 2.5f * t); r = out[t];", lambda t: 2.5 * t))
+    MEMORY.append(of("f", f"{name}(scratch + t, 2.5f * t); r = scratch[t];", lambda t: 2.5 * t))
 MEMORY += [
-    of("f", "float4* p = reinterpret_cast<float4*>(out) + t / 4; if (t % 4 == 0) __stcs(p, make_float4(1, 2, 3, 4)); __syncwarp();"
+    of("f", "float4* p = reinterpret_cast<float4*>(scratch) + t / 4; if (t % 4 == 0) __stcs(p, make_float4(1, 2, 3, 4)); __syncwarp();"
             " const float4 v = __ldcs(p); r = v.x + v.w;", lambda t: 5),
-    of("i", "out[t] = 7; __syncwarp(); r = __ldg(reinterpret_cast<const int2*>(out) + t / 2).y;", lambda t: 7),
+    of("i", "scratch[t] = 7; __syncwarp(); r = __ldg(reinterpret_cast<const int2*>(scratch) + t / 2).y;", lambda t: 7),
 ]  # fmt: skip
 # What is in `a` first, the call, and what it then holds; on one word of shared memory, with all threads.
 ATOMICS: list[tuple[str, str, str, str, int]] = [
@@ -38,19 +38,19 @@ for number, (kind, word, first, call, last) in enumerate(ATOMICS):
 MEMORY += [
     of("i", "__shared__ int a; if (t == 0) a = 0; __syncthreads(); r = atomicAdd(&a, 1) < 32; __syncthreads(); r += a;", lambda t: 33),
     of("f", "__shared__ float2 a; if (t == 0) a = make_float2(1, 2); __syncthreads(); r = a.x * 0; __syncthreads();"
-            " out[t] = r; if (t == 0) a.y = 4; __syncthreads(); r += a.y;", lambda t: 4),
-    of("u", "__shared__ int a; r = __isShared(&a) + 2 * __isGlobal(&a) + 4 * __isGlobal(out) + 8 * __isShared(out);", lambda t: 5),
-    of("u", "int own[4]; own[t & 3] = t; int* volatile p = own; r = __isLocal(p) + 2 * __isConstant(p) + 4 * __isLocal(out);", lambda t: 1),
+            " scratch[t] = r; if (t == 0) a.y = 4; __syncthreads(); r += a.y;", lambda t: 4),
+    of("u", "__shared__ int a; r = __isShared(&a) + 2 * __isGlobal(&a) + 4 * __isGlobal(scratch) + 8 * __isShared(scratch);", lambda t: 5),
+    of("u", "int own[4]; own[t & 3] = t; int* volatile p = own; r = __isLocal(p) + 2 * __isConstant(p) + 4 * __isLocal(scratch);", lambda t: 1),
     of("u", "r = __isConstant(&table[t & 3]) + 2 * __isGlobal(&table[0]);", lambda t: 1, preamble="__constant__ int table[4];"),
     of("i", "__shared__ int a[32]; a[t] = 3 * t; __syncthreads(); const size_t n = __cvta_generic_to_shared(&a[31 - t]);"
             " r = *static_cast<int*>(__cvta_shared_to_generic(n));", lambda t: 3 * (31 - t)),
     of("i", "__shared__ int a[32]; r = int(__cvta_generic_to_shared(&a[t]) - __cvta_generic_to_shared(a));", lambda t: 4 * t),
-    of("i", "out[t] = t + 2; r = *static_cast<int*>(__cvta_global_to_generic(__cvta_generic_to_global(out + t)));", lambda t: t + 2),
+    of("i", "scratch[t] = t + 2; r = *static_cast<int*>(__cvta_global_to_generic(__cvta_generic_to_global(scratch + t)));", lambda t: t + 2),
     of("i", "const clock_t first = clock(); __nanosleep(100); r = clock() - first >= 0;", lambda t: 1),
     of("i", "const long long first = clock64(); r = clock64() >= first;", lambda t: 1),
     of("i", "__builtin_assume(t >= 0); r = t;", lambda t: t),
     of("i", "r = __builtin_expect(t > 3, 1) ? 8 : 9;", lambda t: 8 if t > 3 else 9),
-    of("i", "out[t] = t; r = *static_cast<int*>(__builtin_assume_aligned(out + t, 4));", lambda t: t),
+    of("i", "scratch[t] = t; r = *static_cast<int*>(__builtin_assume_aligned(scratch + t, 4));", lambda t: t),
     of("i", "__prof_trigger(3); r = 4;", lambda t: 4),
     of("i", "if (t > 40) __brkpt(); if (t > 41) __trap(); r = t;", lambda t: t),
     of("i", "if (t > 40) __builtin_unreachable(); r = t;", lambda t: t),

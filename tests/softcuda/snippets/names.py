@@ -32,6 +32,8 @@ NAMES: list[Snippet] = [
     of("i", "r = exchanged<int>(t);", lambda t: 31 - t,
        preamble="template <class T> __device__ T exchanged(T x) { extern __shared__ T any[]; any[threadIdx.x] = x; __syncthreads(); return any[31 - threadIdx.x]; }"),
     of("i", "in_block[t] = t; __syncthreads(); r = in_block[31 - t];", lambda t: 31 - t, preamble="__shared__ int in_block[32];"),
+    of("f", "r = made(t).v;", lambda t: t + 4,
+       preamble="const int more = 4; struct Made { float v; }; __device__ Made made(int t) { Made m; m.v = t + more; return m; }"),
     of("i", "#ifdef __NVCC__\n r = 1;\n#endif\n;", lambda t: 1),
     of("i", "#if CUDART_VERSION >= 12000\n r = 1;\n#endif\n;", lambda t: 1),
     of("i", "#if __CUDACC_VER_MAJOR__ >= 12 && defined(__CUDACC_VER_MINOR__)\n r = 1;\n#endif\n;", lambda t: 1),

@@ -13,12 +13,14 @@ KINDS = {
     "i": ("int", np.int32), "u": ("unsigned", np.uint32), "l": ("long long", np.int64), "f": ("float", np.float32),
     "L": ("unsigned long long", np.uint64), "d": ("double", np.float64),
 }  # fmt: skip
-WIDTH = 8 * THREADS  # bytes that a snippet may leave
+WIDTH = 16 * THREADS  # bytes that a snippet may leave: its results, and as much to write to on the way
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snippet:
     """An expression of ``t``, the thread's number, or statements that set ``r``; and its value for each thread.
+
+    Statements may use ``scratch``, zeros of the same type, one for each thread. ``preamble``: what stands before.
 
     ``kind``: its type, of KINDS. ``ulps``: how far a float may be from the value, in units of its last place.
     """
@@ -71,6 +73,7 @@ def kernel(number: int, snippet: Snippet) -> str:
 extern "C" __global__ void snippet_{number}({kind}* out)
 {{
     const int t = threadIdx.x;
+    [[maybe_unused]] {kind}* const scratch = out + {THREADS};
     {kind} r = 0;
     {code}
     out[t] = r;
