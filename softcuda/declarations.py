@@ -25,7 +25,9 @@ DYNAMIC = re.compile(
     rf"(?:\bextern\s+{ATTRIBUTES}(?P<before>(?:(?:const|volatile)\s+)*)__shared__|\b__shared__\s+extern)\s+{ATTRIBUTES}"
     rf"(?P<type>[\w:\s<>,]+?)\s*{ATTRIBUTES}\b(?P<name>\w+)\s*\[\s*\](?P<rows>[^;={{}}]*);"
 )
-NAMESPACE = re.compile(r"(?:\bnamespace(?:\s+[\w:]+)?|\bextern\s+\"C(?:\+\+)?\")\s*(?:__attribute__\s*\(\(.*?\)\)\s*)?$")
+NAMESPACE = re.compile(
+    r"(?:\bnamespace(?:\s+[\w:]+)?|\bextern\s+\"C(?:\+\+)?\")\s*(?:__attribute__\s*\(\(.*?\)\)\s*)?$"
+)
 # Without __constinit (g++ 10 and later), g++ guards variables of classes with constructors, even of empty ones.
 PLAIN_WORDS = {
     "__global__": "__attribute__((noinline, used))",

@@ -256,14 +256,22 @@ def source(
         if kind == "@shared":
             return [f"unsigned({address})"]
         shared = found.get("SPACE", "").startswith("shared")
-        return [f"static_cast<void*>(softcuda_ptx::at(unsigned({address})))" if shared else f"reinterpret_cast<void*>({address})"]
+        return [
+            f"static_cast<void*>(softcuda_ptx::at(unsigned({address})))"
+            if shared
+            else f"reinterpret_cast<void*>({address})"
+        ]
     if kind == "any":
         return [value(operand, line, count)]
     wanted, parts = of_kind(kind, kinds), members(operand)
     values = [value(part, line, count) for part in parts]
     if kind.endswith("*"):
         return [f"softcuda_ptx::as<{wanted}>({each})" for each in values]
-    made = f"softcuda_ptx::as<{wanted}>({values[0]})" if len(values) == 1 else f"softcuda_ptx::joined<{wanted}>({', '.join(values)})"
+    made = (
+        f"softcuda_ptx::as<{wanted}>({values[0]})"
+        if len(values) == 1
+        else f"softcuda_ptx::joined<{wanted}>({', '.join(values)})"
+    )
     return [f"softcuda_ptx::flushed({made})" if flush and wanted == "float" else made]
 
 

@@ -42,9 +42,7 @@ def parts(word: int, bits: int, is_signed: bool) -> list[int]:
 
 
 def dot(a: int, b: int, c: int, bits: int, is_signed: bool, first: int = 0) -> int:
-    return c + sum(
-        x * y for x, y in zip(parts(a, bits, is_signed), parts(b, 8, is_signed)[first:], strict=False)
-    )
+    return c + sum(x * y for x, y in zip(parts(a, bits, is_signed), parts(b, 8, is_signed)[first:], strict=False))
 
 
 def bits_of(x: float, code: str) -> int:

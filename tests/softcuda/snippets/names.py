@@ -30,7 +30,7 @@ NAMES: list[Snippet] = [
        preamble="template <class T, int n> struct Stack { T v[n]; __device__ Stack() {} };"),
     of("f", "__shared__ float2 pairs[32]; pairs[t] = make_float2(t, 2); __syncthreads(); r = pairs[31 - t].x;", lambda t: 31 - t),
     of("i", "r = exchanged<int>(t);", lambda t: 31 - t,
-       preamble="template <class T> __device__ T exchanged(T x) { extern __shared__ T any[]; any[threadIdx.x] = x; __syncthreads(); return any[31 - threadIdx.x]; }"),
+       preamble="template <class T> __device__ T exchanged(T x) { extern __shared__ T of_type[]; of_type[threadIdx.x] = x; __syncthreads(); return of_type[31 - threadIdx.x]; }"),
     of("i", "in_block[t] = t; __syncthreads(); r = in_block[31 - t];", lambda t: 31 - t, preamble="__shared__ int in_block[32];"),
     of("f", "r = made(t).v;", lambda t: t + 4,
        preamble="const int more = 4; struct Made { float v; }; __device__ Made made(int t) { Made m; m.v = t + more; return m; }"),

@@ -14,14 +14,20 @@ from tests.softcuda.snippets.snippet import Snippet, double_a, float_a, of, sign
 
 REGISTERS: dict[str, tuple[str, Callable[[int], int]]] = {
     "laneid": ("u", lambda t: t), "tid.x": ("u", lambda t: t), "ntid.x": ("u", lambda t: 32), "ctaid.x": ("u", lambda t: 0),
-    "nctaid.y": ("u", lambda t: 1), "warpid": ("u", lambda t: 0), "lanemask_eq": ("u", lambda t: 1 << t),
+    "nctaid.y": ("u", lambda t: 1), "lanemask_eq": ("u", lambda t: 1 << t),
     "lanemask_lt": ("u", lambda t: 2**t - 1), "lanemask_le": ("u", lambda t: 2 ** (t + 1) - 1),
     "lanemask_gt": ("u", lambda t: 2**32 - 2 ** (t + 1)), "lanemask_ge": ("u", lambda t: 2**32 - 2**t),
 }  # fmt: skip
 PTX: list[Snippet] = []
 for name, (kind, wanted) in REGISTERS.items():
     PTX.append(of(kind, f'asm("mov.u32 %0, %%{name};" : "=r"(r));', wanted))
-for width, name, letter in (("u32", "clock", "r"), ("u64", "clock64", "l"), ("u64", "globaltimer", "l"), ("u32", "smid", "r")):
+for width, name, letter in (
+    ("u32", "clock", "r"),
+    ("u64", "clock64", "l"),
+    ("u64", "globaltimer", "l"),
+    ("u32", "smid", "r"),
+    ("u32", "warpid", "r"),
+):
     word = "unsigned" if letter == "r" else "unsigned long long"
     PTX.append(of("i", f'{word} x, y; asm volatile("mov.{width} %0, %%{name};" : "={letter}"(x));'
                        f' asm volatile("mov.{width} %0, %%{name};" : "={letter}"(y)); r = y - x < 4000000000u;', lambda t: 1))  # fmt: skip
@@ -29,12 +35,18 @@ for width, name, letter in (("u32", "clock", "r"), ("u64", "clock64", "l"), ("u6
 
 def two(text: str, kind: str, letter: str, of_word: str, wanted: Callable[[int], float], ulps: float = 0.0) -> Snippet:
     """An instruction of two operands, words or floats a and b."""
-    return of(kind, f'asm("{text} %0, %1, %2;" : "={letter}"(r) : "{letter}"({of_word}_a(t)), "{letter}"({of_word}_b(t)));', wanted, ulps)
+    return of(
+        kind,
+        f'asm("{text} %0, %1, %2;" : "={letter}"(r) : "{letter}"({of_word}_a(t)), "{letter}"({of_word}_b(t)));',
+        wanted,
+        ulps,
+    )
 
 
 def three(text: str, wanted: Callable[[int], int], c: str = "t", kind: str = "u") -> Snippet:
     """An instruction of the words a and b and a number."""
-    return of(kind, f'asm("{text};" : "=r"(r) : "r"(word_a(t)), "r"(word_b(t)), "r"({c}));', wanted)
+    text += "" if text.endswith("}") else ";"
+    return of(kind, f'asm("{text}" : "=r"(r) : "r"(word_a(t)), "r"(word_b(t)), "r"({c}));', wanted)
 
 
 def field(word: int, position: int, length: int, is_signed: bool) -> int:
@@ -45,9 +57,7 @@ def field(word: int, position: int, length: int, is_signed: bool) -> int:
 
 
 def lop3(a: int, b: int, c: int, table: int) -> int:
-    return sum(
-        (table >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | (c >> i & 1)) & 1) << i for i in range(32)
-    )
+    return sum((table >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | (c >> i & 1)) & 1) << i for i in range(32))
 
 
 def prmt(a: int, b: int, selectors: int) -> int:
@@ -114,7 +124,6 @@ PTX += [
     three("{ .reg .pred p; .reg .u32 x<2>; mov.u32 x0, 5; mov.u32 x1, 0; AGAIN: add.u32 x1, x1, %3; sub.u32 x0, x0, 1;"
           " setp.ne.u32 p, x0, 0; @p bra AGAIN; mov.u32 %0, x1; }", lambda t: 5 * t),
     of("u", 'r = word_a(t); asm("add.u32 %0, %0, %1;" : "+r"(r) : "n"(5));', lambda t: word_a(t) + 5),
-    of("u", 'asm("add.u32 %0, %1, 0x10;" : "=r"(r) : "0"(word_a(t)));', lambda t: word_a(t) + 16),
     of("u", 'asm("mov.b64 {%0, _}, %1;" : "=r"(r) : "d"(double_a(t)));', lambda t: bits_of(double_a(t), "d")),
     of("d", 'asm("mov.b64 %0, {%1, %2};" : "=d"(r) : "r"(t), "r"(0x3ff00000));', lambda t: 1 + t * 2.0**-52),
     of("u", 'asm("mov.b32 %0, {%1, %2};" : "=r"(r) : "h"((unsigned short)t), "h"((unsigned short)7));', lambda t: t | 7 << 16),
@@ -127,7 +136,8 @@ PTX += [
 
 def float_of(text: str, wanted: Callable[[float, float], float], ulps: float = 0.0) -> Snippet:
     """An instruction of the floats a, and 1 / (t + 3) as b."""
-    code = f'const float a = float_a(t), b = 1.0f / (t + 3); asm("{text};" : "=f"(r) : "f"(a), "f"(b));'
+    text += "" if text.endswith("}") else ";"
+    code = f'const float a = float_a(t), b = 1.0f / (t + 3); asm("{text}" : "=f"(r) : "f"(a), "f"(b));'
     return of("f", code, lambda t: wanted(float_a(t), float(np.float32(1) / np.float32(t + 3))), ulps)
 
 
@@ -136,7 +146,7 @@ def fused(a: float, b: float, mode: str) -> float:
 
 
 PTX += [
-    float_of("add.f32 %0, %1, %2", lambda a, b: rounded(Fraction(a) + Fraction(b), "f", "rn")),
+    float_of("add.rn.f32 %0, %1, %2", lambda a, b: rounded(Fraction(a) + Fraction(b), "f", "rn")),
     float_of("add.rz.f32 %0, %1, %2", lambda a, b: rounded(Fraction(a) + Fraction(b), "f", "rz")),
     float_of("sub.rp.f32 %0, %1, %2", lambda a, b: rounded(Fraction(a) - Fraction(b), "f", "ru")),
     float_of("mul.rm.f32 %0, %1, %2", lambda a, b: rounded(Fraction(a) * Fraction(b), "f", "rd")),

@@ -17,7 +17,13 @@ for name in LOADS:
     PTX_MEMORY.append(of("i", f'{was} asm volatile("{name} %0, [%1];" : "=r"(r) : "l"(scratch + t) : "memory");',
                          lambda t, w=wanted: w * t))  # fmt: skip
 for name in STORES:
-    PTX_MEMORY.append(of("i", f'asm volatile("{name} [%0], %1;" ::"l"(scratch + t), "r"(5 * t) : "memory"); r = scratch[t];', lambda t: 5 * t))
+    PTX_MEMORY.append(
+        of(
+            "i",
+            f'asm volatile("{name} [%0], %1;" ::"l"(scratch + t), "r"(5 * t) : "memory"); r = scratch[t];',
+            lambda t: 5 * t,
+        )
+    )
 PTX_MEMORY += [
     of("i", 'int2 v = make_int2(t, 1); scratch[t] = t; __syncwarp(); asm volatile("ld.global.v2.s32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y)'
             ' : "l"(scratch + t / 2 * 2) : "memory"); r = v.x + 100 * v.y;', lambda t: t // 2 * 2 + 100 * (t // 2 * 2 + 1)),

@@ -72,7 +72,10 @@ def of_three(function: Of, kind: str, is_relu: bool) -> Callable[[int], int]:
         bits = 16 if kind.endswith("x2") else 32
         words = (word_a(t), word_b(t), word_a(t + 9))
         triples = zip(*(parts(word, bits, kind[0] == "s") for word in words), strict=True)
-        found = [signed(value, bits) if kind[0] == "s" else value % 2**bits for value in (function(*triple, bits, kind[0] == "s") for triple in triples)]
+        found = [
+            signed(value, bits) if kind[0] == "s" else value % 2**bits
+            for value in (function(*triple, bits, kind[0] == "s") for triple in triples)
+        ]
         return packed([max(value, 0) if is_relu else value for value in found], bits)
 
     return wanted
@@ -99,8 +102,20 @@ for lanes in (2, 4):
         each = of_pairs(lambda x, y, f=function, w=width: f(x, y, w), width, sign)
         SIMD.append(of("u", f"__v{name}{lanes}(word_a(t), word_b(t))", each))
     for name, (sign, function) in COMPARED.items():
-        SIMD.append(of("u", f"__vcmp{name}{lanes}(word_a(t), word_b(t))", of_pairs(lambda x, y, f=function: -f(x, y), width, sign)))
-        SIMD.append(of("u", f"__vset{name}{lanes}(word_a(t), word_b(t))", of_pairs(lambda x, y, f=function: int(f(x, y)), width, sign)))
+        SIMD.append(
+            of(
+                "u",
+                f"__vcmp{name}{lanes}(word_a(t), word_b(t))",
+                of_pairs(lambda x, y, f=function: -f(x, y), width, sign),
+            )
+        )
+        SIMD.append(
+            of(
+                "u",
+                f"__vset{name}{lanes}(word_a(t), word_b(t))",
+                of_pairs(lambda x, y, f=function: int(f(x, y)), width, sign),
+            )
+        )
     for name, function in SINGLE.items():
         each = of_pairs(lambda x, y, f=function, w=width: f(x, w), width, True)
         SIMD.append(of("u", f"__v{name}{lanes}(word_a(t))", each))
@@ -115,9 +130,11 @@ for kind, of_word in (("s32", "int"), ("u32", "unsigned"), ("s16x2", "unsigned")
             SIMD.append(of("u", f"unsigned(__v{name}_{kind}_relu({', '.join(words)}))", of_three(function, kind, True)))
     if kind[0] == "s":
         for name, function in TWOS.items():
-            SIMD.append(of("u", f"unsigned(__v{name}_{kind}_relu({', '.join(words[:2])}))", of_three(function, kind, True)))
+            SIMD.append(
+                of("u", f"unsigned(__v{name}_{kind}_relu({', '.join(words[:2])}))", of_three(function, kind, True))
+            )
 for name, largest in (("imax", max), ("imin", min)):
     SIMD.append(of("i", f"bool first; r = __vib{name[1:]}_s32(t, 9, &first); r = 2 * r + first;",
                    lambda t, f=largest: 2 * f(t, 9) + (f(t, 9) == t)))  # fmt: skip
-SIMD.append(of("u", "bool high, low; r = __vibmax_u16x2(t << 16 | 7u, 9u << 16 | t, &high, &low) + (high ? 1000 : 0) + (low ? 2000 : 0);",
+SIMD.append(of("u", "bool high, low; r = __vibmax_u16x2(t << 16 | 7u, 9u << 16 | t, &high, &low); r += (high ? 1000 : 0) + (low ? 2000 : 0);",
                lambda t: (max(t, 9) << 16 | max(7, t)) + 1000 * (t >= 9) + 2000 * (t <= 7)))  # fmt: skip
