@@ -9,13 +9,13 @@ import re
 
 # A header, and what the names look like that are in it.
 NAMES = {
-    "intrinsics/integers.h": r"__(?:brev(?:ll)?|byte_perm|fns|nv_bswap\d+|funnelshift_\w+|u?mul24|u?mulhi|u?mul64hi|u?sad"
-                             r"|u?r?hadd|dp[24]a\w*)|u?mul(?:24|hi|64hi)",
+    "intrinsics/integers.h": r"__(?:brev(?:ll)?|byte_perm|fns|nv_bswap\d+|funnelshift_\w+|u?mul24|u?mulhi|u?mul64hi"
+                             r"|u?sad|u?r?hadd|dp[24]a\w*)|u?mul(?:24|hi|64hi)",
     "intrinsics/bits.h": r"__double2(?:hi|lo)int|__hiloint2double|__is(?:Global|Shared|Constant|Local)|__cvta_\w+",
     "intrinsics/simd.h": r"__v(?:abs|add|avg|cmp|hadd|iadd|ibm|imax|imin|max|min|neg|sad|set|sub)\w+",
     "intrinsics/rounding.h": r"__\w+_r[nzud]",
-    "intrinsics/special_functions.h": r"(?:rcbrt|rhypot|(?:sin|cos|sincos)pi|erfcx|erfc?inv|normcdf(?:inv)?|r?norm(?:[34]d)?"
-                                      r"|cyl_bessel_i[01])f?|(?:u|ll|ull)(?:min|max)",
+    "intrinsics/special_functions.h": r"(?:rcbrt|rhypot|(?:sin|cos|sincos)pi|erfcx|erfc?inv|normcdf(?:inv)?"
+                                      r"|r?norm(?:[34]d)?|cyl_bessel_i[01])f?|(?:u|ll|ull)(?:min|max)",
     "ptx.h": r"asm|__asm|__asm__",
 }  # fmt: skip
 

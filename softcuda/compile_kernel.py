@@ -74,10 +74,13 @@ def sources() -> list[Path]:
     """What an image depends on beside its own source."""
     names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
              "narrow_type.h", "ptx.h", "ptx_memory.h", "ptx_values.h", "host_names.h")  # fmt: skip
-    modules = (__name__, "chosen_headers", "declarations", "host_code", "host_headers", "instances", "items", "messages",
-               "ptx", "ptx_table", "red_zones", "slices", "unset")  # fmt: skip
+    modules = (__name__, "chosen_headers", "declarations", "host_code", "host_headers", "instances", "items",
+               "messages", "ptx", "ptx_table", "red_zones", "slices", "unset")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
     return [*(HERE / name for name in own), *sorted(HERE.glob("intrinsics/*.h")), *sorted(HERE.glob("include/*.h"))]
+
+
+WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-Xcompiler", "-Xptxas", "-gencode")
 
 
 def parse(arguments: list[str]) -> dict:
@@ -108,15 +111,7 @@ def parse(arguments: list[str]) -> dict:
             options["pass"].append(argument)
         elif re.fullmatch(r"-?-(?:arch|gpu-architecture|code|gencode)=.*", argument):
             options["pass"] += of_architecture(argument)
-        elif argument in (
-            "-arch",
-            "--gpu-architecture",
-            "-code",
-            "--compiler-options",
-            "-Xcompiler",
-            "-Xptxas",
-            "-gencode",
-        ):
+        elif argument in WITH_VALUES:
             options["pass"] += of_architecture(next(rest))
         elif not argument.startswith("-"):
             options["source"] = argument

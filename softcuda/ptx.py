@@ -19,6 +19,13 @@ TOKEN = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 SYSTEM = "3"  # the flag of a line marker for a header of the system's
+# Numbers and registers.
+OPERANDS = {
+    r"0[fF]([0-9a-fA-F]{8})": "__int_as_float(0x{0})",
+    r"0[dD]([0-9a-fA-F]{16})": "__longlong_as_double(0x{0})",
+    r"(-?(?:0[xX][0-9a-fA-F]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+))U?": "{0}",
+    r"(%?[A-Za-z_$][\w$]*)": "{name}",
+}
 # Brackets of blocks stand where an instruction would begin; those of vectors do not.
 STATEMENT = re.compile(r"\s*(?:(?P<bracket>[{}])|(?P<label>[$\w%]+)\s*:(?!:)|(?P<line>[^;]*)(?:;|$))")
 WORDS = {"static_cast", "reinterpret_cast", "sizeof", "float", "double"}  # that look like calls in the table
@@ -86,7 +93,7 @@ def statement(inside: str) -> str:
     variables, outputs = [], 0
     for number, section in enumerate(sections[:2]):
         for operand in filter(None, split(section, ",")):
-            match = re.fullmatch(rf'"([^"]*)"\s*(\(.*\))', operand)
+            match = re.fullmatch(r'"([^"]*)"\s*(\(.*\))', operand)
             if not match:
                 raise UnknownPtx(operand)
             name = f"softcuda_a{len(variables)}"
@@ -149,24 +156,17 @@ def predicated(line: str, count: int) -> str:
 
 
 def value(written: str, line: str, count: int) -> str:
-    """A C++ expression for an operand that is read: of the asm statement, a register, a special register or a number."""
+    """A C++ expression for an operand that is read: of the asm statement, a register of either kind, or a number."""
     written = written.strip()
-    if match := re.fullmatch(r"%(\d+)", written):
-        if int(match[1]) < count:
-            return f"softcuda_a{match[1]}"
-        raise UnknownPtx(line)
+    if written.startswith("!"):
+        return f"!{value(written[1:], line, count)}"
     if register := ptx_table.REGISTERS.get(written.lstrip("%")):
         return f"({register})"
-    if match := re.fullmatch(r"0[fF]([0-9a-fA-F]{8})", written):
-        return f"__int_as_float(0x{match[1]})"
-    if match := re.fullmatch(r"0[dD]([0-9a-fA-F]{16})", written):
-        return f"__longlong_as_double(0x{match[1]})"
-    if re.fullmatch(r"-?(?:0[xX][0-9a-fA-F]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+)U?", written):
-        return written
-    if re.fullmatch(r"!\s*[$\w%]+", written):
-        return f"!{value(written[1:], line, count)}"
-    if re.fullmatch(r"%?[A-Za-z_$][\w$]*", written):
-        return own_name(written)
+    if (match := re.fullmatch(r"%(\d+)", written)) and int(match[1]) < count:
+        return f"softcuda_a{match[1]}"
+    for pattern, made in OPERANDS.items():
+        if match := re.fullmatch(pattern, written):
+            return made.format(match[1], name=own_name(written))
     raise UnknownPtx(line)
 
 

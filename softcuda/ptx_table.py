@@ -4,8 +4,8 @@ First column: the instruction. What stands in [] may be left out, {a|b} is one o
 of CLASSES. Second column: types of the results, =, and types of the operands. A type is one of PTX's; or T, D, S (what
 the first column has there); or W (twice as wide as T); T* (any number of T); @ (an address), @shared (its number in
 shared memory); `any` (as it is written). One in [] may be left out. Third column: an expression with the operands
-a, b, c, e or ALL of them, the rounding R, the number N of results or stored values, what a class stands for, and \\1 for
-what the first {} does. Behind ;; it says what a second result is, as of d|p. The functions are in ptx.h.
+a, b, c, e or ALL of them, the rounding R, the number N of results or stored values, what a class stands for, and \\1
+for what the first {} does. Behind ;; it says what a second result is, as of d|p. The functions are in ptx.h.
 
 Everywhere .ftz and .sat of float32 are done, and a cache policy is left out (ptx.py).
 """
@@ -28,7 +28,8 @@ ROUNDINGS = {"rn": "nearest", "rz": "to_zero", "rm": "down", "rp": "up"}
 INTEGERS = "u16|u32|u64|s16|s32|s64"
 CACHE = r"(?:ca|cg|cs|lu|cv|wb|wt|nc|L1::\w+|L2::\w+)"
 CLASSES = {
-    "I": rf"(?P<T>{INTEGERS})", "L": r"(?P<T>u32|u64|s32|s64)", "Z": r"(?P<T>s16|s32|s64)", "H": r"(?P<T>u16|u32|s16|s32)",
+    "I": rf"(?P<T>{INTEGERS})", "L": r"(?P<T>u32|u64|s32|s64)", "Z": r"(?P<T>s16|s32|s64)",
+    "H": r"(?P<T>u16|u32|s16|s32)",
     "B": r"(?P<T>b16|b32|b64)", "BB": r"(?P<T>b32|b64)", "P": r"(?P<T>pred|b16|b32|b64)", "F": r"(?P<T>f32|f64)",
     "NARROW": r"(?P<T>f16x2|bf16x2|f16|bf16)", "X": rf"(?P<T>{INTEGERS}|b16|b32|b64|f32|f64)",
     "Y": rf"(?P<T>{INTEGERS}|b16|b32|b64|f32|f64|pred)", "M": rf"(?P<T>b8|u8|s8|{INTEGERS}|b16|b32|b64|f32|f64)",
@@ -37,7 +38,8 @@ CLASSES = {
     "RND": r"(?P<R>rn|rz|rm|rp)", "INT": r"(?P<R>rn|rz|rm|rp)i",
     "CMP": r"(?P<CMP>eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan)", "BOOL": "(?P<BOOL>and|or|xor)",
     "SEM": r"(?P<SEM>weak|relaxed|acquire|release|acq_rel|volatile)", "SCOPE": r"(?:cta|cluster|gpu|sys)",
-    "SPACE": r"(?P<SPACE>shared::cta|shared|global|local|const)", "VEC": r"(?:v2|v4)", "HINT": rf"{CACHE}(?:\.{CACHE})*",
+    "SPACE": r"(?P<SPACE>shared::cta|shared|global|local|const)", "VEC": r"(?:v2|v4)",
+    "HINT": rf"{CACHE}(?:\.{CACHE})*",
     "OP": r"(?P<OP>add|min|max|inc|dec|and|or|xor|exch)",
 }  # fmt: skip
 
@@ -58,7 +60,7 @@ mul24.lo.s32                                 s32 = s32 s32    __mul24(a, b)
 mul24.lo.u32                                 u32 = u32 u32    __umul24(a, b)
 mad24.lo.s32                                 s32 = s32 s32 s32    wrapped_add(__mul24(a, b), c)
 mad24.lo.u32                                 u32 = u32 u32 u32    __umul24(a, b) + c
-sad.I                                        T = T T T        wrapped_add(c, a < b ? wrapped_sub(b, a) : wrapped_sub(a, b))
+sad.I                                        T = T T T        wrapped_add(c, difference(a, b))
 {div|rem}.I                                  T = T T          \1_integer(a, b)
 div.{approx|full}[.ftz].f32                  f32 = f32 f32    a / b
 div.RND[.ftz].F                              T = T T          div<R>(a, b)
@@ -73,7 +75,7 @@ neg[.ftz].F                                  T = T            -a
 abs.Z                                        T = T            a < 0 ? wrapped_sub(T(0), a) : a
 neg.Z                                        T = T            wrapped_sub(T(0), a)
 {min|max}[.ftz].F                            T = T T          \1_float(a, b)
-{min|max}[.ftz].NaN.f32                      f32 = f32 f32    a != a || b != b ? __int_as_float(0x7fffffff) : \1_float(a, b)
+{min|max}[.ftz].NaN.f32                      f32 = f32 f32    with_nan(\1_float(a, b), a, b)
 {min|max}.I                                  T = T T          \1_integer(a, b)
 copysign.F                                   T = T T          with_sign(b, a)
 
@@ -86,7 +88,7 @@ shr.X                                        T = T u32        shifted_right(a, b
 shf.{l|r}.wrap.b32                           b32 = b32 b32 u32    __funnelshift_\1(a, b, c)
 shf.{l|r}.clamp.b32                          b32 = b32 b32 u32    __funnelshift_\1c(a, b, c)
 popc.BB                                      u32 = T          uint32_t(__builtin_popcountll(a))
-clz.BB                                       u32 = T          a ? uint32_t(__builtin_clzll(a) - (64 - 8 * sizeof(T))) : 8 * sizeof(T)
+clz.BB                                       u32 = T          leading_zeros(a)
 brev.BB                                      T = T            softcuda::reversed(a)
 bfind.L                                      u32 = T          bfind(a)
 bfind.shiftamt.L                             u32 = T          bfind(a) == ~0u ? ~0u : 8 * sizeof(T) - 1 - bfind(a)
@@ -103,7 +105,7 @@ selp.X                                       T = T T pred     c ? a : b
 slct[.ftz].X.s32                             T = T T s32      c >= 0 ? a : b
 slct[.ftz].X.f32                             T = T T f32      c >= 0 ? a : b
 setp.CMP[.ftz].X                             pred = T T       compare_CMP(a, b) ;; !compare_CMP(a, b)
-setp.CMP.BOOL[.ftz].X                        pred = T T pred  BOOL_bits(compare_CMP(a, b), c) ;; BOOL_bits(!compare_CMP(a, b), c)
+setp.CMP.BOOL[.ftz].X                 pred = T T pred  BOOL_of(compare_CMP(a, b), c) ;; BOOL_of(!compare_CMP(a, b), c)
 set.CMP[.ftz].{u32|s32}.X                    u32 = T T        compare_CMP(a, b) ? ~0u : 0u
 set.CMP[.ftz].f32.X                          f32 = T T        compare_CMP(a, b) ? 1.0f : 0.0f
 cvt.DI.SI                                    D = S            D(a)

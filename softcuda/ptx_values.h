@@ -109,6 +109,8 @@ template <class T> T with_sign(T x, T sign) { return T(copysign(x, sign)); }
 template <class T> T min_float(T a, T b) { return T(fmin(a, b)); }
 template <class T> T max_float(T a, T b) { return T(fmax(a, b)); }
 
+static __forceinline__ float with_nan(float result, float a, float b) { return a != a || b != b ? __int_as_float(0x7fffffff) : result; }
+
 // Integers: sums, differences and products wrap.
 template <class T> using Unsigned = typename Word<sizeof(T)>::Type;
 template <class T> __forceinline__ T wrapped_add(T a, T b) { return T(Unsigned<T>(a) + Unsigned<T>(b)); }
@@ -126,8 +128,14 @@ template <class T> T rem_integer(T a, T b) { return b == 0 ? a : T(b) == T(-1) &
 template <class T> T min_integer(T a, T b) { return b < a ? b : a; }
 template <class T> T max_integer(T a, T b) { return a < b ? b : a; }
 
+template <class T> T difference(T a, T b) { return a < b ? wrapped_sub(b, a) : wrapped_sub(a, b); }
+
 // Bits.
+template <class T> uint32_t leading_zeros(T a) { return a ? uint32_t(__builtin_clzll(a)) - (64 - 8 * sizeof(T)) : 8 * sizeof(T); }
 template <class T> T and_bits(T a, T b) { return T(a & b); }
+static __forceinline__ bool and_of(bool a, bool b) { return a && b; }
+static __forceinline__ bool or_of(bool a, bool b) { return a || b; }
+static __forceinline__ bool xor_of(bool a, bool b) { return a != b; }
 template <class T> T or_bits(T a, T b) { return T(a | b); }
 template <class T> T xor_bits(T a, T b) { return T(a ^ b); }
 template <class T> T not_bits(T a) { return T(~a); }

@@ -278,7 +278,7 @@ def run_with_a_name(image: Path, length: int) -> list[int]:
 
 
 def run_snippets(image: Path, count: int, size: int, shared: int) -> list[bytes | str]:
-    """What 32 threads of each kernel snippet_0, snippet_1, ... leave in so many bytes of zeros; or what is said of it."""
+    """What 32 threads of each kernel snippet_0, snippet_1, ... leave in so many bytes of zeros; or what is said."""
     driver = _driver()
     module = driver.module_from_buffer(image.read_bytes())
     memory, result = driver.mem_alloc(size), np.zeros(size, np.uint8)

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from tests.softcuda.snippets.floats import MODES, rounded
+from tests.softcuda.snippets.floats import MODES, WHOLE, rounded
 from tests.softcuda.snippets.snippet import Snippet, double_a, float_a, of, signed, word_a, word_b
 
-WHOLE: dict[str, Callable[[float], int]] = {"rn": round, "rz": math.trunc, "ru": math.ceil, "rd": math.floor}
 RANGES = {"int": ("i", -(2**31), 2**31 - 1), "uint": ("u", 0, 2**32 - 1),
           "ll": ("l", -(2**63), 2**63 - 1), "ull": ("L", 0, 2**64 - 1)}  # fmt: skip
 CONVERSIONS: list[Snippet] = []
 
 
-def within(low: int, high: int, whole: Callable[[float], int], x: float) -> int:
-    return max(low, min(high, whole(x)))
+def within(low: int, high: int, whole: Callable[[Fraction], int], of_t: Callable[[int], float]) -> Callable[[int], int]:
+    return lambda t: max(low, min(high, whole(Fraction(of_t(t)))))
+
+
+def of_integer(kind: str, mode: str, of_t: Callable[[int], int]) -> Callable[[int], float]:
+    return lambda t: rounded(Fraction(of_t(t)), kind, mode)
+
+
+def of_double(mode: str) -> Callable[[int], float]:
+    return lambda t: rounded(Fraction(double_a(t)), "f", mode)
 
 
 for source, of_t in (("float", float_a), ("double", double_a)):
     for target, (kind, low, high) in RANGES.items():
         for mode, whole in WHOLE.items():
             CONVERSIONS.append(of(kind, f"__{source}2{target}_{mode}({source}_a(t))",
-                                  lambda t, x=of_t, w=whole, a=low, b=high: within(a, b, w, x(t))))  # fmt: skip
+                                  within(low, high, whole, of_t)))  # fmt: skip
 for mode in MODES:
     CONVERSIONS += [
-        of("f", f"__int2float_{mode}(int(word_a(t)))", lambda t, m=mode: rounded(Fraction(signed(word_a(t))), "f", m)),
-        of("f", f"__uint2float_{mode}(word_b(t))", lambda t, m=mode: rounded(Fraction(word_b(t)), "f", m)),
-        of("f", f"__ll2float_{mode}((long long)word_a(t) * -12345)", lambda t, m=mode: rounded(Fraction(word_a(t) * -12345), "f", m)),
-        of("f", f"__ull2float_{mode}(~0ull - word_b(t))", lambda t, m=mode: rounded(Fraction(2**64 - 1 - word_b(t)), "f", m)),
-        of("d", f"__ll2double_{mode}((long long)word_a(t) * -1234567)", lambda t, m=mode: rounded(Fraction(word_a(t) * -1234567), "d", m)),
-        of("d", f"__ull2double_{mode}(~0ull - word_b(t))", lambda t, m=mode: rounded(Fraction(2**64 - 1 - word_b(t)), "d", m)),
-        of("f", f"__double2float_{mode}(double_a(t))", lambda t, m=mode: rounded(Fraction(double_a(t)), "f", m)),
+        of("f", f"__int2float_{mode}(int(word_a(t)))", of_integer("f", mode, lambda t: signed(word_a(t)))),
+        of("f", f"__uint2float_{mode}(word_b(t))", of_integer("f", mode, word_b)),
+        of("f", f"__ll2float_{mode}((long long)word_a(t) * -12345)", of_integer("f", mode, lambda t: word_a(t) * -12345)),
+        of("f", f"__ull2float_{mode}(~0ull - word_b(t))", of_integer("f", mode, lambda t: 2**64 - 1 - word_b(t))),
+        of("d", f"__ll2double_{mode}((long long)word_a(t) * -1234567)", of_integer("d", mode, lambda t: word_a(t) * -1234567)),
+        of("d", f"__ull2double_{mode}(~0ull - word_b(t))", of_integer("d", mode, lambda t: 2**64 - 1 - word_b(t))),
+        of("f", f"__double2float_{mode}(double_a(t))", of_double(mode)),
     ]  # fmt: skip
 CONVERSIONS += [
     of("d", "__int2double_rn(int(word_a(t)))", lambda t: signed(word_a(t))),

@@ -17,6 +17,7 @@ PI = decimal.Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459"
     "230781640628620899862803482534211706798214808651328230664709"
 )
+WHOLE: dict[str, Callable[[Fraction], int]] = {"rn": round, "rz": math.trunc, "ru": math.ceil, "rd": math.floor}
 FORMATS = {"f": (24, -149), "d": (53, -1074)}
 
 
@@ -30,8 +31,7 @@ def rounded(x: Fraction, kind: str, mode: str) -> float:
     while size / Fraction(2) ** exponent >= 2**digits:
         exponent += 1
     scaled = x / Fraction(2) ** exponent
-    whole = {"rn": round, "rz": math.trunc, "ru": math.ceil, "rd": math.floor}[mode](scaled)
-    return math.ldexp(whole, exponent)
+    return math.ldexp(WHOLE[mode](scaled), exponent)
 
 
 def root(x: Fraction, kind: str, mode: str) -> float:
@@ -48,7 +48,8 @@ def third(kind: str, t: int) -> float:
     return float(np.float32(1) / np.float32(t + 3)) if kind == "f" else 1.0 / (t + 3)
 
 
-OPERATIONS: dict[str, tuple[str, Callable[[Fraction, Fraction], Fraction]]] = {
+Exact = Callable[[Fraction, Fraction], Fraction]
+OPERATIONS: dict[str, tuple[str, Exact]] = {
     "add": ("x, y", lambda x, y: x + y),
     "sub": ("x, y", lambda x, y: x - y),
     "mul": ("x, y", lambda x, y: x * y),
@@ -56,6 +57,16 @@ OPERATIONS: dict[str, tuple[str, Callable[[Fraction, Fraction], Fraction]]] = {
     "rcp": ("x", lambda x, y: 1 / x),
     "ma": ("x, y, y", lambda x, y: x * y + y),
 }
+
+
+def rounded_result(exact: Exact, of_t: Callable[[int], float], kind: str, mode: str) -> Callable[[int], float]:
+    return lambda t: rounded(exact(Fraction(of_t(t)), Fraction(third(kind, t))), kind, mode)
+
+
+def rounded_root(kind: str, mode: str) -> Callable[[int], float]:
+    return lambda t: root(Fraction(t), kind, mode)
+
+
 NAMES = {"f": {"ma": "__fmaf"}, "d": {"ma": "__fma"}}
 FLOATS: list[Snippet] = []
 for kind, word, of_t in (("f", "float", float_a), ("d", "double", double_a)):
@@ -64,13 +75,8 @@ for kind, word, of_t in (("f", "float", float_a), ("d", "double", double_a)):
         for name, (arguments, exact) in OPERATIONS.items():
             function = NAMES[kind].get(name, f"__{kind}{name}")
             code = f"const {word} x = {word}_a(t), y = {one} / (t + 3); r = {function}_{mode}({arguments});"
-            FLOATS.append(of(kind, code, lambda t, k=kind, m=mode, f=exact, x=of_t: rounded(
-                f(Fraction(x(t)), Fraction(third(k, t))), k, m)))  # fmt: skip
-        FLOATS.append(of(kind, f"__{kind}sqrt_{mode}({one} * t)", lambda t, k=kind, m=mode: root(Fraction(t), k, m)))
-FLOATS += [
-    of("f", "__frsqrt_rn(t + 1.0f)", lambda t: float(np.float32(1 / np.sqrt(np.float64(t + 1))))),
-    of("f", "__fadd_ru(1e38f * t, 3e38f)", lambda t: rounded_large(t)),
-]
+            FLOATS.append(of(kind, code, rounded_result(exact, of_t, kind, mode)))
+        FLOATS.append(of(kind, f"__{kind}sqrt_{mode}({one} * t)", rounded_root(kind, mode)))
 
 
 def rounded_large(t: int) -> float:
@@ -78,6 +84,12 @@ def rounded_large(t: int) -> float:
     if total is None or total > Fraction(float(np.finfo(np.float32).max)):
         return math.inf
     return rounded(total, "f", "ru")
+
+
+FLOATS += [
+    of("f", "__fadd_ru(1e38f * t, 3e38f)", rounded_large),
+    of("f", "__frsqrt_rn(t + 1.0f)", lambda t: float(np.float32(1 / np.sqrt(np.float64(t + 1))))),
+]
 
 
 def halves(t: int) -> float:
@@ -95,52 +107,6 @@ def normal(x: float) -> float:
         return float(decimal.Decimal("0.5") + density * total)
 
 
-def reciprocal_cube_root(x: float) -> float:
-    with decimal.localcontext(decimal.Context(prec=50)):
-        return float(decimal.Decimal(x) ** (decimal.Decimal(-1) / 3))
-
-
-# Function of float32 or float64, the argument's values, the reference, and the largest error that CUDA's guide states.
-Reference = Callable[[float], float]
-SPECIAL: list[tuple[str, str, str, Callable[[int], float], Reference, float]] = [
-    ("d", "rcbrt", "(t + 1) * 0.75", lambda t: (t + 1) * 0.75, reciprocal_cube_root, 1),
-    ("d", "sinpi", "(t - 16) / 7.0", lambda t: (t - 16) / 7.0, lambda x: sine_pi(x), 2),
-    ("d", "cospi", "(t - 16) / 7.0", lambda t: (t - 16) / 7.0, lambda x: sine_pi(x, 1), 2),
-    ("d", "sinpi", "(t - 16) / 2.0", halves, lambda x: sine_pi(x), 0.01),
-    ("d", "cospi", "(t - 16) / 2.0", halves, lambda x: sine_pi(x, 1), 0.01),
-    ("d", "erfcx", "(t - 8) / 2.0", lambda t: (t - 8) / 2.0, special.erfcx, 4),
-    ("d", "erfinv", "(t - 15.5) / 16.0", lambda t: (t - 15.5) / 16.0, special.erfinv, 5),
-    ("d", "erfcinv", "(t + 0.5) / 16.0", lambda t: (t + 0.5) / 16.0, special.erfcinv, 6),
-    ("d", "erfcinv", "ldexp(1.0, -30 * t - 1)", lambda t: math.ldexp(1, -30 * t - 1), special.erfcinv, 6),
-    ("d", "normcdf", "(t - 20) * 0.75", lambda t: (t - 20) * 0.75, normal, 5),
-    ("d", "normcdfinv", "(t + 0.5) / 32.0", lambda t: (t + 0.5) / 32.0, special.ndtri, 8),
-    ("d", "cyl_bessel_i0", "double(t) - 9", lambda t: t - 9.0, special.i0, 6),
-    ("d", "cyl_bessel_i1", "double(t) - 9", lambda t: t - 9.0, special.i1, 6),
-    ("f", "rcbrtf", "(t + 1) * 0.75f", lambda t: (t + 1) * 0.75, reciprocal_cube_root, 1),
-    ("f", "sinpif", "(t - 16) * 0.375f", lambda t: (t - 16) * 0.375, lambda x: sine_pi(x), 1),
-    ("f", "cospif", "(t - 16) * 0.375f", lambda t: (t - 16) * 0.375, lambda x: sine_pi(x, 1), 1),
-    ("f", "erfcxf", "(t - 8) / 2.0f", lambda t: (t - 8) / 2.0, special.erfcx, 4),
-    ("f", "erfinvf", "(t - 15.5f) / 16.0f", lambda t: (t - 15.5) / 16.0, special.erfinv, 2),
-    ("f", "erfcinvf", "(t + 0.5f) / 16.0f", lambda t: (t + 0.5) / 16.0, special.erfcinv, 4),
-    ("f", "normcdff", "(t - 20) * 0.5f", lambda t: (t - 20) * 0.5, special.ndtr, 5),
-    ("f", "normcdfinvf", "(t + 0.5f) / 32.0f", lambda t: (t + 0.5) / 32.0, special.ndtri, 5),
-    ("f", "cyl_bessel_i0f", "float(t) - 9", lambda t: t - 9.0, special.i0, 6),
-    ("f", "cyl_bessel_i1f", "float(t) - 9", lambda t: t - 9.0, special.i1, 6),
-    ("f", "rsqrtf", "t + 1.0f", lambda t: t + 1.0, lambda x: 1 / np.sqrt(x), 2),
-    ("d", "rsqrt", "t + 1.0", lambda t: t + 1.0, lambda x: 1 / np.sqrt(x), 1),
-    ("d", "exp10", "(t - 16) / 4.0", lambda t: (t - 16) / 4.0, lambda x: special.exp10(x), 2),
-    ("f", "exp10f", "(t - 16) / 4.0f", lambda t: (t - 16) / 4.0, lambda x: special.exp10(x), 2),
-    ("f", "rsqrt", "t + 1.0f", lambda t: t + 1.0, lambda x: 1 / np.sqrt(x), 2),
-    ("f", "rcbrt", "t + 1.0f", lambda t: t + 1.0, reciprocal_cube_root, 1),
-    ("d", "j0", "t * 0.25", lambda t: t * 0.25, special.j0, 20),
-    ("f", "tgammaf", "(t + 1) * 0.5f", lambda t: (t + 1) * 0.5, special.gamma, 5),
-    ("d", "lgamma", "(t + 1) * 0.8", lambda t: (t + 1) * 0.8, special.gammaln, 4),
-    ("f", "erfcf", "(t - 16) / 4.0f", lambda t: (t - 16) / 4.0, special.erfc, 4),
-    ("d", "log1p", "t * 0.01", lambda t: t * 0.01, np.log1p, 1),
-    ("d", "expm1", "t * 0.01", lambda t: t * 0.01, np.expm1, 1),
-]
-
-
 def sine_pi(x: float, quarters: int = 0) -> float:
     """The sine of pi x, and of as many quarters of a turn more: exactly where that is a whole number or a half."""
     turns = Fraction(x) % 2 + Fraction(quarters, 2)
@@ -153,17 +119,67 @@ def sine_pi(x: float, quarters: int = 0) -> float:
     return sign * (1.0 if near == Fraction(1, 2) else math.sin(math.pi * float(near)))
 
 
+def reciprocal_cube_root(x: float) -> float:
+    with decimal.localcontext(decimal.Context(prec=50)):
+        return float(decimal.Decimal(x) ** (decimal.Decimal(-1) / 3))
+
+
+def of_reference(reference: Callable[[float], float], of_t: Callable[[int], float]) -> Callable[[int], float]:
+    return lambda t: float(reference(of_t(t)))
+
+
+# Function of float32 or float64, the argument's values, the reference, and the largest error that CUDA's guide states.
+Reference = Callable[[float], float]
+SPECIAL: list[tuple[str, str, str, Callable[[int], float], Reference, float]] = [
+    ("d", "rcbrt", "(t + 1) * 0.75", lambda t: (t + 1) * 0.75, reciprocal_cube_root, 1),
+    ("d", "sinpi", "(t - 16) / 7.0", lambda t: (t - 16) / 7.0, sine_pi, 2),
+    ("d", "cospi", "(t - 16) / 7.0", lambda t: (t - 16) / 7.0, lambda x: sine_pi(x, 1), 2),
+    ("d", "sinpi", "(t - 16) / 2.0", halves, sine_pi, 0.01),
+    ("d", "cospi", "(t - 16) / 2.0", halves, lambda x: sine_pi(x, 1), 0.01),
+    ("d", "erfcx", "(t - 8) / 2.0", lambda t: (t - 8) / 2.0, special.erfcx, 4),
+    ("d", "erfinv", "(t - 15.5) / 16.0", lambda t: (t - 15.5) / 16.0, special.erfinv, 5),
+    ("d", "erfcinv", "(t + 0.5) / 16.0", lambda t: (t + 0.5) / 16.0, special.erfcinv, 6),
+    ("d", "erfcinv", "ldexp(1.0, -30 * t - 1)", lambda t: math.ldexp(1, -30 * t - 1), special.erfcinv, 6),
+    ("d", "normcdf", "(t - 20) * 0.75", lambda t: (t - 20) * 0.75, normal, 5),
+    ("d", "normcdfinv", "(t + 0.5) / 32.0", lambda t: (t + 0.5) / 32.0, special.ndtri, 8),
+    ("d", "cyl_bessel_i0", "double(t) - 9", lambda t: t - 9.0, special.i0, 6),
+    ("d", "cyl_bessel_i1", "double(t) - 9", lambda t: t - 9.0, special.i1, 6),
+    ("f", "rcbrtf", "(t + 1) * 0.75f", lambda t: (t + 1) * 0.75, reciprocal_cube_root, 1),
+    ("f", "sinpif", "(t - 16) * 0.375f", lambda t: (t - 16) * 0.375, sine_pi, 1),
+    ("f", "cospif", "(t - 16) * 0.375f", lambda t: (t - 16) * 0.375, lambda x: sine_pi(x, 1), 1),
+    ("f", "erfcxf", "(t - 8) / 2.0f", lambda t: (t - 8) / 2.0, special.erfcx, 4),
+    ("f", "erfinvf", "(t - 15.5f) / 16.0f", lambda t: (t - 15.5) / 16.0, special.erfinv, 2),
+    ("f", "erfcinvf", "(t + 0.5f) / 16.0f", lambda t: (t + 0.5) / 16.0, special.erfcinv, 4),
+    ("f", "normcdff", "(t - 20) * 0.5f", lambda t: (t - 20) * 0.5, special.ndtr, 5),
+    ("f", "normcdfinvf", "(t + 0.5f) / 32.0f", lambda t: (t + 0.5) / 32.0, special.ndtri, 5),
+    ("f", "cyl_bessel_i0f", "float(t) - 9", lambda t: t - 9.0, special.i0, 6),
+    ("f", "cyl_bessel_i1f", "float(t) - 9", lambda t: t - 9.0, special.i1, 6),
+    ("f", "rsqrtf", "t + 1.0f", lambda t: t + 1.0, lambda x: 1 / np.sqrt(x), 2),
+    ("d", "rsqrt", "t + 1.0", lambda t: t + 1.0, lambda x: 1 / np.sqrt(x), 1),
+    ("d", "exp10", "(t - 16) / 4.0", lambda t: (t - 16) / 4.0, special.exp10, 2),
+    ("f", "exp10f", "(t - 16) / 4.0f", lambda t: (t - 16) / 4.0, special.exp10, 2),
+    ("f", "rsqrt", "t + 1.0f", lambda t: t + 1.0, lambda x: 1 / np.sqrt(x), 2),
+    ("f", "rcbrt", "t + 1.0f", lambda t: t + 1.0, reciprocal_cube_root, 1),
+    ("d", "j0", "t * 0.25", lambda t: t * 0.25, special.j0, 20),
+    ("f", "tgammaf", "(t + 1) * 0.5f", lambda t: (t + 1) * 0.5, special.gamma, 5),
+    ("d", "lgamma", "(t + 1) * 0.8", lambda t: (t + 1) * 0.8, special.gammaln, 4),
+    ("f", "erfcf", "(t - 16) / 4.0f", lambda t: (t - 16) / 4.0, special.erfc, 4),
+    ("d", "log1p", "t * 0.01", lambda t: t * 0.01, np.log1p, 1),
+    ("d", "expm1", "t * 0.01", lambda t: t * 0.01, np.expm1, 1),
+]
+
+
 for kind, name, argument, of_thread, reference, error in SPECIAL:
-    FLOATS.append(of(kind, f"{name}({argument})", lambda t, x=of_thread, f=reference: float(f(x(t))), error))
+    FLOATS.append(of(kind, f"{name}({argument})", of_reference(reference, of_thread), error))
 # The largest error that CUDA's guide states, of which those of sines and cosines are no share of the value.
 FAST: list[tuple[str, Reference, float]] = [
     ("__sinf", np.sin, 50), ("__cosf", np.cos, 8), ("__tanf", np.tan, 50), ("__expf", np.exp, 3), ("__exp10f", special.exp10, 4),
     ("__tanhf", np.tanh, 2**13),
 ]  # fmt: skip
 for name, reference, error in FAST:
-    FLOATS.append(of("f", f"{name}((t - 16) / 16.0f)", lambda t, f=reference: float(f((t - 16) / 16.0)), error))
+    FLOATS.append(of("f", f"{name}((t - 16) / 16.0f)", of_reference(reference, lambda t: (t - 16) / 16.0), error))
 for name, reference in (("__logf", np.log), ("__log2f", np.log2), ("__log10f", np.log10)):
-    FLOATS.append(of("f", f"{name}(t + 3.0f)", lambda t, f=reference: float(f(t + 3.0)), 4))
+    FLOATS.append(of("f", f"{name}(t + 3.0f)", of_reference(reference, lambda t: t + 3.0), 4))
 
 
 def length(*values: float) -> float:

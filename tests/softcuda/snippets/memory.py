@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.softcuda.snippets.snippet import Snippet, float_a, of, word_a, word_b
+from tests.softcuda.snippets.snippet import Snippet, always, float_a, of, word_a, word_b
 
 MEMORY: list[Snippet] = []
 # Read-only loads take what was there before the kernel: zeros.
@@ -36,7 +36,7 @@ for kind, word, first, call, last in ATOMICS:
     for scope in ("", "_block", "_system") if word != "unsigned short" else ("",):
         wanted = 32.5 if kind in "fd" and "Add" in call else last
         code = f"__shared__ {word} a; if (t == 0) a = {first}; __syncthreads(); {call.format(scope)}; __syncthreads(); r = a;"
-        MEMORY.append(of(kind, code, lambda t, w=wanted: w))
+        MEMORY.append(of(kind, code, always(wanted)))
 MEMORY += [
     of("i", "__shared__ int a; if (t == 0) a = 0; __syncthreads(); r = atomicAdd(&a, 1) < 32; __syncthreads(); r += a;", lambda t: 33),
     of("f", "__shared__ float2 a; if (t == 0) a = make_float2(1, 2); __syncthreads(); r = a.x * 0; __syncthreads();"

@@ -51,9 +51,8 @@ def three(text: str, wanted: Callable[[int], int], c: str = "t", kind: str = "u"
 
 def field(word: int, position: int, length: int, is_signed: bool) -> int:
     sign = -(word >> min(position + length - 1, 31) & 1) if is_signed else 0
-    found = (word >> position) & (2**length - 1) if position < 32 else 0
     there = max(0, min(length, 32 - position))
-    return (found & (2**there - 1)) | (sign << there if length else 0)
+    return (word >> position & ((1 << there) - 1)) | (sign << there if length else 0)
 
 
 def lop3(a: int, b: int, c: int, table: int) -> int:

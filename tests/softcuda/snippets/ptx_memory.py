@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.softcuda.snippets.snippet import Snippet, of
 
 TILE = "__shared__ __align__(16) int tile[128]; const unsigned s = (unsigned)__cvta_generic_to_shared(tile);"
@@ -10,12 +12,18 @@ LOADS = ("ld.global.s32", "ld.global.nc.s32", "ld.global.ca.s32", "ld.global.cg.
          "ld.acquire.gpu.global.s32", "ld.global.lu.s32", "ld.global.cv.b32")  # fmt: skip
 STORES = ("st.global.s32", "st.global.cg.s32", "st.global.cs.s32", "st.global.wt.b32", "st.volatile.global.s32", "st.s32",
           "st.relaxed.gpu.global.s32", "st.release.gpu.global.s32", "st.global.L1::no_allocate.s32")  # fmt: skip
+
+
+def times(factor: int) -> Callable[[int], int]:
+    return lambda t: factor * t
+
+
 PTX_MEMORY: list[Snippet] = []
 for name in LOADS:
     # Read-only loads take what was there before the kernel: zeros.
     was, wanted = ("", 0) if ".nc" in name else ("scratch[t] = 3 * t;", 3)
     PTX_MEMORY.append(of("i", f'{was} asm volatile("{name} %0, [%1];" : "=r"(r) : "l"(scratch + t) : "memory");',
-                         lambda t, w=wanted: w * t))  # fmt: skip
+                         times(wanted)))  # fmt: skip
 for name in STORES:
     PTX_MEMORY.append(
         of(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from tests.softcuda.snippets.integers import parts
 from tests.softcuda.snippets.snippet import Snippet, of, signed, word_a, word_b
@@ -11,7 +12,7 @@ Of = Callable[..., int]
 
 
 def clamp(x: int, bits: int, is_signed: bool) -> int:
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if is_signed else (0, 2**bits - 1)
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
     return max(low, min(high, x))
 
 
@@ -95,46 +96,64 @@ TWOS: dict[str, Of] = {
     "imax": lambda a, b, c, bits, is_signed: max(a, b),
     "imin": lambda a, b, c, bits, is_signed: min(a, b),
 }
-SIMD: list[Snippet] = []
-for lanes in (2, 4):
-    width = 32 // lanes
+
+
+def by_names(bits: int) -> dict[str, tuple[bool, Of]]:
+    """How each name goes on, whether parts are signed, and the function of the parts x and y."""
+    found: dict[str, tuple[bool, Of]] = {}
     for name, (sign, function) in PAIRS.items():
-        each = of_pairs(lambda x, y, f=function, w=width: f(x, y, w), width, sign)
-        SIMD.append(of("u", f"__v{name}{lanes}(word_a(t), word_b(t))", each))
-    for name, (sign, function) in COMPARED.items():
-        SIMD.append(
-            of(
-                "u",
-                f"__vcmp{name}{lanes}(word_a(t), word_b(t))",
-                of_pairs(lambda x, y, f=function: -f(x, y), width, sign),
-            )
-        )
-        SIMD.append(
-            of(
-                "u",
-                f"__vset{name}{lanes}(word_a(t), word_b(t))",
-                of_pairs(lambda x, y, f=function: int(f(x, y)), width, sign),
-            )
-        )
+        found[name] = (sign, partial(function, bits=bits))
+    for name, (sign, compared) in COMPARED.items():
+        found[f"cmp{name}"] = (sign, partial(opposite, compared))
+        found[f"set{name}"] = (sign, compared)
+    return found
+
+
+def opposite(function: Of, x: int, y: int) -> int:
+    return -function(x, y)
+
+
+def first_of(function: Of, bits: int, x: int, _: int) -> int:
+    return function(x, bits)
+
+
+def sum_of(bits: int, is_signed: bool) -> Callable[[int], int]:
+    def wanted(t: int) -> int:
+        both = zip(parts(word_a(t), bits, is_signed), parts(word_b(t), bits, is_signed), strict=True)
+        return sum(abs(x - y) for x, y in both)
+
+    return wanted
+
+
+def two_word_snippets(lanes: int) -> Iterator[Snippet]:
+    """Those of words of two or four."""
+    bits, operands = 32 // lanes, "word_a(t), word_b(t)"
+    for name, (sign, function) in by_names(bits).items():
+        yield of("u", f"__v{name}{lanes}({operands})", of_pairs(function, bits, sign))
     for name, function in SINGLE.items():
-        each = of_pairs(lambda x, y, f=function, w=width: f(x, w), width, True)
-        SIMD.append(of("u", f"__v{name}{lanes}(word_a(t))", each))
+        yield of("u", f"__v{name}{lanes}(word_a(t))", of_pairs(partial(first_of, function, bits), bits, True))
     for name, sign in (("sads", True), ("sadu", False)):
-        SIMD.append(of("u", f"__v{name}{lanes}(word_a(t), word_b(t))", lambda t, w=width, s=sign: sum(
-            abs(x - y) for x, y in zip(parts(word_a(t), w, s), parts(word_b(t), w, s), strict=True))))  # fmt: skip
-for kind, of_word in (("s32", "int"), ("u32", "unsigned"), ("s16x2", "unsigned"), ("u16x2", "unsigned")):
+        yield of("u", f"__v{name}{lanes}({operands})", sum_of(bits, sign))
+
+
+def three_word_snippets(kind: str, of_word: str) -> Iterator[Snippet]:
+    """Those of three numbers, of one kind."""
     words = [f"{of_word}({word})" for word in ("word_a(t)", "word_b(t)", "word_a(t + 9)")]
     for name, function in THREES.items():
-        SIMD.append(of("u", f"unsigned(__v{name}_{kind}({', '.join(words)}))", of_three(function, kind, False)))
-        if kind[0] == "s":
-            SIMD.append(of("u", f"unsigned(__v{name}_{kind}_relu({', '.join(words)}))", of_three(function, kind, True)))
-    if kind[0] == "s":
-        for name, function in TWOS.items():
-            SIMD.append(
-                of("u", f"unsigned(__v{name}_{kind}_relu({', '.join(words[:2])}))", of_three(function, kind, True))
-            )
-for name, largest in (("imax", max), ("imin", min)):
-    SIMD.append(of("i", f"bool first; r = __vib{name[1:]}_s32(t, 9, &first); r = 2 * r + first;",
-                   lambda t, f=largest: 2 * f(t, 9) + (f(t, 9) == t)))  # fmt: skip
-SIMD.append(of("u", "bool high, low; r = __vibmax_u16x2(t << 16 | 7u, 9u << 16 | t, &high, &low); r += (high ? 1000 : 0) + (low ? 2000 : 0);",
-               lambda t: (max(t, 9) << 16 | max(7, t)) + 1000 * (t >= 9) + 2000 * (t <= 7)))  # fmt: skip
+        for tail in ("", "_relu") if kind[0] == "s" else ("",):
+            code = f"unsigned(__v{name}_{kind}{tail}({', '.join(words)}))"
+            yield of("u", code, of_three(function, kind, bool(tail)))
+    for name, function in TWOS.items() if kind[0] == "s" else ():
+        yield of("u", f"unsigned(__v{name}_{kind}_relu({', '.join(words[:2])}))", of_three(function, kind, True))
+
+
+KINDS = {"s32": "int", "u32": "unsigned", "s16x2": "unsigned", "u16x2": "unsigned"}
+SIMD: list[Snippet] = [
+    *two_word_snippets(2),
+    *two_word_snippets(4),
+    *(snippet for kind, word in KINDS.items() for snippet in three_word_snippets(kind, word)),
+    of("i", "bool first; r = __vibmax_s32(t, 9, &first); r = 2 * r + first;", lambda t: 2 * max(t, 9) + (t >= 9)),
+    of("i", "bool first; r = __vibmin_s32(t, 9, &first); r = 2 * r + first;", lambda t: 2 * min(t, 9) + (t <= 9)),
+    of("u", "bool high, low; r = __vibmax_u16x2(t << 16 | 7u, 9u << 16 | t, &high, &low); r += (high ? 1000 : 0) + (low ? 2000 : 0);",
+       lambda t: (max(t, 9) << 16 | max(7, t)) + 1000 * (t >= 9) + 2000 * (t <= 7)),
+]  # fmt: skip

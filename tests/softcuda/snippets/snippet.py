@@ -63,7 +63,8 @@ def double_a(t: int) -> float:
 
 def signed(word: int, bits: int = 32) -> int:
     """The low bits of a number, as one of two's complement."""
-    return (word + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+    half: int = 2 ** (bits - 1)
+    return (word + half) % (2 * half) - half
 
 
 def kernel(number: int, snippet: Snippet) -> str:
@@ -99,6 +100,11 @@ def mistakes(snippet: Snippet, left: bytes) -> list[str]:
         if not right:
             said.append(f"{snippet.code}: thread {t} has {got!r} and not {wanted!r}")
     return said
+
+
+def always(value: float) -> Callable[[int], float]:
+    """The same value for each thread."""
+    return lambda t: value
 
 
 def near(got: np.floating, wanted: float, ulps: float) -> bool:
