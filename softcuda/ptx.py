@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import ptx_table
@@ -19,12 +20,10 @@ TOKEN = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 SYSTEM = "3"  # the flag of a line marker for a header of the system's
-# Numbers and registers.
-OPERANDS = {
+NUMBERS = {
     r"0[fF]([0-9a-fA-F]{8})": "__int_as_float(0x{0})",
     r"0[dD]([0-9a-fA-F]{16})": "__longlong_as_double(0x{0})",
     r"(-?(?:0[xX][0-9a-fA-F]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+))U?": "{0}",
-    r"(%?[A-Za-z_$][\w$]*)": "{name}",
 }
 # Brackets of blocks stand where an instruction would begin; those of vectors do not.
 STATEMENT = re.compile(r"\s*(?:(?P<bracket>[{}])|(?P<label>[$\w%]+)\s*:(?!:)|(?P<line>[^;]*)(?:;|$))")
@@ -90,7 +89,7 @@ def statement(inside: str) -> str:
         code = None
     if not isinstance(code, str):
         raise UnknownPtx(template or "with other words than volatile")
-    variables, outputs = [], 0
+    variables: list[str] = []
     for number, section in enumerate(sections[:2]):
         for operand in filter(None, split(section, ",")):
             match = re.fullmatch(r'"([^"]*)"\s*(\(.*\))', operand)
@@ -101,15 +100,15 @@ def statement(inside: str) -> str:
                 variables.append(f"auto& {name} = softcuda_a{match[1]}; {name} = {match[2]};")
             else:
                 variables.append(f"{'const auto' if number else 'auto&&'} {name} = {match[2]};")
-            outputs += not number
-    lines, labels = body(code, len(variables))
+    lines, labels = body(code, {f"%{i}": f"softcuda_a{i}" for i in range(len(variables))})
     declared = f"__label__ {', '.join(labels)}; " if labels else ""
     return f"({{ {declared}{' '.join([*variables, *lines])} (void)0; }})"
 
 
-def body(code: str, count: int) -> tuple[list[str], list[str]]:
-    """Statements for the text of PTX, and its labels. ``count``: how many operands the asm statement has."""
+def body(code: str, operands: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Statements for the text of PTX, and its labels. ``operands``: what those of the asm statement are in C++."""
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", code, flags=re.DOTALL)
+    names = dict(operands)
     lines: list[str] = []
     labels: list[str] = []
     for token in STATEMENT.finditer(" ".join(code.split())):
@@ -120,10 +119,20 @@ def body(code: str, count: int) -> tuple[list[str], list[str]]:
             labels.append(own_name(token["label"]))
             lines.append(f"{labels[-1]}: ;")
         elif line.startswith(".reg"):
-            lines.append(registers(line))
+            kind, declared = registers(line)
+            names |= {name: own_name(name) for name in declared}
+            lines.append(f"{kind} {', '.join(map(own_name, declared))};")
         elif line:
-            lines.append(predicated(line, count))
+            lines.append(predicated(Line(text=line, names=names)))
     return lines, labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """An instruction, and what operands and registers are in C++ there."""
+
+    text: str
+    names: dict[str, str]
 
 
 def own_name(name: str) -> str:
@@ -131,8 +140,8 @@ def own_name(name: str) -> str:
     return "softcuda_r_" + re.sub(r"\W", "_", name)
 
 
-def registers(line: str) -> str:
-    """Variables for `.reg .b32 a, b<4>`."""
+def registers(line: str) -> tuple[str, list[str]]:
+    """The C++ type and the names of `.reg .b32 a, b<4>`."""
     match = re.fullmatch(r"\.reg\s*\.(\w+)\s+(.*)", line)
     if not match or match[1] not in ptx_table.TYPES:
         raise UnknownPtx(line)
@@ -140,39 +149,39 @@ def registers(line: str) -> str:
     for name in match[2].split(","):
         several = re.fullmatch(r"\s*(\S+)<(\d+)>\s*", name)
         names += [f"{several[1]}{i}" for i in range(int(several[2]))] if several else [name.strip()]
-    return f"{ptx_table.TYPES[match[1]]} {', '.join(map(own_name, names))};"
+    return ptx_table.TYPES[match[1]], names
 
 
-def predicated(line: str, count: int) -> str:
+def predicated(line: Line) -> str:
     """A statement for an instruction, which may have a predicate in front."""
-    match = re.fullmatch(r"(?:@(!?)\s*([$\w%]+)\s+)?(.*)", line)
+    match = re.fullmatch(r"(?:@(!?)\s*([$\w%]+)\s+)?(.*)", line.text)
     if not match:
-        raise UnknownPtx(line)
+        raise UnknownPtx(line.text)
     if jump := re.fullmatch(r"bra(?:\.uni)?\s+([$\w%]+)", match[3]):
         made = f"goto {own_name(jump[1])};"
     else:
-        made = instruction(match[3], count)
-    return f"if ({match[1]}{value(match[2], line, count)}) {{ {made} }}" if match[2] else made
+        made = instruction(Line(text=match[3], names=line.names))
+    return f"if ({match[1]}{value(match[2], line)}) {{ {made} }}" if match[2] else made
 
 
-def value(written: str, line: str, count: int) -> str:
+def value(written: str, line: Line) -> str:
     """A C++ expression for an operand that is read: of the asm statement, a register of either kind, or a number."""
     written = written.strip()
+    if written in line.names:
+        return line.names[written]
     if written.startswith("!"):
-        return f"!{value(written[1:], line, count)}"
+        return f"!{value(written[1:], line)}"
     if register := ptx_table.REGISTERS.get(written.lstrip("%")):
         return f"({register})"
-    if (match := re.fullmatch(r"%(\d+)", written)) and int(match[1]) < count:
-        return f"softcuda_a{match[1]}"
-    for pattern, made in OPERANDS.items():
+    for pattern, made in NUMBERS.items():
         if match := re.fullmatch(pattern, written):
-            return made.format(match[1], name=own_name(written))
-    raise UnknownPtx(line)
+            return made.format(match[1])
+    raise UnknownPtx(f"{line.text} (it has no operand or register {written})")
 
 
-def instruction(line: str, count: int) -> str:
+def instruction(line: Line) -> str:
     """A statement for an instruction: by its line of the table, or a function of ptx.h."""
-    name, _, rest = line.partition(" ")
+    name, _, rest = line.text.partition(" ")
     operands = [part for part in split(rest, ",") if part]
     if name.endswith(".L2::cache_hint") or ".L2::cache_hint." in name:
         operands = operands[:-1]  # a cache policy
@@ -180,15 +189,15 @@ def instruction(line: str, count: int) -> str:
         least = len(row.results) + sum(not each.startswith("[") for each in row.operands)
         most = len(row.results) + len(row.operands)
         if (match := row.pattern.fullmatch(name)) and least <= len(operands) <= most:
-            return by_row(row, match, operands, line, count)
+            return by_row(row, match, operands, line)
     function = re.sub(r"\W", "_", name)
     if function not in KNOWN:
-        raise UnknownPtx(line)
+        raise UnknownPtx(line.text)
     flat = [part for part in re.split(r"[\s,{}\[\]]+", rest) if part]
-    return f"softcuda_ptx::{function}({', '.join(value(part, line, count) for part in flat)});"
+    return f"softcuda_ptx::{function}({', '.join(value(part, line) for part in flat)});"
 
 
-def by_row(row: Row, match: re.Match[str], operands: list[str], line: str, count: int) -> str:
+def by_row(row: Row, match: re.Match[str], operands: list[str], line: Line) -> str:
     """A statement for an instruction that a line of the table is for."""
     found = {key: text for key, text in match.groupdict().items() if text}
     kinds = {key: ptx_table.TYPES[found[key]] for key in "TDS" if key in found}
@@ -198,7 +207,7 @@ def by_row(row: Row, match: re.Match[str], operands: list[str], line: str, count
     flush = ".ftz" in match[0]
     sources: list[str] = []
     for kind, operand in zip(row.operands, given, strict=False):
-        sources += source(kind.strip("[]"), operand, kinds, found, (line, count, flush))
+        sources += source(kind.strip("[]"), operand, kinds, found, line, flush)
     targets = members(result[0]) if result else []
     number = len(targets) if row.results and row.results[0].endswith("*") else max(0, len(sources) - 1)
     kind = of_kind(row.results[0], kinds) if row.results else ""
@@ -209,10 +218,10 @@ def by_row(row: Row, match: re.Match[str], operands: list[str], line: str, count
     if kind == "float":
         made = f"softcuda_ptx::saturated({made})" if ".sat" in match[0] else made
         made = f"softcuda_ptx::flushed({made})" if flush else made
-    return assigned(result[0], made, filled[1:], row.results[0].endswith("*"), (line, count))
+    return assigned(result[0], made, filled[1:], row.results[0].endswith("*"), line)
 
 
-def assigned(result: str, made: str, second: list[str], several: bool, place: tuple[str, int]) -> str:
+def assigned(result: str, made: str, second: list[str], several: bool, line: Line) -> str:
     """Assignments to what an instruction writes: one place, d|p, or the members of a vector."""
     first, _, other = result.partition("|")
     targets = members(first)
@@ -226,9 +235,9 @@ def assigned(result: str, made: str, second: list[str], several: bool, place: tu
             part = f"softcuda_result.values[{number}]"
         elif len(targets) > 1:
             part = f"softcuda_ptx::piece<{number}, {len(targets)}>(softcuda_result)"
-        out.append(f"softcuda_ptx::set({value(target, *place)}, {part});")
+        out.append(f"softcuda_ptx::set({value(target, line)}, {part});")
     if other and second and other.strip() != "_":
-        out.append(f"softcuda_ptx::set({value(other, *place)}, softcuda_second);")
+        out.append(f"softcuda_ptx::set({value(other, line)}, softcuda_second);")
     return f"{{{both} {' '.join(out)} }}"
 
 
@@ -243,16 +252,13 @@ def of_kind(kind: str, kinds: dict[str, str]) -> str:
     return kinds.get(kind) or ptx_table.TYPES[kind]
 
 
-def source(
-    kind: str, operand: str, kinds: dict[str, str], found: dict[str, str], place: tuple[str, int, bool]
-) -> list[str]:
+def source(kind: str, operand: str, kinds: dict[str, str], found: dict[str, str], line: Line, flush: bool) -> list[str]:
     """C++ for an operand that is read, as the type that the table says; several for the members of a vector."""
-    line, count, flush = place
     if kind.startswith("@"):
         match = re.fullmatch(r"\[\s*([^\s+]+)\s*(?:\+\s*(-?\w+)\s*)?\]", operand)
         if not match:
-            raise UnknownPtx(line)
-        address = f"softcuda_ptx::as<uint64_t>({value(match[1], line, count)}) + {match[2] or 0}"
+            raise UnknownPtx(line.text)
+        address = f"softcuda_ptx::as<uint64_t>({value(match[1], line)}) + {match[2] or 0}"
         if kind == "@shared":
             return [f"unsigned({address})"]
         shared = found.get("SPACE", "").startswith("shared")
@@ -262,9 +268,9 @@ def source(
             else f"reinterpret_cast<void*>({address})"
         ]
     if kind == "any":
-        return [value(operand, line, count)]
+        return [value(operand, line)]
     wanted, parts = of_kind(kind, kinds), members(operand)
-    values = [value(part, line, count) for part in parts]
+    values = [value(part, line) for part in parts]
     if kind.endswith("*"):
         return [f"softcuda_ptx::as<{wanted}>({each})" for each in values]
     made = (

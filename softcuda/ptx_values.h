@@ -2,7 +2,7 @@
 #pragma once
 
 #include "intrinsics/integers.h"
-#include "intrinsics/rounding.h"
+#include "intrinsics/rounded_as.h"
 
 namespace softcuda_ptx {
 

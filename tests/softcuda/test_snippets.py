@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import softcuda
 from tests.project import PROJECT
 from tests.softcuda import calls
 from tests.softcuda.snippets import conversions, floats, integers, memory, names, ptx, ptx_memory, simd
 from tests.softcuda.snippets.snippet import WIDTH, Snippet, mistakes, of, source
-from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.compiler import CompileError, Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -51,6 +53,47 @@ def run(software: Worker, folder: Path, snippets: list[Snippet], checked: bool) 
 @pytest.mark.parametrize("group", SNIPPETS)
 def test_snippets_compute_what_they_must(software: Worker, tmp_path: Path, group: str) -> None:
     assert run(software, tmp_path, SNIPPETS[group], group in CHECKED) == []
+
+
+BARRIER = r"inline PTX\): a barrier other than 0, of all threads of the block"
+# What is refused, each on line 4 of its file, and what is said of it.
+REFUSED = {
+    'asm volatile("wgmma.fence.sync.aligned;");': r"wgmma\.fence\.sync\.aligned$",
+    'asm("add.u32 %0, %0, %1;\\n\\tadd.cc.u32 %0, %0, 1;" : "+r"(r) : "r"(1));': r"add\.cc\.u32 %0, %0, 1$",
+    'asm("mov.u32 %0, %%nosuch;" : "=r"(r));': r"mov\.u32 %0, %%nosuch \(it has no .* %%nosuch\)$",
+    'asm("mov.u32 %0, %3;" : "=r"(r) : "r"(1));': r"mov\.u32 %0, %3 \(it has no .* %3\)$",
+    'asm("{ .reg .v4 .b32 x; mov.u32 %0, 1; }" : "=r"(r));': r"\.reg \.v4 \.b32 x$",
+    'asm("add.u32 %0, %1;" : "=r"(r) : "r"(1));': r"add\.u32 %0, %1$",
+    'asm("mov.u32 %0, x;" : "=r"(r));': r"mov\.u32 %0, x \(it has no .* x\)$",
+    'asm volatile("bar.sync 1;");': BARRIER,
+    'asm volatile("barrier.sync %0, 64;" ::"r"(r));': BARRIER,
+    "r = __vadd3(1, 2);": r"error: .__vadd3. was not declared",
+}
+
+
+@pytest.mark.parametrize(("line", "said"), REFUSED.items())
+def test_what_is_not_there_is_an_error_that_names_it(tmp_path: Path, line: str, said: str) -> None:
+    file = tmp_path / "sample.cu"
+    begin = 'extern "C" __global__ void sample(unsigned* out)\n{\n    unsigned r = out[0];\n'
+    file.write_text(f"{begin}    {line}\n    out[1] = r;\n}}\n")
+    with pytest.raises(CompileError) as caught:
+        compile_file(file, {}, Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder()))))
+    lines = re.findall(r"^.*sample\.cu:4:\d+: (error: .*)", str(caught.value), re.MULTILINE)
+    assert any(re.search(said, each) for each in lines), caught.value
+
+
+def test_what_cannot_go_on_is_a_finding(tmp_path: Path) -> None:
+    """An assumption that is false, a barrier for half of the block, and a trap of PTX, each with its line."""
+    endings = {
+        "__builtin_assume(t < 31);": "a false __builtin_assume",
+        'asm volatile("bar.sync 0, 64;");': "a barrier for some threads of the block",
+        'if (t == 3) asm volatile("trap;");': "trap",
+    }
+    for line, said in endings.items():
+        worker = Worker(PROJECT, Settings(kind="software"))
+        (found,) = run(worker, tmp_path, [of("i", line, lambda t: t)], False)
+        worker.stop()
+        assert re.search(rf"softcuda: {said}.* in snippet_0\n  .*snippets\.cu:12: thread", found), found
 
 
 def test_there_are_many_snippets() -> None:
