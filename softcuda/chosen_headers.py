@@ -16,7 +16,7 @@ NAMES = {
     "intrinsics/rounding.h": r"__\w+_r[nzud]",
     "intrinsics/special_functions.h": r"(?:rcbrt|rhypot|(?:sin|cos|sincos)pi|erfcx|erfc?inv|normcdf(?:inv)?"
                                       r"|r?norm(?:[34]d)?|cyl_bessel_i[01])f?|(?:u|ll|ull)(?:min|max)",
-    "ptx.h": r"asm|__asm|__asm__",
+    "ptx.h": r"asm|__asm|__asm__|__barrier_sync(?:_count)?",
 }  # fmt: skip
 
 

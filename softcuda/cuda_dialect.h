@@ -94,6 +94,7 @@ void softcuda_returns(int number); // a kernel's thread, from where it is called
 static inline void __threadfence() { softcuda_fence(1); }
 static inline void __threadfence_block() { softcuda_fence(0); }
 static inline void __threadfence_system() { softcuda_fence(1); }
+static inline void __threadfence_cluster() { softcuda_fence(1); }
 static inline void __nanosleep(unsigned) { }
 static inline long long clock64() { return softcuda_clock(); }
 // These two the system's headers declare; no macro of that name may be in their way.

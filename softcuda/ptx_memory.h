@@ -81,7 +81,7 @@ template <void (&before)(), class T> __forceinline__ T atom_cas(T* address, T ex
 static __forceinline__ void stop(const char* instruction) { softcuda_trap(instruction); }
 
 // Of the sixteen barriers of a block this device has number 0, for all its threads.
-__attribute__((error("softcuda does not support asm (inline PTX): a barrier other than 0, of all threads of the block"))) void no_such_barrier();
+__attribute__((error("softcuda does not support a barrier other than 0, of all threads of the block"))) void no_such_barrier();
 #define SOFTCUDA_ONLY_BARRIER_0(number) \
     if (!__builtin_constant_p(number) || (number) != 0) \
     no_such_barrier()
@@ -121,3 +121,6 @@ SOFTCUDA_SHUFFLE(bfly, __shfl_xor_sync, lane ^ int(b), from <= last)
 #undef SOFTCUDA_SHUFFLE
 
 } // namespace softcuda_ptx
+
+static __forceinline__ void __barrier_sync(unsigned number) { softcuda_ptx::bar_sync(number); }
+static __forceinline__ void __barrier_sync_count(unsigned number, unsigned threads) { softcuda_ptx::bar_sync(number, threads); }

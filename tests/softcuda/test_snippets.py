@@ -55,7 +55,7 @@ def test_snippets_compute_what_they_must(software: Worker, tmp_path: Path, group
     assert run(software, tmp_path, SNIPPETS[group], group in CHECKED) == []
 
 
-BARRIER = r"inline PTX\): a barrier other than 0, of all threads of the block"
+BARRIER = r"does not support a barrier other than 0, of all threads of the block"
 # What is refused, each on line 4 of its file, and what is said of it.
 REFUSED = {
     'asm volatile("wgmma.fence.sync.aligned;");': r"wgmma\.fence\.sync\.aligned$",
@@ -67,6 +67,7 @@ REFUSED = {
     'asm("mov.u32 %0, x;" : "=r"(r));': r"mov\.u32 %0, x \(it has no .* x\)$",
     'asm volatile("bar.sync 1;");': BARRIER,
     'asm volatile("barrier.sync %0, 64;" ::"r"(r));': BARRIER,
+    "__barrier_sync(3);": BARRIER,
     "r = __vadd3(1, 2);": r"error: .__vadd3. was not declared",
 }
 

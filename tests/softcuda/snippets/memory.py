@@ -58,6 +58,8 @@ MEMORY += [
     of("i", "if (t > 40) __builtin_unreachable(); r = t;", lambda t: t),
     of("i", "__threadfence(); __threadfence_block(); __threadfence_system(); r = t;", lambda t: t),
     of("i", "r = __syncthreads_count(t % 3 == 0) + __syncthreads_and(t < 40) + __syncthreads_or(t == 5);", lambda t: 13),
+    of("i", "__shared__ int a[32]; a[t] = t; __barrier_sync(0); r = a[31 - t]; __barrier_sync_count(0, 32); __threadfence_cluster();",
+       lambda t: 31 - t),
     of("f", "r = float_a(t); assert(r < 100);", float_a, preamble="#include <cassert>"),
     of("u", "uint4 v = make_uint4(word_a(t), word_b(t), 1, 2); const uint2 w = *reinterpret_cast<uint2*>(&v); r = w.x ^ w.y;",
        lambda t: word_a(t) ^ word_b(t)),
