@@ -151,9 +151,9 @@ void other_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
     if (near)
         bad_variable(*near, address, size, write, pc);
     const Module& module = *running.launch->function->module;
-    const bool is_behind_dynamic = address - uintptr_t(checker.image->dynamic_shared) < dynamic_area;
-    const bool is_of_image = address - module.image_first < module.image_last - module.image_first && !is_behind_dynamic;
-    if (is_host_range(address, size) || (!write && is_of_image))
+    if (address - (uintptr_t(checker.image->dynamic_shared) - dynamic_gap) < dynamic_gap + dynamic_area)
+        bad_shared(checker.dynamic, address, size, write, pc);
+    if (is_host_range(address, size) || (!write && address - module.image_first < module.image_last - module.image_first))
         return;
     out_of_bounds(address, size, write, pc, "where there is no array");
 }

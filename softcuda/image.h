@@ -52,6 +52,7 @@ struct Image {
 };
 
 constexpr unsigned image_version = 5;
+constexpr unsigned dynamic_gap = 128; // what lies before it and belongs to nothing
 constexpr unsigned dynamic_area = 232448 + 128; // what compute capability 9.0 has for a block, and what is watched behind
 
 // In front of the shared object, in what `nvcc` writes and cuModuleLoadData reads.

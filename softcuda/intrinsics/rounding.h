@@ -35,7 +35,8 @@ SOFTCUDA_MODES(SOFTCUDA_TWO, __ddiv, double, a / b)
 SOFTCUDA_MODES(SOFTCUDA_ONE, __drcp, double, double, 1.0 / a)
 SOFTCUDA_MODES(SOFTCUDA_ONE, __dsqrt, double, double, sqrt(a))
 SOFTCUDA_MODES(SOFTCUDA_THREE, __fma, double, fma(a, b, c))
-// In 64 bits first: no reciprocal root of a float32 lies so near the middle of two that this rounds wrongly.
+// In 64 bits first: no reciprocal root of a float32 lies so near the middle of two that this rounds wrongly (each of those
+// from 1 to 4 was compared with the exact one).
 static inline float __frsqrt_rn(float x) { return float(1.0 / sqrt(double(x))); }
 
 SOFTCUDA_MODES(SOFTCUDA_ONE, __double2float, float, double, float(a))

@@ -94,7 +94,36 @@ def test_what_cannot_go_on_is_a_finding(tmp_path: Path) -> None:
         worker = Worker(PROJECT, Settings(kind="software"))
         (found,) = run(worker, tmp_path, [of("i", line, lambda t: t)], False)
         worker.stop()
-        assert re.search(rf"softcuda: {said}.* in snippet_0\n  .*snippets\.cu:12: thread", found), found
+        assert re.search(rf"softcuda: {said}.* in snippet_0\n  .*snippets\.cu:12: thread.*{said}", found), found
+
+
+# Words from the start of dynamic shared memory, to which the launch adds 256; as far as the image has room and beyond.
+OUTSIDE = {
+    -1: "4 bytes before the start of dynamic shared memory, 1,024 bytes",
+    256: "just past the end of dynamic shared memory, 1,024 bytes",
+    5000: "18,976 bytes past the end of dynamic shared memory, 1,024 bytes",
+    100_000: "where there is no array",
+}
+
+
+@pytest.mark.parametrize(("place", "said"), OUTSIDE.items())
+def test_dynamic_shared_memory_of_a_file_has_bounds(tmp_path: Path, place: int, said: str) -> None:
+    worker = Worker(PROJECT, Settings(kind="software"))
+    snippet = of("i", f"r = all[{place} + t];", lambda t: t, preamble="extern __shared__ int all[];")
+    (found,) = run(worker, tmp_path, [snippet], True)
+    worker.stop()
+    assert re.search(
+        rf"softcuda: out of bounds in snippet_0\n  .*snippets\.cu:12: thread.*, {said}$", found, re.MULTILINE
+    ), found
+
+
+def test_a_header_may_name_what_its_file_does_not(software: Worker, tmp_path: Path) -> None:
+    (tmp_path / "sums.h").write_text("#define SUM(a, b) __v##add##4(a, b)\n#define ROOT(x) __fsqrt_ru(x)\n")
+    snippets = [
+        of("u", "SUM(0x01ff0000u + t, 0x01010000u)", lambda t: 0x02000000 + t, preamble='#include "sums.h"'),
+        of("f", "ROOT(4.0f)", lambda t: 2),
+    ]
+    assert run(software, tmp_path, snippets, False) == []
 
 
 def test_there_are_many_snippets() -> None:
