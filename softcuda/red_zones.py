@@ -10,7 +10,8 @@ RED_ZONE = 128  # bytes between variables, which belong to none of them
 MAX_SHARED = 48 * 1024
 # Shared memory that a launch adds: dynamic_gap and dynamic_area of image.h say how much.
 DYNAMIC = ['\t.section softcuda_dynamic,"aw",@nobits', "\t.balign 128", "\t.globl softcuda_dynamic_area",
-           "\t.hidden softcuda_dynamic_area", f"\t.zero {RED_ZONE}", "softcuda_dynamic_area:", f"\t.zero {232448 + 128}"]  # fmt: skip
+           "\t.hidden softcuda_dynamic_area",
+           f"\t.zero {RED_ZONE}", "softcuda_dynamic_area:", f"\t.zero {232448 + 128}"]  # fmt: skip
 
 # What would run before main, for variables of the host such as those of <iostream>. The linker leaves out what nothing
 # but such a section refers to.
