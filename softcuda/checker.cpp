@@ -151,6 +151,8 @@ void other_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
     if (near)
         bad_variable(*near, address, size, write, pc);
     const Module& module = *running.launch->function->module;
+    if (address - (uintptr_t(checker.image->dynamic_shared) - dynamic_gap) < dynamic_gap + dynamic_area)
+        bad_shared(checker.dynamic, address, size, write, pc);
     if (is_host_range(address, size) || (!write && address - module.image_first < module.image_last - module.image_first))
         return;
     out_of_bounds(address, size, write, pc, "where there is no array");

@@ -18,6 +18,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
+import chosen_headers
 import declarations
 import host_code
 import host_headers
@@ -72,11 +73,15 @@ def main() -> int:
 def sources() -> list[Path]:
     """What an image depends on beside its own source."""
     names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
-             "narrow_type.h", "ptx.h", "host_names.h")  # fmt: skip
-    modules = (__name__, "declarations", "host_code", "host_headers", "instances", "items", "messages", "ptx",
-               "red_zones", "slices", "unset")  # fmt: skip
+             "narrow_type.h", "ptx.h", "ptx_memory.h", "ptx_values.h", "host_names.h")  # fmt: skip
+    modules = (__name__, "chosen_headers", "declarations", "host_code", "host_headers", "instances", "items",
+               "messages", "ptx", "ptx_table", "red_zones", "slices", "unset")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
-    return [*(HERE / name for name in own), *sorted(HERE.glob("include/**/*.h"))]
+    headers = [path for folder in ("intrinsics", "include") for path in sorted((HERE / folder).glob("**/*.h"))]
+    return [*(HERE / name for name in own), *headers]
+
+
+WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-Xcompiler", "-Xptxas", "-gencode")
 
 
 def parse(arguments: list[str]) -> dict:
@@ -105,19 +110,18 @@ def parse(arguments: list[str]) -> dict:
             options["pass"].append(argument + next(rest))
         elif argument[:2] in ("-D", "-I", "-U"):
             options["pass"].append(argument)
-        elif argument in (
-            "-arch",
-            "--gpu-architecture",
-            "-code",
-            "--compiler-options",
-            "-Xcompiler",
-            "-Xptxas",
-            "-gencode",
-        ):
-            next(rest)
+        elif re.fullmatch(r"-?-(?:arch|gpu-architecture|code|gencode)=.*", argument):
+            options["pass"] += of_architecture(argument)
+        elif argument in WITH_VALUES:
+            options["pass"] += of_architecture(next(rest))
         elif not argument.startswith("-"):
             options["source"] = argument
     return options
+
+
+def of_architecture(named: str) -> list[str]:
+    """The macro that nvcc defines for an architecture with features of its own."""
+    return ["-D__CUDA_ARCH_FEAT_SM90_ALL"] if re.search(r"(?:sm|compute)_90a\b", named) else []
 
 
 def compile_file(source: Path, output: Path, options: dict) -> int:
@@ -148,9 +152,7 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
              f"-I{source.parent.resolve()}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
              f"-fdebug-prefix-map={unit}={source}",
              f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
-    unit.write_text(translation_unit(text, source, options["pass"]), errors="surrogateescape")
-    preprocess(unit, preprocessed, text, flags)
-    text = preprocessed.read_text(errors="surrogateescape")
+    text = preprocessed_text(unit, preprocessed, text, source, options["pass"], flags)
     dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
     while True:
         plain = plain_cpp(text, source, options["checks"], host)
@@ -169,6 +171,21 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
     if too_much:
         raise BadKernel(f"{source}: error: {too_much}")
     return "\n".join(lines) + "\n"
+
+
+def preprocessed_text(
+    unit: Path, preprocessed: Path, written: str, source: Path, options: list[str], flags: list[str]
+) -> str:
+    """Return a source behind the dialect and the headers of device functions that it needs, preprocessed."""
+    headers = chosen_headers.chosen(written)
+    while True:
+        unit.write_text(translation_unit(written, source, options, headers), errors="surrogateescape")
+        preprocess(unit, preprocessed, written, flags)
+        text = preprocessed.read_text(errors="surrogateescape")
+        more = chosen_headers.chosen(text[text.index(f'# 1 "{source}"') :])
+        if set(more) <= set(headers):
+            return text
+        headers = more  # the source's own headers name more than itself
 
 
 def preprocess(unit: Path, preprocessed: Path, text: str, flags: list[str]) -> None:
@@ -190,6 +207,7 @@ def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Ho
     plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
     begin, end = plain.index(f'# 1 "{source}"'), plain.index(f'# 1 "{IMAGE}"')
     plain = host_code.without_host_code(plain, begin, end, f"{HERE}/", host)
+    plain = declarations.with_default_constructors(plain, begin, host.constructors)
     return ptx.translate(declarations.plain_cpp(plain, begin, checked), str(source))
 
 
@@ -239,13 +257,16 @@ def macro(option: str) -> str:
     return f"#undef {name}" if option.startswith("-U") else ""
 
 
-def translation_unit(text: str, source: Path, options: list[str]) -> str:
+def translation_unit(text: str, source: Path, options: list[str], headers: list[str]) -> str:
     """The kernel's file, with lines where they were, between the dialect and what the driver reads of an image.
 
-    Macros of the command line are defined behind the dialect, where they cannot change it.
+    ``headers``: of device functions, behind the dialect. Macros of the command line are defined behind both, where they
+    cannot change them.
     """
+    includes = "\n".join(f'#include "{header}"' for header in headers)
     macros = "\n".join(filter(None, map(macro, options)))
     return f"""#include "cuda_dialect.h"
+{includes}
 {macros}
 #line 1 "{source}"
 {text}
@@ -264,7 +285,7 @@ __attribute__((visibility("default"), used)) extern const softcuda::Image softcu
     0,
 #endif
     &softcuda_context, softcuda_kernels, softcuda_kernels_end,
-    softcuda_symbols, softcuda_symbols_end, softcuda_shared_first, softcuda_shared_last,
+    softcuda_symbols, softcuda_symbols_end, softcuda_shared_first, softcuda_shared_last, softcuda_dynamic_area,
 #ifdef SOFTCUDA_CHECKED
     softcuda_slices
 #else

@@ -20,8 +20,15 @@
 #include "image.h"
 #include "vector_types.h"
 
+// As nvcc 13.0 for compute capability 9.0.
 #define __CUDACC__ 1
+#define __NVCC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_VER_BUILD__ 0
+#define CUDART_VERSION 13000
 #define __CUDA_ARCH__ 900
+#define __CUDA_ARCH_LIST__ 900
 #define __SOFTCUDA__ 1
 
 // These stay as they are, for declarations.py to find them behind macros; they are macros, as nvcc has them.
@@ -66,6 +73,7 @@ unsigned softcuda_activemask();
 void softcuda_sync_grid();
 int softcuda_is_cooperative(); // whether all blocks of the launch are alive at once
 char* softcuda_dynamic_shared();
+extern SOFTCUDA_HIDDEN char softcuda_dynamic_area[] __attribute__((aligned(128))); // the same
 void softcuda_atomic(const void* address, unsigned size); // tells the checker
 void softcuda_compare_and_swap(const void* address, unsigned size);
 void softcuda_fence(int whole_device);
@@ -89,6 +97,7 @@ void softcuda_returns(int number); // a kernel's thread, from where it is called
 static inline void __threadfence() { softcuda_fence(1); }
 static inline void __threadfence_block() { softcuda_fence(0); }
 static inline void __threadfence_system() { softcuda_fence(1); }
+static inline void __threadfence_cluster() { softcuda_fence(1); }
 static inline void __nanosleep(unsigned) { }
 static inline long long clock64() { return softcuda_clock(); }
 // These two the system's headers declare; no macro of that name may be in their way.
@@ -102,7 +111,6 @@ extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) n
 
 #include "warp_functions.h"
 #include "intrinsics.h"
-#include "ptx.h"
 #include "host_names.h"
 
 // What declarations.py has each kernel begin with: a record of its parameters.

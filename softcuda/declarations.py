@@ -20,9 +20,13 @@ NAME = re.compile(r"(~?\w+)\s*(?:<[^;{}]*>)?\s*$")
 TYPE_WORDS = {"const", "volatile", "unsigned", "signed", "int", "char", "short", "long", "float", "double", "bool",
               "struct", "class", "enum", "union", "typename", "auto", "__restrict", "__restrict__", "void"}  # fmt: skip
 # Not known before the launch is the size of this one; and a variable of C++ cannot be extern and static at once.
+ATTRIBUTES = r"(?:(?:__attribute__\s*\(\(.*?\)\)|alignas\s*\([^()]*\)|__restrict)\s*)*"
 DYNAMIC = re.compile(
-    r"\bextern\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?__shared__\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?"
-    r"([\w:\s<>,]+?)\s*(\b\w+)\s*\[\s*\]\s*;"
+    rf"(?:\bextern\s+{ATTRIBUTES}(?P<before>(?:(?:const|volatile)\s+)*)__shared__|\b__shared__\s+extern)\s+{ATTRIBUTES}"
+    rf"(?P<type>[\w:\s<>,]+?)\s*{ATTRIBUTES}\b(?P<name>\w+)\s*\[\s*\](?P<rows>[^;={{}}]*);"
+)
+NAMESPACE = re.compile(
+    r"(?:\bnamespace(?:\s+[\w:]+)?|\bextern\s+\"C(?:\+\+)?\")\s*(?:__attribute__\s*\(\(.*?\)\)\s*)?$"
 )
 # Without __constinit (g++ 10 and later), g++ guards variables of classes with constructors, even of empty ones.
 PLAIN_WORDS = {
@@ -35,7 +39,12 @@ PLAIN_WORDS = {
 }
 
 
-WORDS = re.compile(rf"{STRING}|\b(?:{'|'.join(PLAIN_WORDS)})\b")
+WORDS = re.compile(rf"{STRING}|\bstatic\s+__shared__\b|\b__shared__\s+static\b|\b(?:{'|'.join(PLAIN_WORDS)})\b")
+
+
+SHARED = re.compile(r"\b__shared__\b[^;{}()]*")
+CLASS = re.compile(rf"\b(?:struct|class)\s+{ATTRIBUTES}(\w+)")
+BRACKET = re.compile(rf"^[\ \t]*\#[^\n]*|{STRING}|[{{}}]", re.MULTILINE)
 
 
 class Kernel(NamedTuple):
@@ -52,7 +61,7 @@ class Kernel(NamedTuple):
 def plain_cpp(text: str, begin: int, checked: bool) -> str:
     """The preprocessed text with C++ in place of CUDA's kernels and shared variables, from ``begin`` on."""
     head, text = text[:begin], text[begin:]
-    text = DYNAMIC.sub(r"\1* const \2 = reinterpret_cast<\1*>(softcuda_dynamic_shared());", text)
+    text = with_dynamic_shared(text)
     if checked:
         text = with_marked_returns(text)
     text = with_records(text)
@@ -65,7 +74,52 @@ def plain_word(match: re.Match) -> str:
         before = re.sub(r"^#.*$", "", match.string[max(0, match.start() - 300) : match.start()], flags=re.MULTILINE)
         if before.rstrip().endswith(("(", ",")):
             return match[0]
+    if match[0].split()[-1] == "__shared__" or match[0].startswith("__shared__"):
+        return PLAIN_WORDS["__shared__"] + "\n" * match[0].count("\n")
     return PLAIN_WORDS.get(match[0], match[0])
+
+
+def with_dynamic_shared(text: str) -> str:
+    """The source with references to shared memory in place of arrays that have no size, on the same lines.
+
+    References, so that the address of one is that of an array. Where no function is around them, only what has an
+    address before the program runs can be referred to.
+    """
+    out, position = [], 0
+    for match in DYNAMIC.finditer(text):
+        kind = f"{match['before'] or ''}{match['type']}"
+        array = f"[]{match['rows']}"
+        inside = in_a_function(text, match.start())
+        memory = "softcuda_dynamic_shared()" if inside else "softcuda_dynamic_area"
+        made = f"{'' if inside else 'static '}{kind} (&{match['name']}){array}"
+        made += f" = *reinterpret_cast<{kind} (*){array}>({memory});"
+        out += [text[position : match.start()], made, "\n" * (match[0].count("\n") - made.count("\n"))]
+        position = match.end()
+    return "".join([*out, text[position:]])
+
+
+def in_a_function(text: str, place: int) -> bool:
+    """Whether a place is in brackets that are not those of a namespace."""
+    open_brackets: list[bool] = []
+    for match in BRACKET.finditer(text, 0, place):
+        if match[0] == "{":
+            open_brackets.append(not NAMESPACE.search(text[max(0, match.start() - 200) : match.start()]))
+        elif match[0] == "}" and open_brackets:
+            open_brackets.pop()
+    return any(open_brackets)
+
+
+def with_default_constructors(text: str, begin: int, others: set[str]) -> str:
+    """The text where empty constructors and destructors of shared variables' classes are the compiler's own.
+
+    Those need no code to be run, so that shared memory can have such objects, as CUDA allows. ``others``: classes that
+    templates have as parameters.
+    """
+    words = {word for match in SHARED.finditer(text, begin) for word in re.findall(r"\w+", match[0])}
+    for name in words.intersection(CLASS.findall(text, begin)) | others:
+        empty = rf"(?<![\w:.])(~?{name}\s*\(\s*(?:void\s*)?\)\s*(?:noexcept\b\s*)?)\{{(\s*)\}}"
+        text = re.sub(empty, r"\1= default;\2", text)
+    return text
 
 
 def with_records(text: str) -> str:

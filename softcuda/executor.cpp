@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <numeric>
 
@@ -40,7 +41,6 @@ struct Executor {
     Fiber* now = nullptr;
     Context* context = nullptr;
     Finding finding;
-    std::vector<char> dynamic_shared;
     uint64_t random = 0;
     bool shuffle = false;
     uint64_t blocks = 1, skipped = 0, first_block = 0, block_step = 1; // of the present launch, and their order
@@ -201,7 +201,7 @@ bool prepare(const Launch& launch)
     executor.context = launch.function->module->image->context;
     executor.context->block_dim = launch.block;
     executor.context->grid_dim = launch.grid;
-    executor.dynamic_shared.assign(launch.dynamic_shared + 256, 0);
+    memset(launch.function->module->image->dynamic_shared, 0, std::min<size_t>(launch.dynamic_shared + 64, dynamic_area));
     executor.finding = {};
     running.launch = &launch;
     turns.begin_launch(launch.block);
@@ -276,11 +276,7 @@ void run_together()
 
 } // namespace
 
-char* dynamic_shared()
-{
-    const auto address = reinterpret_cast<uintptr_t>(executor.dynamic_shared.data());
-    return reinterpret_cast<char*>((address + 127) / 128 * 128);
-}
+char* dynamic_shared() { return running.launch->function->module->image->dynamic_shared; }
 
 StackRange thread_stacks() { return {reinterpret_cast<uintptr_t>(executor.stacks), stack_bytes * executor.stack_count}; }
 

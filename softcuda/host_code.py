@@ -39,13 +39,15 @@ class NotHere(Exception):
 class Host:
     """What was set aside.
 
-    ``names``: of functions and variables. ``computed``: constants that only code can set. ``headers``: whether the
+    ``names``: of functions and variables. ``computed``: constants that only code can set. ``constructors``: classes of
+    shared variables whose constructor is code. ``headers``: whether the
     headers of the system are needed; ``without``: whether some were left out. ``instances``: whether those of templates
     that host code launches are made; ``launching``: whether there were any.
     """
 
     names: set[str] = field(default_factory=set)
     computed: set[str] = field(default_factory=set)
+    constructors: set[str] = field(default_factory=set)
     headers: bool = False
     without: bool = False
     instances: bool = True
@@ -54,8 +56,10 @@ class Host:
     def learn(self, errors: str) -> bool:
         """Take note of what g++ complains of. Returns whether the next attempt can differ from the last."""
         computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
-        if computed - self.computed:
+        constructors = set(re.findall(r"non-[‘']constexpr[’'] function [‘'](?:\w+::)*?(\w+)(?:<.*>)?::\1\(", errors))
+        if computed - self.computed or constructors - self.constructors:
             self.computed |= computed
+            self.constructors |= constructors
         elif self.without and not self.headers:
             self.headers = True
         elif self.launching and self.instances:

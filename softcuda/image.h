@@ -53,10 +53,13 @@ struct Image {
     const KernelEntry *first_kernel, *last_kernel;
     const Symbol *first_symbol, *last_symbol;
     char *first_shared, *last_shared; // all static shared variables, with gaps between them
+    char* dynamic_shared; // for what a launch adds: dynamic_area bytes
     const char* slices; // what the address of each access depends on, by slices.py; "" where that is not known
 };
 
-constexpr unsigned image_version = 4;
+constexpr unsigned image_version = 5;
+constexpr unsigned dynamic_gap = 128; // what lies before it and belongs to nothing
+constexpr unsigned dynamic_area = 232448 + 128; // what compute capability 9.0 has for a block, and what is watched behind
 
 // In front of the shared object, in what `nvcc` writes and cuModuleLoadData reads.
 struct ImageHeader {

@@ -1,4 +1,6 @@
-// Device functions that C++ has under other names or not at all: memory, integers, floats, atomics.
+// Device functions that many kernels call, which C++ has under other names or not at all: memory, integers, floats,
+// atomics. The others are in the tables of intrinsics/, of which a file gets those that it names something of
+// (chosen_headers.py).
 #pragma once
 
 // Loads and stores with cache hints: plain ones, in the caller's own line for the checker.
@@ -44,33 +46,6 @@ static inline int __clz(int x) { return x ? __builtin_clz(unsigned(x)) : 32; }
 static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
 static inline int __ffsll(long long x) { return __builtin_ffsll(x); }
-static inline unsigned __brev(unsigned x)
-{
-    unsigned r = 0;
-    for (int i = 0; i < 32; ++i)
-        r |= (x >> i & 1u) << (31 - i);
-    return r;
-}
-static inline int __mul24(int a, int b) { return int((unsigned(a << 8) >> 8) * (unsigned(b << 8) >> 8)); }
-static inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
-static inline int __mulhi(int a, int b) { return int((long long)a * b >> 32); }
-static inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)a * b >> 32); }
-static inline unsigned __sad(int a, int b, unsigned c) { return c + unsigned(a < b ? b - a : a - b); }
-static inline unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned s)
-{
-    return unsigned((((unsigned long long)hi << 32 | lo) << (s & 31)) >> 32);
-}
-static inline unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned s)
-{
-    return unsigned(((unsigned long long)hi << 32 | lo) >> (s & 31));
-}
-SOFTCUDA_WRAPS static inline int __dp4a(int a, int b, int c)
-{
-    for (int i = 0; i < 32; i += 8)
-        c += int((signed char)(a >> i)) * int((signed char)(b >> i));
-    return c;
-}
-
 // Bits of floats.
 static inline int __float_as_int(float x) { return softcuda::from_bits<int>(softcuda::to_bits(x)); }
 static inline unsigned __float_as_uint(float x) { return softcuda::from_bits<unsigned>(softcuda::to_bits(x)); }
@@ -88,39 +63,16 @@ static inline double __longlong_as_double(long long x) { return softcuda::from_b
 #define __cosf(x) cosf(x)
 #define __tanf(x) tanf(x)
 #define __powf(x, y) powf(x, y)
-#define __exp10f(x) powf(10.0f, (x))
+#define __exp10f(x) exp10f(x)
+#define __tanhf(x) tanhf(x)
+#define __sincosf(x, s, c) sincosf((x), (s), (c))
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
-static inline float __fdividef(float a, float b) { return a / b; }
+// CUDA's guide: 0 where the divisor is between 2^126 and 2^128, and NaN if the dividend is infinite then.
+static inline float __fdividef(float a, float b) { return fabsf(b) > 0x1p126f && fabsf(b) <= 0x1.fffffep127f ? a * 0.0f : a / b; }
+static inline float fdividef(float a, float b) { return a / b; }
 static inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
-static inline float __frcp_rn(float x) { return 1.0f / x; }
-static inline float __fsqrt_rn(float x) { return sqrtf(x); }
-static inline float __frsqrt_rn(float x) { return 1.0f / sqrtf(x); }
-static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-static inline float __fadd_rn(float a, float b) { return a + b; }
-static inline float __fsub_rn(float a, float b) { return a - b; }
-static inline float __fmul_rn(float a, float b) { return a * b; }
-static inline float __fdiv_rn(float a, float b) { return a / b; }
-static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
-static inline double __dadd_rn(double a, double b) { return a + b; }
-static inline double __dmul_rn(double a, double b) { return a * b; }
-static inline double __ddiv_rn(double a, double b) { return a / b; }
-static inline int __float2int_rn(float x) { return int(rintf(x)); }
-static inline int __float2int_rz(float x) { return int(x); }
-static inline int __float2int_rd(float x) { return int(floorf(x)); }
-static inline int __float2int_ru(float x) { return int(ceilf(x)); }
-static inline unsigned __float2uint_rn(float x) { return unsigned(rintf(x)); }
-static inline float __int2float_rn(int x) { return float(x); }
-static inline double __int2double_rn(int x) { return double(x); }
-static inline int __double2int_rn(double x) { return int(rint(x)); }
-static inline int __double2int_rz(double x) { return int(x); }
-static inline float __double2float_rn(double x) { return float(x); }
 static inline void sincos(float x, float* s, float* c) { sincosf(x, s, c); }
-static inline void sincospi(double x, double* s, double* c) { *s = sin(M_PI * x), *c = cos(M_PI * x); }
-static inline double sinpi(double x) { return sin(M_PI * x); }
-static inline double cospi(double x) { return cos(M_PI * x); }
-static inline float sinpif(float x) { return sinf(float(M_PI) * x); }
-static inline float cospif(float x) { return cosf(float(M_PI) * x); }
 
 // Atomics: threads of this device take turns only at barriers, so the plain operation is one. The checker is
 // told, and does not take it for an ordinary access.
@@ -152,8 +104,28 @@ SOFTCUDA_ATOMIC(atomicXor, old ^ T(operand))
 SOFTCUDA_ATOMIC(atomicInc, old >= T(operand) ? 0 : old + 1)
 SOFTCUDA_ATOMIC(atomicDec, old == 0 || old > T(operand) ? T(operand) : old - 1)
 #undef SOFTCUDA_ATOMIC
-template <class T, class U, class V> __forceinline__ T atomicCAS(T* address, U expected, V desired)
-{
-    softcuda_compare_and_swap(address, sizeof(T));
-    return softcuda::modify(address, [=](T old) { return old == T(expected) ? T(desired) : old; });
-}
+#define SOFTCUDA_SWAP(name) \
+    template <class T, class U, class V> __forceinline__ T name(T* address, U expected, V desired) \
+    { \
+        softcuda_compare_and_swap(address, sizeof(T)); \
+        return softcuda::modify(address, [=](T old) { return old == T(expected) ? T(desired) : old; }); \
+    }
+SOFTCUDA_SWAP(atomicCAS)
+SOFTCUDA_SWAP(atomicCAS_block)
+SOFTCUDA_SWAP(atomicCAS_system)
+#undef SOFTCUDA_SWAP
+// Vectors of floats: each component is added atomically, the vector as a whole is not.
+#define SOFTCUDA_VECTOR(name) \
+    static __forceinline__ float2 name(float2* to, float2 b) { return {name(&to->x, b.x), name(&to->y, b.y)}; } \
+    static __forceinline__ float4 name(float4* to, float4 b) \
+    { return {name(&to->x, b.x), name(&to->y, b.y), name(&to->z, b.z), name(&to->w, b.w)}; }
+SOFTCUDA_VECTOR(atomicAdd)
+SOFTCUDA_VECTOR(atomicAdd_block)
+SOFTCUDA_VECTOR(atomicAdd_system)
+#undef SOFTCUDA_VECTOR
+
+// What speaks to the compiler, to a debugger or to a profiler. An assumption that does not hold ends the launch.
+#define __builtin_assume(condition) ((condition) ? (void)0 : softcuda_trap("a false __builtin_assume"))
+#define __assume(condition) ((condition) ? (void)0 : softcuda_trap("a false __assume"))
+#define __brkpt() softcuda_trap("__brkpt()")
+#define __prof_trigger(counter) ((void)(counter))

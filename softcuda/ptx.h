@@ -1,46 +1,35 @@
-// The PTX instructions that kernels may use, as functions: `ptx.py` turns
-//     asm("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes))
-// into a call of the one whose name is the instruction's with _ for each dot, and its operands in their order.
+// What ptx_table.py makes of PTX instructions, and those that are functions as a whole: `ptx.py` turns
+//     asm("add.rz.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
+// into C++ with calls of these, by a line of the table; or an instruction that begins with cp or mma into a call of the
+// function whose name is the instruction's with _ for each dot, with all its operands in their order.
 #pragma once
 
-extern "C" {
-extern SOFTCUDA_HIDDEN char softcuda_shared_first[], softcuda_shared_last[];
-}
-
-// An address in shared memory is 32 bits wide: from 0 in what a kernel declares, from 2^31 in what the launch adds.
-static constexpr unsigned softcuda_dynamic_first = 1u << 31;
-SOFTCUDA_RAW size_t __cvta_generic_to_shared(const void* pointer)
-{
-    const auto to = static_cast<const char*>(pointer);
-    if (to >= softcuda_shared_first && to < softcuda_shared_last)
-        return size_t(to - softcuda_shared_first);
-    return softcuda_dynamic_first + unsigned(to - softcuda_dynamic_shared());
-}
+#include "intrinsics/bits.h"
+#include "ptx_values.h"
+#include "ptx_memory.h"
 
 namespace softcuda_ptx {
-
-SOFTCUDA_RAW char* at(unsigned shared)
-{
-    return shared < softcuda_dynamic_first ? softcuda_shared_first + shared
-                                           : softcuda_dynamic_shared() + (shared - softcuda_dynamic_first);
-}
 
 // Calls that are left in the program are compile errors: ptxas refuses these sizes.
 __attribute__((error("cp.async.ca copies 4, 8 or 16 bytes, and no other number"))) void no_such_ca();
 __attribute__((error("cp.async.cg copies 16 bytes, and no other number; cp.async.ca copies 4, 8 or 16"))) void no_such_cg();
 
+// How many bytes there are to copy: so many, or none where a predicate says to ignore them.
+template <class Bytes> __forceinline__ size_t there(size_t, Bytes bytes) { return size_t(bytes); }
+static __forceinline__ size_t there(size_t size, bool ignore) { return ignore ? 0 : size; }
+
 // Of `size` bytes, of which those after the first `bytes` are zeros.
-static __forceinline__ void cp_async_ca_shared_global(unsigned to, const void* from, size_t size, size_t bytes)
+template <class Bytes> __forceinline__ void cp_async_ca_shared_global(unsigned to, const void* from, size_t size, Bytes bytes)
 {
     if (size != 4 && size != 8 && size != 16)
         no_such_ca();
-    softcuda_copy_async(at(to), from, size, size - bytes);
+    softcuda_copy_async(at(to), from, size, size - there(size, bytes));
 }
-static __forceinline__ void cp_async_cg_shared_global(unsigned to, const void* from, size_t size, size_t bytes)
+template <class Bytes> __forceinline__ void cp_async_cg_shared_global(unsigned to, const void* from, size_t size, Bytes bytes)
 {
     if (size != 16)
         no_such_cg();
-    softcuda_copy_async(at(to), from, size, size - bytes);
+    softcuda_copy_async(at(to), from, size, size - there(size, bytes));
 }
 static __forceinline__ void cp_async_ca_shared_global(unsigned to, const void* from, size_t size)
 {

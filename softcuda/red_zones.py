@@ -8,6 +8,10 @@ import declarations
 
 RED_ZONE = 128  # bytes between variables, which belong to none of them
 MAX_SHARED = 48 * 1024
+# Shared memory that a launch adds: dynamic_gap and dynamic_area of image.h say how much.
+DYNAMIC = ['\t.section softcuda_dynamic,"aw",@nobits', "\t.balign 128", "\t.globl softcuda_dynamic_area",
+           "\t.hidden softcuda_dynamic_area",
+           f"\t.zero {RED_ZONE}", "softcuda_dynamic_area:", f"\t.zero {232448 + 128}"]  # fmt: skip
 
 # What would run before main, for variables of the host such as those of <iostream>. The linker leaves out what nothing
 # but such a section refers to.
@@ -54,7 +58,7 @@ def with_red_zones(lines: list[str]) -> tuple[list[str], str]:
         out += [f'\t.section {name},"aw"' if not name.startswith(".") else f"\t{name.replace('.bss', '.section .bss')}",
                 f"\t.zero {RED_ZONE}"]  # fmt: skip
     out += ['\t.section softcuda_shared,"aw"', "\t.globl softcuda_shared_last", "\t.hidden softcuda_shared_last",
-            "softcuda_shared_last:", *symbol_table(symbols), *declarations.kernel_table(text)]  # fmt: skip
+            "softcuda_shared_last:", *DYNAMIC, *symbol_table(symbols), *declarations.kernel_table(text)]  # fmt: skip
     return out, shared_too_large(symbols)
 
 

@@ -316,3 +316,21 @@ def _run_groups(image: Path, entry: str, shape: tuple[int, int, int, int], given
     except driver.Error as error:
         return str(error)
     return left
+
+
+def run_snippets(image: Path, count: int, size: int, shared: int) -> list[bytes | str]:
+    """What 32 threads of each kernel snippet_0, snippet_1, ... leave in so many bytes of zeros; or what is said."""
+    driver = _driver()
+    module = driver.module_from_buffer(image.read_bytes())
+    memory, result = driver.mem_alloc(size), np.zeros(size, np.uint8)
+    left: list[bytes | str] = []
+    for number in range(count):
+        try:
+            driver.memset_d8(memory, 0, size)
+            module.get_function(f"snippet_{number}")(memory, block=(32, 1, 1), shared=shared)
+            driver.memcpy_dtoh(result, memory)
+            left.append(result.tobytes())
+        except driver.Error as error:
+            left.append(str(error))
+            break  # nothing more can be done in this context
+    return left
