@@ -107,7 +107,7 @@ def compile_line(folder: Path, line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ('asm("mov.u32 %0, %laneid;" : "=r"(out[0]));', r"asm \(inline PTX\): mov\.u32"),
+        ('asm("mbarrier.init.shared.b64 [%0], 1;" :: "r"(out[0]));', r"asm \(inline PTX\): mbarrier\.init"),
         ('asm volatile("cp.async.commit_group; cp.async.bulk.wait_group 0;");', r"asm \(inline PTX\): cp\.async\.bulk"),
         ('asm("cp.async.wait_group %later;" :: [later] "n"(0));', r"asm \(inline PTX\)"),
         ("asm(PTX);", r"asm \(inline PTX\): PTX"),
