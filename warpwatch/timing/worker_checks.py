@@ -123,11 +123,14 @@ def check_result(loaded: Loaded, shared: Shared) -> int:
         _raise([*damage(loaded, shared), *_wrong_lines(loaded.case, lines, of_host=True)])
         return 0
     launch_and_wait(loaded)
+    if loaded.case.variant.call:
+        # First, because what a call queues elsewhere nobody has waited for: its result would be called wrong. The launch
+        # before has made whatever a call makes once, for which it may have to wait.
+        if stray := stray_work(loaded):
+            raise WrongResult(f"{loaded.case.id} {stray}")
+        launch_and_wait(loaded)
     _raise([*damage(loaded, shared), *_mismatches(loaded, shared)])
-    fingerprint = fingerprint_of(loaded)
-    if stray := stray_work(loaded):
-        raise WrongResult(f"{loaded.case.id} {stray}")
-    return fingerprint
+    return fingerprint_of(loaded)
 
 
 def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int, printed: Sequence[str] = ()) -> None:
