@@ -17,6 +17,7 @@ import pytest
 
 from tests.checkout import Bench
 from tests.project import ROOT
+from tests.stranger import run_command, run_pytest
 from warpwatch.cli import make_parser
 
 README = ROOT / "README.md"
@@ -224,6 +225,31 @@ def test_a_changed_kernel_is_said_to_be_what_pages_show(
     for page in shown_by:
         (block,) = (block for block in blocks(page, "text") if block.startswith(first))
         assert block in done.stdout
+
+
+OWN = ROOT / "docs" / "your-kernels.md"
+EARLY_END = ("        y[row + i] = ", "        if (i < n - 1) y[row + i] = ")
+NO_BARRIER = ("        __syncthreads();  // the values of the step before are there\n", "")
+
+
+@pytest.mark.parametrize(
+    ("edit", "first"),
+    [(EARLY_END, "softmax-block_per_row"), (NO_BARRIER, "softcuda: uninitialised memory")],
+    ids=["wrong", "racy"],
+)
+def test_what_is_written_into_a_repository_and_changed_is_said_to_be_what_the_page_shows(
+    tmp_path: Path, edit: tuple[str, str], first: str
+) -> None:
+    """Make the same mistakes as the page, on the same lines."""
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    assert run_command(tmp_path, "init").returncode == 0
+    kernel = tmp_path / "perf" / "block_per_row.cu"
+    assert kernel.read_text().count(edit[0]) == 1
+    kernel.write_text(kernel.read_text().replace(*edit))
+    done = run_pytest(tmp_path, "-qx", "--device=software", "-k", "128-17x33")
+    assert done.returncode == 1, done.stdout + done.stderr
+    (block,) = (block for block in blocks(OWN, "text") if block.startswith(first))
+    assert block.partition("  again")[0] in done.stdout  # that line names the device here
 
 
 def test_the_readmes_slower_case_is_written_as_it_is_printed() -> None:
