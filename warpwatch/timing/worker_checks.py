@@ -124,8 +124,8 @@ def check_result(loaded: Loaded, shared: Shared) -> int:
         return 0
     launch_and_wait(loaded)
     if loaded.case.variant.call:
-        # First, because what a call queues elsewhere nobody has waited for: its result would be called wrong. The launch
-        # before has made whatever a call makes once, for which it may have to wait.
+        # First, because nobody has waited for what a call queues elsewhere: its result would be called wrong. The
+        # launch before has made whatever a call makes once, for which it may have to wait.
         if stray := stray_work(loaded):
             raise WrongResult(f"{loaded.case.id} {stray}")
         launch_and_wait(loaded)
