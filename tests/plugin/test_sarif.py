@@ -49,3 +49,17 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_runs(tmp_path: Pa
     assert "cannot be written" in done.stderr
     assert "give another --warpwatch-sarif=FILE" in done.stderr
     assert "passed" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("selected", "why"),
+    [("naive-256 and float32", "no test ran"), ("zzz", "no test ran"), ("stops", "the run was cut short")],
+)
+def test_nothing_tested_is_no_file_without_faults(tmp_path: Path, selected: str, why: str) -> None:
+    declare(tmp_path)
+    stops = "def test_a_passes_and_stops(): pass\n\ndef test_b_stops(): pytest.exit('enough', 2)\n"
+    (tmp_path / "test_one.py").write_text(f"{TEST}\n{stops}")
+    done = run_pytest(tmp_path, "--device=none", "--sarif=faults.sarif", "-k", selected)
+    assert done.returncode != 0, done.stdout
+    assert f"faults.sarif is not written, because {why}" in done.stdout
+    assert not (tmp_path / "faults.sarif").exists()
