@@ -48,6 +48,7 @@ def test_a_text_has_the_value_that_python_gives_it(text: str, value: Any) -> Non
         ("None", "'None' is no arithmetic that is known here"),
         ("a is b", "'a is b' is no comparison that is known here"),
         ("[i + j for i in widths for j in widths]", "goes over more than one list"),
+        ("[sum([i * j for j in range(10000)]) for i in range(10000)]", "has a list within a list"),
         ("a && b", "'a && b' is no arithmetic, such as '4096 // block_size_x'"),
         ("a = 3", "'a = 3' is no arithmetic"),
         ("", "'' is no arithmetic"),

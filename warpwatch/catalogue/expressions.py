@@ -151,6 +151,8 @@ def _compared(node: ast.Compare, names: Mapping[str, Any]) -> bool:
 def _comprehended(node: ast.ListComp, names: Mapping[str, Any]) -> list[Any]:
     if len(node.generators) > 1 or not isinstance(node.generators[0].target, ast.Name):
         raise BadExpression(f"{_shown(ast.unparse(node))} goes over more than one list")
+    if sum(isinstance(part, ast.ListComp) for part in ast.walk(node)) > 1:  # each multiplies the time by LARGEST_LIST
+        raise BadExpression(f"{_shown(ast.unparse(node))} has a list within a list")
     (each,), made = node.generators, []
     assert isinstance(each.target, ast.Name)
     for value in _limited(_value(each.iter, names)):

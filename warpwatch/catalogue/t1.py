@@ -217,7 +217,7 @@ def _family(
     def arrays(shape: Shape) -> dict[str, DeclaredArray]:
         return {each.name: each.declared(problem.names(shape)) for each in problem.arguments if each.size}
 
-    arrays(shape)
+    arrays(shape)  # a Size that cannot be calculated is a mistake of the file, said at once
     constant = [each for each in problem.arguments if each.size is None and not mentions_size(each.value)]
     return Family(
         name or _named(title.text()),
