@@ -28,7 +28,8 @@ from warpwatch.timing import worker_samples as sampling
 @pytest.fixture(scope="module")
 def worker(device: DeviceInfo) -> Iterator[Worker]:
     if not device.has_gpu_clock:
-        pytest.skip(f"needs a GPU: {device.name} has no clusters, and runs what a call queues at once")
+        why = f"{device.name} has no clusters, and runs at once what a call queues"
+        pytest.skip(f"needs a GPU, since {why}: run it where there is one, with --device=gpu")
     worker = Worker(load_project(ROOT, "tests.on_gpu"), Settings(kind="gpu", ordinal=device.ordinal))
     yield worker
     worker.stop()
@@ -65,7 +66,8 @@ def test_they_are_declared_without_a_mistake() -> None:
 @pytest.mark.parametrize("pairs", [1, 70])
 def test_blocks_of_a_cluster_read_each_others_shared_memory(worker: Worker, device: DeviceInfo, pairs: int) -> None:
     if device.capability < Capability(9, 0):
-        pytest.skip(f"needs a GPU of compute capability 9.0 or newer: {device.name} has no thread block clusters")
+        why = f"{device.name} has no thread block clusters"
+        pytest.skip(f"needs a GPU of compute capability 9.0 or newer, since {why}: run it on such a GPU")
     case = find_case(FAMILIES, f"reverse-pairs-128-{pairs}-float32")
     outcome = run(worker, device, case)
     assert outcome.damage == ()

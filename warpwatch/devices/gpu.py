@@ -66,7 +66,7 @@ class Device:
         self._start, self._stop = driver.Event(), driver.Event()
         self._memory: dict[int, Any] = {}
         # Modules whose kernels are launched in clusters, loaded once more: their variables are set in both.
-        self._twins = WeakKeyDictionary[Any, driver_calls.Module]()
+        self._loaded_again = WeakKeyDictionary[Any, driver_calls.Module]()
         # The number of the last hold that was released, and how many holds ran into their limit; hold.cu reads them.
         self._hold_flags = driver.pagelocked_zeros(2, np.uint32, mem_flags=driver.host_alloc_flags.DEVICEMAP)
         self._holds = 0
@@ -164,9 +164,9 @@ class Device:
         module, kernel, image = function.handle
         packed, shared = pack(arguments), launch.shared_bytes
         if launch.cluster != (1, 1, 1):
-            twin = self._twins.get(module) or driver_calls.load_module(image, function.name)
-            self._twins[module] = twin
-            return driver_calls.cluster_launcher(twin, function.name, launch, int(self._stream.handle), packed)
+            again = self._loaded_again.get(module) or driver_calls.load_module(image, function.name)
+            self._loaded_again[module] = again
+            return driver_calls.cluster_launcher(again, function.name, launch, int(self._stream.handle), packed)
         values = (packed,) if packed else ()
         what = f"launching {function.name}, grid {launch.grid}, block {launch.block}"
         with self._errors(what):
@@ -309,12 +309,12 @@ class Device:
             self.finish()
 
     def _variables(self, function: Function, name: str) -> tuple[list[int], int]:
-        """Return the addresses of a variable in the module and in its twin, and the size in bytes."""
+        """Return the addresses of a variable in the module, also where that is loaded again, and the size in bytes."""
         module, _, _ = function.handle
         with self._errors(f"setting {name}"):
             address, size = module.get_global(name)
-        twin = self._twins.get(module)
-        return [int(address), *([twin.variable(name)] if twin else [])], size
+        again = self._loaded_again.get(module)
+        return [int(address), *([again.variable(name)] if again else [])], size
 
 
 @functools.cache
