@@ -1,19 +1,21 @@
-"""A CUDA device made of software: PyCUDA, unmodified, loads it as libcuda.so.1.
+"""A CUDA device made of software: PyCUDA and cuda.core, unmodified, load it as libcuda.so.1.
 
-``activate()`` before the first ``import pycuda.driver``. It builds the driver with g++ on first use, loads it,
-and puts a stand-in for nvcc on the PATH, where PyCUDA finds it. See README.md beside this file.
+``activate()`` before the first import of either. It builds the driver with g++ on first use, loads it, and puts a
+stand-in for nvcc on the PATH, where PyCUDA finds it; one for NVRTC is loaded beside it. See README.md beside this file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,7 +39,11 @@ int main(int, char** arguments)
     return 127;
 }}
 """
-FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1")
+# Sources that are compiled by themselves: they take longest, and names of theirs mean something else in others.
+APART = ("checker", "barriers", "ordering", "coarse", "executor")
+UNITS = 4  # of the other sources; the driver's are forty
+FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
+NVRTC = ("libnvrtc.so.13", "libnvrtc.so.12")  # the names that clients made for CUDA 13 and 12 ask for
 
 
 class BuildError(Exception):
@@ -45,24 +51,38 @@ class BuildError(Exception):
 
 
 def activate(
-    *, launch_seconds: float | None = None, seed: int | None = None, fill: int | None = None, cache: Path | None = None
+    *,
+    launch_seconds: float | None = None,
+    seed: int | None = None,
+    fill: int | None = None,
+    checks: bool | None = None,
+    cache: Path | None = None,
 ) -> Path:
     """Make the software device this process's CUDA device. Returns the compiler to call in place of nvcc.
 
     ``launch_seconds``: stop a kernel that runs longer. ``seed``: run threads and blocks in a random order, the
-    same for the same seed. ``fill``: the 4 bytes that fresh memory is full of. ``cache``: where to keep what is
-    built. Raises BuildError, and ImportError when a libcuda is loaded already.
+    same for the same seed. ``fill``: the 4 bytes that fresh memory is full of. ``checks``: whether every kernel that
+    is compiled from now on is checked, also without ``--checks``. ``cache``: where to keep what is built. Raises
+    BuildError, and ImportError when a libcuda is loaded already.
     """
     folder = cache or cache_folder()
-    library = build(folder)
-    settings = {"SOFTCUDA_LAUNCH_SECONDS": launch_seconds, "SOFTCUDA_SEED": seed, "SOFTCUDA_FILL": fill}
+    library, compiler = build(folder), stand_in(folder)
+    settings = {
+        "SOFTCUDA_LAUNCH_SECONDS": launch_seconds,
+        "SOFTCUDA_SEED": seed,
+        "SOFTCUDA_FILL": fill,
+        "SOFTCUDA_CHECKS": None if checks is None else int(checks),
+        "SOFTCUDA_NVCC": compiler,
+    }
     for name, value in settings.items():
         if value is not None:
             os.environ[name] = str(value)
-    compiler = stand_in(folder)
+    os.environ["CUPY_CACHE_DIR"] = str(folder / f"cupy-{_kind_of_images()}")
     if str(compiler.parent) not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = f"{compiler.parent}{os.pathsep}{os.environ.get('PATH', '')}"
     _load(library)
+    for name in NVRTC:
+        ctypes.CDLL(str(build_nvrtc(folder, name)), mode=ctypes.RTLD_GLOBAL)
     return compiler
 
 
@@ -78,33 +98,80 @@ def _load(library: Path) -> None:
     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
 
+def _kind_of_images() -> str:
+    """What tells images apart that CuPy would take for the same: by whom they were made, and whether with checks.
+
+    In CuPy's own folder they would be given to a real GPU later.
+    """
+    texts = b"".join(path.read_bytes() for path in sorted(HERE.rglob("*")) if path.suffix in (".py", ".h"))
+    return _digest(texts + os.environ.get("SOFTCUDA_CHECKS", "").encode())
+
+
 def build(folder: Path) -> Path:
     """The driver library, built if the folder has not that of these sources. Processes can share the folder."""
     sources = sorted(HERE.glob("*.cpp"))
     texts = b"".join(path.read_bytes() for path in (*sources, *sorted(HERE.glob("*.h"))))
-    return _kept(folder, f"libcuda-{_digest(texts)}", ".so", lambda: _build(sources), 0o644)
+    return _kept(folder, f"libcuda-{_digest(texts)}", ".so", lambda: _build(sources, "libcuda.so.1"), 0o644)
+
+
+def build_nvrtc(folder: Path, name: str) -> Path:
+    """The library that stands in for NVRTC under that name, built if the folder has not that of this source."""
+    source = HERE / "nvrtc" / "nvrtc.cpp"
+    digest = _digest(source.read_bytes() + name.encode())
+    return _kept(folder, f"{name.replace('.so.', '-')}-{digest}", ".so", lambda: _build([source], name), 0o644)
 
 
 def _kept(folder: Path, stem: str, tail: str, make: Callable[[], bytes], mode: int) -> Path:
     """The entry of that name in the folder, made where there is none."""
     cache = Cache(folder=folder, program="softcuda", variable="XDG_CACHE_HOME")
     try:
-        entry = cache.find(stem, tail, is_code=True) or cache.add(stem, tail, make(), is_code=True, mode=mode)
+        entry = cache.find(stem, tail, is_code=True)
+        if entry is None:
+            with _alone(folder / f"{stem}.lock"):  # to build the driver takes half a minute of all cores
+                entry = cache.find(stem, tail, is_code=True)
+                entry = entry or cache.add(stem, tail, make(), is_code=True, mode=mode)
     except CacheError as error:
         raise BuildError(str(error)) from None
     return entry.path
 
 
-def _build(sources: Sequence[Path]) -> bytes:
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Let one process at a time through, by a lock file; all of them where it cannot be made."""
+    try:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
+    except OSError:
+        yield
+        return
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _build(sources: Sequence[Path], library: str) -> bytes:
+    """The shared library that these sources make, with that name for the loader."""
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        objects = [Path(name, f"{source.stem}.o") for source in sources]
-        for _ in pool.map(
-            lambda pair: _gxx("-c", str(pair[0]), "-o", str(pair[1])), zip(sources, objects, strict=True)
-        ):
+        units = _units(sources, Path(name))
+        for _ in pool.map(lambda unit: _gxx("-c", str(unit), "-o", f"{unit}.o", f"-I{HERE}"), units):
             pass
-        made = Path(name, "libcuda.so.1")
-        _gxx("-shared", *map(str, objects), "-o", str(made), "-lpthread", "-ldl")
+        made = Path(name, library)
+        objects = [f"{unit}.o" for unit in units]
+        _gxx("-shared", f"-Wl,-soname,{library}", *objects, "-o", str(made), "-lpthread", "-ldl")
         return made.read_bytes()
+
+
+def _units(sources: Sequence[Path], folder: Path) -> list[Path]:
+    """Files that include these sources, several each: half of the time of a small source goes to headers."""
+    together = [source for source in sources if source.stem not in APART]
+    groups = [[source] for source in sources if source.stem in APART]
+    groups += [group for first in range(UNITS) if (group := together[first::UNITS])]
+    units = [folder / f"unit{number}.cpp" for number in range(len(groups))]
+    for unit, group in zip(units, groups, strict=True):
+        unit.write_text("".join(f'#include "{source}"\n' for source in group))
+    return units
 
 
 def _gxx(*arguments: str, text: str = "") -> None:

@@ -1,11 +1,14 @@
 // Asynchronous copies to shared memory (cp.async), as late as a kernel may count on: the destination is undefined from
 // the call on, and has what was copied once the thread has waited for it. So a copy into what others still read is a
 // race, and in a checked kernel a touch of what has not come yet is a finding; in an unchecked one it gives a NaN.
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <iterator>
 
+#include "checker.h"
 #include "executor.h"
+#include "mbarriers.h"
 
 namespace softcuda {
 
@@ -18,6 +21,13 @@ struct Copy {
     const char* from;
     unsigned size, bytes; // `bytes` are copied, and the rest of `size` is zero
     uintptr_t site;
+    size_t number; // of this thread's copies in the block
+};
+
+struct Tie { // what an mbarrier waits for: the thread's first so many copies
+    uintptr_t barrier, site;
+    size_t upto;
+    uint32_t interval, clock; // of the thread then
 };
 
 struct Group {
@@ -29,6 +39,8 @@ struct Copies {
     std::vector<Copy> open;   // since the last commit
     std::deque<Group> groups; // that nobody has waited for
     unsigned committed = 0;   // groups so far
+    size_t begun = 0;         // copies so far
+    std::vector<Tie> ties;
     // The last wait: how many groups it left, where it is, and how many there had been then.
     size_t left = 0;
     uintptr_t wait_site = 0;
@@ -88,8 +100,53 @@ const Copy* covering(const std::vector<Copy>& among, uintptr_t address)
     return nullptr;
 }
 
-std::string why_not_waited_for(const Copies& own, const Group* group)
+// Brings a copy. Where an mbarrier waits for it, that is before what the thread did after it had said so.
+void land(unsigned thread, const Copy& copy)
 {
+    const unsigned present = running.thread;
+    uint32_t& clock = ordering.lanes[thread][thread % warp_size];
+    const uint32_t now = clock;
+    for (const Tie& tie : copies[thread].ties)
+        if (copy.number < tie.upto && tie.interval == ordering.interval) {
+            clock = tie.clock;
+            break;
+        }
+    running.thread = thread;
+    arrive(copy);
+    running.thread = present;
+    clock = now;
+}
+
+// Brings the first copies of a thread, wherever they stand.
+void land_first(unsigned thread, size_t upto)
+{
+    const auto land_of = [&](std::vector<Copy>& among) {
+        const auto later = std::find_if(among.begin(), among.end(), [upto](const Copy& copy) { return copy.number >= upto; });
+        std::for_each(among.begin(), later, [thread](const Copy& copy) { land(thread, copy); });
+        among.erase(among.begin(), later);
+    };
+    for (Group& group : copies[thread].groups)
+        land_of(group.copies);
+    land_of(copies[thread].open);
+}
+
+bool has_first(const Copies& own, size_t upto)
+{
+    const auto has = [upto](const std::vector<Copy>& among) { return !among.empty() && among.front().number < upto; };
+    return has(own.open) || std::any_of(own.groups.begin(), own.groups.end(), [&](const Group& group) { return has(group.copies); });
+}
+
+void arrive_at(const Tie& tie, unsigned thread)
+{
+    arrive_for_copies(tie.barrier, thread, tie.interval != ordering.interval);
+}
+
+std::string why_not_waited_for(const Copies& own, const Copy& copy, const Group* group)
+{
+    for (const Tie& tie : own.ties)
+        if (copy.number < tie.upto)
+            return ":\n  " + where(tie.site) + ": they arrive at the mbarrier at " + name_shared(tie.barrier)
+                + ", and nobody has waited for that phase of it";
     if (!group)
         return ", which is not committed to a group";
     if (group->number > own.committed_then)
@@ -104,7 +161,7 @@ std::string why_not_waited_for(const Copies& own, const Group* group)
 
 } // namespace
 
-void touched_while_copied(uintptr_t address, const std::string& access)
+void touched_while_copied(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
     const unsigned thread = *entry_of(address) - 1u;
     const Copies& own = copies[thread];
@@ -113,9 +170,12 @@ void touched_while_copied(uintptr_t address, const std::string& access)
     for (auto one = own.groups.begin(); !copy && one != own.groups.end(); ++one)
         if ((copy = covering(one->copies, address)))
             group = &*one;
-    fault(launch_failed,
+    if (!is_different("asynchronous copy", pc, copy->site))
+        return;
+    const std::string access = access_of_shared(address, size, write, pc);
+    tell(launch_failed,
         "asynchronous copy not waited for " + access + "\n  " + where(copy->site) + ": " + who(thread) + " copies "
-            + count_bytes(copy->size) + " there" + why_not_waited_for(own, group));
+            + count_bytes(copy->size) + " there" + why_not_waited_for(own, *copy, group));
 }
 
 bool is_copied_to(uintptr_t address, unsigned size)
@@ -124,6 +184,49 @@ bool is_copied_to(uintptr_t address, unsigned size)
         if (const uint16_t* entry = entry_of(word); entry && *entry)
             return true;
     return false;
+}
+
+void tie_copies(uintptr_t barrier, uintptr_t site)
+{
+    const unsigned me = running.thread;
+    copies[me].ties.push_back({barrier, site, copies[me].begun, ordering.interval, own_clock(me)});
+    any = true;
+}
+
+unsigned tied_arrivals(uintptr_t barrier)
+{
+    unsigned count = 0;
+    for (unsigned thread = 0; any && thread < turns.count; ++thread)
+        for (const Tie& tie : copies[thread].ties)
+            count += tie.barrier == barrier;
+    return count;
+}
+
+void land_tied(uintptr_t barrier)
+{
+    for (unsigned thread = 0; any && thread < turns.count; ++thread) {
+        std::vector<Tie>& ties = copies[thread].ties;
+        for (auto tie = ties.begin(); tie != ties.end();) {
+            if (tie->barrier != barrier) {
+                ++tie;
+                continue;
+            }
+            land_first(thread, tie->upto);
+            arrive_at(*tie, thread);
+            tie = ties.erase(tie);
+        }
+    }
+}
+
+void arrive_where_all_came(unsigned thread)
+{
+    std::vector<Tie>& ties = copies[thread].ties;
+    while (!ties.empty() && !has_first(copies[thread], ties.front().upto)) {
+        const Tie tie = ties.front();
+        ties.erase(ties.begin());
+        arrive_at(tie, thread);
+        copies_have_come(tie.barrier);
+    }
 }
 
 void forget_copies() // of the block before
@@ -196,7 +299,8 @@ EXPORT void softcuda_copy_async(void* to, const void* from, size_t size, size_t 
     check_access(uintptr_t(to), unsigned(size), true, HERE);
     copy_now = {};
     std::memset(to, 0xff, size);
-    const Copy copy {static_cast<char*>(to), static_cast<const char*>(from), unsigned(size), unsigned(size - zeros), HERE};
+    const Copy copy {static_cast<char*>(to), static_cast<const char*>(from), unsigned(size), unsigned(size - zeros), HERE,
+        copies[running.thread].begun++};
     copies[running.thread].open.push_back(copy);
     if (is_checked())
         mark(copy, uint16_t(running.thread + 1));
@@ -216,7 +320,8 @@ EXPORT void softcuda_wait_copies(size_t later)
     Copies& own = copies[running.thread];
     for (; own.groups.size() > later; own.groups.pop_front())
         for (const Copy& copy : own.groups.front().copies)
-            arrive(copy);
+            land(running.thread, copy);
+    arrive_where_all_came(running.thread);
     own.left = later, own.wait_site = HERE, own.committed_then = own.committed;
 }
 }

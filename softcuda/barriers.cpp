@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "executor.h"
+#include "mbarriers.h"
 
 namespace softcuda {
 
@@ -19,6 +20,7 @@ void Turns::begin_block()
     alive = count;
     for (unsigned i = 0; i < count; ++i) {
         threads[i].fiber = nullptr;
+        std::fill_n(threads[i].polled, 4, 0);
         threads[i].state = State::ready;
     }
     order.resize(count);
@@ -26,7 +28,8 @@ void Turns::begin_block()
     next_order.clear();
     asking.clear();
     at_grid.clear();
-    resting = false;
+    spinning.clear();
+    resting = stuck = false;
     position = 0;
     for (auto& meeting : meetings)
         meeting.clear();
@@ -73,14 +76,19 @@ void lanes_do_not_come()
                 fault(launch_failed,
                     "barrier error " + in_kernel() + "\n  " + where(meeting.site) + ": a warp function waits for lane(s) "
                         + lane_list(missing) + " of warp " + std::to_string(warp_number) + " in "
-                        + who(first) + ", which its mask names and which never come: that thread "
-                        + (absent.state == State::ended ? how_it_ended(first) : "waits at " + where(absent.site)));
+                        + who(first) + ", which its mask names and which never come: that thread waits at "
+                        + where(absent.site));
             }
 }
 
+// A barrier is for the threads that have not exited (CUDA C++ Programming Guide, independent thread scheduling; PTX
+// ISA, exit), so those that returned before it are not missed. Those that went around it are: its condition has to
+// be the same for the whole block. Without checks nobody notes return statements.
 void threads_do_not_come(const std::vector<unsigned>& waiting)
 {
-    const std::vector<unsigned> ended = those_in(State::ended);
+    std::vector<unsigned> ended = those_in(State::ended);
+    const bool noted = running.launch->function->module->image->checked;
+    ended.erase(std::remove_if(ended.begin(), ended.end(), [&](unsigned i) { return !noted || has_returned(i); }), ended.end());
     if (ended.empty())
         return;
     fault(launch_failed,
@@ -155,6 +163,10 @@ bool Turns::advance()
         answer_activemask();
         return true;
     }
+    if (answer_those_who_poll())
+        return true;
+    if (!spinning.empty())
+        return spinners_go_on();
     if (next_order.size() != count) { // some have ended, or wait for lanes of their warp
         lanes_do_not_come();
         threads_do_not_come_to_grid();
@@ -195,8 +207,8 @@ void wait_at_barrier(uintptr_t site, int predicate)
 void check_mask(unsigned mask, uintptr_t site)
 {
     const unsigned lane = running.thread % warp_size, first = running.thread - lane;
-    if (mask >> lane & 1u && first + warp_size <= turns.count && turns.alive == turns.count)
-        return; // the warp is whole, and no thread of the block has ended: nearly always
+    if (mask >> lane & 1u && first + warp_size <= turns.count)
+        return; // the warp is whole: nearly always
     std::string problem;
     if (!(mask >> lane & 1u))
         problem = "whose mask does not name its own lane " + std::to_string(lane);
@@ -207,8 +219,6 @@ void check_mask(unsigned mask, uintptr_t site)
             // A block's last warp may be short. CUDA's default mask names all 32 lanes, and that is not a fault.
             if (mask != 0xffffffffu)
                 problem = "whose mask names lane " + std::to_string(other) + ", which the block does not have";
-        } else if (turns.threads[first + other].state == State::ended) {
-            problem = "whose mask names lane " + std::to_string(other) + ", which " + how_it_ended(first + other);
         }
     }
     if (!problem.empty())
@@ -248,7 +258,31 @@ unsigned long answer(const Meeting& meeting, unsigned lane, int source, int widt
     case 1: case 2: case 3: case 8: return votes(meeting, lane);
     default: return 0; // __syncwarp
     }
+    if (~meeting.mask & meeting.named & 1u << from) {
+        const unsigned thread = running.thread - lane + unsigned(from);
+        fault(launch_failed,
+            "barrier error " + in_kernel() + "\n  " + where(meeting.site) + ": " + who(running.thread)
+                + " calls a warp function that reads from lane " + std::to_string(from) + ", which " + how_it_ended(thread));
+    }
     return meeting.values[from];
+}
+
+unsigned ended_lanes(unsigned warp)
+{
+    unsigned ended = 0;
+    for (unsigned lane = 0; turns.alive != turns.count && lane < warp_size && warp * warp_size + lane < turns.count; ++lane)
+        ended |= unsigned(turns.threads[warp * warp_size + lane].state == State::ended) << lane;
+    return ended;
+}
+
+void wake(const Meeting& meeting, unsigned warp, unsigned except)
+{
+    for (unsigned other = 0; other < warp_size; ++other)
+        if (meeting.mask & ~except & 1u << other) {
+            turns.threads[warp * warp_size + other].state = State::ready;
+            turns.order.push_back(warp * warp_size + other);
+        }
+    checker_lanes_met(warp, meeting.mask);
 }
 
 // The meeting of the lanes that a mask names, once all of them have come.
@@ -261,26 +295,21 @@ __attribute__((noinline)) Meeting& meet(int kind, unsigned mask, unsigned long v
         mask &= (1u << turns.count % warp_size) - 1;
     auto& meetings = turns.meetings[warp];
     auto found = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) {
-        return m.mask == mask && m.kind == kind && m.arrived != m.mask && !(m.arrived >> lane & 1u);
+        return m.named == mask && m.kind == kind && m.arrived != m.mask && !(m.arrived >> lane & 1u);
     });
     if (found == meetings.end())
-        found = meetings.insert(meetings.end(), Meeting {mask, 0, 0, kind, site, {}});
+        found = meetings.insert(meetings.end(), Meeting {mask, mask & ~ended_lanes(warp), 0, 0, kind, site, {}});
     found->arrived |= 1u << lane;
     found->values[lane] = value;
-    if (found->arrived == mask) {
-        for (unsigned other = 0; other < warp_size; ++other)
-            if (other != lane && mask >> other & 1u) {
-                turns.threads[warp * warp_size + other].state = State::ready;
-                turns.order.push_back(warp * warp_size + other);
-            }
-        checker_lanes_met(warp, mask);
+    if (found->arrived == found->mask) {
+        wake(*found, warp, 1u << lane);
         return *found;
     }
     turns.threads[running.thread].state = State::in_warp;
     turns.threads[running.thread].site = site;
     wait_for_turn();
     return *std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) {
-        return m.mask == mask && m.kind == kind && m.arrived == m.mask && !(m.left >> lane & 1u);
+        return m.named == mask && m.kind == kind && m.arrived == m.mask && !(m.left >> lane & 1u);
     });
 }
 
@@ -293,6 +322,21 @@ inline __attribute__((always_inline)) void leave(Meeting& meeting)
 }
 
 } // namespace
+
+void Turns::thread_has_ended(unsigned thread)
+{
+    threads[thread].state = State::ended;
+    threads[thread].fiber = nullptr;
+    --alive;
+    const unsigned warp = thread / warp_size;
+    for (Meeting& meeting : meetings[warp])
+        if (meeting.arrived != meeting.mask && (meeting.mask & ~meeting.arrived) >> thread % warp_size & 1u) {
+            meeting.mask &= ~(1u << thread % warp_size);
+            if (meeting.arrived == meeting.mask)
+                wake(meeting, warp, 0);
+        }
+}
+
 } // namespace softcuda
 
 using namespace softcuda;
@@ -338,5 +382,6 @@ extern "C" EXPORT char* softcuda_dynamic_shared() { return dynamic_shared(); }
 
 extern "C" EXPORT long long softcuda_clock()
 {
+    forget_spin(); // who looks at it may give up waiting
     return std::chrono::steady_clock::now().time_since_epoch().count(); // nanoseconds, as CLOCK_RATE says
 }

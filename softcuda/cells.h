@@ -31,15 +31,44 @@ inline bool set_apart(Several& all, uint32_t site)
     return true;
 }
 
+// What several warps did, of which each has its own clock: a lane that does it again forgets what the others did before.
+inline void join_wide(Several& all, const Epoch& mine)
+{
+    if (!all.wide)
+        return;
+    Wide& wide = ordering.wide[all.wide - 1];
+    const unsigned warp = mine.thread / warp_size;
+    const uint32_t lane = 1u << mine.thread % warp_size;
+    const bool again = wide.lanes[warp] & lane && mine.clock != wide.clock[warp];
+    wide.clock[warp] = wide.lanes[warp] && !again && wide.clock[warp] < mine.clock ? wide.clock[warp] : mine.clock;
+    wide.lanes[warp] = (again ? 0 : wide.lanes[warp]) | lane;
+    wide.site[warp] = mine.site;
+}
+
+inline void begin_wide(Several& all, const Epoch& first)
+{
+    if (!ordering.fine || ordering.wide_used == max_wide)
+        return;
+    Wide& wide = ordering.wide[ordering.wide_used++] = {};
+    all.wide = ordering.wide_used;
+    const unsigned warp = first.thread / warp_size;
+    wide.lanes[warp] = all.lanes, wide.clock[warp] = ~0u, wide.site[warp] = first.site;
+    for (uint32_t lanes = all.lanes; lanes; lanes &= lanes - 1)
+        if (const uint32_t clock = clock_of(all, unsigned(__builtin_ctz(lanes))); clock < wide.clock[warp])
+            wide.clock[warp] = clock;
+}
+
 // One more thread that did the same in the same interval, to the same bytes. False where that cannot be kept.
 inline bool join(Epoch& epoch, const Epoch& mine)
 {
-    if (epoch.flags & by_warps)
+    if (epoch.flags & by_warps) {
+        join_wide(ordering.several[epoch.clock], mine);
         return true;
+    }
     if (!(epoch.flags & by_lanes)) {
         if (ordering.several_used == max_several)
             return false;
-        ordering.several[ordering.several_used] = {1u << epoch.thread % warp_size, epoch.clock, 0, 0, 0};
+        ordering.several[ordering.several_used] = {1u << epoch.thread % warp_size, epoch.clock, 0, 0, 0, 0};
         epoch.clock = ordering.several_used++;
         epoch.flags |= by_lanes;
     }
@@ -48,6 +77,8 @@ inline bool join(Epoch& epoch, const Epoch& mine)
         epoch.flags = uint8_t((epoch.flags & ~by_lanes) | by_warps);
         all.other = mine.thread;
         all.other_site = mine.site;
+        begin_wide(all, epoch);
+        join_wide(all, mine);
         return true;
     }
     if (!all.apart && (mine.clock != all.clock || mine.site != epoch.site) && !set_apart(all, epoch.site))
@@ -135,7 +166,7 @@ ALWAYS_INLINE bool is_repeated(const Cell& cell, const Access& access, uint8_t b
     if (before.interval != ordering.interval || bytes & ~before.bytes || access.is_atomic())
         return false;
     const uint8_t flags = before.flags & ~by_earlier;
-    if (!access.write && flags == by_warps && bytes == before.bytes)
+    if (!access.write && flags == by_warps && !ordering.fine && bytes == before.bytes)
         return is_written_before(cell.write);
     return before.thread == me && before.clock == clock && flags == (access.kind == Kind::is_volatile ? is_volatile : 0);
 }
@@ -156,13 +187,15 @@ __attribute__((noinline)) inline void touch_afresh(Cell& cell, uint8_t bytes, co
             found_race(lost, false, access, region);
         }
     }
-    const uint8_t flags = access.is_atomic() ? is_atomic : access.kind == Kind::is_volatile ? is_volatile : 0;
+    const uint8_t flags = access.is_atomic() ? is_atomic : access.kind == Kind::is_volatile ? checker.volatile_flags : 0;
     const unsigned me = running.thread;
     const Epoch mine {ordering.interval, own_clock(me), uint32_t(access.pc - checker.text), uint16_t(me), bytes, flags};
-    if (access.write)
+    if (access.write) {
+        ordering.fenced[me] = 0;
         remember_write(cell, mine, access.kind == Kind::compare);
-    else
+    } else {
         remember_read(cell, mine);
+    }
 }
 
 // The most frequent of the others, done here for speed: false where it takes more.

@@ -1,11 +1,12 @@
 // Watches every access of a kernel that was compiled with checks: g++ -fsanitize=thread calls a function at
-// each one, and those functions are here. What they find ends the launch.
+// each one, and those functions are here.
 //
 // cells.h has what they remember, ordering.cpp which accesses are ordered; findings.cpp puts what they find into words.
 #include <sys/mman.h>
 
 #include <algorithm>
 
+#include "executor.h"
 #include "parts.h"
 
 namespace softcuda {
@@ -87,9 +88,9 @@ ALWAYS_INLINE void global_access(const Access& access)
     const uint32_t number = arena.pages[page];
     const Allocation* array = number ? allocations + number - 1 : nullptr;
     if (!array || !array->live || address < array->base || address + size > array->base + array->size)
-        bad_global(address, size, access.write, access.pc);
+        return bad_global(address, size, access.write, access.pc);
     if (address & (size - 1))
-        misaligned(address, size, access.write, access.pc);
+        return misaligned(address, size, access.write, access.pc);
     uint32_t* marks = arena.shadow + (offset >> 2);
     Cell* cell = detailed_cells(page);
     if (cell)
@@ -117,9 +118,9 @@ ALWAYS_INLINE void shared_access(SharedRegion& region, const Access& access)
     const uintptr_t address = access.address, offset = address - region.first;
     const unsigned size = access.size;
     if (!region.inside[offset] || offset + size > region.size || !region.inside[offset + size - 1])
-        bad_shared(region, address, size, access.write, access.pc);
+        return bad_shared(region, address, size, access.write, access.pc);
     if (address & (size - 1))
-        misaligned(address, size, access.write, access.pc);
+        return misaligned(address, size, access.write, access.pc);
     if (size <= 4) {
         touch_shared(region, offset >> 2, uint8_t(((1u << size) - 1) << (address & 3)), access);
         return;
@@ -149,13 +150,13 @@ void other_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
         near = s;
     }
     if (near)
-        bad_variable(*near, address, size, write, pc);
+        return bad_variable(*near, address, size, write, pc);
     const Module& module = *running.launch->function->module;
     if (address - (uintptr_t(checker.image->dynamic_shared) - dynamic_gap) < dynamic_gap + dynamic_area)
-        bad_shared(checker.dynamic, address, size, write, pc);
+        return bad_shared(checker.dynamic, address, size, write, pc);
     if (is_host_range(address, size) || (!write && address - module.image_first < module.image_last - module.image_first))
         return;
-    out_of_bounds(address, size, write, pc, "where there is no array");
+    out_of_bounds(address, size, write, pc, "where there is no array", false);
 }
 
 bool is_shared(uintptr_t address)
@@ -179,6 +180,9 @@ ALWAYS_INLINE void access(uintptr_t address, unsigned size, bool write, Kind kin
 
 void volatile_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
+    if (!write)
+        polls(address, size, pc);
+    checker.volatile_flags = checker.active && write && is_flag_write() ? is_volatile | hands_on : is_volatile;
     access(address, size, write, Kind::is_volatile, pc);
     if (checker.active)
         release_and_acquire(address, is_shared(address), write, !write);
@@ -186,6 +190,7 @@ void volatile_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 
 void atomic_access(uintptr_t address, unsigned size, Kind kind, uintptr_t pc)
 {
+    polls(address, size, pc);
     if (!checker.active)
         return;
     access(address, size, true, kind, pc);
@@ -219,11 +224,17 @@ void describe_shared(const Image& image, char* dynamic, size_t dynamic_bytes)
 
 void no_more_guesses() // a plain read that no compare-and-swap followed
 {
+    judge_rewrites();
+    forget_flags();
     if (checker.guesses.empty())
         return;
-    const Guess guess = checker.guesses.front();
-    running.thread = guess.thread;
-    data_race(guess.earlier, true, guess.access, guess.region);
+    const unsigned before = running.thread;
+    for (const Guess& guess : checker.guesses) {
+        running.thread = guess.thread;
+        data_race(guess.earlier, true, guess.access, guess.region);
+    }
+    running.thread = before;
+    checker.guesses.clear();
 }
 
 } // namespace
@@ -240,6 +251,9 @@ void checker_begin_launch(const Launch& launch, char* dynamic_shared)
     checker.image = &image;
     checker.text = launch.function->module->image_first;
     checker.guesses.clear();
+    checker.one_store = true; // a fault ends a launch in the middle of a check
+    forget_rewrites();
+    forget_flags();
     forget_parts(false);
     describe_shared(image, dynamic_shared, launch.dynamic_shared);
     give_cells_back();
@@ -281,13 +295,23 @@ void checker_barrier()
     ordering_next_interval();
 }
 
+void checker_blocks_take_turns()
+{
+    close_early_reads();
+    checker.guesses.clear();
+    forget_flags();
+    ordering_blocks_take_turns();
+}
+
 bool checker_is_active() { return checker.active; }
 
 void found_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
 {
     const bool is_guess = wrote && earlier.flags & is_atomic && !access.write && access.kind == Kind::plain;
+    if (is_rewrite(earlier, wrote, access, region) || is_flag(earlier, wrote, access, region))
+        return;
     if (!is_guess || checker.guesses.size() == 1024)
-        data_race(earlier, wrote, access, region);
+        return data_race(earlier, wrote, access, region);
     const Place place = unordered_one(earlier); // which the next barrier forgets
     Epoch kept = earlier;
     kept.thread = uint16_t(place.thread), kept.site = place.site;
@@ -295,34 +319,25 @@ void found_race(const Epoch& earlier, bool wrote, const Access& access, const Sh
     checker.guesses.push_back({kept, access, running.thread, region});
 }
 
+const Cell* cell_of(uintptr_t address)
+{
+    const uintptr_t offset = address - arena.first;
+    const Cell* cells = offset < arena.size ? detailed_cells(offset >> page_bits) : nullptr;
+    return cells ? cells + (offset >> 2) % cells_of_page : nullptr;
+}
+
 void check_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
+    checker.one_store = false;
     if (checker.active)
         access(address, size, write, Kind::plain, pc);
+    checker.one_store = true;
 }
 
-void mark_written(uintptr_t address, size_t size, bool written)
+void check_atomic(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
-    if (address - arena.first >= arena.size || size == 0)
-        return;
-    for (; size && address & 3; ++address, --size) {
-        uint32_t& cell = arena.shadow[(address - arena.first) >> 2];
-        cell = (cell & all_written & ~(1u << (address & 3))) | (written ? 1u << (address & 3) : 0);
-    }
-    std::fill_n(arena.shadow + ((address - arena.first) >> 2), size / 4, written ? all_written : 0u);
-    for (address += size / 4 * 4, size &= 3; size; ++address, --size) {
-        uint32_t& cell = arena.shadow[(address - arena.first) >> 2];
-        cell = (cell & all_written & ~(1u << (address & 3))) | (written ? 1u << (address & 3) : 0);
-    }
-}
-
-void copy_marks(uintptr_t to, uintptr_t from, size_t size)
-{
-    for (size_t i = 0; i < size; ++i) {
-        const uint32_t mark = arena.shadow[(from + i - arena.first) >> 2] >> ((from + i) & 3) & 1u;
-        uint32_t& cell = arena.shadow[(to + i - arena.first) >> 2];
-        cell = (cell & all_written & ~(1u << ((to + i) & 3))) | mark << ((to + i) & 3);
-    }
+    if (checker.active)
+        access(address, size, write, Kind::atomic, pc);
 }
 
 } // namespace softcuda
@@ -353,32 +368,23 @@ EXPORT void __tsan_read_range(void* p, size_t size)
 }
 EXPORT void __tsan_write_range(void* p, size_t size)
 {
+    checker.one_store = false;
     for (size_t i = 0; i < size; ++i)
         access(uintptr_t(p) + i, 1, true, Kind::plain, HERE);
+    checker.one_store = true;
 }
 EXPORT void softcuda_atomic(const void* p, unsigned size)
 {
     atomic_access(uintptr_t(p), size, Kind::atomic, HERE);
 }
+EXPORT void softcuda_atomic_load(const void* p, unsigned size)
+{
+    check_atomic(uintptr_t(p), size, false, HERE);
+    if (checker.active)
+        release_and_acquire(uintptr_t(p), is_shared(uintptr_t(p)), false, true);
+}
 EXPORT void softcuda_compare_and_swap(const void* p, unsigned size)
 {
     atomic_access(uintptr_t(p), size, Kind::compare, HERE);
-}
-EXPORT void __ubsan_handle_type_mismatch_v1(void* data, uintptr_t address)
-{
-    struct Data { // as g++ lays it out
-        const char* file;
-        uint32_t line, column;
-        const void* type;
-        uint8_t log_alignment, kind;
-    };
-    const Data& d = *static_cast<const Data*>(data);
-    const bool write = d.kind == 1;
-    if (checker.active && address & ((uintptr_t(1) << d.log_alignment) - 1))
-        misaligned(address, 1u << d.log_alignment, write, HERE);
-}
-EXPORT void __ubsan_handle_type_mismatch_v1_abort(void* data, uintptr_t address)
-{
-    __ubsan_handle_type_mismatch_v1(data, address);
 }
 }

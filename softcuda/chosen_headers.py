@@ -16,11 +16,20 @@ NAMES = {
     "intrinsics/rounding.h": r"__\w+_r[nzud]",
     "intrinsics/special_functions.h": r"(?:rcbrt|rhypot|(?:sin|cos|sincos)pi|erfcx|erfc?inv|normcdf(?:inv)?"
                                       r"|r?norm(?:[34]d)?|cyl_bessel_i[01])f?|(?:u|ll|ull)(?:min|max)",
+    "textures.h": r"cuda(?:Texture|Surface|AddressMode|FilterMode|ReadMode|ChannelFormat|BoundaryMode)\w+"
+                  r"|CU(?:tex|surf)Object|(?:tex|surf)(?:[123]D|Cubemap)\w*",
+    "ptx_matrices.h": r"[nt]?(?:mma|(?:ld|st)matrix|movmatrix)|rna",  # n, t: of \\n and \\t in front
     "ptx.h": r"asm|__asm|__asm__|__barrier_sync(?:_count)?",
 }  # fmt: skip
 
 
+# CUDA's headers of cuBLAS include these, and so does the stand-in for them where it matters: it has the word.
+BROUGHT = {"cuda_fp16.h": r"(?:__)?half2?", "cuda_bf16.h": r"(?:__)?nv_bfloat16\w*"}
+BRINGS = "softcuda_brings_narrow_floats"
+
+
 def chosen(text: str) -> list[str]:
     """The headers that have a name in the text, in the order of the table."""
-    words = "\n".join({*re.findall(r"\w+", text)})
-    return [header for header, names in NAMES.items() if re.search(f"^(?:{names})$", words, re.MULTILINE)]
+    words = "\n".join({*re.findall(r"\w+", text.replace("mma.h", ""))})  # which is no instruction's name
+    table = {**BROUGHT, **NAMES} if BRINGS in words else NAMES
+    return [header for header, names in table.items() if re.search(f"^(?:{names})$", words, re.MULTILINE)]

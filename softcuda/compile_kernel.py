@@ -1,6 +1,7 @@
 """Stands in for nvcc: a .cu file goes in, an image for softcuda's driver comes out.
 
-Takes what PyCUDA and this project pass to nvcc: -cubin, -o, -D, -I, -arch, --preprocess, --version and a file.
+Takes what PyCUDA and this project pass to nvcc: -cubin, -o, -D, -I, -arch, --preprocess, --version and a file. What
+stands in for NVRTC (nvrtc/nvrtc.cpp) adds --as NAME, for messages and findings, and --name-expression.
 The kernel is compiled by g++ as C++ behind cuda_dialect.h, its inline PTX as calls (ptx.py). ``--checks`` makes every
 access visible to the checker. What CUDA has and this device has not is a compile error that names it, with file and
 line.
@@ -22,6 +23,8 @@ import chosen_headers
 import declarations
 import host_code
 import host_headers
+import local_arrays
+import lowered_names
 import messages
 import ptx
 import red_zones
@@ -43,7 +46,7 @@ FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-g1", "-gdwarf-4", "-fstack
          "-fno-tree-loop-distribute-patterns", "-Wno-attributes", "-Wno-unused-function",
          "-Wno-subobject-linkage"]  # fmt: skip
 # Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen.
-CHECKS = ["-fsanitize=thread", "-fsanitize=alignment,signed-integer-overflow",
+CHECKS = ["-fsanitize=thread", "-fsanitize=alignment,signed-integer-overflow,bounds",
           "--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sra", "-DSOFTCUDA_CHECKED"]  # fmt: skip
 # Volatile accesses call functions of their own: they hand on what a fence covers, and plain ones do not.
 VOLATILE = "--param=tsan-distinguish-volatile=1"  # g++ 11 and later
@@ -55,7 +58,8 @@ def main() -> int:
         gxx = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.split("\n", 1)[0]
         print(f"nvcc: stand-in of softcuda, release {VERSION}, with {gxx}")
         contents = b"".join(path.read_bytes() for path in sources())
-        print(f"Build {hashlib.sha256(contents).hexdigest()[:16]}")
+        # Who keeps images by this text must not take one with checks for one without.
+        print(f"Build {hashlib.sha256(contents).hexdigest()[:16]}{'-checks' if options['checks'] else ''}")
         return 0
     if options["list"]:
         print("compute_90")
@@ -64,6 +68,8 @@ def main() -> int:
         print("nvcc (softcuda): no input file", file=sys.stderr)
         return 1
     source = Path(options["source"])
+    if source.is_relative_to(Path.cwd()):
+        source = source.relative_to(Path.cwd())  # as messages name it
     if options["preprocess"]:
         command = ["g++", "-E", "-P", *FLAGS, *options["pass"], f"-I{HERE}/include", str(source)]
         return subprocess.run(command, check=False).returncode
@@ -73,41 +79,41 @@ def main() -> int:
 def sources() -> list[Path]:
     """What an image depends on beside its own source."""
     names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
-             "narrow_type.h", "ptx.h", "ptx_memory.h", "ptx_values.h", "host_names.h")  # fmt: skip
+             "narrow_type.h", "ptx.h", "ptx_matrices.h", "ptx_memory.h", "ptx_values.h", "host_names.h",
+             "textures.h", "byte_functions.h")  # fmt: skip
     modules = (__name__, "chosen_headers", "declarations", "host_code", "host_headers", "instances", "items",
-               "messages", "ptx", "ptx_table", "red_zones", "slices", "unset")  # fmt: skip
+               "local_arrays", "lowered_names", "messages", "ptx", "ptx_table", "red_zones", "slices",
+               "unset")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
-    headers = [path for folder in ("intrinsics", "include") for path in sorted((HERE / folder).glob("**/*.h"))]
-    return [*(HERE / name for name in own), *headers]
+    headers = [path for folder in ("intrinsics", "include") for path in sorted((HERE / folder).glob("**/*"))]
+    return [*(HERE / name for name in own), *filter(Path.is_file, headers)]
 
 
-WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-Xcompiler", "-Xptxas", "-gencode")
+WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-Xcompiler", "-Xptxas", "-gencode",
+               "-std", "--std", "-maxrregcount", "--maxrregcount")  # fmt: skip
+SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
+            "-E": "preprocess", "--checks": "checks"}  # fmt: skip
+NAMES = {"-o": "output", "--output-file": "output", "--as": "as", "--lowered-names": "names"}
+PASSED = {"-D": "-D", "-I": "-I", "-U": "-U", "--define-macro": "-D", "--include-path": "-I", "--undefine-macro": "-U"}
 
 
 def parse(arguments: list[str]) -> dict:
-    options = {
-        "version": False,
-        "list": False,
-        "preprocess": False,
-        "checks": False,
-        "source": "",
-        "output": "",
-        "pass": [],
-    }
+    options: dict = dict.fromkeys(SWITCHES.values(), False) | dict.fromkeys(NAMES.values(), "")
+    options |= {"source": "", "pass": [], "expressions": []}
+    options["checks"] = os.environ.get("SOFTCUDA_CHECKS", "") not in ("", "0")
     rest = iter(arguments)
     for argument in rest:
-        if argument in ("--version", "-V"):
-            options["version"] = True
-        elif argument == "--list-gpu-arch":
-            options["list"] = True
-        elif argument in ("--preprocess", "-E"):
-            options["preprocess"] = True
-        elif argument == "--checks":
-            options["checks"] = True
-        elif argument in ("-o", "--output-file"):
-            options["output"] = next(rest)
-        elif argument in ("-D", "-I", "-U"):
-            options["pass"].append(argument + next(rest))
+        name, _, value = argument.partition("=")
+        if argument in SWITCHES:
+            options[SWITCHES[argument]] = True
+        elif argument in NAMES:
+            options[NAMES[argument]] = next(rest)
+        elif argument == "--name-expression":
+            options["expressions"].append(next(rest))
+        elif argument in PASSED:
+            options["pass"].append(PASSED[argument] + next(rest))
+        elif name in PASSED and value:
+            options["pass"].append(PASSED[name] + value)
         elif argument[:2] in ("-D", "-I", "-U"):
             options["pass"].append(argument)
         elif re.fullmatch(r"-?-(?:arch|gpu-architecture|code|gencode)=.*", argument):
@@ -127,10 +133,14 @@ def of_architecture(named: str) -> list[str]:
 def compile_file(source: Path, output: Path, options: dict) -> int:
     """Write the image of a source, whole or not at all. Returns the exit status."""
     text, host = source.read_text(errors="surrogateescape"), host_code.Host()
+    source = Path(options["as"] or source)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            image = linked(Path(folder), assembly(Path(folder), text, source, options, host))
-    except (BadKernel, host_code.NotHere, ptx.UnknownPtx) as error:
+            written = assembly(Path(folder), text, source, options, host)
+            image = linked(Path(folder), written)
+            if options["names"]:
+                Path(options["names"]).write_text(lowered_names.lowered(written, options["expressions"]))
+    except (BadKernel, host_code.NotHere) as error:
         sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
         return 1
     made = output.with_name(f"{output.name}.{os.getpid()}.tmp")
@@ -142,7 +152,7 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
 def assembly(folder: Path, text: str, source: Path, options: dict, host: host_code.Host) -> str:
     """Return the assembly of a source, with what the driver reads, and add to ``host`` what was set aside.
 
-    Raises BadKernel, host_code.NotHere and UnknownPtx.
+    Raises BadKernel and host_code.NotHere.
     """
     unit, preprocessed, made, dump, inlined = (
         folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
@@ -153,6 +163,7 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
              f"-fdebug-prefix-map={unit}={source}",
              f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
     text = preprocessed_text(unit, preprocessed, text, source, options["pass"], flags)
+    text += lowered_names.asked(options["expressions"])
     dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
     while True:
         plain = plain_cpp(text, source, options["checks"], host)
@@ -161,11 +172,15 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
             gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(made))
             break
         except BadKernel as error:
-            if not host.learn(str(error)):
+            # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
+            lenient = ["-fpermissive"] if "changes meaning of" in str(error) and "-fpermissive" not in flags else []
+            if not lenient and not host.learn(str(error)):
                 raise
+            flags += lenient
     written = made.read_text()
     if options["checks"]:
         written = unset.with_nans(written, dump.read_text())
+        written = local_arrays.with_names(written, plain, text)
         written += slices_in_assembly(slices.table(inlined.read_text(), kernels_own_path))
     lines, too_much = red_zones.with_red_zones(written.split("\n"))
     if too_much:
@@ -201,7 +216,7 @@ def preprocess(unit: Path, preprocessed: Path, text: str, flags: list[str]) -> N
 
 
 def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Host) -> str:
-    """Return C++ that g++ compiles, the same in every folder, as messages are. Raises UnknownPtx."""
+    """Return C++ that g++ compiles, the same in every folder, as messages are."""
     plain = preprocessed
     own, here = re.escape(f"{Path.cwd()}/"), re.escape(f"{HERE}/")
     plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)

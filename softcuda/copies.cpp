@@ -1,6 +1,8 @@
 // Copies and fills. Those with a stream are done in its order; those without are done when the call returns.
 #include <cstring>
 
+#include "arrays.h"
+#include "driver_copies.h"
 #include "driver.h"
 
 namespace softcuda {
@@ -35,7 +37,8 @@ int copy(End to, End from, size_t size, void* stream, bool wait)
     // The host may do with its memory what it likes once an asynchronous call has returned only if it is
     // page-locked; from other memory CUDA copies first. So does this.
     std::shared_ptr<std::vector<char>> staged;
-    if (!wait && !from.on_device && !is_host_range(from.address, size)) {
+    // A graph reads them when it is launched.
+    if (!wait && !from.on_device && !is_host_range(from.address, size) && !is_capturing(stream)) {
         const char* bytes = reinterpret_cast<const char*>(from.address);
         staged = std::make_shared<std::vector<char>>(bytes, bytes + size);
         from.address = uintptr_t(staged->data());
@@ -43,67 +46,63 @@ int copy(End to, End from, size_t size, void* stream, bool wait)
     const int failed = enqueue(stream, [=] {
         (void)staged;
         move(to, from, size);
-    });
+    }, NodeKind::copy);
     return failed || !wait ? failed : finish_stream(stream);
 }
 
-int fill(uintptr_t address, size_t pitch, unsigned value, unsigned bytes, size_t width, size_t height, void* stream, bool wait)
+Checked filling(uintptr_t address, size_t pitch, unsigned value, unsigned bytes, size_t width, size_t height)
 {
-    if (!width || !height)
-        return success;
     if (address % bytes || !is_device_range(address, pitch * (height - 1) + width * bytes) || (height > 1 && pitch < width * bytes))
-        return invalid_value;
-    const int failed = enqueue(stream, [=] {
+        return {invalid_value, nullptr};
+    return {success, [=] {
         for (size_t row = 0; row < height; ++row) {
             char* first = reinterpret_cast<char*>(address + row * pitch);
             for (size_t i = 0; i < width; ++i)
                 memcpy(first + i * bytes, &value, bytes); // the low bytes: this is a little-endian machine
             mark_written(address + row * pitch, width * bytes, true);
         }
-    });
+    }};
+}
+
+int fill(uintptr_t address, size_t pitch, unsigned value, unsigned bytes, size_t width, size_t height, void* stream, bool wait)
+{
+    if (!width || !height)
+        return success;
+    Checked filled = filling(address, pitch, value, bytes, width, height);
+    if (filled.code)
+        return filled.code;
+    const int failed = enqueue(stream, std::move(filled.work), NodeKind::fill);
     return failed || !wait ? failed : finish_stream(stream);
 }
 
-// CUDA_MEMCPY2D and CUDA_MEMCPY3D as cuda.h lays them out; memory of type 1 is the host's, 2 the device's.
-struct Side2D {
-    size_t x, y;
-    unsigned type;
-    uintptr_t host, device;
-    void* array;
-    size_t pitch;
-};
-struct Copy2D {
-    Side2D from, to;
-    size_t width, height;
-};
-struct Side3D {
-    size_t x, y, z, level;
-    unsigned type;
-    uintptr_t host, device;
-    void *array, *reserved;
-    size_t pitch, height;
-};
-struct Copy3D {
-    Side3D from, to;
-    size_t width, height, depth;
-};
-
-bool plain(unsigned type) { return type == 1 || type == 2 || type == 4; }
-
 End end_of(unsigned type, uintptr_t host, uintptr_t device) { return {type == 1 ? host : device, type != 1}; }
 
-int copy_rows(const Copy3D& c, void* stream, bool wait)
+// An array is device memory whose rows and slices it knows itself. False where there is no such part of it.
+bool resolve_array(Side3D& side, const Copy3D& c)
 {
-    if (!plain(c.from.type) || !plain(c.to.type))
-        return not_supported; // arrays
-    const auto row = [](const Side3D& side, size_t y, size_t z) {
-        End end = end_of(side.type, side.host, side.device);
-        end.address += side.x + (side.y + y) * side.pitch + (side.z + z) * side.pitch * side.height;
-        return end;
-    };
+    if (side.type != 3)
+        return side.type == 1 || side.type == 2 || side.type == 4;
+    const Array* array = array_of(side.array);
+    if (!array || side.x + c.width > array->row_bytes() || side.y + c.height > array->rows() || side.z + c.depth > array->slices())
+        return false;
+    side.type = 2, side.device = array->base, side.pitch = array->row_bytes(), side.height = array->rows();
+    return true;
+}
+
+End row_of(const Side3D& side, size_t y, size_t z)
+{
+    End end = end_of(side.type, side.host, side.device);
+    end.address += side.x + (side.y + y) * side.pitch + (side.z + z) * side.pitch * side.height;
+    return end;
+}
+
+int copy_rows(Copy3D c, void* stream, bool wait)
+{
+    if (!resolve_array(c.from, c) || !resolve_array(c.to, c))
+        return invalid_value;
     for (size_t z = 0; z < c.depth; ++z)
         for (size_t y = 0; y < c.height; ++y)
-            if (const int failed = copy(row(c.to, y, z), row(c.from, y, z), c.width, stream, false))
+            if (const int failed = copy(row_of(c.to, y, z), row_of(c.from, y, z), c.width, stream, false))
                 return failed;
     return wait ? finish_stream(stream) : success;
 }
@@ -122,8 +121,32 @@ int copy_rows(const Copy2D* c, void* stream, bool wait)
 
 End device(uintptr_t address) { return {address, true}; }
 End host(const void* address) { return {uintptr_t(address), false}; }
+End either(uintptr_t address) { return {address, is_device_range(address, 1)}; }
 
 } // namespace
+
+Checked copy_work(Copy3D c)
+{
+    if (!resolve_array(c.from, c) || !resolve_array(c.to, c))
+        return {invalid_value, nullptr};
+    for (size_t z = 0; z < c.depth; ++z)
+        for (size_t y = 0; y < c.height; ++y)
+            if (!is_valid(row_of(c.to, y, z), c.width) || !is_valid(row_of(c.from, y, z), c.width))
+                return {invalid_value, nullptr};
+    return {success, [c] {
+        for (size_t z = 0; z < c.depth; ++z)
+            for (size_t y = 0; y < c.height; ++y)
+                move(row_of(c.to, y, z), row_of(c.from, y, z), c.width);
+    }};
+}
+
+Checked fill_work(uintptr_t address, size_t pitch, unsigned value, unsigned bytes, size_t width, size_t height)
+{
+    if (!width || !height || (bytes != 1 && bytes != 2 && bytes != 4))
+        return {invalid_value, nullptr};
+    return filling(address, pitch, value, bytes, width, height);
+}
+
 } // namespace softcuda
 
 using namespace softcuda;
@@ -154,12 +177,24 @@ API cuMemcpyHtoDAsync_v2(uintptr_t to, const void* from, size_t size, void* stre
 API cuMemcpyDtoHAsync_v2(void* to, uintptr_t from, size_t size, void* stream)
 {
     ENTER(cuMemcpyDtoHAsync);
-    return copy(host(to), device(from), size, stream, !is_host_range(uintptr_t(to), size));
+    return copy(host(to), device(from), size, stream, !is_host_range(uintptr_t(to), size) && !is_capturing(stream));
 }
 API cuMemcpyDtoDAsync_v2(uintptr_t to, uintptr_t from, size_t size, void* stream)
 {
     ENTER(cuMemcpyDtoDAsync);
     return copy(device(to), device(from), size, stream, false);
+}
+API cuMemcpy(uintptr_t to, uintptr_t from, size_t size)
+{
+    ENTER(cuMemcpy);
+    const int failed = copy(either(to), either(from), size, nullptr, true);
+    return failed ? failed : softcuda::enter("cuMemcpy (after)", true);
+}
+API cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t size, void* stream)
+{
+    ENTER(cuMemcpyAsync);
+    const bool wait = !either(to).on_device && !is_host_range(to, size) && !is_capturing(stream);
+    return copy(either(to), either(from), size, stream, wait);
 }
 API cuMemcpyPeer(uintptr_t to, void*, uintptr_t from, void*, size_t size)
 {

@@ -2,7 +2,7 @@
 //
 // A kernel becomes an ordinary function that is called once for each thread. threadIdx and its like are
 // constants of that call. Barriers and warp functions are calls into the executor, which goes on with another
-// thread. What is not here (textures, most PTX) is a compile error that names it.
+// thread. What is not here (managed memory, most PTX) is a compile error that names it.
 #pragma once
 
 // C++17's <cmath> brings elliptic integrals and their like, which no kernel calls: they took half the time of a compile.
@@ -109,6 +109,9 @@ extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) n
 #define __pipeline_wait_prior(later) softcuda_wait_copies(later)
 #define __trap() softcuda_trap("__trap()")
 
+#ifdef SOFTCUDA_CHECKED
+#include "byte_functions.h"
+#endif
 #include "warp_functions.h"
 #include "intrinsics.h"
 #include "host_names.h"

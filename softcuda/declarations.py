@@ -39,7 +39,11 @@ PLAIN_WORDS = {
 }
 
 
-WORDS = re.compile(rf"{STRING}|\bstatic\s+__shared__\b|\b__shared__\s+static\b|\b(?:{'|'.join(PLAIN_WORDS)})\b")
+# In C++ alignas(...) stands before static, and not behind it.
+ALIGNED = r"\b__shared__\s+(?P<aligned>alignas\s*\((?:[^()]|\([^()]*\))*\))"
+WORDS = re.compile(
+    rf"{STRING}|{ALIGNED}|\bstatic\s+__shared__\b|\b__shared__\s+static\b|\b(?:{'|'.join(PLAIN_WORDS)})\b"
+)
 
 
 SHARED = re.compile(r"\b__shared__\b[^;{}()]*")
@@ -75,7 +79,8 @@ def plain_word(match: re.Match) -> str:
         if before.rstrip().endswith(("(", ",")):
             return match[0]
     if match[0].split()[-1] == "__shared__" or match[0].startswith("__shared__"):
-        return PLAIN_WORDS["__shared__"] + "\n" * match[0].count("\n")
+        aligned = " ".join((match["aligned"] or "").split())
+        return f"{aligned} {PLAIN_WORDS['__shared__']}" + "\n" * match[0].count("\n")
     return PLAIN_WORDS.get(match[0], match[0])
 
 
@@ -269,7 +274,15 @@ def kernel_table(assembly: str) -> list[str]:
         name = f"_Z{encoded}"
         if name not in functions:  # extern "C"
             name = re.sub(r"^(?:N(?:\d+\w+?)*?)?\d+(\D\w*?)E?$", r"\1", encoded)
-        out += [f"{RECORD}.{name}:", f"\t.quad {name}, .Lsoftcuda_kernel{number}, {label}"]
-        names += [f".Lsoftcuda_kernel{number}:", f'\t.string "{name}"']
+        out += [f"{RECORD}.{external(name)}:", f"\t.quad {name}, .Lsoftcuda_kernel{number}, {label}"]
+        names += [f".Lsoftcuda_kernel{number}:", f'\t.string "{external(name)}"']
     return [*out, "\t.globl softcuda_kernels_end", "\t.hidden softcuda_kernels_end", "softcuda_kernels_end:",
             "\t.section .rodata", *names]  # fmt: skip
+
+
+def external(name: str) -> str:
+    """Return the mangled name of a function as nvcc has it: that of a static one too is as if it were not."""
+    place = 3 if name.startswith("_ZN") else 2
+    while part := re.compile(r"\d+").match(name, place):
+        place = part.end() + int(part[0])
+    return name[:place] + name[place + 1 :] if re.compile(r"L\d").match(name, place) else name

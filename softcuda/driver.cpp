@@ -1,5 +1,5 @@
-// The CUDA driver API: devices, contexts, errors. The rest is in launch.cpp, memory.cpp, copies.cpp, module.cpp
-// and streams.cpp; what this device does not do is in unsupported.cpp.
+// The CUDA driver API: devices, contexts, errors. The rest is in contexts.cpp, launch.cpp, memory.cpp, copies.cpp,
+// module.cpp and streams.cpp; what this device does not do is in unsupported.cpp.
 #include "driver.h"
 
 #include <algorithm>
@@ -24,7 +24,6 @@ bool initialised = false;
 thread_local std::vector<ContextState*> context_stack;
 ContextState* primary = nullptr;
 int primary_uses = 0;
-std::map<int, size_t> limits = {{0, 1024}, {1, 1 << 20}, {2, 8 << 20}};
 
 const std::map<int, const char*> texts = {
     {success, "no error"},
@@ -47,7 +46,12 @@ const std::map<int, const char*> texts = {
     {misaligned_address, "misaligned address"},
     {launch_failed, "unspecified launch failure"},
     {cooperative_launch_too_large, "too many blocks in cooperative launch"},
+    {not_permitted, "operation not permitted"},
     {not_supported, "operation not supported"},
+    {capture_unsupported, "operation not permitted when stream is capturing"},
+    {capture_invalidated, "operation failed due to a previous error during capture"},
+    {capture_unmatched, "capture was not initiated in this stream"},
+    {graph_update_failed, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"},
     {unknown, "unknown error"},
 };
 std::map<int, std::string>& found_texts = *new std::map<int, std::string>; // with what was found
@@ -61,7 +65,10 @@ void destroy(ContextState* context)
     unload_modules_of(context);
     free_all_of(context);
     context_stack.erase(std::remove(context_stack.begin(), context_stack.end(), context), context_stack.end());
-    delete context;
+    if (context == primary) // who kept it may retain it again
+        context->sticky = {};
+    else
+        delete context;
 }
 
 int attribute(int number)
@@ -73,6 +80,8 @@ int attribute(int number)
         {13, 1000000},                 // clock in kHz: clock64() counts nanoseconds
         {14, 512}, {15, 1}, {16, 1},   // texture alignment, overlap, multiprocessors
         {17, 0}, {18, 1}, {19, 1}, {20, 0}, // time-out, integrated, maps host memory, compute mode
+        {21, 131072}, {22, 131072}, {23, 65536}, {24, 16384}, {25, 16384}, {26, 16384}, // extents of textures
+        {27, 32768}, {28, 32768}, {29, 2048}, {30, 512}, {51, 32}, // of layered ones; alignment of surfaces, and of pitches
         {39, 1024}, {40, 1}, {41, 1},  // threads a multiprocessor, copy engines, unified addresses
         {75, 9}, {76, 0},              // compute capability
         {81, int(max_shared_opt_in)}, {82, 65536}, {95, 1}, {97, int(max_shared_opt_in)}, {106, 1},
@@ -109,6 +118,26 @@ int enter(const char* name, bool needs_context)
 }
 
 ContextState* current_context() { return current(); }
+std::vector<ContextState*>& contexts_of_thread() { return context_stack; }
+
+void say(int code, const std::string& sentence)
+{
+    std::lock_guard<std::mutex> lock(texts_mutex);
+    found_texts[code] = std::string(texts.at(code)) + "\nsoftcuda: " + sentence;
+}
+
+std::string said(int code)
+{
+    std::lock_guard<std::mutex> lock(texts_mutex);
+    const auto found = found_texts.find(code);
+    return found == found_texts.end() ? "" : found->second.substr(found->second.find('\n'));
+}
+
+int not_here(const std::string& what)
+{
+    say(not_supported, "it does not have " + what);
+    return not_supported;
+}
 
 bool has_failed(ContextState* context)
 {
@@ -304,58 +333,14 @@ API cuCtxSynchronize()
     return enter("cuCtxSynchronize (after)", true);
 }
 
-API cuCtxGetLimit(size_t* value, int limit)
-{
-    ENTER(cuCtxGetLimit);
-    if (!limits.count(limit))
-        return invalid_value;
-    *value = limits[limit];
-    return success;
-}
-
-API cuCtxSetLimit(int limit, size_t value)
-{
-    ENTER(cuCtxSetLimit);
-    if (!limits.count(limit))
-        return invalid_value;
-    limits[limit] = value;
-    return success;
-}
-
-// Preferences that a device without such caches can take and ignore.
-#define PREFERENCE(name, ...) \
-    API name(__VA_ARGS__) \
-    { \
-        ENTER(name); \
-        return success; \
-    }
-PREFERENCE(cuCtxSetCacheConfig, int)
-PREFERENCE(cuCtxSetSharedMemConfig, int)
-PREFERENCE(cuFuncSetCacheConfig, Function*, int)
-PREFERENCE(cuProfilerStart)
-PREFERENCE(cuProfilerStop)
-
-API cuCtxGetCacheConfig(int* config)
-{
-    ENTER(cuCtxGetCacheConfig);
-    *config = 0;
-    return success;
-}
-
-API cuCtxGetSharedMemConfig(int* config)
-{
-    ENTER(cuCtxGetSharedMemConfig);
-    *config = 1; // four-byte banks
-    return success;
-}
-
 API cuDevicePrimaryCtxRetain(ContextState** context, int device)
 {
     ENTER_WITHOUT_CONTEXT(cuDevicePrimaryCtxRetain);
     if (device != 0)
         return invalid_device;
-    if (primary_uses++ == 0)
+    if (!primary)
         primary = new ContextState;
+    ++primary_uses;
     *context = primary;
     return success;
 }
@@ -368,6 +353,33 @@ API cuDevicePrimaryCtxRelease_v2(int device)
     if (--primary_uses == 0)
         destroy(primary);
     return success;
+}
+
+// What was found in it is forgotten, and what it held is given back; it stays current where it is.
+API cuDevicePrimaryCtxReset_v2(int device)
+{
+    ENTER_WITHOUT_CONTEXT(cuDevicePrimaryCtxReset);
+    const auto stack = context_stack;
+    if (device == 0 && primary)
+        destroy(primary);
+    context_stack = stack;
+    return device == 0 ? success : invalid_device;
+}
+
+API cuDevicePrimaryCtxSetFlags_v2(int device, unsigned)
+{
+    ENTER_WITHOUT_CONTEXT(cuDevicePrimaryCtxSetFlags);
+    return device == 0 ? success : invalid_device; // how a host waits is the same here whatever it asks for
+}
+
+API cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active)
+{
+    ENTER_WITHOUT_CONTEXT(cuDevicePrimaryCtxGetState);
+    if (flags)
+        *flags = 0;
+    if (active)
+        *active = primary_uses > 0;
+    return device == 0 ? success : invalid_device;
 }
 
 } // extern "C"

@@ -23,14 +23,44 @@ int enter(const char* name, bool needs_context);
 
 ContextState* current_context(); // null where there is none
 bool has_failed(ContextState* context);
+std::vector<ContextState*>& contexts_of_thread(); // the last one is the current one
+void say(int code, const std::string& sentence); // from now on, cuGetErrorString says so of that code
+std::string said(int code); // such a sentence, or what was found, on a line of its own; "" where there is none
+int not_here(const std::string& what); // CUDA_ERROR_NOT_SUPPORTED, with what it is
 void fail(ContextState* context, Finding finding); // from now on every call in this context answers so
 
 // streams.cpp
 using Work = std::function<void()>;
-int enqueue(void* stream, Work work); // null: the default stream
+enum class NodeKind { kernel = 0, copy = 1, fill = 2, host = 3, graph = 4, empty = 5 }; // CUgraphNodeType
+int enqueue(void* stream, Work work, NodeKind kind); // null: the default stream
+bool is_capturing(void* stream);
 int finish_stream(void* stream);
-void wait_for_everything();
+void wait_for_everything(); // in the current context
+void wait_for_every_context();
 void end_streams_of(const void* context);
+
+// launch.cpp, copies.cpp: what a call or a node of a graph does, checked. The code is success, or why it cannot be done.
+struct Checked {
+    int code;
+    Work work;
+};
+struct Copy3D;
+Checked launch_work(Launch launch);
+int unpacked(Launch& launch, void** parameters, void** extra); // of cuLaunchKernel
+unsigned most_threads(const Function& function);
+Checked copy_work(Copy3D what);
+Checked fill_work(uintptr_t address, size_t pitch, unsigned value, unsigned bytes, size_t width, size_t height);
+
+// memory.cpp
+Result allocate(uintptr_t* address, size_t size);
+Result release_at(uintptr_t address); // when nothing uses it any more
+
+// module.cpp
+int load_image(Module** result, const char* bytes, const void* owner); // a context, or what outlives them
+int refuse_image(const char (&first)[8]); // say why, by its first bytes; returns the code for it
+int read_image(std::vector<char>& bytes, const char* path);
+Module* known(Module* module);
+void unload_module(Module* module);
 
 bool is_module_variable(uintptr_t address, size_t size);
 void unload_modules_of(const void* context);

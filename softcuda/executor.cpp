@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "fiber.h"
+#include "mbarriers.h"
 
 namespace softcuda {
 
@@ -40,7 +41,7 @@ struct Executor {
     void* main_stack = nullptr;
     Fiber* now = nullptr;
     Context* context = nullptr;
-    Finding finding;
+    bool given_up = false; // the present launch
     uint64_t random = 0;
     bool shuffle = false;
     uint64_t blocks = 1, skipped = 0, first_block = 0, block_step = 1; // of the present launch, and their order
@@ -133,10 +134,7 @@ void thread_main()
         const Launch& launch = *running.launch;
         const KernelEntry& entry = *launch.function->entry;
         entry.record->invoke(entry.function, launch.arguments.data());
-        Thread& thread = turns.threads[running.thread];
-        thread.state = State::ended;
-        thread.fiber = nullptr;
-        --turns.alive;
+        turns.thread_has_ended(running.thread);
         give_way(true);
     }
 }
@@ -154,7 +152,8 @@ void run_block()
     executor.now = fiber;
     enter(first);
     softcuda_switch(&executor.main_stack, fiber->stack_pointer);
-    if (!turns.resting)
+    const auto is_of_now = [](const Thread& thread) { return thread.fiber == executor.now; };
+    if (!turns.resting && !(turns.stuck && std::any_of(turns.threads, turns.threads + turns.count, is_of_now)))
         executor.idle.push_back(executor.now);
 }
 
@@ -191,8 +190,9 @@ uint64_t product_of(const Dim& size) { return uint64_t(size.x) * size.y * size.z
 
 bool prepare(const Launch& launch)
 {
-    const uint64_t alive = launch.cooperative ? product_of(launch.grid) * product_of(launch.block) : max_threads;
-    if (!reserve_stacks(std::max<uint64_t>(alive, max_threads)))
+    const uint64_t all = product_of(launch.grid) * product_of(launch.block);
+    const uint64_t alive = launch.cooperative ? std::max<uint64_t>(all, max_threads) : max_alive;
+    if (!reserve_stacks(alive) && (launch.cooperative || !reserve_stacks(max_threads)))
         return false;
     const char* seed = getenv("SOFTCUDA_SEED");
     executor.shuffle = seed && *seed;
@@ -202,7 +202,8 @@ bool prepare(const Launch& launch)
     executor.context->block_dim = launch.block;
     executor.context->grid_dim = launch.grid;
     memset(launch.function->module->image->dynamic_shared, 0, std::min<size_t>(launch.dynamic_shared + 64, dynamic_area));
-    executor.finding = {};
+    executor.given_up = false;
+    findings_begin_launch();
     running.launch = &launch;
     turns.begin_launch(launch.block);
     return true;
@@ -235,17 +236,79 @@ void begin_block(uint64_t ordinal)
     running.block_index = executor.context->block = block_that_ran(ordinal);
     checker_begin_block();
     forget_copies();
+    forget_mbarriers();
     forget_returns();
     turns.begin_block();
+    forget_spin();
 }
 
+// What the threads that wait for a write know, in a number (FNV-1a).
+uint64_t state_of_waiting()
+{
+    uint64_t state = 14695981039346656037ull;
+    for (const unsigned number : turns.order) {
+        const auto fiber = static_cast<const Fiber*>(turns.threads[number].fiber);
+        const auto place = size_t(static_cast<char*>(fiber->stack_pointer) - executor.stacks);
+        const char* end = executor.stacks + (place / stack_bytes + 1) * stack_bytes;
+        for (auto byte = static_cast<const char*>(fiber->stack_pointer); byte != end; ++byte)
+            state = (state ^ uint8_t(*byte)) * 1099511628211ull;
+    }
+    return state;
+}
+
+WaitingBlock put_aside(uint64_t ordinal, const WaitingBlock* before)
+{
+    checker_blocks_take_turns();
+    const uint64_t state = state_of_waiting();
+    return {ordinal, rest(), turns, state, before && before->state == state ? before->same + 1 : 0};
+}
+
+void go_on_with(const WaitingBlock& block)
+{
+    begin_block(block.ordinal);
+    turns = block.turns;
+    turns.stuck = false;
+    resume(block.memory);
+}
+
+void deadlock(const std::vector<WaitingBlock>& waiting, uint64_t not_begun)
+{
+    const std::string rest = not_begun
+        ? "\n  blocks that have not begun, because no more than " + std::to_string(executor.stack_count)
+            + " threads are there at once: " + std::to_string(not_begun)
+        : "";
+    tell(launch_timeout, "deadlock " + in_kernel() + waits_of(waiting) + rest);
+    executor.given_up = true;
+}
+
+// A block that waits for another one's write rests, and new ones and resting ones go on in turns.
 void run_one_after_another()
 {
-    for (uint64_t i = 0; i < executor.blocks && executor.finding.code == success; ++i) {
-        begin_block(i);
+    std::vector<WaitingBlock> waiting;
+    const uint64_t room = executor.stack_count / turns.count;
+    uint64_t begun = 0, resumed = 0;
+    for (bool was_new = false; !executor.given_up && (begun < executor.blocks || !waiting.empty());) {
+        const bool is_new = begun < executor.blocks && waiting.size() < room && (waiting.empty() || !was_new);
+        was_new = is_new;
+        const uint64_t at = is_new ? 0 : resumed++ % waiting.size();
+        const uint64_t ordinal = is_new ? begun++ : waiting[at].ordinal;
+        is_new ? begin_block(ordinal) : go_on_with(waiting[at]);
         run_block();
-        if (executor.finding.code == success)
-            executor.finding = early_read_at_the_end_of_a_block(i + 1 == executor.blocks);
+        if (executor.given_up)
+            return;
+        if (turns.stuck && is_new)
+            waiting.push_back(put_aside(ordinal, nullptr));
+        else if (turns.stuck)
+            waiting[at] = put_aside(ordinal, &waiting[at]);
+        else if (!is_new)
+            waiting.erase(waiting.begin() + long(at));
+        if (!turns.stuck) {
+            early_reads_at_the_end_of_a_block(begun == executor.blocks && waiting.empty());
+            for (WaitingBlock& block : waiting)
+                block.same = 0;
+        } else if ((begun == executor.blocks || waiting.size() == room)
+            && std::all_of(waiting.begin(), waiting.end(), [](const WaitingBlock& block) { return block.same >= 20; }))
+            deadlock(waiting, executor.blocks - begun);
     }
 }
 
@@ -259,17 +322,16 @@ void run_together()
             if (!blocks[i].fibers.empty())
                 resume(blocks[i]);
             run_block();
-            if (executor.finding.code != success)
+            if (executor.given_up)
                 return;
             blocks[i] = turns.resting ? rest() : BlockAtRest {};
             ended += !turns.resting;
-            executor.finding = early_read_at_the_end_of_a_block(ended == executor.blocks);
-            if (executor.finding.code != success)
-                return;
+            early_reads_at_the_end_of_a_block(ended == executor.blocks);
         }
         if (ended && ended != executor.blocks) {
-            executor.finding = blocks_do_not_come(blocks);
-            prefer_early_read(executor.finding);
+            const Finding finding = blocks_do_not_come(blocks);
+            tell(finding.code, finding.text);
+            executor.given_up = true;
         }
     }
 }
@@ -288,10 +350,14 @@ bool is_below_a_stack(uintptr_t address)
 
 void fault(Result code, std::string text)
 {
-    Finding finding {code, std::move(text)};
-    prefer_early_read(finding);
-    if (executor.finding.code == success)
-        executor.finding = std::move(finding);
+    tell(code, std::move(text));
+    end_launch();
+}
+
+void end_launch()
+{
+    close_early_reads();
+    executor.given_up = true;
     leave();
 }
 
@@ -316,13 +382,14 @@ Finding run_grid(const Launch& launch)
     executor.first_block = executor.shuffle ? next_random() % executor.blocks : 0;
     launch.cooperative ? run_together() : run_one_after_another();
     watch_end();
-    forget_early_read();
-    if (executor.finding.code != success)
+    forget_early_reads();
+    if (executor.given_up)
         reset_fibers();
-    if (executor.stack_count > max_threads) // they may be gigabytes
+    if (executor.fibers_made > max_threads) // they may be gigabytes
         free_stacks();
+    const Finding found = findings_of_launch();
     running.launch = nullptr;
-    return executor.finding;
+    return found;
 }
 
 Dim thread_index(unsigned number) { return turns.threads[number].index; }

@@ -5,7 +5,7 @@
 
 namespace softcuda {
 
-enum class State : unsigned char { ready, at_barrier, at_grid, in_warp, in_activemask, ended };
+enum class State : unsigned char { ready, at_barrier, at_grid, in_warp, in_activemask, at_mbarrier, spinning, ended };
 
 struct Thread {
     void* fiber;
@@ -14,11 +14,12 @@ struct Thread {
     uintptr_t site;  // where it waits
     int predicate;   // what it brought to __syncthreads_count and its like
     unsigned active; // what __activemask answers
+    uintptr_t polled[4]; // the words that it waits for, in turns; the one that it read last comes first
 };
 
 // Lanes of a warp that meet: those of `mask`, for one function.
 struct Meeting {
-    unsigned mask, arrived, left;
+    unsigned named, mask, arrived, left; // `mask`: those that are named and have not ended
     int kind;
     uintptr_t site;
     unsigned long values[warp_size];
@@ -30,7 +31,9 @@ struct Turns {
     std::vector<unsigned> order, next_order; // whose turn it is until the next barrier, and after it
     std::vector<unsigned> asking;  // threads in __activemask
     std::vector<unsigned> at_grid; // threads at the barrier of the grid
+    std::vector<unsigned> spinning; // threads that wait for another one's write
     bool resting = false;          // all of them are there
+    bool stuck = false;            // none can go on before another block has
     size_t position = 0;
     int reduced[3] {}; // of the barrier that opened last: count, and, or
     std::vector<Meeting> meetings[max_threads / warp_size];
@@ -40,6 +43,8 @@ struct Turns {
     // Nobody can run: answer __activemask, or open the barrier. False where the block has ended or rests; a fault where
     // none of these.
     bool advance();
+    bool spinners_go_on(); // false where nobody else can
+    void thread_has_ended(unsigned thread); // no lane waits for it any more
 };
 extern Turns turns;
 
@@ -59,6 +64,18 @@ struct BlockAtRest {
 BlockAtRest rest();                     // of the present block
 void resume(const BlockAtRest& block); // which has begun like one that is new
 Finding blocks_do_not_come(const std::vector<BlockAtRest>& blocks); // some of them rest
+
+// spinning.cpp: a block whose threads wait for another one's write.
+struct WaitingBlock {
+    uint64_t ordinal; // as which one it began
+    BlockAtRest memory;
+    Turns turns;
+    uint64_t state; // of its threads' stacks, in a number
+    unsigned same;  // how often it has come back as it was
+};
+std::string waits_of(const std::vector<WaitingBlock>& blocks); // lines of a finding
+void forget_spin();
+void polls(uintptr_t address, unsigned size, uintptr_t pc); // before a read that is volatile or atomic
 
 // watch.cpp: time limit and signals.
 void watch_begin(const Function& function);

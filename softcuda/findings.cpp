@@ -54,17 +54,23 @@ std::string shared_name(const SharedRegion& region, uintptr_t address, bool with
 
 } // namespace
 
-void out_of_bounds(uintptr_t address, unsigned size, bool write, uintptr_t pc, const std::string& target)
+void out_of_bounds(uintptr_t address, unsigned size, bool write, uintptr_t pc, const std::string& target, bool goes_on)
 {
-    fault(illegal_address,
-        "out of bounds " + access_text(pc, size, write) + " at " + hex(address) + ", " + target + dependences(pc, write));
+    if (is_different("out of bounds", pc))
+        tell(illegal_address,
+            "out of bounds " + access_text(pc, size, write) + " at " + hex(address) + ", " + target + dependences(pc, write));
+    if (!goes_on)
+        end_launch();
 }
 
 void misaligned(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
-    fault(misaligned_address,
-        "misaligned access " + access_text(pc, size, write) + " at " + hex(address) + ", which is no multiple of "
-            + std::to_string(size) + dependences(pc, write));
+    if (is_different("misaligned access", pc))
+        tell(misaligned_address,
+            "misaligned access " + access_text(pc, size, write) + " at " + hex(address) + ", which is no multiple of "
+                + std::to_string(size) + dependences(pc, write));
+    if (size > 8) // the host may not have it either
+        end_launch();
 }
 
 void bad_global(uintptr_t address, unsigned size, bool write, uintptr_t pc)
@@ -72,21 +78,30 @@ void bad_global(uintptr_t address, unsigned size, bool write, uintptr_t pc)
     if (copy_now.size) // a copy is checked by words, and is one access
         address = copy_now.address, size = copy_now.size;
     const Allocation* near = allocation_near(address);
-    if (!near)
-        out_of_bounds(address, size, write, pc, "where there is no array");
-    if (!near->live)
-        fault(illegal_address,
-            "use after free " + access_text(pc, size, write) + " at " + hex(address) + ", in an array of "
-                + count_bytes(near->size) + " that was freed");
-    out_of_bounds(address, size, write, pc, relation(address, size, near->base, near->size) + name_allocation(*near));
+    const bool goes_on = may_go_on(address, size);
+    if (near && near->live) {
+        out_of_bounds(
+            address, size, write, pc, relation(address, size, near->base, near->size) + name_allocation(*near), goes_on);
+    } else if (!near) {
+        out_of_bounds(address, size, write, pc, "where there is no array", goes_on);
+    } else {
+        if (is_different("use after free", pc))
+            tell(illegal_address,
+                "use after free " + access_text(pc, size, write) + " at " + hex(address) + ", in an array of "
+                    + count_bytes(near->size) + " that was freed");
+        if (!goes_on)
+            end_launch();
+    }
 }
 
 void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
-    if (&region == &checker.dynamic)
+    if (&region == &checker.dynamic) {
         out_of_bounds(address, size, write, pc,
             relation(address, size, region.first, running.launch->dynamic_shared) + "dynamic shared memory, "
-                + count_bytes(running.launch->dynamic_shared));
+                + count_bytes(running.launch->dynamic_shared), true);
+        return;
+    }
     const Symbol* nearest = nullptr;
     size_t distance = ~size_t(0);
     for (const Symbol* s = checker.image->first_symbol; s != checker.image->last_symbol; ++s) {
@@ -99,31 +114,78 @@ void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bo
     }
     out_of_bounds(address, size, write, pc,
         relation(address, size, uintptr_t(nearest->address), nearest->size) + "shared " + name_symbol(nearest->name)
-            + ", " + count_bytes(nearest->size));
+            + ", " + count_bytes(nearest->size), true);
 }
+
+namespace {
+
+std::string race_text(const Access& access, const SharedRegion* region, const char* between = "")
+{
+    return std::string("race") + between + " " + access_text(access.pc, access.size, access.write, access.is_atomic()) + " of "
+        + (region ? "shared " + shared_name(*region, access.address, true) : element(access.address));
+}
+
+std::string what_it_did(const Epoch& earlier, bool wrote)
+{
+    return earlier.flags & is_atomic ? " changed them atomically" : wrote ? " wrote them" : " read them";
+}
+
+void race_in_block(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
+{
+    const Place other = unordered_one(earlier);
+    const uintptr_t site = other.site ? checker.text + other.site : 0;
+    if (!is_different("race", access.pc, site))
+        return;
+    const bool two = site && (where(site) != where(access.pc) || wrote != access.write);
+    // By volatile, and no barrier, a warp's lanes hand data on where code was written for GPUs before Volta.
+    const bool lockstep = access.kind == Kind::is_volatile && is_same_warp(other.thread, running.thread);
+    tell(launch_failed, race_text(access, region) + "\n  " + (site ? where(site) + ": " : "") + who(other.thread)
+            + what_it_did(earlier, wrote) + ", with no barrier between"
+            + (lockstep ? ": before Volta the lanes of a warp ran in step; now __syncwarp() must be between" : "")
+            + (two ? dependences(access.pc, access.write, "first ") + dependences(site, wrote, "second ")
+                   : dependences(access.pc, access.write)));
+}
+
+void race_between_blocks(const Epoch& earlier, bool wrote, const Access& access)
+{
+    uint64_t ordinal = 0;
+    const bool forgotten = earlier.interval == 0 || !ordinal_of(earlier.interval, ordinal);
+    const uintptr_t site = forgotten ? 0 : checker.text + earlier.site;
+    if (!is_different("race between blocks", access.pc, site))
+        return;
+    tell(launch_failed, race_text(access, nullptr, " between blocks") + "\n  "
+            + (forgotten ? "another block" : where(site) + ": " + who(earlier.thread, block_that_ran(ordinal)))
+            + what_it_did(earlier, wrote) + " in the same launch, and nothing orders the blocks"
+            + dependences(access.pc, access.write));
+}
+
+} // namespace
 
 void data_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
 {
-    const std::string text = access_text(access.pc, access.size, access.write, access.is_atomic()) + " of "
-        + (region ? "shared " + shared_name(*region, access.address, true) : element(access.address));
-    const std::string depends = dependences(access.pc, access.write);
-    const std::string did = earlier.flags & is_atomic ? " changed them atomically" : wrote ? " wrote them" : " read them";
-    if (earlier.interval >= ordering.block_start) {
-        const Place other = unordered_one(earlier);
-        const uintptr_t site = other.site ? checker.text + other.site : 0;
-        const bool two = site && (where(site) != where(access.pc) || wrote != access.write);
-        // By volatile, and no barrier, a warp's lanes hand data on where code was written for GPUs before Volta.
-        const bool lockstep = access.kind == Kind::is_volatile && is_same_warp(other.thread, running.thread);
-        fault(launch_failed, "race " + text + "\n  " + (site ? where(site) + ": " : "") + who(other.thread) + did
-                + ", with no barrier between"
-                + (lockstep ? ": before Volta the lanes of a warp ran in step; now __syncwarp() must be between" : "")
-                + (two ? dependences(access.pc, access.write, "first ") + dependences(site, wrote, "second ") : depends));
-    }
+    if (earlier.interval >= ordering.block_start)
+        race_in_block(earlier, wrote, access, region);
+    else
+        race_between_blocks(earlier, wrote, access);
+}
+
+std::string name_of_place(uintptr_t address)
+{
+    for (const SharedRegion* region : {&checker.fixed, &checker.dynamic})
+        if (checker.active && address - region->first < region->size)
+            return "shared " + shared_name(*region, address, true);
+    return element(address);
+}
+
+void stale_read(const Epoch& write, uintptr_t address, unsigned size, uintptr_t pc)
+{
     uint64_t ordinal = 0;
-    const bool forgotten = earlier.interval == 0 || !ordinal_of(earlier.interval, ordinal);
-    fault(launch_failed, "race between blocks " + text + "\n  "
-            + (forgotten ? "another block" : where(checker.text + earlier.site) + ": " + who(earlier.thread, block_that_ran(ordinal)))
-            + did + " in the same launch, and nothing orders the blocks" + depends);
+    const bool in_block = write.interval >= ordering.block_start;
+    const bool forgotten = !in_block && !ordinal_of(write.interval, ordinal);
+    const std::string writer = in_block ? who(write.thread) : forgotten ? "another block" : who(write.thread, block_that_ran(ordinal));
+    fault(launch_failed, "stale texture read " + access_text(pc, size, false) + " of " + element(address)
+            + " through a texture or surface\n  " + (forgotten ? "" : where(checker.text + write.site) + ": ") + writer
+            + " wrote them in the same launch, which its cache does not see: read them in the next launch, or by a pointer");
 }
 
 void bad_variable(const Symbol& nearest, uintptr_t address, unsigned size, bool write, uintptr_t pc)
@@ -131,7 +193,7 @@ void bad_variable(const Symbol& nearest, uintptr_t address, unsigned size, bool 
     const char* kind = nearest.kind == SymbolKind::constant ? "constant " : "device variable ";
     out_of_bounds(address, size, write, pc,
         relation(address, size, uintptr_t(nearest.address), nearest.size) + kind + name_symbol(nearest.name) + ", "
-            + count_bytes(nearest.size));
+            + count_bytes(nearest.size), true);
 }
 
 void write_to_constant(const Symbol& symbol, unsigned size, uintptr_t pc)
@@ -141,15 +203,15 @@ void write_to_constant(const Symbol& symbol, unsigned size, uintptr_t pc)
 
 void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
 {
-    if (!is_read_too_early())
-        read_too_early(address, size, false,
+    if (is_different("uninitialised memory", pc))
+        read_too_early(address, size, pc, false,
             "uninitialised memory " + access_text(pc, size, false, atomic) + " of " + element(address), dependences(pc, false));
 }
 
 void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
 {
-    if (!is_read_too_early())
-        read_too_early(address, size, true,
+    if (is_different("uninitialised memory", pc))
+        read_too_early(address, size, pc, true,
             "uninitialised memory " + access_text(pc, size, false, atomic) + " of shared " + shared_name(region, address, true),
             dependences(pc, false));
 }
@@ -174,6 +236,14 @@ std::string nearest_write(uintptr_t address)
                     + shared_name(region, region.first + 4 * cell, true) + dependences(site, true);
             }
     return "";
+}
+
+std::string name_shared(uintptr_t address)
+{
+    for (const SharedRegion* region : {&checker.fixed, &checker.dynamic})
+        if (address - region->first < region->size)
+            return "shared " + shared_name(*region, address, true);
+    return hex(address);
 }
 
 std::string access_of_shared(uintptr_t address, unsigned size, bool write, uintptr_t pc)

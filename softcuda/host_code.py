@@ -105,10 +105,13 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
 def launches(source: Source, hosts: list[Item], remaining: list[Item]) -> dict[Item, str]:
     """What is to stand in place of host functions that launch instances of templates: these, so that they are made."""
     known = {name[-1] for item in remaining for name in item.names}
+    templates = {item.names[0][-1]: item for item in remaining
+                 if item.kind == "function" and source.tokens[item.first : item.first + 2] == ["template", "<"]
+                 and "__global__" in head(source, item)}  # fmt: skip
     made: dict[Item, str] = {}
     done: set[str] = set()
     for item in hosts:
-        for instance in instances.launched(source, hosts, item, known) if item.body else ():
+        for instance in instances.launched(source, hosts, item, templates, known) if item.body else ():
             if instance not in done:
                 variable = f"softcuda_instance{len(done)}"
                 made[item] = f"{made.get(item, '')} __attribute__((used)) static const auto {variable} = &{instance};"
@@ -123,7 +126,6 @@ def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> No
         for item in chosen
         for place in range(item.first, item.last)
         if (name := messages.unsupported_name(source.tokens[place - 2 : place], source.tokens[place]))
-        and name != "texture"
         and source.tokens[place - 1] not in (".", "->")
         and place not in gone
     ]
@@ -226,12 +228,17 @@ def words_without(source: Source, item: Item, gone: set[int]) -> set[str]:
 
 
 def members(source: Source, item: Item, marked: set[str]) -> list[Edit]:
-    """What is to go of a class: bodies of host functions, and such functions as change nothing about the class."""
+    """What is to go of a class: bodies of host functions, and such functions as change nothing about the class.
+
+    A function without body stays where a constant or a type of the class asks for its type, as traits do.
+    """
     edits: list[Edit] = []
     names = {name[-1] for name in item.names}
     if "enum" in head(source, item):
         return []
-    for member in items(source, item.body + 1, source.partner[item.body]):
+    found = list(items(source, item.body + 1, source.partner[item.body]))
+    asked = {word for member in found if member.kind != "function" for word in words_without(source, member, set())}
+    for member in found:
         words = head(source, member)
         if member.kind == "class" and member.body:
             edits += members(source, member, marked)
@@ -243,7 +250,7 @@ def members(source: Source, item: Item, marked: set[str]) -> list[Edit]:
         name = member.names[0][-1]
         if name.lstrip("~") in names or "virtual" in words or "override" in words or is_assignment(source, member):
             edits += without_body(source, member)
-        elif member.body or name not in marked:
+        elif member.body or name not in marked | asked:
             edits.append((member.first, member.last, ""))
     return edits
 
@@ -252,6 +259,9 @@ def constant_initialisers(source: Source, item: Item) -> list[Edit]:
     """Have the compiler refuse a variable that would need code to be run first, as CUDA does."""
     words = head(source, item)
     if not {*COMPUTED, "__constinit", "__shared__", "extern", "texture"}.isdisjoint(words):
+        return []
+    before = words[: words.index("=")] if "=" in words else words
+    if ("(", "*") in itertools.pairwise(before):  # a pointer to a function, where g++ 12 takes no such word
         return []
     mark = next((word for word in words if word in ("__device__", "__constant__", "const")), "")
     place = item.first + words.index(mark)

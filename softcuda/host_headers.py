@@ -8,13 +8,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from chosen_headers import BRINGS
+
 # What is in cuda_dialect.h already.
 COVERED = ["builtin_types.h", "cuda_device_runtime_api.h", "device_atomic_functions.h", "device_double_functions.h",
            "device_types.h", "driver_types.h", "host_config.h", "host_defines.h", "math_functions.h",
            "sm_20_atomic_functions.h", "sm_20_intrinsics.h", "sm_30_intrinsics.h", "sm_32_intrinsics.h",
            "sm_35_intrinsics.h", "sm_60_atomic_functions.h", "sm_61_intrinsics.h", "vector_functions.h",
            "vector_functions.hpp", "driver_functions.h", "library_types.h", "channel_descriptor.h",
-           "texture_types.h", "surface_types.h", "crt/host_defines.h"]  # fmt: skip
+           "texture_types.h", "surface_types.h", "cuda_texture_types.h", "cuda_surface_types.h",
+           "texture_fetch_functions.h", "texture_indirect_functions.h", "surface_functions.h",
+           "surface_indirect_functions.h", "crt/host_defines.h"]  # fmt: skip
 # Libraries that host code calls, with the types of their handles.
 HANDLES = {
     "cublas.h": "",
@@ -24,6 +28,8 @@ HANDLES = {
     "cublasXt.h": "cublasXtHandle_t",
     "cuda_profiler_api.h": "",
     "cudaGL.h": "",
+    "cudaEGL.h": "CUeglStreamConnection",
+    "cuda_egl_interop.h": "",
     "cuda_gl_interop.h": "cudaGraphicsResource_t",
     "cudnn.h": "cudnnHandle_t cudnnTensorDescriptor_t cudnnFilterDescriptor_t cudnnConvolutionDescriptor_t"
                " cudnnActivationDescriptor_t cudnnPoolingDescriptor_t cudnnDropoutDescriptor_t",
@@ -71,6 +77,7 @@ def content_of(name: str) -> str:
     if name in HANDLES:
         lines += [f"typedef struct softcuda_{handle}* {handle};" for handle in HANDLES[name].split()]
         lines += [f"typedef int {number};" for number in NUMBERS.get(name, "").split()]
+        lines += [f"struct {BRINGS};"] if name.startswith("cublas") else []
     elif (space := name.partition("/")[0]) in SPACES and "/" in name and ".." not in name:
         lines.append(SPACES[space])
     elif name not in COVERED:

@@ -37,6 +37,15 @@ struct KernelEntry {
     const KernelRecord* record;
 };
 
+// What a texture function asks for, and what it gets. A cube's faces are layers, to a surface too.
+enum class Shape : int { line, plane, volume, line_layers, plane_layers, cube, cube_layers };
+struct TexelWords {
+    unsigned x, y, z, w;
+};
+struct SurfacePlace {
+    int x, y, z, layer; // x in bytes
+};
+
 enum class SymbolKind : unsigned long { shared = 0, constant = 1, device = 2 };
 
 struct Symbol {

@@ -1,77 +1,174 @@
-"""Finds which instances of kernel templates host code launches, so that an image has those that nvcc's would have."""
+"""Finds which instances of kernel templates host code launches, so that an image has those that nvcc's would have.
+
+Arguments of a template that are not written out are deduced from the types of what the call passes, as far as these are
+declared in the same function.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
-from items import Item, Source
+from items import PAIRS, Item, Source
 
-TYPES = {
-    "bool",
-    "char",
-    "short",
-    "int",
-    "long",
-    "signed",
-    "unsigned",
-    "float",
-    "double",
-    "void",
-    "const",
-    "true",
-    "false",
-}
-BETWEEN = {",", "::", "*", "<", ">", "+", "-", "/", "(", ")"}
+TYPES = re.compile(
+    r"bool|char|short|int|long|signed|unsigned|float|double|void|const|true|false|size_t|u?int\d+_t|cuda\w+_t"
+    r"|(?:__)?half2?|(?:__)?nv_bfloat16(?:2|_?)|(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]"
+)
+BETWEEN = {",", "::", "*", "<", ">", "+", "-", "/", "%", "(", ")"}
+QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "static", "register", "typename"}
+NO_TYPES = {"return", "delete", "new", "goto", "else", "case", "using", "throw", "auto"}
+LITERALS = {r"\d+": "int", r"\d+[uU]": "unsigned", r"[\d.]+(?:e-?\d+)?[fF]": "float", r"\d*\.\d*(?:e-?\d+)?": "double"}
 Tokens = list[str]
+Binding = Mapping[str, Tokens]
 
 
-def launched(source: Source, host: Sequence[Item], item: Item, known: set[str]) -> Iterator[str]:
+def launched(
+    source: Source, host: Sequence[Item], item: Item, templates: Mapping[str, Item], known: set[str]
+) -> Iterator[str]:
     """Instances that a host function launches, as "k<float, 16>", with arguments that are ``known`` outside of it.
 
     ``host``: all host functions; where the function is itself a template, they say for which arguments it is called.
+    ``templates``: kernels that are templates, by their names.
     """
     tokens = source.tokens
-    values = local_constants(tokens, item)
-    for binding in bindings(source, host, item, known):
-        for place in range(item.body, item.last):
-            if tokens[place : place + 4] == [">", "<", "<", "<"]:
-                opened = matching(tokens, place)
-                arguments = [part for token in tokens[opened + 1 : place]
-                             for part in binding.get(token, [values.get(token, token)])]  # fmt: skip
-                if is_known(arguments, known):
-                    yield f"{tokens[opened - 1]}<{' '.join(arguments)}>"
+    values = local_constants(source, item, known)
+    launches = [place for place in range(item.body, item.last) if tokens[place : place + 3] == ["<", "<", "<"]]
+    for binding in bindings(source, host, item, known) if launches else ():
+        for place in launches:
+            written = tokens[place - 1] == ">"
+            name = matching(tokens, place - 1) - 1 if written else place - 1
+            given = [substituted(part, {**values, **binding}) for part in split(tokens[name + 2 : place - 1])]
+            kernel = templates.get(tokens[name])
+            if kernel and (passed := call(source, place)):
+                given = deduced(source, kernel, given if written else [], passed, (item, binding)) or given
+            elif not written:
+                continue
+            arguments = [token for part in given for token in (",", *part)][1:]
+            if arguments and is_known(arguments, known):
+                yield f"{with_scopes(tokens, name)}<{' '.join(arguments)}>"
 
 
-def bindings(source: Source, host: Sequence[Item], item: Item, known: set[str]) -> Iterator[dict[str, Tokens]]:
-    """The arguments that a function template is called with, for each call; no argument for a plain function."""
-    tokens, first = source.tokens, item.first
+def bindings(source: Source, host: Sequence[Item], item: Item, known: set[str]) -> Iterator[Binding]:
+    """The arguments that a function template is called with or instantiated for; no argument for a plain function."""
+    tokens, first, name = source.tokens, item.first, item.names[0][-1]
     if tokens[first : first + 2] != ["template", "<"]:
         yield {}
         return
-    end = closing(tokens, first + 1)
-    parameters = [part[-1] for part in split(tokens[first + 2 : end]) if "=" not in part]
+    parameters = [parameter_name(part) for part in split(tokens[first + 2 : closing(tokens, first + 1)])]
     for caller in host:
-        for place in range(caller.body, caller.last if caller.body else caller.body):
-            if tokens[place] == item.names[0][-1] and tokens[place + 1] == "<":
+        instantiated = tokens[caller.first] == "template" and not caller.body and caller.names[0][-1] == name
+        inside = range(caller.first if instantiated else caller.body, caller.last if instantiated or caller.body else 0)
+        for place in inside:
+            if tokens[place] != name:
+                continue
+            arguments: Sequence[Tokens] | None = None
+            if tokens[place + 1] == "<":
                 arguments = split(tokens[place + 2 : closing(tokens, place + 1)])
-                if len(arguments) == len(parameters) and all(is_known(argument, known) for argument in arguments):
-                    yield dict(zip(parameters, arguments, strict=True))
+            elif tokens[place + 1] == "(" and not instantiated:
+                passed = split(tokens[place + 2 : source.partner[place + 1]])
+                arguments = deduced(source, item, [], passed, (caller, {}))
+            if arguments and len(arguments) == len(parameters) and all(is_known(part, known) for part in arguments):
+                yield dict(zip(parameters, arguments, strict=True))
 
 
-def local_constants(tokens: Tokens, item: Item) -> dict[str, str]:
-    """Constants of a function that are plain numbers."""
-    return {
-        tokens[place]: tokens[place + 2]
-        for place in range(item.body, item.last - 3)
-        if tokens[place + 1] == "="
-        and tokens[place + 2][:1].isdigit()
-        and tokens[place + 3] == ";"
-        and not {"const", "constexpr"}.isdisjoint(tokens[place - 3 : place])
-    }
+def call(source: Source, place: int) -> list[Tokens]:
+    """What a launch passes, whose <<< begins at ``place``."""
+    tokens = source.tokens
+    while tokens[place : place + 3] != [">", ">", ">"] and tokens[place] not in (";", ""):
+        place = source.partner[place] + 1 if tokens[place] in PAIRS else place + 1
+    return split(tokens[place + 4 : source.partner[place + 3]]) if tokens[place + 3] == "(" else []
+
+
+def deduced(
+    source: Source, template: Item, given: list[Tokens], passed: list[Tokens], caller: tuple[Item, Binding]
+) -> list[Tokens] | None:
+    """All arguments of a template, where some are ``given`` and the others follow from the types of what is passed.
+
+    Those with a default are left out at the end. None where some do not follow.
+    """
+    tokens, first = source.tokens, template.first
+    parameters = split(tokens[first + 2 : closing(tokens, first + 1)])
+    names = [parameter_name(part) for part in parameters]
+    bound = dict(zip(names, given, strict=False))
+    declared = split(tokens[template.brackets + 1 : source.partner[template.brackets]])
+    for part, argument in zip(declared, passed, strict=False):
+        pattern = [token for token in part if token not in QUALIFIERS]
+        base, stars = pattern[0], pattern.count("*")
+        simple = all(token == "*" or token.isidentifier() for token in pattern)
+        got = type_of(source, argument, *caller) if simple and base in names and base not in bound else None
+        if got and got[len(got) - stars :] == ["*"] * stars:
+            bound[base] = got[: len(got) - stars]
+    made = [bound.get(name) for name in names]
+    while made and made[-1] is None and "=" in parameters[len(made) - 1]:
+        made.pop()
+    return None if None in made else [part for part in made if part is not None]
+
+
+def type_of(source: Source, argument: Tokens, item: Item, binding: Binding) -> Tokens | None:
+    """The type of what a function passes: of a number, a cast, or a variable that it declares; None for all others."""
+    if len(argument) == 1:
+        for pattern, type_name in LITERALS.items():
+            if re.fullmatch(pattern, argument[0]):
+                return [type_name]
+    if argument[0] in ("static_cast", "reinterpret_cast"):
+        written = argument[2 : closing(argument, 1)]
+    elif argument[0] == "(" and ")" in argument:
+        written = argument[1 : argument.index(")")]
+    elif argument[0].isidentifier() and (len(argument) == 1 or argument[1] in ("+", "-")):
+        written = declared_type(source, argument[0], item) or []
+    else:
+        return None
+    return substituted([token for token in written if token not in QUALIFIERS], binding) or None
+
+
+def declared_type(source: Source, name: str, item: Item) -> Tokens | None:
+    """The type of a variable or parameter of a function, with its stars."""
+    tokens = source.tokens
+    for place in range(item.first, item.last):
+        if tokens[place] == name and tokens[place + 1] in (",", ";", "=", ")", "{", "("):
+            first, stops = place, ("{", "}", ";", "(", ")")
+            if item.brackets < place < source.partner[item.brackets]:
+                stops = (*stops, ",")
+            while tokens[first - 1] not in stops:
+                first -= 1
+            words = [token for token in tokens[first:place] if token not in QUALIFIERS]
+            plain = words[: len(words) - next((i for i, word in enumerate(reversed(words)) if word != "*"), 0)]
+            cut = next((i for i, word in enumerate(words) if word in ("*", "&", ",", "=")), len(words))
+            # Of several variables in one declaration, the type stands before the first, each other behind a comma.
+            base = words[: cut - (words[cut : cut + 1] in ([","], ["="]))]
+            if base and NO_TYPES.isdisjoint(base) and (plain == base or plain[-1] == ","):
+                return base + words[len(plain) :]
+    return None
+
+
+def substituted(tokens: Tokens, values: Binding) -> Tokens:
+    return [part for token in tokens for part in values.get(token, [token])]
+
+
+def parameter_name(part: Tokens) -> str:
+    """The name of a template's parameter, as of "typename T = float"."""
+    return part[part.index("=") - 1] if "=" in part else part[-1]
+
+
+def local_constants(source: Source, item: Item, known: set[str]) -> dict[str, Tokens]:
+    """Constants of a function that are computed from numbers, from what is ``known`` and from one another."""
+    tokens = source.tokens
+    values: dict[str, Tokens] = {}
+    for place in range(item.body, item.last - 3):
+        if tokens[place + 1] not in ("=", "{") or {"const", "constexpr"}.isdisjoint(tokens[place - 4 : place]):
+            continue
+        end = source.partner[place + 1] if tokens[place + 1] == "{" else tokens.index(";", place)
+        value = substituted(tokens[place + 2 : end], values)
+        if value and is_known(value, known):
+            values[tokens[place]] = ["(", *value, ")"]
+    return values
 
 
 def is_known(arguments: Tokens, known: set[str]) -> bool:
-    return all(token in BETWEEN or token in TYPES or token in known or token[:1].isdigit() for token in arguments)
+    return all(
+        token in BETWEEN or token in known or token[:1].isdigit() or TYPES.fullmatch(token) for token in arguments
+    )
 
 
 def matching(tokens: Tokens, place: int) -> int:
@@ -103,3 +200,11 @@ def split(tokens: Tokens) -> list[Tokens]:
         else:
             parts[-1].append(token)
     return [part for part in parts if part]
+
+
+def with_scopes(tokens: Tokens, place: int) -> str:
+    """Return the name at ``place`` with what is written before it, as outer::kernel."""
+    first = place
+    while tokens[first - 1] == "::":
+        first -= 2 if tokens[first - 2].isidentifier() else 1
+    return " ".join(tokens[first : place + 1])

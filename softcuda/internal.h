@@ -37,7 +37,12 @@ enum Result : int {
     misaligned_address = 716,
     launch_failed = 719,
     cooperative_launch_too_large = 720,
+    not_permitted = 800,
     not_supported = 801,
+    capture_unsupported = 900,
+    capture_invalidated = 901,
+    capture_unmatched = 903,
+    graph_update_failed = 910,
     unknown = 999,
 };
 
@@ -124,7 +129,8 @@ struct Running {
 };
 extern Running running;
 Dim thread_index(unsigned number);
-[[noreturn]] void fault(Result code, std::string text); // ends the launch; called on a thread's own stack
+[[noreturn]] void fault(Result code, std::string text); // tells it and ends the launch; called on a thread's own stack
+[[noreturn]] void end_launch(); // after what has been told
 struct StackRange {
     uintptr_t first;
     size_t size;
@@ -136,12 +142,14 @@ void checker_begin_launch(const Launch& launch, char* dynamic_shared);
 void checker_begin_block();
 void checker_end_block(); // on the stack of one of its threads
 void checker_barrier();
+void checker_blocks_take_turns(); // from here on in this launch: what blocks do to each other is ordered
 using MarksOfShared = std::vector<std::vector<uint8_t>>; // which bytes of shared memory have been written
 MarksOfShared marks_of_shared();
 void set_marks_of_shared(const MarksOfShared& marks);
 void checker_lanes_met(unsigned warp, unsigned mask);
 bool checker_is_active();
 void check_access(uintptr_t address, unsigned size, bool write, uintptr_t pc); // by the present thread
+void check_atomic(uintptr_t address, unsigned size, bool write, uintptr_t pc); // which hands nothing on
 void mark_written(uintptr_t address, size_t size, bool written); // by the host
 void copy_marks(uintptr_t to, uintptr_t from, size_t size);
 
@@ -150,7 +158,7 @@ void forget_copies(); // those of a block that nobody waited for
 std::shared_ptr<void> rest_copies(); // those of the present block, which forgets them; null where there are none
 void resume_copies(const std::shared_ptr<void>& rested);
 bool is_copied_to(uintptr_t address, unsigned size); // by a copy that has not come yet
-[[noreturn]] void touched_while_copied(uintptr_t address, const std::string& access);
+void touched_while_copied(uintptr_t address, unsigned size, bool write, uintptr_t pc);
 struct CopyNow { // the copy whose accesses are being checked: of `size` bytes, 0 where there is none
     uintptr_t address = 0;
     unsigned size = 0;
@@ -158,15 +166,27 @@ struct CopyNow { // the copy whose accesses are being checked: of `size` bytes, 
 extern CopyNow copy_now;
 
 // watched.cpp
-enum class Watched { copies, early_read };
+enum class Watched { copies, early_read, rewrites };
 extern bool watching; // something is watched: every access is to be told
 void watch_more(Watched what, bool on);
 void watched_access(uintptr_t address, unsigned size, bool write, uintptr_t pc);
-void read_too_early(uintptr_t address, unsigned size, bool of_shared, const std::string& text, const std::string& depends); // returns: the launch goes on
-bool is_read_too_early(); // something was, and one such read is told
-void prefer_early_read(Finding& finding); // a finding that comes after one is what came of it
-Finding early_read_at_the_end_of_a_block(bool last); // success where there was none, or it is not settled yet
-void forget_early_read();
+// Begins a finding that is put into words when it is known who writes there later, or that nobody does.
+void read_too_early(uintptr_t address, unsigned size, uintptr_t pc, bool of_shared, const std::string& text,
+    const std::string& depends);
+void close_early_reads(); // another finding comes after them
+void early_reads_at_the_end_of_a_block(bool last);
+void forget_early_reads();
+
+// several.cpp
+// Whether a finding of that kind and these lines, of one access or of two, is still to be told.
+bool is_different(const char* kind, uintptr_t pc, uintptr_t other = 0);
+void tell(Result code, std::string text); // the launch goes on
+size_t begin_finding(); // of which the words come later, by its number
+void set_finding(size_t number, Finding finding);
+bool has_findings(); // some have been told in this launch
+bool may_go_on(uintptr_t address, unsigned size); // an access there touches nothing but memory of the device
+void findings_begin_launch();
+Finding findings_of_launch(); // all of them as one, which has the code of the first
 
 // slices.cpp: a line of a finding, "\n    the address depends on row (kernels/matmul/tiled.cu:15), ...", ""
 // where that is not known. `which`: "first " or "second " where it has two accesses, then without conditions.
@@ -174,6 +194,7 @@ std::string dependences(uintptr_t pc, bool write, const std::string& which = "")
 
 // report.cpp
 void forget_returns();                        // of the block before
+bool has_returned(unsigned thread);           // by a return statement of the kernel; noted with checks only
 std::string how_it_ended(unsigned thread);    // "has returned (kernels/matmul/naive.cu:11)"
 std::string where(uintptr_t pc);              // "kernels/matmul/tiled.cu:22", with the calls that led there
 const std::vector<std::string>& lines_of(uintptr_t pc); // each alone, the innermost first
@@ -183,5 +204,6 @@ std::string in_kernel();                      // "in matmul_tiled"
 std::string name_allocation(const Allocation& allocation); // "a (argument 1), 4,096 bytes"
 std::string name_symbol(const char* assembler_name);
 std::string count_bytes(size_t bytes);        // "4,096 bytes"
+std::string name_of_place(uintptr_t address); // "flags (argument 1), 64 bytes at byte 4"
 
 } // namespace softcuda

@@ -244,6 +244,8 @@ class Reader:
     def class_names(self, last: int) -> Iterator[tuple[str, ...]]:
         tokens, place, depth = self.tokens, self.first, 0
         while tokens[place] not in CLASS_WORDS or depth:
+            if tokens[place] == "(":  # around a default argument, in which < and > compare or shift
+                place = self.source.partner[place]
             depth += (tokens[place] == "<") - (tokens[place] == ">")
             place += 1
         enumeration = tokens[place] == "enum"

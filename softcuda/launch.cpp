@@ -5,7 +5,6 @@
 #include <cstring>
 
 namespace softcuda {
-namespace {
 
 // What a block may have at most: the device's limit, or the kernel's own (__launch_bounds__).
 unsigned most_threads(const Function& function)
@@ -13,6 +12,8 @@ unsigned most_threads(const Function& function)
     const unsigned bound = function.entry->record->launch_bound;
     return bound ? bound : max_threads;
 }
+
+namespace {
 
 int check_launch(const Launch& launch)
 {
@@ -41,19 +42,80 @@ std::vector<char> packed(const KernelRecord& entry, void** parameters)
     return arguments;
 }
 
-int launch_now(Launch launch, void* stream)
+} // namespace
+
+Checked launch_work(Launch launch)
 {
     if (const int failed = check_launch(launch))
-        return failed;
+        return {failed, nullptr};
     launch.arguments.resize((launch.arguments.size() + 15) / 16 * 16 + 16);
     ContextState* context = current_context();
-    return enqueue(stream, [launch, context] {
+    return {success, [launch, context] {
         if (has_failed(context))
             return;
         Finding finding = run_grid(launch);
         if (finding.code != success)
             fail(context, std::move(finding));
-    });
+    }};
+}
+
+int unpacked(Launch& launch, void** parameters, void** extra)
+{
+    const KernelRecord& entry = *launch.function->entry->record;
+    if (parameters) {
+        launch.arguments = packed(entry, parameters);
+        return success;
+    }
+    const char* buffer = nullptr;
+    size_t size = 0;
+    for (; extra && *extra; extra += 2) {
+        if (*extra == reinterpret_cast<void*>(1)) // CU_LAUNCH_PARAM_BUFFER_POINTER
+            buffer = static_cast<const char*>(extra[1]);
+        else if (*extra == reinterpret_cast<void*>(2)) // CU_LAUNCH_PARAM_BUFFER_SIZE
+            size = *static_cast<const size_t*>(extra[1]);
+        else
+            return invalid_value;
+    }
+    // What is behind the last argument, up to its alignment, may be there or not.
+    if (size < entry.argument_bytes || size > (entry.argument_bytes + 15u) / 16 * 16)
+        return invalid_value;
+    if (buffer)
+        launch.arguments.assign(buffer, buffer + size);
+    return success;
+}
+
+namespace {
+
+int launch_now(Launch launch, void* stream)
+{
+    Checked checked = launch_work(std::move(launch));
+    return checked.code ? checked.code : enqueue(stream, std::move(checked.work), NodeKind::kernel);
+}
+
+// CUlaunchConfig and CUlaunchAttribute as cuda.h lays them out.
+struct Attribute {
+    unsigned name, padding;
+    union {
+        unsigned values[16];
+    };
+};
+struct Config {
+    Dim grid, block;
+    unsigned shared;
+    void* stream;
+    const Attribute* attributes;
+    unsigned attribute_count;
+};
+
+// Apply an attribute that changes what is computed: 2 is a cooperative launch, 4 the size of a cluster. The others are about
+// speed, or permit an overlap with earlier work of the stream, which need not happen.
+int take(const Attribute& attribute, Launch& launch)
+{
+    if (attribute.name == 2)
+        launch.cooperative = attribute.values[0];
+    if (attribute.name == 4 && uint64_t(attribute.values[0]) * attribute.values[1] * attribute.values[2] > 1)
+        return not_here("a launch in clusters of several blocks");
+    return success;
 }
 
 } // namespace
@@ -92,28 +154,22 @@ API cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, un
     ENTER(cuLaunchKernel);
     if (!function)
         return invalid_handle;
-    const KernelRecord& entry = *function->entry->record;
     Launch launch {function, {gx, gy, gz}, {bx, by, bz}, shared, {}};
-    if (parameters) {
-        launch.arguments = packed(entry, parameters);
-        return launch_now(std::move(launch), stream);
-    }
-    const char* buffer = nullptr;
-    size_t size = 0;
-    for (; extra && *extra; extra += 2) {
-        if (*extra == reinterpret_cast<void*>(1)) // CU_LAUNCH_PARAM_BUFFER_POINTER
-            buffer = static_cast<const char*>(extra[1]);
-        else if (*extra == reinterpret_cast<void*>(2)) // CU_LAUNCH_PARAM_BUFFER_SIZE
-            size = *static_cast<const size_t*>(extra[1]);
-        else
-            return invalid_value;
-    }
-    // What is behind the last argument, up to its alignment, may be there or not.
-    if (size < entry.argument_bytes || size > (entry.argument_bytes + 15u) / 16 * 16)
-        return invalid_value;
-    if (buffer)
-        launch.arguments.assign(buffer, buffer + size);
-    return launch_now(std::move(launch), stream);
+    const int failed = unpacked(launch, parameters, extra);
+    return failed ? failed : launch_now(std::move(launch), stream);
+}
+
+API cuLaunchKernelEx(const Config* config, Function* function, void** parameters, void** extra)
+{
+    ENTER(cuLaunchKernelEx);
+    if (!function || !config)
+        return function ? invalid_value : invalid_handle;
+    Launch launch {function, config->grid, config->block, config->shared, {}};
+    for (unsigned i = 0; i < config->attribute_count; ++i)
+        if (const int failed = take(config->attributes[i], launch))
+            return failed;
+    const int failed = unpacked(launch, parameters, extra);
+    return failed ? failed : launch_now(std::move(launch), config->stream);
 }
 
 API cuLaunchCooperativeKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,

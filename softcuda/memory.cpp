@@ -20,7 +20,9 @@ Allocation* allocations = nullptr;
 namespace {
 
 std::atomic<size_t> allocations_made {0};
-size_t next_page = 1, bytes_in_use = 0;
+size_t next_page = 1;
+std::atomic<size_t> bytes_in_use {0};
+std::mutex allocating; // memory is given back by the threads of streams too
 struct HostMemory {
     size_t size;
     unsigned flags;
@@ -144,13 +146,26 @@ void release(Allocation& allocation)
     }
 }
 
+} // namespace
+
+Result release_at(uintptr_t address)
+{
+    std::lock_guard<std::mutex> lock(allocating);
+    Allocation* allocation = allocation_at(address);
+    if (!allocation || !allocation->live || allocation->base != address)
+        return invalid_value;
+    release(*allocation);
+    return success;
+}
+
 Result allocate(uintptr_t* address, size_t size)
 {
     if (!address || !size)
         return invalid_value;
+    std::lock_guard<std::mutex> lock(allocating);
     const size_t pages = pages_of(size);
     const bool sparse = is_sparse();
-    const bool too_large = !sparse && size > total_memory() - std::min(total_memory(), bytes_in_use);
+    const bool too_large = !sparse && size > total_memory() - std::min(total_memory(), bytes_in_use.load());
     if (too_large || next_page + pages > arena.size >> page_bits)
         return out_of_memory;
     const uintptr_t base = arena.first + (next_page << page_bits);
@@ -166,10 +181,9 @@ Result allocate(uintptr_t* address, size_t size)
     return success;
 }
 
-} // namespace
-
 void free_all_of(const void* context)
 {
+    std::lock_guard<std::mutex> lock(allocating);
     for (size_t i = 0; i < allocations_made; ++i)
         if (allocations[i].live && allocations[i].context == context)
             release(allocations[i]);
@@ -205,8 +219,7 @@ API cuMemFree_v2(uintptr_t address)
     if (!allocation || !allocation->live || allocation->base != address)
         return invalid_value;
     wait_for_everything();
-    release(*allocation);
-    return success;
+    return release_at(address);
 }
 
 API cuMemGetInfo_v2(size_t* free, size_t* total)
@@ -218,7 +231,7 @@ API cuMemGetInfo_v2(size_t* free, size_t* total)
         return success;
     }
     const size_t available = size_t(sysconf(_SC_AVPHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    *free = std::min(*total - std::min(*total, bytes_in_use), available);
+    *free = std::min(*total - std::min(*total, bytes_in_use.load()), available);
     return success;
 }
 
@@ -248,6 +261,8 @@ API cuMemHostAlloc(void** memory, size_t size, unsigned flags)
     *memory = made;
     return success;
 }
+
+API cuMemAllocHost_v2(void** memory, size_t size) { return cuMemHostAlloc(memory, size, 0); }
 
 API cuMemFreeHost(void* memory)
 {

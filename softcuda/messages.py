@@ -10,10 +10,10 @@ HERE = Path(__file__).resolve().parent
 # Names whose mere use in the device's code is an error, and why.
 UNSUPPORTED = {
     "managed memory": ["__managed__"],
-    "textures and surfaces": ["texture", "tex1D", "tex1Dfetch", "tex2D", "tex3D", "tex1DLayered", "tex2DLayered",
-                              "surf2Dread", "surf2Dwrite", "cudaTextureObject_t", "cudaSurfaceObject_t"],
-    "tensor cores": ["wmma", "nvcuda"],
-    "asynchronous copies by objects": ["cuda::memcpy_async"],
+    "collectives of cub beyond reductions, scans, loads and stores":
+        [f"cub::{name}" for name in ("BlockRadixSort", "BlockMergeSort", "BlockExchange", "BlockHistogram",
+         "BlockDiscontinuity", "BlockAdjacentDifference", "BlockShuffle", "BlockRunLengthDecode", "BlockRadixRank",
+         "WarpMergeSort", "WarpExchange", "WarpLoad", "WarpStore")],
     "warp functions without a mask": ["__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"],
     "thread block clusters": ["__cluster_dims__", "cluster_group", "this_cluster"],
     "tiles of more than a warp": ["block_tile_memory"],
@@ -27,6 +27,14 @@ REASON = {name: why for why, names in UNSUPPORTED.items() for name in names}
 FORBIDDEN_CALL = re.compile(
     r"^In function .*\n(?P<chain>(?:    inlined from .*\n)+)"
     r"\S+ error: call to .* declared with attribute error: (?P<why>.*)(?:\n .*)*",
+    re.MULTILINE,
+)
+
+# A call that ptx.py puts in the place of an asm statement: g++ names its line.
+REFUSED_PTX = re.compile(
+    r"(?:^In .*\n(?:    inlined from .*\n)*)?"
+    r"^(?P<place>\S+) error: call to \S*softcuda_refused_ptx_\d+\S* declared with attribute error: "
+    r"(?P<why>.*)(?:\n .*)*",
     re.MULTILINE,
 )
 
@@ -81,6 +89,7 @@ def notes(line: str, host: set[str]) -> list[str]:
 
 def explain(errors: str, text: str, source: Path, host: set[str]) -> str:
     """g++'s messages, with what is not supported in words of our own. ``host``: names of what was set aside."""
+    errors = REFUSED_PTX.sub(r"\g<place> error: \g<why>", errors)
     errors = FORBIDDEN_CALL.sub(forbidden, errors)
     errors = REFUSED.sub(r"\g<place> error: \g<why>", errors)
     errors = COPIES.sub("", errors)
@@ -93,6 +102,10 @@ def explain(errors: str, text: str, source: Path, host: set[str]) -> str:
         code = lines[int(match[1]) - 1]
         if "<<<" in code:
             out.append(f"{source}:{match[1]}: error: softcuda does not support <<<...>>> (launches from kernels)")
-        elif missing := re.search(r"\b(texture)\b", code):
-            out.append(f"{source}:{match[1]}: note: softcuda does not support {missing[1]}")
+        elif missing := re.search(r"\b(texture|surface)\s*<", code):
+            kind, place = missing[1], f"{source}:{match[1]}"
+            out.append(
+                f"{place}: error: softcuda does not support {kind}<...> ({kind} references, which CUDA 12 took"
+                f" out of the language): give the kernel a cuda{kind.capitalize()}Object_t as a parameter"
+            )
     return "\n".join(out)

@@ -90,13 +90,42 @@ size_t shared_of(const Image& image, const std::string& name)
     return bytes;
 }
 
-int load(Module** result, const char* bytes)
+// What an image is that this device cannot run, by its first bytes; "" where that is not known.
+const char* kind_of_image(const char (&first)[8])
+{
+    const auto begins = [&](const char* bytes, size_t size) { return memcmp(first, bytes, size) == 0; };
+    if (begins("\177ELF", 4))
+        return "machine code of a GPU (a cubin)";
+    if (begins("\x50\xed\x55\xba", 4) || begins("\xb1\x43\x62\x46", 4))
+        return "a fat binary with machine code of a GPU";
+    if (begins("BC\xc0\xde", 4) || begins("\xed\x43\x4e\x7f", 4))
+        return "LTO-IR or LLVM's code";
+    for (const char letter : first)
+        if (letter != '\n' && letter != '\t' && (letter < ' ' || letter > '~'))
+            return "";
+    return "PTX, or other text";
+}
+
+} // namespace
+
+int refuse_image(const char (&first)[8])
+{
+    const std::string kind = kind_of_image(first);
+    if (memcmp(first, "SOFTCUDA", 8) == 0)
+        say(invalid_image, "this image is damaged, or another version of softcuda made it: compile it again");
+    else
+        say(invalid_image, "this image is " + (kind.empty() ? std::string("of no kind that is known here") : kind)
+                + ", and softcuda runs only what its own nvcc or NVRTC compiled: give it the kernel as CUDA C++");
+    return invalid_image;
+}
+
+int load_image(Module** result, const char* bytes, const void* owner)
 {
     if (!result || !bytes)
         return invalid_value;
     auto module = std::make_unique<Module>();
     module->file = memfd_create("softcuda", MFD_CLOEXEC);
-    ImageHeader header;
+    ImageHeader header {};
     if (module->file < 0)
         return out_of_memory;
     const bool whole = copy_image(module->file, bytes, header) && checksum_is_right(module->file, header);
@@ -110,10 +139,10 @@ int load(Module** result, const char* bytes)
         if (module->handle)
             dlclose(module->handle);
         close(module->file);
-        return invalid_image;
+        return refuse_image(header.magic);
     }
     dl_iterate_phdr(find_ranges, module.get());
-    module->context = current_context();
+    module->context = owner;
     for (const KernelEntry* entry = module->image->first_kernel; entry != module->image->last_kernel; ++entry) {
         auto function = std::make_unique<Function>();
         function->module = module.get(), function->entry = entry, function->name = entry->name;
@@ -125,6 +154,8 @@ int load(Module** result, const char* bytes)
     modules.push_back(std::move(module));
     return success;
 }
+
+namespace {
 
 void unload(Module& module)
 {
@@ -143,6 +174,8 @@ void clear_logs(unsigned count, const int* options, void** values)
     }
 }
 
+} // namespace
+
 Module* known(Module* module)
 {
     std::lock_guard<std::mutex> lock(modules_mutex);
@@ -152,7 +185,25 @@ Module* known(Module* module)
     return nullptr;
 }
 
-} // namespace
+void unload_module(Module* module)
+{
+    std::lock_guard<std::mutex> lock(modules_mutex);
+    unload(*module);
+    modules.erase(std::find_if(modules.begin(), modules.end(), [&](const auto& m) { return m.get() == module; }));
+}
+
+int read_image(std::vector<char>& bytes, const char* path)
+{
+    FILE* file = path ? fopen(path, "rb") : nullptr;
+    if (!file)
+        return file_not_found;
+    char part[4096];
+    for (size_t got; (got = fread(part, 1, sizeof part, file)) > 0;)
+        bytes.insert(bytes.end(), part, part + got);
+    fclose(file);
+    bytes.resize(std::max(bytes.size(), sizeof(ImageHeader)));
+    return success;
+}
 
 bool is_module_variable(uintptr_t address, size_t size)
 {
@@ -182,37 +233,25 @@ extern "C" {
 API cuModuleLoadData(Module** module, const void* image)
 {
     ENTER(cuModuleLoadData);
-    return load(module, static_cast<const char*>(image));
+    return load_image(module, static_cast<const char*>(image), current_context());
 }
 
 API cuModuleLoadDataEx(Module** module, const void* image, unsigned count, const int* options, void** values)
 {
     clear_logs(count, options, values); // also where a finding of before is the answer: PyCUDA shows them
     ENTER(cuModuleLoadDataEx);
-    return load(module, static_cast<const char*>(image));
-}
-
-API cuLinkCreate_v2(unsigned count, const int* options, void** values, void**)
-{
-    ENTER(cuLinkCreate);
-    clear_logs(count, options, values);
-    return not_supported;
+    return load_image(module, static_cast<const char*>(image), current_context());
 }
 
 API cuModuleLoad(Module** module, const char* path)
 {
     ENTER(cuModuleLoad);
-    FILE* file = path ? fopen(path, "rb") : nullptr;
-    if (!file)
-        return file_not_found;
     std::vector<char> bytes;
-    char part[4096];
-    for (size_t got; (got = fread(part, 1, sizeof part, file)) > 0;)
-        bytes.insert(bytes.end(), part, part + got);
-    fclose(file);
-    bytes.resize(std::max(bytes.size(), sizeof(ImageHeader)));
-    return load(module, bytes.data());
+    const int failed = read_image(bytes, path);
+    return failed ? failed : load_image(module, bytes.data(), current_context());
 }
+
+API cuModuleLoadFatBinary(Module** module, const void* image) { return cuModuleLoadData(module, image); }
 
 API cuModuleUnload(Module* module)
 {
@@ -220,9 +259,7 @@ API cuModuleUnload(Module* module)
     if (!known(module))
         return invalid_handle;
     wait_for_everything();
-    std::lock_guard<std::mutex> lock(modules_mutex);
-    unload(*module);
-    modules.erase(std::find_if(modules.begin(), modules.end(), [&](const auto& m) { return m.get() == module; }));
+    unload_module(module);
     return success;
 }
 

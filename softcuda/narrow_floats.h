@@ -1,4 +1,4 @@
-// What both half-precision formats have in common: from 64 bits to 16 with one rounding, and back.
+// What formats of 16 and 8 bits have in common: from 64 bits to those with one rounding, and back.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,26 @@ namespace softcuda {
 
 enum class Rounding { nearest, to_zero, down, up };
 
-// A format of 16 bits: binary16 has 10 bits of fraction and 5 of exponent, bfloat16 7 and 8.
-template <int fraction> struct Narrow {
-    enum : int { exponent_bits = 15 - fraction, smallest = 2 - (1 << (exponent_bits - 1)) }; // of normal numbers
-    enum : unsigned { infinity = ((1u << exponent_bits) - 1) << fraction, nan = 0x7fff }; // the hardware's one NaN
+// A format of 16 bits: binary16 has 10 bits of fraction and 5 of exponent, bfloat16 7 and 8; or of 8 bits: E5M2 and E4M3.
+// `finite`: it has no infinity, in whose place NaN stands, and one NaN of each sign (E4M3).
+template <int fraction, int width = 16, bool finite = false> struct Narrow {
+    enum : int { exponent_bits = width - 1 - fraction, smallest = 2 - (1 << (exponent_bits - 1)) }; // of normal numbers
+    enum : unsigned {
+        sign_bit = 1u << (width - 1),
+        nan = sign_bit - 1, // the hardware's one NaN
+        infinity = finite ? unsigned(nan) : ((1u << exponent_bits) - 1) << fraction,
+    };
 
     static double widen(uint16_t bits)
     {
-        const unsigned exponent = (bits & 0x7fffu) >> fraction;
-        const uint64_t sign = uint64_t(bits >> 15) << 63, rest = bits & ((1u << fraction) - 1);
+        const unsigned exponent = (bits & nan) >> fraction;
+        const uint64_t sign = uint64_t(bits >> (width - 1)) << 63, rest = bits & ((1u << fraction) - 1);
         if (exponent == 0) {
             const double value = double(rest) * from_bits<double>(uint64_t(1023 + smallest - fraction) << 52);
-            return bits >> 15 ? -value : value;
+            return bits & sign_bit ? -value : value;
         }
-        const bool finite = exponent != unsigned(infinity) >> fraction;
-        const uint64_t wide = finite ? uint64_t(int(exponent) - 1 + smallest + 1023) : 2047;
+        const bool is_number = finite ? (bits & nan) != nan : exponent != unsigned(infinity) >> fraction;
+        const uint64_t wide = is_number ? uint64_t(int(exponent) - 1 + smallest + 1023) : 2047;
         return from_bits<double>(sign | wide << 52 | rest << (52 - fraction));
     }
 
@@ -30,7 +35,7 @@ template <int fraction> struct Narrow {
         const uint64_t bits = to_bits(value);
         const bool negative = bits >> 63;
         const int field = int(bits >> 52 & 2047);
-        const unsigned sign = negative ? 0x8000 : 0;
+        const unsigned sign = negative ? unsigned(sign_bit) : 0;
         if (field == 2047)
             return uint16_t(bits << 12 ? unsigned(nan) : sign | infinity);
         const int exponent = field ? field - 1023 : -1022;
@@ -84,6 +89,9 @@ template <class Integer> Integer to_integer(double value)
         return highest;
     return value <= double(lowest) ? lowest : Integer(value);
 }
+
+// All bits of each half of a word where it holds, as comparisons of pairs have it.
+static inline unsigned masks(bool low, bool high) { return (low ? 0xffffu : 0u) | (high ? 0xffff0000u : 0u); }
 
 static inline double whole(double value, Rounding mode)
 {

@@ -131,16 +131,23 @@ SOFTCUDA_OPERATOR(/, __hdiv, __h2div)
 SOFTCUDA_F SOFTCUDA_T operator+(SOFTCUDA_T a) { return a; }
 SOFTCUDA_F SOFTCUDA_T operator-(SOFTCUDA_T a) { return __hneg(a); }
 SOFTCUDA_F SOFTCUDA_T2 operator-(SOFTCUDA_T2 a) { return __hneg2(a); }
+SOFTCUDA_F SOFTCUDA_T2 operator+(SOFTCUDA_T2 a) { return a; }
 SOFTCUDA_F SOFTCUDA_T& operator++(SOFTCUDA_T& a) { return a = __hadd(a, SOFTCUDA_T(1.0)); }
 SOFTCUDA_F SOFTCUDA_T& operator--(SOFTCUDA_T& a) { return a = __hsub(a, SOFTCUDA_T(1.0)); }
 SOFTCUDA_F SOFTCUDA_T operator++(SOFTCUDA_T& a, int) { const SOFTCUDA_T old = a; ++a; return old; }
 SOFTCUDA_F SOFTCUDA_T operator--(SOFTCUDA_T& a, int) { const SOFTCUDA_T old = a; --a; return old; }
+SOFTCUDA_F SOFTCUDA_T2& operator++(SOFTCUDA_T2& a) { return ++a.x, ++a.y, a; }
+SOFTCUDA_F SOFTCUDA_T2& operator--(SOFTCUDA_T2& a) { return --a.x, --a.y, a; }
+SOFTCUDA_F SOFTCUDA_T2 operator++(SOFTCUDA_T2& a, int) { const SOFTCUDA_T2 old = a; ++a; return old; }
+SOFTCUDA_F SOFTCUDA_T2 operator--(SOFTCUDA_T2& a, int) { const SOFTCUDA_T2 old = a; --a; return old; }
 #define SOFTCUDA_COMPARE(sign, name) \
     SOFTCUDA_F bool operator sign(SOFTCUDA_T a, SOFTCUDA_T b) { return softcuda::wide(a) sign softcuda::wide(b); } \
     SOFTCUDA_F bool name(SOFTCUDA_T a, SOFTCUDA_T b) { return !(__hisnan(a) || __hisnan(b)) && a sign b; } \
     SOFTCUDA_F bool name##u(SOFTCUDA_T a, SOFTCUDA_T b) { return __hisnan(a) || __hisnan(b) || a sign b; } \
     SOFTCUDA_F SOFTCUDA_T2 name##2(SOFTCUDA_T2 a, SOFTCUDA_T2 b) { return {SOFTCUDA_T(float(name(a.x, b.x))), SOFTCUDA_T(float(name(a.y, b.y)))}; } \
     SOFTCUDA_F SOFTCUDA_T2 name##u2(SOFTCUDA_T2 a, SOFTCUDA_T2 b) { return {SOFTCUDA_T(float(name##u(a.x, b.x))), SOFTCUDA_T(float(name##u(a.y, b.y)))}; } \
+    SOFTCUDA_F unsigned name##2_mask(SOFTCUDA_T2 a, SOFTCUDA_T2 b) { return softcuda::masks(name(a.x, b.x), name(a.y, b.y)); } \
+    SOFTCUDA_F unsigned name##u2_mask(SOFTCUDA_T2 a, SOFTCUDA_T2 b) { return softcuda::masks(name##u(a.x, b.x), name##u(a.y, b.y)); } \
     SOFTCUDA_F bool operator sign(SOFTCUDA_T2 a, SOFTCUDA_T2 b) { return name(a.x, b.x) && name(a.y, b.y); }
 SOFTCUDA_COMPARE(==, __heq)
 SOFTCUDA_COMPARE(!=, __hne)
@@ -148,13 +155,20 @@ SOFTCUDA_COMPARE(<, __hlt)
 SOFTCUDA_COMPARE(<=, __hle)
 SOFTCUDA_COMPARE(>, __hgt)
 SOFTCUDA_COMPARE(>=, __hge)
-#define SOFTCUDA_BOTH(name, of) SOFTCUDA_F bool name(SOFTCUDA_T2 a, SOFTCUDA_T2 b) { return of(a.x, b.x) && of(a.y, b.y); }
-SOFTCUDA_BOTH(__hbeq2, __heq)
-SOFTCUDA_BOTH(__hbne2, __hne)
-SOFTCUDA_BOTH(__hblt2, __hlt)
-SOFTCUDA_BOTH(__hble2, __hle)
-SOFTCUDA_BOTH(__hbgt2, __hgt)
-SOFTCUDA_BOTH(__hbge2, __hge)
+#define SOFTCUDA_BOTH(comparison) \
+    SOFTCUDA_F bool __hb##comparison##2(SOFTCUDA_T2 a, SOFTCUDA_T2 b) { return __h##comparison(a.x, b.x) && __h##comparison(a.y, b.y); } \
+    SOFTCUDA_F bool __hb##comparison##u2(SOFTCUDA_T2 a, SOFTCUDA_T2 b) { return __h##comparison##u(a.x, b.x) && __h##comparison##u(a.y, b.y); }
+SOFTCUDA_BOTH(eq)
+SOFTCUDA_BOTH(ne)
+SOFTCUDA_BOTH(lt)
+SOFTCUDA_BOTH(le)
+SOFTCUDA_BOTH(gt)
+SOFTCUDA_BOTH(ge)
+// Pairs as complex numbers: a b + c, by two products and sums for each part.
+SOFTCUDA_F SOFTCUDA_T2 __hcmadd(SOFTCUDA_T2 a, SOFTCUDA_T2 b, SOFTCUDA_T2 c)
+{
+    return {__hfma(__hneg(a.y), b.y, __hfma(a.x, b.x, c.x)), __hfma(a.y, b.x, __hfma(a.x, b.y, c.y))};
+}
 
 // Conversions.
 #define SOFTCUDA_ROUNDED(tail, mode) \
@@ -180,6 +194,8 @@ SOFTCUDA_INTEGER(int, int)
 SOFTCUDA_INTEGER(uint, unsigned)
 SOFTCUDA_INTEGER(ll, long long)
 SOFTCUDA_INTEGER(ull, unsigned long long)
+SOFTCUDA_F signed char SOFTCUDA_N(__, 2char_rz)(SOFTCUDA_T a) { return softcuda::to_integer<signed char>(trunc(softcuda::wide(a))); }
+SOFTCUDA_F unsigned char SOFTCUDA_N(__, 2uchar_rz)(SOFTCUDA_T a) { return softcuda::to_integer<unsigned char>(trunc(softcuda::wide(a))); }
 SOFTCUDA_F short SOFTCUDA_N(__, _as_short)(SOFTCUDA_T a) { return short(a.__x); }
 SOFTCUDA_F unsigned short SOFTCUDA_N(__, _as_ushort)(SOFTCUDA_T a) { return a.__x; }
 SOFTCUDA_F SOFTCUDA_T SOFTCUDA_N(__short_as_, )(short a) { return SOFTCUDA_BITS {(unsigned short)a}; }

@@ -74,6 +74,8 @@ constexpr size_t max_words = 1u << 18, max_fences = 1u << 20, max_starts = 1u <<
 struct Releases {
     std::unordered_map<uintptr_t, Word> words, shared_words;
     std::unordered_map<unsigned, Fence> fences, device_fences; // the last ones of this block's threads
+    std::vector<Fence> passed; // the newest of device_fences that a barrier has come after
+    bool fenced = false, passed_on = true; // a fence since that barrier; `passed` is among `released`
     std::unordered_map<unsigned, Knowledge> knowledge;
     std::unordered_map<uint64_t, std::vector<Fence>> released; // of each block, in the last interval that had one
     size_t fences_kept = 0;
@@ -81,6 +83,7 @@ struct Releases {
     std::vector<uint32_t> block_starts;
     bool too_many = false; // to remember: then nothing between blocks is accused
     bool any = false;
+    bool taking_turns = false; // blocks run a part at a time
 };
 Releases releases;
 
@@ -139,6 +142,19 @@ void add_threads(Word& word, const Fence& fence)
         word.threads |= known->second.threads;
 }
 
+// After a barrier, whichever thread releases hands on what all the threads that had a fence before it wrote.
+void fences_pass_a_barrier()
+{
+    releases.passed.clear();
+    uint32_t newest = 0;
+    for (const auto& [thread, fence] : releases.device_fences)
+        newest = std::max(newest, fence.interval);
+    for (const auto& [thread, fence] : releases.device_fences)
+        if (fence.interval == newest)
+            releases.passed.push_back(fence);
+    releases.fenced = releases.passed_on = false;
+}
+
 void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, bool shared)
 {
     const auto own = releases.fences.find(running.thread);
@@ -152,6 +168,10 @@ void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, bool
     releases.any = true;
     releases.too_many |= words.size() > max_words;
     keep_fence(found->second);
+    if (!releases.passed_on)
+        for (const Fence& fence : releases.passed)
+            keep_fence(fence);
+    releases.passed_on = true;
     word.blocks.add(present_block(), present_block());
     word.blocks.add(releases.block_knows);
     const auto known = releases.knowledge.find(running.thread);
@@ -210,11 +230,15 @@ void checker_lanes_met(unsigned warp, unsigned mask)
     ordering.met[warp] = true;
     if (!releases.knowledge.empty())
         share_knowledge(warp, mask);
+    if (ordering.fine)
+        mbarrier_lanes_met(warp, mask);
 }
 
 bool ordered_in_interval(const Epoch& earlier)
 {
     const unsigned me = running.thread;
+    if (ordering.fine && ordered_by_mbarriers(earlier))
+        return true;
     if (!releases.knowledge.empty()) {
         const auto known = releases.knowledge.find(me);
         if (known != releases.knowledge.end()
@@ -239,6 +263,9 @@ Place unordered_one(const Epoch& earlier)
     if (!now || !(earlier.flags & (by_lanes | by_warps)))
         return {earlier.thread, earlier.site};
     const unsigned me = running.thread;
+    if (Place culprit; ordering.fine && earlier.flags & by_warps && (culprit = {max_threads, 0}, !ordered_by_mbarriers(earlier, &culprit))
+        && culprit.thread != max_threads)
+        return culprit;
     const Several& all = ordering.several[earlier.clock];
     for (unsigned lane = 0; lane < warp_size; ++lane) {
         const unsigned thread = earlier.thread / warp_size * warp_size + lane;
@@ -294,6 +321,7 @@ void ordering_begin_launch()
     if (!ordering.several) {
         ordering.several = new Several[max_several];
         ordering.apart = new Apart[max_apart];
+        ordering.wide = new Wide[max_wide];
     }
     releases = {};
     for (unsigned warp = 0; warp < max_threads / warp_size; ++warp)
@@ -306,22 +334,28 @@ void ordering_begin_block()
 {
     ordering_next_interval();
     ordering.block_start = ordering.interval;
-    ordering.acquired = false;
+    ordering.acquired = releases.taking_turns;
     if (releases.block_starts.size() <= max_starts)
         releases.block_starts.push_back(ordering.interval);
     if (!releases.fences.empty()) {
         releases.fences.clear();
         releases.device_fences.clear();
+        releases.passed.clear();
+        releases.fenced = false;
     }
     if (!releases.shared_words.empty())
         releases.shared_words.clear();
     releases.block_knows.runs.clear();
 }
 
+void ordering_blocks_take_turns() { releases.too_many = releases.any = releases.taking_turns = true; }
+
 void ordering_next_interval()
 {
     ++ordering.interval;
-    ordering.several_used = ordering.apart_used = 0;
+    ordering.several_used = ordering.apart_used = ordering.wide_used = 0;
+    if (releases.fenced)
+        fences_pass_a_barrier();
     for (unsigned warp = 0; warp < max_threads / warp_size; ++warp)
         if (ordering.met[warp])
             reset_warp(warp);
@@ -356,7 +390,8 @@ extern "C" EXPORT void softcuda_fence(int whole_device)
     const Fence fence {ordering.interval, clock, lanes_seen(me), uint16_t(me)};
     releases.fences[me] = fence;
     if (whole_device)
-        releases.device_fences[me] = fence;
+        releases.device_fences[me] = fence, releases.fenced = true;
     ++clock; // what comes after the fence is not covered by it
+    flags_after_fence();
     ordering.met[me / warp_size] = true;
 }

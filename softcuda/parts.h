@@ -1,5 +1,5 @@
 // Cells for the halves or the bytes of one word, where threads touch them apart: a cell remembers one write, and a write
-// of one half must not make it forget that of the other. Included by checker.cpp alone.
+// of one half must not make it forget that of the other. Included by checker.cpp and cached_reads.cpp.
 #pragma once
 
 #include "cells.h"
@@ -47,6 +47,10 @@ inline Epoch part_of_epoch(Epoch epoch, uint8_t bytes)
     if (all.apart) {
         ordering.apart[ordering.apart_used] = ordering.apart[all.apart - 1];
         all.apart = ++ordering.apart_used;
+    }
+    if (all.wide && ordering.wide_used < max_wide) {
+        ordering.wide[ordering.wide_used] = ordering.wide[all.wide - 1];
+        all.wide = ++ordering.wide_used;
     }
     ordering.several[ordering.several_used] = all;
     epoch.clock = ordering.several_used++;

@@ -1,10 +1,11 @@
 // What ptx_table.py makes of PTX instructions, and those that are functions as a whole: `ptx.py` turns
 //     asm("add.rz.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
-// into C++ with calls of these, by a line of the table; or an instruction that begins with cp or mma into a call of the
-// function whose name is the instruction's with _ for each dot, with all its operands in their order.
+// into C++ with calls of these, by a line of the table; or an instruction that begins with cp into a call of the function
+// whose name is the instruction's with _ for each dot, with all its operands in their order.
 #pragma once
 
 #include "intrinsics/bits.h"
+#include "intrinsics/mbarriers.h"
 #include "ptx_values.h"
 #include "ptx_memory.h"
 
@@ -42,22 +43,4 @@ static __forceinline__ void cp_async_cg_shared_global(unsigned to, const void* f
 static __forceinline__ void cp_async_commit_group() { softcuda_commit_copies(); }
 static __forceinline__ void cp_async_wait_group(size_t later) { softcuda_wait_copies(later); }
 static __forceinline__ void cp_async_wait_all() { softcuda_commit_copies(), softcuda_wait_copies(0); }
-
-// Lane 4 g + t holds rows g and g + 8, column t of A; row t, column g of B; rows g and g + 8, columns 2 t and 2 t + 1
-// of C (PTX ISA, "Matrix fragments for mma.m16n8k4"). Products are added in the order of k.
-SOFTCUDA_RAW void mma_sync_aligned_m16n8k4_row_col_f64_f64_f64_f64(double& d0, double& d1, double& d2, double& d3,
-    double a0, double a1, double b, double c0, double c1, double c2, double c3)
-{
-    static double operands[32][32][3]; // of each warp's lanes, between two meetings
-    const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), lane = thread % 32;
-    double(&warp)[32][3] = operands[thread / 32];
-    warp[lane][0] = a0, warp[lane][1] = a1, warp[lane][2] = b;
-    double sums[] = {c0, c1, c2, c3};
-    softcuda_warp(softcuda::sync, 0xffffffffu, 0, 0, 32);
-    for (unsigned i = 0; i < 4; ++i)
-        for (unsigned k = 0; k < 4; ++k)
-            sums[i] = fma(warp[lane / 4 * 4 + k][i / 2], warp[(lane % 4 * 2 + i % 2) * 4 + k][2], sums[i]);
-    softcuda_warp(softcuda::sync, 0xffffffffu, 0, 0, 32);
-    d0 = sums[0], d1 = sums[1], d2 = sums[2], d3 = sums[3];
-}
 } // namespace softcuda_ptx

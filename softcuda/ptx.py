@@ -11,7 +11,7 @@ import ptx_table
 from ptx_table import Row
 
 # Functions of ptx.h that stand for a whole instruction each, by its name with _ for each dot.
-KNOWN = set(re.findall(r"\b(?:cp|mma)_\w+", Path(__file__).with_name("ptx.h").read_text()))
+KNOWN = set(re.findall(r"\bcp_\w+", Path(__file__).with_name("ptx.h").read_text()))
 STRING = r'"(?:\\.|[^"\\\n])*"'
 TOKEN = re.compile(
     rf"""^\#\ (?P<line>\d+)\ "(?P<file>(?:\\.|[^"])*)"(?P<flags>[\ \d]*)$  # where what follows comes from
@@ -19,6 +19,7 @@ TOKEN = re.compile(
     | \b(?P<asm>asm|__asm__|__asm)\b (?:\s*(?:volatile|__volatile__)\b)? \s*(?P<open>\(?)""",
     re.MULTILINE | re.VERBOSE,
 )
+REFUSED = "softcuda_refused_ptx"  # messages.py knows calls by it
 SYSTEM = "3"  # the flag of a line marker for a header of the system's
 NUMBERS = {
     r"0[fF]([0-9a-fA-F]{8})": "__int_as_float(0x{0})",
@@ -32,11 +33,11 @@ FUNCTION = re.compile(r"(?<![\w:])(?!u?int\d+_t\b)[a-z]\w*(?=[(<]|>\()")
 
 
 class UnknownPtx(Exception):
-    """An instruction or operand that softcuda has not; the message begins with file and line."""
+    """An instruction or operand that softcuda has not."""
 
 
 def translate(text: str, source: str) -> str:
-    """Preprocessed text, with C++ in place of asm statements from ``source``'s first line on. Raises UnknownPtx."""
+    """Return preprocessed text, with C++ in place of asm statements from ``source``'s first line on."""
     begin = text.index(f'# 1 "{source}"')
     out, position, system, place = [text[:begin]], begin, False, ("", 0, 0)
     while match := TOKEN.search(text, position):
@@ -47,16 +48,22 @@ def translate(text: str, source: str) -> str:
         if system or not match["asm"]:
             out.append(match[0])
             continue
-        end = closing(text, match.end()) if match["open"] else match.end()
+        opened = match.end() if match["open"] else text.find("(", match.end()) + 1
+        end = closing(text, opened)
         line = place[1] + text.count("\n", place[2], match.start())
         try:
-            call = statement(text[match.end() : end])
+            call = statement(text[match.end() : end] if match["open"] else "")
         except UnknownPtx as error:
-            why = f"softcuda does not support asm (inline PTX): {error}"
-            raise UnknownPtx(f"{place[0]}:{line}:1: error: {why}") from None
+            call = refusal(line, f"softcuda does not support asm (inline PTX): {error}")
         out.append(call + "\n" * text.count("\n", match.start(), end))  # what follows stays on its line
         position = end + 1
     return "".join([*out, text[position:]])
+
+
+def refusal(line: int, why: str) -> str:
+    """Return a call that g++ refuses where it is compiled: headers have PTX in functions that no kernel calls."""
+    text = why.replace("\\", "\\\\").replace('"', '\\"')
+    return f'({{ __attribute__((error("{text}"))) void {REFUSED}_{line}(); {REFUSED}_{line}(); }})'
 
 
 def closing(text: str, position: int) -> int:
@@ -91,7 +98,8 @@ def statement(inside: str) -> str:
         raise UnknownPtx(template or "with other words than volatile")
     variables: list[str] = []
     for number, section in enumerate(sections[:2]):
-        for operand in filter(None, split(section, ",")):
+        # nvcc takes operands with no comma between them.
+        for operand in filter(None, split(re.sub(r'\)\s*"', '), "', section), ",")):
             match = re.fullmatch(r'"([^"]*)"\s*(\(.*\))', operand)
             if not match:
                 raise UnknownPtx(operand)
@@ -284,8 +292,8 @@ def source(kind: str, operand: str, kinds: dict[str, str], found: dict[str, str]
 def fill(text: str, found: dict[str, str], kinds: dict[str, str], sources: list[str], number: int) -> str:
     """An expression of the table with the operands of an instruction."""
     text = re.sub(r"\\(\d)", lambda match: found.get(f"_{match[1]}", ""), text)
-    for word in ("SEM", "OP", "CMP", "BOOL"):
-        text = text.replace(word, found.get(word, "weak"))
+    for word, default in (("SEM", "weak"), ("OP", ""), ("CMP", ""), ("BOOL", ""), ("HOW", "plain")):
+        text = text.replace(word, found.get(word, default))
     text = FUNCTION.sub(lambda match: match[0] if match[0] in WORDS else f"softcuda_ptx::{match[0]}", text)
     rounding = f"softcuda::Rounding::{ptx_table.ROUNDINGS[found.get('R', 'rn')]}"
     names = {"R": rounding, "N": str(number), "ALL": ", ".join(sources), **kinds}

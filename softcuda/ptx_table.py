@@ -25,6 +25,13 @@ TYPES = {
 }  # fmt: skip
 WIDE = {"u16": "u32", "u32": "u64", "s16": "s32", "s32": "s64"}
 ROUNDINGS = {"rn": "nearest", "rz": "to_zero", "rm": "down", "rp": "up"}
+
+
+def shapes(*several: str) -> str:
+    """A pattern for the shape of a product; its rows are \\8 and its depth \\9."""
+    return rf"(?=m(?:{'|'.join(several)})\.)m(?P<_8>\d+)n8k(?P<_9>\d+)"
+
+
 INTEGERS = "u16|u32|u64|s16|s32|s64"
 CACHE = r"(?:ca|cg|cs|lu|cv|wb|wt|nc|L1::\w+|L2::\w+)"
 CLASSES = {
@@ -40,6 +47,8 @@ CLASSES = {
     "SEM": r"(?P<SEM>weak|relaxed|acquire|release|acq_rel|volatile)", "SCOPE": r"(?:cta|cluster|gpu|sys)",
     "SPACE": r"(?P<SPACE>shared::cta|shared|global|local|const)", "VEC": r"(?:v2|v4)",
     "HINT": rf"{CACHE}(?:\.{CACHE})*",
+    "HOW": "(?P<HOW>satfinite)", "MBYTES": shapes("8n8k16", "16n8k(?:16|32)"),
+    "MNIBBLES": shapes("8n8k32", "16n8k(?:32|64)"), "MBITS": shapes("8n8k128", "16n8k(?:128|256)"),
     "OP": r"(?P<OP>add|min|max|inc|dec|and|or|xor|exch)",
 }  # fmt: skip
 
@@ -95,6 +104,7 @@ bfind.shiftamt.L                             u32 = T          bfind(a) == ~0u ? 
 fns.b32                                      b32 = b32 b32 s32    softcuda::nth_set(a, b, c)
 bfe.L                                        T = T u32 u32    bfe(a, b, c)
 bfi.BB                                       T = T T u32 u32  bfi(a, b, c, e)
+vabsdiff4.u32.u32.u32.add                    u32 = u32 u32 u32    sum_of_differences(a, b, c)
 prmt.b32                                     b32 = b32 b32 u32    prmt(a, b, c)
 prmt.b32.{f4e|b4e|rc8|ecl|ecr|rc16}          b32 = b32 b32 u32    prmt(a, b, selectors_\1(c))
 dp4a.u32.u32                                 u32 = u32 u32 u32    __dp4a(a, b, c)
@@ -149,9 +159,38 @@ trap                                         =                stop("trap")
 brkpt                                        =                stop("brkpt")
 pmevent                                      = u32            ((void)0)
 
+mbarrier.init[.SPACE].b64                    = @ u32          mbarrier_init(a, b)
+mbarrier.inval[.SPACE].b64                   = @              mbarrier_inval(a)
+mbarrier.{arrive|arrive_drop}[.noComplete][.SEM][.SCOPE][.SPACE].b64    b64 = @ [u32]    mbarrier_\1(ALL)
+mbarrier.{arrive|arrive_drop}.expect_tx[.SEM][.SCOPE][.SPACE].b64    b64 = @ u32    mbarrier_\1_expect_tx(a, b)
+mbarrier.{expect_tx|complete_tx}[.SEM][.SCOPE][.SPACE].b64    = @ u32    mbarrier_\1(a, b)
+mbarrier.{test_wait|try_wait}[.SEM][.SCOPE][.SPACE].b64    pred = @ b64 [u32]    mbarrier_state(ALL)
+mbarrier.{test_wait|try_wait}.parity[.SEM][.SCOPE][.SPACE].b64    pred = @ u32 [u32]    mbarrier_parity(ALL)
+mbarrier.pending_count.b64                   u32 = b64        mbarrier_pending_count(a)
+fence.mbarrier_init.release.cluster          =                ((void)0)
+cp.async.mbarrier.arrive[.SPACE].b64         = @              mbarrier_track(a)
+cp.async.mbarrier.arrive.noinc[.SPACE].b64   = @              mbarrier_track_noinc(a)
 cp.async.ca.shared[::cta].global[.L2::\w+][.L2::\w+]    = @shared @ any [any]    cp_async_ca_shared_global(ALL)
 cp.async.cg.shared[::cta].global[.L2::\w+][.L2::\w+]    = @shared @ any [any]    cp_async_cg_shared_global(ALL)
-"""
+
+mma.sync.aligned.m16n8k{8|16}.row.col.{f16|f32}.f16.f16.{f16|f32}    b32* = b32* b32* b32*    mma<16, 8, \1>(\2(), f16(), f16(), \3(), ALL)
+mma.sync.aligned.m16n8k{8|16}.row.col.f32.bf16.bf16.f32    b32* = b32* b32* b32*    mma<16, 8, \1>(f32(), bf16(), bf16(), f32(), ALL)
+mma.sync.aligned.m16n8k{4|8}.row.col.f32.tf32.tf32.f32    b32* = b32* b32* b32*    mma<16, 8, \1>(f32(), tf32(), tf32(), f32(), ALL)
+mma.sync.aligned.m16n8k{16|32}.row.col.{f16|f32}.{e4m3|e5m2}.{e4m3|e5m2}.{f16|f32}    b32* = b32* b32* b32*    mma<16, 8, \1>(\2(), \3(), \4(), \5(), ALL)
+mma.sync.aligned.m16n8k{4|8|16}.row.col.f64.f64.f64.f64    b64* = b64* b64* b64*    mma<16, 8, \1>(f64(), f64(), f64(), f64(), ALL)
+mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64    b64* = b64* b64* b64*    mma<8, 8, 4>(f64(), f64(), f64(), f64(), ALL)
+mma.sync.aligned.MBYTES.row.col[.HOW].s32.{s8|u8}.{s8|u8}.s32    b32* = b32* b32* b32*    mma<\8, 8, \9, softcuda_matrix::HOW>(s32(), \1(), \2(), s32(), ALL)
+mma.sync.aligned.MNIBBLES.row.col[.HOW].s32.{s4|u4}.{s4|u4}.s32    b32* = b32* b32* b32*    mma<\8, 8, \9, softcuda_matrix::HOW>(s32(), \1(), \2(), s32(), ALL)
+mma.sync.aligned.MBITS.row.col.s32.b1.b1.s32.{and|xor}.popc    b32* = b32* b32* b32*    mma<\8, 8, \9, softcuda_matrix::\1_popc>(s32(), b1(), b1(), s32(), ALL)
+ldmatrix.sync.aligned[.m8n8].{x1|x2|x4}[.m8n8].shared[::cta].b16    b32* = @shared    ldmatrix<N, false, softcuda_matrix::\1>(a)
+ldmatrix.sync.aligned[.m8n8].{x1|x2|x4}[.m8n8].trans[.m8n8].shared[::cta].b16    b32* = @shared    ldmatrix<N, true, softcuda_matrix::\1>(a)
+ldmatrix.sync.aligned[.m8n8].{x1|x2|x4}[.m8n8].shared[::cta].trans.b16    b32* = @shared    ldmatrix<N, true, softcuda_matrix::\1>(a)
+stmatrix.sync.aligned[.m8n8].{x1|x2|x4}[.m8n8].shared[::cta].b16    = @shared b32*    stmatrix<N, false, softcuda_matrix::\1>(ALL)
+stmatrix.sync.aligned[.m8n8].{x1|x2|x4}[.m8n8].trans[.m8n8].shared[::cta].b16    = @shared b32*    stmatrix<N, true, softcuda_matrix::\1>(ALL)
+stmatrix.sync.aligned[.m8n8].{x1|x2|x4}[.m8n8].shared[::cta].trans.b16    = @shared b32*    stmatrix<N, true, softcuda_matrix::\1>(ALL)
+cvt.rna[.satfinite].tf32.f32                 b32 = f32        tf32_of(a)
+movmatrix.sync.aligned.m8n8.trans.b16        b32 = b32        movmatrix(a)
+"""  # noqa: E501  # a line an instruction
 
 # What a special register is; those of each axis are made of the four that C++ has.
 REGISTERS = {

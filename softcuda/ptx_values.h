@@ -178,6 +178,13 @@ template <class T> T bfi(T a, T b, uint32_t position, uint32_t length)
     return b;
 }
 // Bytes by number; bit 3 of a selector makes eight copies of the byte's sign.
+static __forceinline__ uint32_t sum_of_differences(uint32_t a, uint32_t b, uint32_t sum)
+{
+    for (int i = 0; i < 32; i += 8)
+        sum += uint32_t(__builtin_abs(int(a >> i & 255) - int(b >> i & 255)));
+    return sum;
+}
+
 static __forceinline__ uint32_t prmt(uint32_t a, uint32_t b, uint32_t selectors)
 {
     uint32_t made = 0;

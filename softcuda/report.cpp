@@ -143,6 +143,8 @@ void forget_returns()
         returned = {};
 }
 
+bool has_returned(unsigned thread) { return returned.at[thread] != 0; }
+
 std::string how_it_ended(unsigned thread)
 {
     return returned.at[thread] ? "has returned (" + where(returned.at[thread]) + ")" : "has ended";

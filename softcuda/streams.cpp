@@ -1,37 +1,21 @@
 // Streams and events. Each stream has a thread that does its work in order. The default stream waits for what
 // the others were given before, and they for it, except those that were made not to (CU_STREAM_NON_BLOCKING).
-#include <chrono>
-#include <condition_variable>
-#include <deque>
+#include <algorithm>
 #include <memory>
-#include <mutex>
-#include <thread>
 
-#include "driver.h"
+#include "driver_streams.h"
 
 namespace softcuda {
 
-struct StreamState {
-    const void* context = nullptr;
-    bool is_default = false, non_blocking = false, ending = false, busy = false;
-    uint64_t busy_ticket = 0;
-    std::deque<std::pair<uint64_t, Work>> queue;
-    std::thread thread;
-};
-
-struct EventState {
-    uint64_t asked = 0, done = 0; // how often it was recorded, and which of those has come to pass
-    bool timing = true;
-    std::chrono::steady_clock::time_point time;
-};
+// Never destroyed: threads wait on them when the process ends.
+std::mutex& stream_mutex = *new std::mutex;
 
 namespace {
 
-// Never destroyed: threads wait on them when the process ends.
-std::mutex& mutex = *new std::mutex;
+std::mutex& mutex = stream_mutex;
 std::condition_variable& changed = *new std::condition_variable;
 auto& streams = *new std::vector<std::unique_ptr<StreamState>>;
-uint64_t tickets = 0;
+uint64_t tickets = 0, streams_made = 0;
 
 uint64_t oldest(const StreamState& stream)
 {
@@ -68,12 +52,16 @@ void run(StreamState& stream)
     }
 }
 
-StreamState& add_stream(bool is_default, bool non_blocking)
+} // namespace
+
+StreamState& add_stream(bool is_default, bool non_blocking, int priority)
 {
     auto stream = std::make_unique<StreamState>();
     stream->context = current_context();
     stream->is_default = is_default;
     stream->non_blocking = non_blocking;
+    stream->priority = priority;
+    stream->number = ++streams_made;
     streams.push_back(std::move(stream));
     StreamState& added = *streams.back();
     added.thread = std::thread([&added] { run(added); });
@@ -81,7 +69,7 @@ StreamState& add_stream(bool is_default, bool non_blocking)
 }
 
 // With the mutex held. 1 and 2 are CUDA's names for the legacy and the per-thread default stream.
-StreamState* find(void* handle)
+StreamState* find_stream(void* handle)
 {
     if (uintptr_t(handle) <= 2) {
         for (const auto& stream : streams)
@@ -95,16 +83,20 @@ StreamState* find(void* handle)
     return nullptr;
 }
 
+namespace {
+
 bool idle(const StreamState& stream) { return stream.queue.empty() && !stream.busy; }
 
 } // namespace
 
-int enqueue(void* handle, Work work)
+int enqueue(void* handle, Work work, NodeKind kind)
 {
     std::lock_guard<std::mutex> lock(mutex);
-    StreamState* stream = find(handle);
+    StreamState* stream = find_stream(handle);
     if (!stream)
         return invalid_handle;
+    if (stream->capture)
+        return add_to_capture(stream->capture, std::move(work), kind) ? success : capture_invalidated;
     stream->queue.emplace_back(++tickets, std::move(work));
     changed.notify_all();
     return success;
@@ -113,9 +105,11 @@ int enqueue(void* handle, Work work)
 int finish_stream(void* handle)
 {
     std::unique_lock<std::mutex> lock(mutex);
-    StreamState* stream = find(handle);
+    StreamState* stream = find_stream(handle);
     if (!stream)
         return invalid_handle;
+    if (stream->capture)
+        return capture_unsupported;
     changed.wait(lock, [&] { return idle(*stream); });
     return success;
 }
@@ -129,6 +123,24 @@ void wait_for_everything()
                 return false;
         return true;
     });
+}
+
+void wait_for_every_context()
+{
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [] {
+        for (const auto& stream : streams)
+            if (!idle(*stream))
+                return false;
+        return true;
+    });
+}
+
+void end_capture_of_streams(uint64_t capture)
+{
+    for (const auto& stream : streams)
+        if (stream->capture == capture)
+            stream->capture = 0;
 }
 
 void end_streams_of(const void* context)
@@ -160,15 +172,17 @@ using namespace softcuda;
 
 extern "C" {
 
-API cuStreamCreate(StreamState** stream, unsigned flags)
+API cuStreamCreateWithPriority(StreamState** stream, unsigned flags, int priority)
 {
     ENTER(cuStreamCreate);
     if (!stream || flags > 1)
         return invalid_value;
     std::lock_guard<std::mutex> lock(mutex);
-    *stream = &add_stream(false, flags == 1);
+    *stream = &add_stream(false, flags == 1, std::max(-5, std::min(priority, 0)));
     return success;
 }
+
+API cuStreamCreate(StreamState** stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
 
 API cuStreamDestroy_v2(StreamState* stream)
 {
@@ -203,7 +217,7 @@ API cuStreamQuery(void* handle)
 {
     ENTER(cuStreamQuery);
     std::lock_guard<std::mutex> lock(mutex);
-    StreamState* stream = find(handle);
+    StreamState* stream = find_stream(handle);
     return !stream ? invalid_handle : idle(*stream) ? success : not_ready;
 }
 
@@ -216,11 +230,18 @@ API cuStreamWaitEvent(void* stream, EventState* event, unsigned)
     {
         std::lock_guard<std::mutex> lock(mutex);
         asked = event->asked;
+        if (is_open(event->capture)) { // then this stream's work is captured from here on, behind what is there
+            StreamState* joining = find_stream(stream);
+            if (!joining || joining->is_default)
+                return joining ? capture_unsupported : invalid_handle;
+            joining->capture = event->capture;
+            return success;
+        }
     }
     return enqueue(stream, [event, asked] {
         std::unique_lock<std::mutex> lock(mutex);
         changed.wait(lock, [&] { return event->done >= asked; });
-    });
+    }, NodeKind::host);
 }
 
 API cuEventCreate(EventState** event, unsigned flags)
@@ -251,14 +272,20 @@ API cuEventRecord(EventState* event, void* stream)
     uint64_t number;
     {
         std::lock_guard<std::mutex> lock(mutex);
+        const StreamState* recorded = find_stream(stream);
+        event->capture = recorded ? recorded->capture : 0;
+        if (event->capture)
+            return success;
         number = ++event->asked;
     }
     return enqueue(stream, [event, number] {
         std::lock_guard<std::mutex> lock(mutex);
         event->time = std::chrono::steady_clock::now();
         event->done = number;
-    });
+    }, NodeKind::host);
 }
+
+API cuEventRecordWithFlags(EventState* event, void* stream, unsigned) { return cuEventRecord(event, stream); }
 
 API cuEventQuery(EventState* event)
 {

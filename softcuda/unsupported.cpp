@@ -8,20 +8,13 @@ using namespace softcuda;
     extern "C" API name(...) \
     { \
         softcuda::enter(#name " (not supported)", false); \
-        return not_supported; \
+        return not_here(#name); \
     }
 
-// Arrays, textures, surfaces.
-UNSUPPORTED(cuArray3DCreate_v2)
-UNSUPPORTED(cuArray3DGetDescriptor_v2)
-UNSUPPORTED(cuArrayCreate_v2)
-UNSUPPORTED(cuArrayDestroy)
-UNSUPPORTED(cuArrayGetDescriptor_v2)
-UNSUPPORTED(cuMemcpyAtoA_v2)
-UNSUPPORTED(cuMemcpyAtoD_v2)
-UNSUPPORTED(cuMemcpyAtoH_v2)
-UNSUPPORTED(cuMemcpyDtoA_v2)
-UNSUPPORTED(cuMemcpyHtoA_v2)
+// References to textures and surfaces, which CUDA 12 has dropped, and mipmapped arrays.
+UNSUPPORTED(cuMipmappedArrayCreate)
+UNSUPPORTED(cuMipmappedArrayDestroy)
+UNSUPPORTED(cuMipmappedArrayGetLevel)
 UNSUPPORTED(cuModuleGetSurfRef)
 UNSUPPORTED(cuModuleGetTexRef)
 UNSUPPORTED(cuParamSetTexRef)
@@ -54,12 +47,7 @@ UNSUPPORTED(cuIpcOpenMemHandle_v2)
 UNSUPPORTED(cuMemcpy3DPeer)
 UNSUPPORTED(cuMemcpy3DPeerAsync)
 
-// Linking of device code, managed memory, occupancy, profiler files.
-UNSUPPORTED(cuLinkAddData_v2)
-UNSUPPORTED(cuLinkAddFile_v2)
-UNSUPPORTED(cuLinkComplete)
-UNSUPPORTED(cuLinkDestroy)
+// Managed memory, profiler files.
 UNSUPPORTED(cuMemAllocManaged)
 UNSUPPORTED(cuStreamAttachMemAsync)
-UNSUPPORTED(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 UNSUPPORTED(cuProfilerInitialize)

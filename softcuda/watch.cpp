@@ -59,6 +59,8 @@ std::string endless(uintptr_t pc)
 [[noreturn]] void land()
 {
     Watch& w = watch();
+    if (w.signal == watch_signal && has_findings())
+        end_launch();
     if (w.signal == watch_signal)
         fault(launch_timeout, endless(w.pc + 1));
     const std::string place = in_kernel() + "\n  " + where(w.pc + 1) + ": " + who(running.thread);
@@ -209,6 +211,8 @@ void stop_within(double seconds)
 
 void stop_if_time_is_over(uintptr_t site)
 {
+    if (time_is_over && has_findings())
+        end_launch();
     if (time_is_over)
         fault(launch_timeout, endless(site));
 }

@@ -2,8 +2,9 @@
 // which a copy is under way, and a word that was read before anything wrote it.
 //
 // Such a read is a fault, and which one is seen only by going on: where the word is written later, an order is
-// missing, and otherwise a load. So the launch goes on until that is known, or for two seconds; a fault that comes of
-// the read meanwhile is not told.
+// missing, and otherwise a load. So the launch goes on until that is known, or another fault is found, or for two seconds.
+#include <algorithm>
+
 #include "checker.h"
 #include "executor.h"
 
@@ -13,80 +14,107 @@ bool watching = false;
 
 namespace {
 
-constexpr double patience = 2; // seconds that a launch goes on after such a read
+constexpr double longest_watch = 2; // seconds that a launch goes on after such a read
 
-bool wanted[2] {}; // by Watched
+bool wanted[3] {}; // by Watched
 struct EarlyRead {
-    uintptr_t address = 0;
-    unsigned size = 0; // 0: there was none
-    unsigned thread = 0;
-    bool of_shared = false;
-    Dim block {};
+    size_t finding; // its number
+    uintptr_t address;
+    unsigned size, thread;
+    bool of_shared;
+    Dim block;
+    uintptr_t pc;
     std::string text, depends;
-} early;
+};
+std::vector<EarlyRead>& early = *new std::vector<EarlyRead>; // of which it is not known who writes there
 
 bool is_same(const Dim& a, const Dim& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
-std::string what_is_missing()
+std::string what_is_missing(const EarlyRead& read)
 {
-    if (!is_same(early.block, running.block_index))
+    if (!is_same(read.block, running.block_index))
         return "blocks of a launch come in any order";
-    if (early.thread == running.thread)
+    if (read.thread == running.thread)
         return "the same thread reads first";
     return "a barrier between is missing, or both are on the wrong side of it";
 }
 
-// What helps to find who should have written it: the cells still know who wrote beside it.
-std::string what_else() { return early.depends + (early.of_shared ? nearest_write(early.address) : ""); }
+void close(const EarlyRead& read, const std::string& what)
+{
+    // What helps to find who should have written it: the cells still know who wrote beside it.
+    const std::string beside = read.of_shared ? nearest_write(read.address) : "";
+    set_finding(read.finding, {launch_failed, read.text + what + read.depends + beside});
+}
+
+void close_those_written(uintptr_t address, unsigned size, uintptr_t pc)
+{
+    for (size_t i = 0; i < early.size();) {
+        const EarlyRead read = early[i];
+        if (address >= read.address + read.size || read.address >= address + size) {
+            ++i;
+            continue;
+        }
+        is_different("race", read.pc, pc); // which would say the same
+        set_finding(read.finding,
+            {launch_failed, read.text + ", which is written only later\n  " + where(pc) + ": " + who(running.thread) + " writes "
+                    + (read.of_shared ? "it" : "there") + ": " + what_is_missing(read) + read.depends});
+        early.erase(early.begin() + long(i));
+    }
+    watch_more(Watched::early_read, !early.empty());
+}
 
 } // namespace
 
 void watch_more(Watched what, bool on)
 {
     wanted[int(what)] = on;
-    watching = wanted[0] || wanted[1];
+    watching = wanted[0] || wanted[1] || wanted[2];
 }
 
 void watched_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
+    if (wanted[int(Watched::rewrites)])
+        judge_rewrites();
     if (wanted[int(Watched::copies)] && is_copied_to(address, size)) {
         uintptr_t word = address & ~uintptr_t(3);
         while (!is_copied_to(word, 4))
             word += 4;
-        touched_while_copied(word, access_of_shared(address, size, write, pc));
+        touched_while_copied(word, size, write, pc);
     }
-    if (write && early.size && address < early.address + early.size && early.address < address + size)
-        fault(launch_failed,
-            early.text + ", which is written only later\n  " + where(pc) + ": " + who(running.thread) + " writes "
-                + (early.of_shared ? "it" : "there") + ": " + what_is_missing() + early.depends);
+    if (write && !early.empty())
+        close_those_written(address, size, pc);
 }
-
-bool is_read_too_early() { return early.size; }
 
 void read_too_early(
-    uintptr_t address, unsigned size, bool of_shared, const std::string& text, const std::string& depends)
+    uintptr_t address, unsigned size, uintptr_t pc, bool of_shared, const std::string& text, const std::string& depends)
 {
-    early = {address, size, running.thread, of_shared, running.block_index, text, depends};
+    early.push_back({begin_finding(), address, size, running.thread, of_shared, running.block_index, pc, text, depends});
     watch_more(Watched::early_read, true);
-    stop_within(patience);
+    stop_within(longest_watch);
 }
 
-void prefer_early_read(Finding& finding)
+void close_early_reads()
 {
-    if (early.size && finding.text.compare(0, early.text.size(), early.text) != 0)
-        finding = {launch_failed, early.text + ", which nothing had written" + what_else()};
+    for (const EarlyRead& read : early)
+        close(read, ", which nothing had written");
+    forget_early_reads();
 }
 
-Finding early_read_at_the_end_of_a_block(bool last)
+void early_reads_at_the_end_of_a_block(bool last)
 {
-    if (!early.size || !(last || early.of_shared))
-        return {};
-    return {launch_failed, early.text + ", which nothing writes in this " + (early.of_shared ? "block" : "launch") + what_else()};
+    const auto settled = [&](const EarlyRead& read) {
+        if (!last && !read.of_shared)
+            return false;
+        close(read, std::string(", which nothing writes in this ") + (read.of_shared ? "block" : "launch"));
+        return true;
+    };
+    early.erase(std::remove_if(early.begin(), early.end(), settled), early.end());
+    watch_more(Watched::early_read, !early.empty());
 }
 
-void forget_early_read()
+void forget_early_reads()
 {
-    early = {};
+    early.clear();
     watch_more(Watched::early_read, false);
 }
 

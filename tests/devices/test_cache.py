@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -269,3 +271,31 @@ def test_a_damaged_stand_in_is_made_anew(built: Path) -> None:
     program.write_text("#!/bin/sh\necho planted\n")
     said = subprocess.run([softcuda.stand_in(built), "--version"], capture_output=True, text=True, check=True)
     assert "stand-in of softcuda" in said.stdout
+
+
+def test_processes_that_lack_the_same_build_wait_for_one_of_them(tmp_path: Path) -> None:
+    begun = []
+
+    def make() -> bytes:
+        begun.append(time.monotonic())
+        time.sleep(0.3)
+        return b"built"
+
+    def ask(_: int) -> Path:
+        return softcuda._kept(tmp_path, "made", ".so", make, 0o644)
+
+    with ThreadPoolExecutor(3) as pool:
+        found = set(pool.map(ask, range(3)))
+    assert len(begun) == 1
+    assert found.pop().read_bytes().startswith(b"built")
+    assert not found
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_a_build_that_fails_is_tried_by_the_next(tmp_path: Path) -> None:
+    def fail() -> bytes:
+        raise softcuda.BuildError("no compiler")
+
+    with pytest.raises(softcuda.BuildError, match="no compiler"):
+        softcuda._kept(tmp_path, "made", ".so", fail, 0o644)
+    assert softcuda._kept(tmp_path, "made", ".so", lambda: b"built", 0o644).read_bytes().startswith(b"built")

@@ -107,16 +107,15 @@ def compile_line(folder: Path, line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ('asm("mbarrier.init.shared.b64 [%0], 1;" :: "r"(out[0]));', r"asm \(inline PTX\): mbarrier\.init"),
+        ('asm volatile("wgmma.fence.sync.aligned;");', r"asm \(inline PTX\): wgmma\.fence"),
         ('asm volatile("cp.async.commit_group; cp.async.bulk.wait_group 0;");', r"asm \(inline PTX\): cp\.async\.bulk"),
         ('asm("cp.async.wait_group %later;" :: [later] "n"(0));', r"asm \(inline PTX\)"),
         ("asm(PTX);", r"asm \(inline PTX\): PTX"),
         ('asm volatile("cp.async.wait_group %1;" :: "n"(0));', r"asm \(inline PTX\): cp\.async\.wait_group %1"),
         ('asm goto("bra %l0;" :::: done); done:;', r"asm \(inline PTX\): with other words than volatile"),
-        ("nvcuda::wmma::fill_fragment(f, 0.0f);", r"nvcuda \(tensor cores\)"),
-        ("cuda::memcpy_async(out, out, 4);", r"memcpy_async \(asynchronous copies by objects\)"),
+        ("cub::BlockRadixSort<int, 32> sort;", r"BlockRadixSort \(collectives of cub beyond reductions, .*\)"),
         ("out[0] = __shfl(out[0], 0);", r"__shfl \(warp functions without a mask\)"),
-        ("float x = tex1Dfetch(t, 0);", r"tex1Dfetch \(textures and surfaces\)"),
+        ("texture<float, 1> t;", r"texture<\.\.\.> \(texture references, .*: give the kernel a cudaTextureObject_t"),
         ("other<<<1, 1>>>(out);", r"<<<\.\.\.>>> \(launches from kernels\)"),
     ],
 )

@@ -122,8 +122,14 @@ def run_on_bytes(
     image: Path, entry: str, block: tuple[int, ...], grid: tuple[int, ...], size: int, shared: int
 ) -> bytes:
     """A kernel that takes one pointer, to ``size`` bytes of zeros; what it left in them."""
-    driver = _driver()
-    function = _function(image, entry)
+    return run_here(_driver(), image, entry, block, grid, size, shared)
+
+
+def run_here(
+    driver: Any, image: Path, entry: str, block: tuple[int, ...], grid: tuple[int, ...], size: int, shared: int = 0
+) -> bytes:
+    """As ``run_on_bytes``, on the device that this process has opened."""
+    function = driver.module_from_buffer(image.read_bytes()).get_function(entry)
     function.prepare("P")
     memory = driver.mem_alloc(size)
     driver.memset_d8(memory, 0, size)
@@ -131,6 +137,16 @@ def run_on_bytes(
     result = np.zeros(size, np.uint8)
     driver.memcpy_dtoh(result, memory)
     return result.tobytes()
+
+
+def left_here(image: Path, entry: str, block: tuple[int, ...], grid: tuple[int, ...], size: int) -> str:
+    """As ``run_here``, in hexadecimal, or what the driver says of the launch."""
+    from pycuda import driver  # noqa: PLC0415  # there is one only once a device is open
+
+    try:
+        return run_here(driver, image, entry, block, grid, size).hex()
+    except driver.Error as error:
+        return str(error)
 
 
 def run_or_say(*arguments: Any) -> bytes | str:
@@ -143,12 +159,16 @@ def run_or_say(*arguments: Any) -> bytes | str:
 
 def run_in_orders(seeds: tuple[int | None, ...], *arguments: Any) -> list[bytes | str]:
     """As ``run_or_say``, once for each order of threads and blocks, each in a context that nothing has failed in."""
+    return _in_orders(seeds, run_or_say, *arguments)
+
+
+def _in_orders(seeds: tuple[int | None, ...], run: Callable[..., bytes | str], *arguments: Any) -> list[bytes | str]:
     answers = []
     for seed in seeds:
         os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)
         context = _driver().Device(0).make_context()
         try:
-            answers.append(run_or_say(*arguments))
+            answers.append(run(*arguments))
         finally:
             context.pop()
     os.environ["SOFTCUDA_SEED"] = ""
@@ -246,7 +266,9 @@ def run_with_zeros(image: Path, entry: str, size: int) -> bytes | str:
     return result.tobytes()
 
 
-def run_on_arrays(image: Path, entry: str, arrays: list[Any], size: int, count: int | None) -> bytes | str:
+def run_on_arrays(
+    image: Path, entry: str, arrays: list[Any], size: int, count: int | None, threads: int = 32
+) -> bytes | str:
     """What a kernel leaves in ``size`` bytes, which it takes after the arrays, and then their length unless None."""
     driver = _driver()
     function = _function(image, entry)
@@ -257,12 +279,17 @@ def run_on_arrays(image: Path, entry: str, arrays: list[Any], size: int, count: 
         left = driver.mem_alloc(size)
         driver.memset_d8(left, 0, size)
         more = () if count is None else (np.int32(count),)
-        function(*given, left, *more, block=(32, 1, 1), grid=(1 if count is None else 64, 1))
+        function(*given, left, *more, block=(threads, 1, 1), grid=(1 if count is None else 64, 1))
         result = np.zeros(size, np.uint8)
         driver.memcpy_dtoh(result, left)
     except driver.Error as error:
         return str(error)
     return result.tobytes()
+
+
+def run_on_arrays_in_orders(seeds: tuple[int | None, ...], *arguments: Any) -> list[bytes | str]:
+    """As ``run_on_arrays``, once for each order of threads and blocks, each in a context that nothing has failed in."""
+    return _in_orders(seeds, run_on_arrays, *arguments)
 
 
 def run_with_a_name(image: Path, length: int) -> list[int]:
@@ -334,3 +361,34 @@ def run_snippets(image: Path, count: int, size: int, shared: int) -> list[bytes 
             left.append(str(error))
             break  # nothing more can be done in this context
     return left
+
+
+def run_with_first(image: Path, entry: str, first: int) -> bytes | str:
+    """What 32 threads leave in 64 ints of which the first is given and the others are zero, in a context of its own."""
+    driver = _driver()
+    context = driver.Device(0).make_context()
+    try:
+        values = np.zeros(64, np.int32)
+        values[0] = first
+        memory = driver.to_device(values)
+        _function(image, entry)(memory, block=(32, 1, 1), grid=(1, 1))
+        return bytes(driver.from_device(memory, values.shape, values.dtype).tobytes())
+    except driver.Error as error:
+        return str(error)
+    finally:
+        context.pop()
+
+
+def through_an_array(matrix: np.ndarray) -> str:
+    """What comes back of a matrix that PyCUDA's own functions put into an array, and the array's size."""
+    driver = _driver()
+    array = driver.matrix_to_array(matrix, "C")
+    back = np.zeros_like(matrix)
+    copy = driver.Memcpy2D()
+    copy.set_src_array(array)
+    copy.set_dst_host(back)
+    copy.width_in_bytes = copy.dst_pitch = matrix.strides[0]
+    copy.height = matrix.shape[0]
+    copy(aligned=True)
+    told = array.get_descriptor()
+    return f"{'the same' if (back == matrix).all() else 'other'}, {told.width} by {told.height}"

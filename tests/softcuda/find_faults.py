@@ -1,8 +1,12 @@
 """Who finds the faults of bad_kernels/: the suite on the software device, the suite on a GPU, compute-sanitizer.
 
+And who finds those of public_faults/, which public repositories had: there the comparison is with the corrected twin.
+
 python -m tests.softcuda.find_faults measure FILE    # on a machine with a GPU and compute-sanitizer; a few minutes
-python -m tests.softcuda.find_faults table FILE      # the table of softcuda/README.md
+python -m tests.softcuda.find_faults table FILE      # the tables of softcuda/README.md
 python -m tests.softcuda.find_faults run NAME        # one kernel on the GPU, in this process, for a tool to watch
+
+One of public_faults/ also as ``run NAME gpu fixed``, its corrected twin, or ``run NAME software``.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
+from tests.softcuda import calls
+from tests.softcuda.faults_of_others import PUBLIC_FAULTS, PublicFault
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.compiler import Image, compile_file
@@ -84,11 +90,37 @@ def found(kernel: BadKernel, worker: Worker) -> str:
     return ""
 
 
-def run_here(name: str) -> None:
+def found_of_others(fault: PublicFault, kind: str) -> str:
+    """What a launch or a comparison with the corrected twin says of a kernel of public_faults/, or nothing.
+
+    ``kind``: of device. Each launch has a process of its own, which a fault on a GPU may take along or hold up.
+    """
+    left, right = (in_own_process(fault.name, kind, *options) for options in ((), ("fixed",)))
+    if not re.fullmatch(r"[0-9a-f]+", left):
+        return left
+    return "" if left == right else "the result is not that of the corrected twin"
+
+
+def in_own_process(name: str, kind: str, *options: str) -> str:
+    """What a kernel of public_faults/ leaves in its array, in hexadecimal, or what is said of its launch."""
+    command = [sys.executable, "-m", "tests.softcuda.find_faults", "run", name, kind, *options]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return "the launch does not end"
+    return done.stdout.strip() or done.stderr[-2000:]
+
+
+def run_here(name: str, kind: str = "gpu", *, fixed: bool = False) -> None:
     """One kernel on the GPU, in bare memory: guard bands would hide from a tool where an array ends."""
-    kernel = next(k for k in BAD_KERNELS if k.name == name)
-    device = open_device(Settings(kind="gpu", launch_timeout=PATIENCE / 2))
+    device = open_device(Settings(kind=kind, launch_timeout=PATIENCE / 2))
     device.finds_faults = True
+    for fault in PUBLIC_FAULTS:
+        if fault.name == name:
+            image = compile_file(fault.path, {"FIXED": "1"} if fixed else {}, device.info.target)
+            block, grid = (fault.threads, 1, 1), (fault.blocks, 1)
+            return print(calls.left_here(image.path, name, block, grid, 4 * fault.ints))
+    kernel = next(k for k in BAD_KERNELS if k.name == name)
     image = compile_file(kernel.path, kernel.case.build.all_macros, device.info.target)
     try:
         run(device, kernel.case, image.path, exact_inputs(kernel.case, 0))
@@ -120,10 +152,13 @@ def ask_tool(name: str, tool: str, options: Sequence[str]) -> str:
 def measure(file: Path) -> None:
     """Fill the record: the software device, the GPU with and without each tool."""
     rows: dict[str, dict[str, str]] = {kernel.name: {} for kernel in BAD_KERNELS}
+    rows |= {fault.name: {} for fault in PUBLIC_FAULTS}
     for column, kind in (("softcuda", "software"), ("comparison", "gpu")):
         worker = Worker(PROJECT, Settings(kind=kind, launch_timeout=SECONDS))
         for kernel in BAD_KERNELS:
             rows[kernel.name][column] = found(kernel, worker).replace(str(ROOT) + "/", "")
+        for fault in PUBLIC_FAULTS:
+            rows[fault.name][column] = found_of_others(fault, kind).replace(str(ROOT) + "/", "")
         machine = worker.call(describe_device)
         print(f"{machine.name}: {sum(bool(row[column]) for row in rows.values())} of {len(rows)}", flush=True)
         worker.stop()
@@ -138,7 +173,8 @@ def measure(file: Path) -> None:
         "cuda": machine.driver,
         "sanitizer": release[1] if release else "",
         "options": options,
-        "found": rows,
+        "found": {kernel.name: rows[kernel.name] for kernel in BAD_KERNELS},
+        "public": {fault.name: rows[fault.name] for fault in PUBLIC_FAULTS},
     }
     file.write_text(json.dumps(record, indent=1) + "\n")
 
@@ -154,20 +190,24 @@ def together(found: Mapping[str, Mapping[str, str]], columns: Iterable[str]) -> 
     return sum(any(row[column] for column in wanted) for row in found.values())
 
 
-def table(record: Path) -> str:
-    """The record as Markdown: a row a kernel, a column each for whoever looked, and how many each found."""
+def table(record: Path, part: str = "found") -> str:
+    """The record as Markdown: a row a kernel, a column each for whoever looked, and how many each found.
+
+    ``part``: "found" for bad_kernels/, "public" for public_faults/, which records before 2026-11 have not.
+    """
     read = json.loads(record.read_text())
     columns = ("softcuda", "comparison", *TOOLS)
     lines = [
         f"| fault | softcuda | comparison on {read['gpu']} | {' | '.join(TOOLS)} |",
         "|---|" + ":-:|" * len(columns),
     ]
-    for kernel in BAD_KERNELS:
-        marks = " | ".join("found" if read["found"][kernel.name][column] else "" for column in columns)
-        lines.append(f"| {kernel.name.replace('_', ' ')} | {marks} |")
-    counts = [together(read["found"], [column]) for column in columns]
-    lines.append(f"| of {len(read['found'])} | " + " | ".join(f"**{count}**" for count in counts) + " |")
-    tools, all_of_them = together(read["found"], TOOLS), together(read["found"], ("comparison", *TOOLS))
+    found = read[part]
+    for name in sorted(found):
+        marks = " | ".join("found" if found[name][column] else "" for column in columns)
+        lines.append(f"| {name.replace('_', ' ')} | {marks} |")
+    counts = [together(found, [column]) for column in columns]
+    lines.append(f"| of {len(found)} | " + " | ".join(f"**{count}**" for count in counts) + " |")
+    tools, all_of_them = together(found, TOOLS), together(found, ("comparison", *TOOLS))
     lines += ["", f"The four tools together find {tools}, and with the comparison {all_of_them}."]
     return "\n".join(lines)
 
@@ -176,10 +216,16 @@ def main() -> None:
     match sys.argv[1:]:
         case ["run", name]:
             run_here(name)
+        case ["run", name, kind]:
+            run_here(name, kind)
+        case ["run", name, kind, "fixed"]:
+            run_here(name, kind, fixed=True)
         case ["measure", file]:
             measure(Path(file))
         case ["table", file]:
             print(table(Path(file)))
+            if "public" in json.loads(Path(file).read_text()):
+                print("\n" + table(Path(file), "public"))
         case _:
             sys.exit(__doc__)
     sys.stdout.flush()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import cast
 
 import pytest
 
 from kernels import FAMILIES
-from tests.project import PROJECT, ROOT
+from tests.project import ROOT
 from tests.softcuda.find_faults import (
     BAD_KERNELS,
     RECORD,
@@ -27,20 +26,13 @@ from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import compare
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 
+LAUNCH_SECONDS = 1.0  # a kernel may run so long
+
 SEEDS = (1, 2, 3)
 GOOD = [b for b in builds(FAMILIES) if not b.variant.has_no_block]
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    """The software device, whatever else this machine has."""
-    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=1.0))
-    yield worker
-    worker.stop()
 
 
 def in_order(worker: Worker, seed: int | None = None) -> Worker:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -10,11 +10,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.project import PROJECT, ROOT
+from tests.project import ROOT
 from tests.softcuda import calls
 from warpwatch.devices.compiler import Image, compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
+
+LAUNCH_SECONDS = 60.0  # a kernel may run so long
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of NaN and infinity, which are meant
 Values = np.ndarray[Any, Any]
@@ -23,13 +24,6 @@ FRACTION = {"half": 10, "bfloat16": 7}
 SMALLEST = {"half": -14, "bfloat16": -126}
 LARGEST = {"half": 65504.0, "bfloat16": (2 - 2.0**-7) * 2.0**127}
 COUNT = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=60.0))
-    yield worker
-    worker.stop()
 
 
 @pytest.fixture(scope="module", params=TYPES)

@@ -50,6 +50,12 @@ def test_lanes_that_hand_on_by_volatile_alone_are_accused_and_told_of_volta(tmp_
     assert re.search(rf"softcuda: race in kernel\n.*\n.*, with no barrier between: before Volta .*; {STEP}", text), text
 
 
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_a_fence_is_no_barrier_of_the_lanes(tmp_path: Path, seed: int | None) -> None:
+    text = str(said(tmp_path, seed, "volatile", "__threadfence_block();"))
+    assert "softcuda: race in kernel" in text, text
+
+
 def test_a_race_without_volatile_was_never_right_and_is_not_excused(tmp_path: Path) -> None:
     text = str(said(tmp_path, None, "", ""))
     assert "softcuda: race in kernel" in text

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.project import PROJECT
 from tests.softcuda import calls
 from warpwatch.devices.compiler import Image, compile_text
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
 ORDERS = (None, 1, 2, 3)
@@ -48,14 +44,6 @@ BODIES["never written"] = (
     "__shared__ T x[128]; if (t & 1) x[t] = T(1); __syncthreads(); if (t == 5) out[0] = int(float(x[6]));"
 )
 ENTRIES = {name: f"narrow_{number}" for number, name in enumerate(BODIES)}
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    """The software device; each launch has a context of its own there, so that no finding spoils another's."""
-    worker = Worker(PROJECT, Settings(kind="software"))
-    yield worker
-    worker.stop()
 
 
 @pytest.fixture(scope="module")

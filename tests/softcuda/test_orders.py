@@ -6,7 +6,6 @@ Each kernel of ``good_kernels/`` is right; compiled with the macro BROKEN it lac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -18,6 +17,8 @@ from tests.softcuda import calls
 from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
+
+LAUNCH_SECONDS = 20.0  # a kernel may run so long
 
 FOLDER = ROOT / "tests" / "softcuda" / "good_kernels"
 ORDERS = (None, 1, 2, 3, 4)
@@ -33,6 +34,16 @@ def ballot_queue() -> list[int]:
 def maximum() -> list[int]:
     values = np.arange(64 * BLOCKS).reshape(BLOCKS, 64) * 37 % 101
     return [int(values.max()), *values.max(axis=1).tolist()]
+
+
+def sum_of_prefixes(number: int) -> int:
+    """Return 1 and the sum of a number and of what is left when its lowest bits are taken away one by one."""
+    return number + sum_of_prefixes(number & (number - 1)) if number else 1
+
+
+def staying() -> list[int]:
+    left = {t: 63 - t + (t + 33) % 64 for t in THREADS if t % 32 < 20 and t != 3}
+    return [left.get(t, 0) + (left[32 + t % 16] if t < 32 and t in left else 0) for t in THREADS]
 
 
 LAST_BLOCKS = {
@@ -57,17 +68,22 @@ EXPECTED: dict[str, list[int]] = {
     "groups_of_eight": 2 * [i & 24 | (i + 3) % 8 for i in LANES],
     "groups_of_sixteen": [sum(range(t // 16 * 16, t // 16 * 16 + 16)) for t in THREADS],
     "histogram_of_matches": np.bincount([t * 7 % 5 for t in THREADS]).tolist(),
+    "barrier_of_those_that_stay": staying(),
     "prefix_sum": [i * (i + 1) // 2 + start for start in (0, 528) for i in LANES],
     "producers_and_consumers": [3 * (t - 16) if t % 32 >= 16 else 0 for t in THREADS],
     "chain_of_masks": [5],
     "neighbours_in_global_memory": [2 * (t ^ 1) for t in THREADS],
     "last_warp_of_a_block": [7],
+    "chain_of_threads": [*(64 * [1]), *accumulate(THREADS)],
+    "flags_of_a_warp": [*(65 * [1]), *map(sum_of_prefixes, THREADS)],
+    "flag_that_many_set": 64 * [5],
     "bytes_of_a_word": [*np.arange(64, dtype=np.uint8).view(np.int32).tolist(), *[(t ^ 1) + (t ^ 2) for t in THREADS]],
     **LAST_BLOCKS,
 }
 # In some orders the twins of these read what nothing has written yet: that is then what is found first.
 READ_BEFORE_WRITTEN = {
     "ballot_queue",
+    "barrier_of_those_that_stay",
     "bytes_of_a_word",
     "chain_of_masks",
     "groups_of_eight",
@@ -75,13 +91,6 @@ READ_BEFORE_WRITTEN = {
     "staged_shuffle_sum",
     "tile_of_a_warp",
 }
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=20.0))
-    yield worker
-    worker.stop()
 
 
 def answers(software: Worker, name: str, macros: dict[str, str]) -> list[bytes | str]:

@@ -7,7 +7,6 @@ what is not poison afterwards was written by that block.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -16,14 +15,13 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from tests.project import PROJECT, ROOT
+from tests.project import ROOT
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compiler import cache_folder, compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import POISON
 from warpwatch.devices.placement import Placement
 from warpwatch.devices.runner import load, upload
@@ -110,13 +108,6 @@ def writers(case_id: str, image: Path, offset: int) -> Array:
         for array in inputs:
             array.free()
     return found
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(kind="software"))
-    yield worker
-    worker.stop()
 
 
 def test_every_variant_with_a_result_is_asked() -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.project import PROJECT
 from tests.softcuda import calls
 from warpwatch.devices.compiler import compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
 HEADER = """
@@ -37,14 +34,6 @@ extern "C" __global__ void kernel(int* __restrict__ out)
 }}
 """  # the body begins in line 5
 THREADS, BLOCKS, SIZE = 32, 2, 4 * 64
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    """The software device; each launch has a context of its own there, so that no finding spoils another's."""
-    worker = Worker(PROJECT, Settings(kind="software"))
-    yield worker
-    worker.stop()
 
 
 def said_of(software: Worker, folder: Path, *rows: str) -> str:

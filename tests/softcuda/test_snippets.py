@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,19 @@ import pytest
 import softcuda
 from tests.project import PROJECT
 from tests.softcuda import calls
-from tests.softcuda.snippets import conversions, floats, integers, memory, names, ptx, ptx_memory, simd
+from tests.softcuda.snippets import (
+    conversions,
+    floats,
+    half,
+    integers,
+    libraries,
+    matrices,
+    memory,
+    names,
+    ptx,
+    ptx_memory,
+    simd,
+)
 from tests.softcuda.snippets.snippet import WIDTH, Snippet, mistakes, of, source
 from warpwatch.devices.compiler import CompileError, Target, compile_file
 from warpwatch.devices.gpu import Settings
@@ -25,16 +36,12 @@ SNIPPETS = {
     "memory": memory.MEMORY,
     "ptx": ptx.PTX,
     "ptx_memory": ptx_memory.PTX_MEMORY,
+    "half": half.HALF,
+    "matrices": matrices.MATRICES,
     "names": names.NAMES,
+    "libraries": libraries.LIBRARIES,
 }
-CHECKED = ("memory", "ptx_memory", "names")  # what the checker has to do with
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(kind="software"))
-    yield worker
-    worker.stop()
+CHECKED = ("memory", "ptx_memory", "matrices", "names", "libraries")  # what the checker has to do with
 
 
 def run(software: Worker, folder: Path, snippets: list[Snippet], checked: bool) -> list[str]:
@@ -70,6 +77,21 @@ REFUSED = {
     "__barrier_sync(3);": BARRIER,
     "r = __vadd3(1, 2);": r"error: .__vadd3. was not declared",
 }
+
+
+# What nvcc takes, and would be refused in a kernel or by g++'s own rules.
+TAKEN = {
+    "PTX that no kernel uses": '__device__ inline void unused() { asm volatile("wgmma.fence.sync.aligned;"); }',
+    "a name that changes its meaning": "template <class T> struct Box { T v; };\n"
+    "template <class T> struct Uses { Box<T> b; typedef Box<int> Box; };\ntemplate struct Uses<int>;",
+}
+
+
+@pytest.mark.parametrize("declared", TAKEN.values(), ids=TAKEN)
+def test_what_nvcc_takes_beside_a_kernel_is_taken(tmp_path: Path, declared: str) -> None:
+    file = tmp_path / "sample.cu"
+    file.write_text(f'{declared}\nextern "C" __global__ void sample(int* out) {{ *out = 1; }}\n')
+    compile_file(file, {}, Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder()))))
 
 
 @pytest.mark.parametrize(("line", "said"), REFUSED.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +20,6 @@ from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 ENTRY = 'extern "C" __global__ void'
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(kind="software"))
-    yield worker
-    worker.stop()
 
 
 def compile_text(software: Worker, folder: Path, text: str) -> Image:

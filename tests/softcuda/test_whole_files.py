@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,20 +19,6 @@ from warpwatch.devices.worker import Worker, describe_device
 
 FOLDER = ROOT / "tests/softcuda/whole"
 LETTERS = dict.fromkeys("NABIVTMKS", "7")
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(kind="software"))
-    yield worker
-    worker.stop()
-
-
-@pytest.fixture(params=["checked", "unchecked"])
-def target(software: Worker, request: pytest.FixtureRequest) -> Target:
-    checked: Target = software.call(describe_device).target
-    assert "--checks" in checked.flags
-    return checked if request.param == "checked" else replace(checked, flags=())
 
 
 def neighbours(values: np.ndarray) -> np.ndarray:
@@ -107,6 +94,104 @@ def test_assert_of_a_header_names_condition_and_line(tmp_path: Path) -> None:
     said = worker.call(calls.run_with_zeros, image.path, "kernel", 128)
     worker.stop()
     assert re.search(r"assert\(out\[0\] == 1\) in kernel\n  \S*asserts\.cu:4: ", str(said)), said
+
+
+STATIC = """static __global__ void alone(int* out) { *out = 1; }
+namespace outer { namespace inner { static __global__ void L2(int* out, float) { *out = 2; } } }
+template <typename T> static __global__ void many(T* out) { *out = 3; }
+static inline __global__ void twice(int* out) { *out = 4; }
+__global__ void plain(int* out) { *out = 5; }
+void launch(int* out) { many<int><<<1, 1>>>(out); }
+"""
+# By nvcc 13, where a host function launches each.
+NVCC_NAMES = ["_Z5alonePi", "_ZN5outer5inner2L2EPif", "_Z4manyIiEvPT_", "_Z5twicePi", "_Z5plainPi"]
+
+
+@pytest.mark.parametrize("name", NVCC_NAMES)
+def test_static_kernels_have_the_names_that_nvcc_gives_them(
+    software: Worker, target: Target, tmp_path: Path, name: str
+) -> None:
+    source = tmp_path / "static.cu"
+    source.write_text(STATIC)
+    assert software.call(calls.get_function, compile_file(source, {}, target).path, name) == "no error"
+
+
+@pytest.mark.parametrize("header", ["cublas_v2.h", "cublasLt.h"])
+def test_headers_of_cublas_bring_the_narrow_types_as_nvidias_do(
+    software: Worker, target: Target, tmp_path: Path, header: str
+) -> None:
+    (tmp_path / "types.h").write_text(f"#include <{header}>\ntypedef __nv_bfloat16 narrow;\n")
+    source = tmp_path / "narrow.cu"
+    source.write_text(
+        '#include "types.h"\nextern "C" __global__ void kernel(float* out)\n'
+        "{ half2 two = {half(3), half(4)}; out[threadIdx.x] = float(narrow(257.0f)) + float(two.y); }\n"
+    )
+    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    assert isinstance(left, bytes), left
+    assert np.frombuffer(left, np.float32)[0] == 260  # the sum of 256 and 4
+
+
+def test_a_source_in_this_folder_may_be_named_by_its_whole_path(tmp_path: Path) -> None:
+    source = tmp_path / "here.cu"
+    source.write_text("__global__ void kernel(int* out) { *out = undeclared; }\n")
+    command = [sys.executable, str(ROOT / "softcuda/nvcc"), "-cubin", str(source), "-o", str(tmp_path / "image")]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stderr
+    assert re.search(r"^here\.cu:1:\d+: error: .undeclared. was not declared", said, re.MULTILINE), said
+
+
+LAUNCHES = """#include <cuda_fp16.h>
+template <typename T> __global__ void shifted(T* a, int s) { a[threadIdx.x + s] += 1; }
+template <typename T, int N = 4> __global__ void both(const T* __restrict__ a, T *b, T c)
+{ b[threadIdx.x] = a[threadIdx.x] + c * T(N); }
+template <typename T, size_t X, size_t Y> __global__ void tile(T const* a, T* b, T s) { b[threadIdx.x * X] = *a + Y; }
+template <typename T> void launch(T const* a, T* b, T const* s)
+{
+    constexpr unsigned int X { 16U };
+    const int Y = X / 2U * 3;
+    tile<T, X, Y><<<1, X>>>(a, b, *s);
+}
+template void launch<float>(float const*, float*, float const*);
+template void launch<double>(double const*, double*, double const*);
+template <typename T> void run(int n)
+{ T *in, *out, one = 1; shifted<<<n / 2, 3>>>(in, 0); both<T, 2><<<dim3(n), 3>>>(out + 4, in, one); }
+void cast(double* values) { float *x, y = 2; both<<<1, 2>>>(x, x, y); both<<<1, 2>>>((int*)values, (int*)nullptr, 1); }
+template <typename T> void third(T* values) { shifted<<<1, 1>>>(values, 3); }
+namespace outer { template <typename T> __global__ void within(T* a, double by) { a[threadIdx.x] *= by; } }
+void scoped(unsigned char* bytes) { outer::within<<<1, 1>>>(bytes, 2); }
+int main() { unsigned char* bytes = nullptr; run<float>(1); run<half>(3); third(bytes); }
+"""
+# By nvcc 13 of the same text.
+INSTANCES = ["_Z4bothI6__halfLi2EEvPKT_PS1_S1_", "_Z4bothIfLi2EEvPKT_PS0_S0_", "_Z4bothIfLi4EEvPKT_PS0_S0_",
+             "_Z4bothIiLi4EEvPKT_PS0_S0_", "_Z4tileIdLm16ELm24EEvPKT_PS0_S0_", "_Z4tileIfLm16ELm24EEvPKT_PS0_S0_",
+             "_Z7shiftedI6__halfEvPT_i", "_Z7shiftedIfEvPT_i", "_Z7shiftedIhEvPT_i",
+             "_ZN5outer6withinIhEEvPT_d"]  # fmt: skip
+
+
+def test_an_image_has_the_instances_that_host_code_launches(software: Worker, target: Target, tmp_path: Path) -> None:
+    source = tmp_path / "launches.cu"
+    source.write_text(LAUNCHES)
+    image = compile_file(source, {}, target)
+    assert {name: software.call(calls.get_function, image.path, name) for name in INSTANCES} == dict.fromkeys(
+        INSTANCES, "no error"
+    )
+
+
+def test_functions_of_a_class_that_only_their_types_are_asked_of_stay(
+    software: Worker, target: Target, tmp_path: Path
+) -> None:
+    source = tmp_path / "traits.cu"
+    source.write_text(
+        "struct Pair { __device__ void twice(float*); };\n"
+        "template <typename T> struct HasTwice {\n"
+        "    template <typename C> static char test(decltype(&C::twice));\n"
+        "    template <typename C> static double test(...);\n"
+        "    void print(const std::string& text);\n"
+        "    enum { value = sizeof(test<T>(nullptr)) == 1 };\n};\n"
+        f"{KERNEL}HasTwice<Pair>::value + 2 * HasTwice<int>::value; }}\n"
+    )
+    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    assert isinstance(left, bytes), left
+    assert np.frombuffer(left, np.float32)[0] == 1
 
 
 KERNEL = 'extern "C" __global__ void kernel(float* out) { out[threadIdx.x] = '

@@ -1,33 +1,16 @@
 // cooperative_groups::memcpy_async: the threads of a group share the work of a copy, and it comes when they wait for it.
-//
-// Words that both sides have aligned go by cp.async, each a different thread's turn; single bytes are copied
-// at once.
 #pragma once
 
 #include "../cooperative_groups.h"
+#include "../softcuda/copies.h"
 
 namespace cooperative_groups {
 
 namespace softcuda_groups {
 
-template <unsigned step> __forceinline__ void copy_steps(char* to, const char* from, size_t bytes, size_t rank, size_t count)
-{
-    for (size_t at = rank * step; at + step <= bytes; at += count * step)
-        softcuda_copy_async(to + at, from + at, step, 0);
-}
-
 template <class Group> __forceinline__ void copy(const Group& group, char* to, const char* from, size_t bytes)
 {
-    const size_t rank = group.thread_rank(), count = group.size(), apart = size_t(to) | size_t(from) | 16;
-    const size_t step = apart & -apart, whole = step >= 4 ? bytes / step * step : 0;
-    if (step == 16)
-        copy_steps<16>(to, from, bytes, rank, count);
-    else if (step == 8)
-        copy_steps<8>(to, from, bytes, rank, count);
-    else if (step == 4)
-        copy_steps<4>(to, from, bytes, rank, count);
-    for (size_t at = whole + rank; at < bytes; at += count)
-        to[at] = from[at];
+    softcuda::copy_part(to, from, bytes, group.thread_rank(), group.size());
     softcuda_commit_copies();
 }
 

@@ -4,8 +4,11 @@
 
 extern "C" __global__ void matmul_naive(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)
 {
-    volatile scalar_t* sum = c;
+    int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= m || column >= k)
+        return;
+    volatile scalar_t* sum = c + row * k + column;
     *sum = 0;
     for (int i = 0; i < n; i == i + 1)
-        *sum += a[i] * b[i * k];
+        *sum += a[row * n + i] * b[i * k + column];
 }

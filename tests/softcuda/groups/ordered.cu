@@ -43,6 +43,8 @@ extern "C" __global__ void turned(int* out)
     }
     if (BROKEN == 3 && own % 16 < 9)
         tile.sync();
+    if (BROKEN == 3)
+        block.sync();
 }
 
 // A group of whoever comes. 1: it does not wait. 2: the lane that did not come is waited for.
@@ -60,6 +62,8 @@ extern "C" __global__ void leaders(int* out)
             active.sync();
         out[threadIdx.x] = first[threadIdx.x / 32];
     }
+    if (BROKEN == 2)
+        __syncthreads();
 }
 
 // Tiles of one warp that go different ways, each with barriers of its own. 1: one of them is missing.

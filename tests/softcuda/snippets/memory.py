@@ -15,6 +15,10 @@ for name in ("__stwb", "__stcg", "__stcs", "__stwt"):
 MEMORY += [
     of("f", "float4* p = reinterpret_cast<float4*>(scratch) + t / 4; if (t % 4 == 0) __stcs(p, make_float4(1, 2, 3, 4)); __syncwarp();"
             " const float4 v = __ldcs(p); r = v.x + v.w;", lambda t: 5),
+    of("u", "__shared__ unsigned words[32][5]; const unsigned own[5] = {1u, 2u, 3u, 4u, unsigned(t)}; memcpy(words[t], own, sizeof own);"
+       " __syncthreads(); r = words[31 - t][4] + words[31 - t][0];", lambda t: 32 - t),
+    of("i", "__shared__ char bytes[32][7]; memset(bytes[t], 32 + t, 7); memmove(bytes[t], bytes[t] + 1, 6); __syncthreads(); r = bytes[31 - t][6];",
+       lambda t: 63 - t),
 ]  # fmt: skip
 # What is in `a` first, the call, and what it then holds; on one word of shared memory, with all threads.
 ATOMICS: list[tuple[str, str, str, str, int]] = [

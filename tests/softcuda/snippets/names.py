@@ -5,6 +5,11 @@ from __future__ import annotations
 from tests.softcuda.snippets.snippet import Snippet, of
 
 NAMES: list[Snippet] = [
+    of("i", "cudaTextureObject_t texture = t; cudaSurfaceObject_t surface = texture; r = sizeof(texture) * surface;", lambda t: 8 * t),
+    of("i", "r = cudaBoundaryModeZero + 10 * cudaBoundaryModeClamp + 100 * cudaBoundaryModeTrap;", lambda t: 210),
+    of("i", "r = cudaAddressModeBorder + 10 * cudaFilterModeLinear + 100 * cudaReadModeNormalizedFloat;", lambda t: 113),
+    of("i", "r = (*where)(t);", lambda t: t + 4,
+       preamble="__device__ int plus(int a) { return a + 4; }\n__device__ int (*where)(int) = plus;"),
     of("i", "at_file[t] = t; __syncthreads(); r = at_file[31 - t];", lambda t: 31 - t, preamble="extern __shared__ int at_file[];"),
     of("f", "rows[t / 8][t % 8] = t; __syncthreads(); r = rows[0][31 - t];", lambda t: 31 - t, preamble="extern __shared__ float rows[][8];"),
     of("i", "seen[t] = t; __syncthreads(); r = seen[31 - t];", lambda t: 31 - t, preamble="extern volatile __shared__ int seen[];"),
@@ -34,10 +39,14 @@ NAMES: list[Snippet] = [
     of("i", "in_block[t] = t; __syncthreads(); r = in_block[31 - t];", lambda t: 31 - t, preamble="__shared__ int in_block[32];"),
     of("f", "r = made(t).v;", lambda t: t + 4,
        preamble="const int more = 4; struct Made { float v; }; __device__ Made made(int t) { Made m; m.v = t + more; return m; }"),
+    of("i", "r = Shifted<>::bytes + t;", lambda t: t + 8,
+       preamble="template <int bits = (1 << (3)), class T = char> class Shifted { public: enum { whole = (bits == (1 << 3)), bytes = bits * sizeof(T) }; };"),
     of("i", "#ifdef __NVCC__\n r = 1;\n#endif\n;", lambda t: 1),
     of("i", "#if CUDART_VERSION >= 12000\n r = 1;\n#endif\n;", lambda t: 1),
     of("i", "#if __CUDACC_VER_MAJOR__ >= 12 && defined(__CUDACC_VER_MINOR__)\n r = 1;\n#endif\n;", lambda t: 1),
     of("i", "#if __CUDA_ARCH__ == 900 && defined(__CUDACC__) && !defined(__CUDACC_RTC__)\n r = 1;\n#endif\n;", lambda t: 1),
     of("i", "#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n r = 1;\n#endif\n;", lambda t: 0),
     of("i", "#ifdef __CUDA_ARCH_LIST__\n r = 1;\n#endif\n;", lambda t: 1),
+    of("i", "__shared__ alignas(alignof(float4)) int near[2][32]; near[1][t] = t; __syncthreads(); r = near[1][31 - t] + size_t(near) % 16;", lambda t: 31 - t),
+    of("i", "__shared__ alignas(128) char first[3]; __shared__\nalignas(double2) char other[5]; r = size_t(first) % 128 + size_t(other) % 16;", lambda t: 0),
 ]  # fmt: skip

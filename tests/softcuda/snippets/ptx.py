@@ -100,6 +100,8 @@ PTX += [
     three("prmt.b32 %0, %1, %2, %3", lambda t: prmt(word_a(t), word_b(t), word_a(t) >> 5), "word_a(t) >> 5"),
     three("prmt.b32.f4e %0, %1, %2, %3", lambda t: prmt(word_a(t), word_b(t), [0x3210, 0x4321, 0x5432, 0x6543][t % 4])),
     three("prmt.b32.rc16 %0, %1, %2, %3", lambda t: prmt(word_a(t), word_b(t), [0x1010, 0x3232][t % 2])),
+    three("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3", lambda t: t + sum(
+        abs((word_a(t) >> i & 255) - (word_b(t) >> i & 255)) for i in (0, 8, 16, 24))),
     three("lop3.b32 %0, %1, %2, %3, 0x96", lambda t: word_a(t) ^ word_b(t) ^ t),
     three("lop3.b32 %0, %1, %2, %3, 0xca", lambda t: lop3(word_a(t), word_b(t), t, 0xCA)),
     three("shf.l.wrap.b32 %0, %1, %2, %3", lambda t: (word_b(t) << 32 | word_a(t)) << t >> 32),

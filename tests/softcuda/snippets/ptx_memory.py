@@ -33,6 +33,8 @@ for name in STORES:
         )
     )
 PTX_MEMORY += [
+    of("i", 'if (t % 2 == 0) asm volatile("st.global.v2.s32 [%0], {%1, %2};" ::"l"(scratch + t) "r"(t / 2) "r"(7) : "memory"); __syncwarp();'
+            " r = scratch[t];", lambda t: 7 if t % 2 else t // 2),
     of("i", 'int2 v = make_int2(t, 1); scratch[t] = t; __syncwarp(); asm volatile("ld.global.v2.s32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y)'
             ' : "l"(scratch + t / 2 * 2) : "memory"); r = v.x + 100 * v.y;', lambda t: t // 2 * 2 + 100 * (t // 2 * 2 + 1)),
     of("f", 'float4 v; asm volatile("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(scratch));'

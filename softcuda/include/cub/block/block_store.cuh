@@ -1,0 +1,42 @@
+// Stores of a block: several values a thread, side by side, or (striped) a block's size apart.
+#pragma once
+
+#include "../thread/thread_operators.cuh"
+
+namespace cub {
+
+enum BlockStoreAlgorithm {
+    BLOCK_STORE_DIRECT,
+    BLOCK_STORE_STRIPED,
+    BLOCK_STORE_VECTORIZE,
+    BLOCK_STORE_TRANSPOSE,
+    BLOCK_STORE_WARP_TRANSPOSE,
+    BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED
+};
+
+template <class Value, int x, int count, BlockStoreAlgorithm algorithm = BLOCK_STORE_DIRECT, int y = 1, int z = 1, int = 0> class BlockStore {
+    static SOFTCUDA_CUB int place(int item)
+    {
+        const int own = int(softcuda_cub::own_number());
+        return algorithm == BLOCK_STORE_STRIPED ? own + item * x * y * z : own * count + item;
+    }
+
+public:
+    struct TempStorage { };
+    BlockStore() = default;
+    SOFTCUDA_CUB explicit BlockStore(TempStorage&) { }
+
+    template <class To> SOFTCUDA_CUB void Store(To to, Value (&items)[count])
+    {
+        for (int i = 0; i < count; ++i)
+            to[place(i)] = items[i];
+    }
+    template <class To> SOFTCUDA_CUB void Store(To to, Value (&items)[count], int valid)
+    {
+        for (int i = 0; i < count; ++i)
+            if (place(i) < valid)
+                to[place(i)] = items[i];
+    }
+};
+
+} // namespace cub

@@ -1,0 +1,86 @@
+// What cub's collectives compute, of blocks of 96 threads; with BROKEN (a number) a barrier is missing.
+#include <cub/cub.cuh>
+#ifndef BROKEN
+#define BROKEN 0
+#endif
+constexpr int threads = 96;
+
+// 1: the storage is used again without a barrier. 2: only some threads come.
+extern "C" __global__ void sums_of_a_block(int* out)
+{
+    using BlockReduce = cub::BlockReduce<int, threads>;
+    __shared__ typename BlockReduce::TempStorage storage;
+    const int own = threadIdx.x, mine = out[own];
+    if (BROKEN == 2 && own > 90)
+        return;
+    const int sum = BlockReduce(storage).Sum(mine);
+    if (BROKEN != 1)
+        __syncthreads();
+    const int most = BlockReduce(storage).Reduce(mine, cub::Max());
+    __syncthreads();
+    int two[2] = {mine, 2 * mine};
+    const int all = BlockReduce(storage).Sum(two);
+    __syncthreads();
+    const int some = BlockReduce(storage).Sum(mine, 40);
+    __syncthreads();
+    using Pair = cub::KeyValuePair<int, float>;
+    const Pair where = cub::BlockReduce<Pair, threads>().Reduce(Pair(own, float(mine % 50)), cub::ArgMax());
+    if (own == 0)
+        out[0] = sum, out[1] = most, out[2] = all, out[3] = some, out[4] = where.key;
+}
+
+// 1: the storage is used again without a barrier.
+extern "C" __global__ void scans_of_a_block(int* out)
+{
+    using BlockScan = cub::BlockScan<int, threads, cub::BLOCK_SCAN_WARP_SCANS>;
+    __shared__ typename BlockScan::TempStorage storage;
+    const int own = threadIdx.x, mine = out[own];
+    int before, total, upto, most, two[2] = {mine, 1}, sums[2];
+    BlockScan(storage).ExclusiveSum(mine, before, total);
+    if (BROKEN != 1)
+        __syncthreads();
+    BlockScan(storage).InclusiveSum(mine, upto);
+    __syncthreads();
+    BlockScan(storage).InclusiveScan(mine % 50, most, cub::Max());
+    __syncthreads();
+    BlockScan(storage).ExclusiveSum(two, sums);
+    int* const row = out + threads + 6 * own;
+    row[0] = before, row[1] = total, row[2] = upto, row[3] = most, row[4] = sums[0], row[5] = sums[1];
+}
+
+extern "C" __global__ void of_warps(int* out)
+{
+    using WarpReduce = cub::WarpReduce<int>;
+    using EightReduce = cub::WarpReduce<double, 8>;
+    using WarpScan = cub::WarpScan<int>;
+    __shared__ typename WarpReduce::TempStorage storage[threads / 32];
+    __shared__ typename EightReduce::TempStorage eights[threads / 8];
+    __shared__ typename WarpScan::TempStorage scans[threads / 32];
+    const int own = threadIdx.x, mine = out[own];
+    int upto, before, total;
+    const int sum = WarpReduce(storage[own / 32]).Sum(mine);
+    const double least = EightReduce(eights[own / 8]).Reduce(double(mine % 50), cub::Min());
+    WarpScan(scans[own / 32]).InclusiveSum(mine, upto);
+    WarpScan(scans[own / 32]).ExclusiveSum(mine, before, total);
+    int* const row = out + threads + 5 * own;
+    row[0] = own % 32 ? 0 : sum, row[1] = own % 8 ? 0 : int(least), row[2] = upto, row[3] = before, row[4] = total;
+}
+
+
+extern "C" __global__ void loads_and_stores(int* out)
+{
+    using Load = cub::BlockLoad<int, threads, 4, cub::BLOCK_LOAD_TRANSPOSE>;
+    using Striped = cub::BlockLoad<int, threads, 4, cub::BLOCK_LOAD_STRIPED>;
+    using Store = cub::BlockStore<int, threads, 4, cub::BLOCK_STORE_WARP_TRANSPOSE>;
+    __shared__ union {
+        typename Load::TempStorage load;
+        typename Store::TempStorage store;
+    } storage;
+    int items[4], others[4];
+    Load(storage.load).Load(out, items, 4 * threads - 1, -1);
+    Striped().Load(out, others);
+    for (int i = 0; i < 4; ++i)
+        items[i] += 1000 * others[i];
+    __syncthreads();
+    Store(storage.store).Store(out + 4 * threads, items);
+}

@@ -1,0 +1,120 @@
+"""Compares cub's collectives with NumPy, and holds that a missing barrier is found and what is not there is named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.project import ROOT
+from tests.softcuda import calls
+from warpwatch.devices.compiler import CompileError, Target, compile_file
+from warpwatch.devices.worker import Worker, describe_device
+
+LAUNCH_SECONDS = 20.0  # a kernel may run so long
+
+SOURCE = ROOT / "tests/softcuda/libraries/collectives.cu"
+ORDERS = (None, 1, 2)
+THREADS = 96
+Values = np.ndarray[Any, Any]
+
+
+def sums_of_a_block(given: Values) -> Values:
+    mine = given[:THREADS]
+    results = [mine.sum(), mine.max(), 3 * mine.sum(), mine[:40].sum(), int(np.argmax(mine % 50))]
+    return np.concatenate([results, given[5:]])
+
+
+def scans_of_a_block(given: Values) -> Values:
+    mine = given[:THREADS]
+    upto = np.cumsum(mine)
+    pairs = np.cumsum(np.stack([mine, np.ones_like(mine)], 1).ravel())
+    before = np.concatenate([[0], pairs[:-1]]).reshape(-1, 2)
+    rows = [
+        upto - mine,
+        np.full_like(mine, upto[-1]),
+        upto,
+        np.maximum.accumulate(mine % 50),
+        before[:, 0],
+        before[:, 1],
+    ]
+    return np.concatenate([mine, np.stack(rows, 1).ravel()])
+
+
+def of_warps(given: Values) -> Values:
+    mine, lanes = given[:THREADS], np.arange(THREADS) % 32
+    upto = np.cumsum(mine.reshape(-1, 32), axis=1)
+    least = np.repeat((mine % 50).reshape(-1, 8).min(axis=1), 8)
+    totals = np.repeat(upto[:, -1], 32)
+    rows = [np.where(lanes, 0, totals), np.where(lanes % 8, 0, least), upto.ravel(), upto.ravel() - mine, totals]
+    return np.concatenate([mine, np.stack(rows, 1).ravel()])
+
+
+def loads_and_stores(given: Values) -> Values:
+    items = given[: 4 * THREADS].copy()
+    items[-1] = -1
+    return np.concatenate([given[: 4 * THREADS], items + 1000 * given[: 4 * THREADS].reshape(4, THREADS).T.ravel()])
+
+
+KERNELS: dict[str, tuple[int, Callable[[Values], Values]]] = {
+    "sums_of_a_block": (THREADS, sums_of_a_block),
+    "scans_of_a_block": (7 * THREADS, scans_of_a_block),
+    "of_warps": (6 * THREADS, of_warps),
+    "loads_and_stores": (8 * THREADS, loads_and_stores),
+}
+
+
+def left_by(software: Worker, target: Target, kernel: str, broken: int = 0) -> list[Any]:
+    """What a kernel leaves of numbers, or what is said, in each order."""
+    image = compile_file(SOURCE, {"BROKEN": str(broken)}, target)
+    given = given_to(kernel)
+    answers: list[Any] = software.call(calls.run_groups, ORDERS, image.path, kernel, (THREADS, 1, 1, 1), given, False)
+    return answers
+
+
+def given_to(kernel: str) -> Values:
+    return np.arange(KERNELS[kernel][0], dtype=np.int32) * 7 % 173
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_collectives_are_numpys(software: Worker, target: Target, kernel: str) -> None:
+    for order, left in zip(ORDERS, left_by(software, target, kernel), strict=True):
+        assert isinstance(left, np.ndarray), f"order {order}: {left}"
+        np.testing.assert_array_equal(left, KERNELS[kernel][1](given_to(kernel)), f"order {order}")
+
+
+FAULTS = {
+    ("sums_of_a_block", 1): "race",
+    ("sums_of_a_block", 2): "barrier error|uninitialised memory",
+    ("scans_of_a_block", 1): "race",
+}
+
+
+@pytest.mark.parametrize(("kernel", "broken"), FAULTS, ids=[f"{kernel}-{broken}" for kernel, broken in FAULTS])
+def test_storage_that_is_used_again_too_early_is_found(software: Worker, kernel: str, broken: int) -> None:
+    checked = software.call(describe_device).target
+    for order, said in zip(ORDERS, left_by(software, checked, kernel, broken), strict=True):
+        assert isinstance(said, str), f"order {order}: nothing"
+        found = rf"softcuda: (?:{FAULTS[kernel, broken]}) in {kernel}\n  tests/softcuda/libraries/collectives\.cu:\d+: "
+        assert re.search(found, said), f"order {order}: {said}"
+
+
+REFUSED = {
+    "cub::BlockRadixSort<int, 32, 1> sort;": "softcuda does not support cub::BlockRadixSort (collectives of cub beyond",
+    "cub::BlockHistogram<int, 32, 1, 8> counts;": "softcuda does not support cub::BlockHistogram (collectives of cub",
+    "cub::WarpMergeSort<int, 4> sort;": "softcuda does not support cub::WarpMergeSort (collectives of cub beyond",
+}
+
+
+@pytest.mark.parametrize(("line", "said"), REFUSED.items())
+def test_collectives_that_are_not_there_are_named_with_their_line(
+    tmp_path: Any, line: str, said: str, target: Target
+) -> None:
+    source = tmp_path / "refused.cu"
+    source.write_text(f'#include <cub/cub.cuh>\nextern "C" __global__ void kernel(int* out)\n{{\n    {line}\n}}\n')
+    with pytest.raises(CompileError) as error:
+        compile_file(source, {}, target)
+    assert re.search(rf"refused\.cu:4:\d+: error: .*{re.escape(said)}", str(error.value)), error.value
