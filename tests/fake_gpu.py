@@ -8,11 +8,14 @@ variable FAKE_GPU, in JSON, says what it imitates:
 ``file_limit``: the largest size of a file in bytes from the first case on; ``file_limit_at_start``: from the start on.
 ``slower``: factors on times of cases that have other machine code too. ``odd``: the same without other code.
 ``changed``: cases with other code alone. ``drift``: a factor on all times. ``wrong_later``: cases that are right until
-their samples are taken.
+their samples are taken. ``gpus``: how many there are. ``other_slug``: the model of all
+but the first of them. ``dies``: a case that ends its process. ``locks``: the folder of
+the lock files of GPUs.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -34,12 +37,14 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import benchmark as plugin
+from warpwatch.plugin import gpu_lock
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 
 PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
-_noise = random.Random(PLAY.get("seed", 0))
+PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "gw0")  # each process of xdist has a GPU of its own
+_noise = random.Random(f"{PLAY.get('seed', 0)} {PROCESS}")
 _prepared = ""
 TARGET = compiler.Target("sm_90")
 LIMITS = Limits(threads=1024, block=(1, 1, 1), grid=(1, 1, 1), shared_bytes=0)
@@ -57,6 +62,7 @@ INFO = DeviceInfo(
     limits=LIMITS,
     target=TARGET,
     timing_target=TARGET,
+    count=PLAY.get("gpus", 1),
 )
 
 
@@ -68,6 +74,8 @@ def prepare(
     _prepared = case_id
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
+    if case_id == PLAY.get("dies"):
+        os._exit(9)
     if not already_checked and any(name in case_id for name in PLAY.get("wrong", ())):
         raise WrongResult(f"{case_id} is wrong")
     if already_checked and any(name in case_id for name in PLAY.get("breaks_again", ())):
@@ -129,8 +137,8 @@ def compile_other_kernels(
 def describe_gpu(cold: bool) -> dict[str, Any]:
     return {
         "name": INFO.name,
-        "slug": INFO.slug,
-        "uuid": PLAY.get("uuid", "GPU-1"),
+        "slug": INFO.slug if PROCESS == "gw0" else PLAY.get("other_slug", INFO.slug),
+        "uuid": PLAY.get("uuid", "GPU-1") if PROCESS == "gw0" else f"GPU of {PROCESS}",
         "driver": PLAY.get("driver", "580.1"),
         "cache": "cold" if cold else "warm",
         "coldness": 2.0,
@@ -172,4 +180,6 @@ def pytest_configure() -> None:
     for module in (plugin, selfcheck):
         vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
+    # Tests run at the same time, and what each imitates is a GPU of its own.
+    vars(gpu_lock)["take"] = functools.partial(gpu_lock.take, folder=Path(PLAY.get("locks", ".git")))
     vars(compiling)["compile_build"] = compile_build

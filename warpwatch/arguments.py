@@ -17,3 +17,8 @@ def positive_seconds(text: str) -> float:
     if not 0 < seconds <= LONGEST_TIMEOUT:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0 and up to {LONGEST_TIMEOUT:g}")
     return seconds
+
+
+def seconds_or_none(text: str) -> float:
+    """Read a number of seconds from 0 to a day. Raises argparse.ArgumentTypeError, which argparse prints."""
+    return 0.0 if text.strip() in ("0", "0.0") else positive_seconds(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -61,7 +62,8 @@ def test_a_call_of_changed_files_is_measured_with_both_revisions_code(repository
     done = run_pytest(repository, *RUN)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 call: each side ran in a process of its own, and the two processes took turns" in done.stdout
-    assert f"{CASE}: unsure" in done.stdout  # the software device's times judge nothing
+    # Times of the software device call nothing slower or faster; whether they agree depends on how busy the machine is.
+    assert re.search("^1 (same|unsure)$", done.stdout, re.MULTILINE), done.stdout
     assert (tmp_path / "old").exists()
     assert (tmp_path / "new").exists()
 

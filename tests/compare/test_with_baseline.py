@@ -170,12 +170,6 @@ def test_a_broken_baseline_stops_the_run_with_one_sentence(checkout: Bench) -> N
     assert "0001_cut.json: is not whole JSON" in done.stderr
 
 
-def test_bench_is_refused_under_xdist(checkout: Bench) -> None:
-    done = checkout.bench("-n", "2")
-    assert done.returncode == 4
-    assert "pytest bench does not run under -n" in done.stderr
-
-
 def test_pytest_benchmarks_own_options_keep_working(checkout: Bench) -> None:
     done = checkout.bench("--benchmark-json=out.json", "--benchmark-group-by=param:variant", *SEVEN_ROUNDS)
     assert "benchmark 'variant=tiled': 3 tests" in done.stdout

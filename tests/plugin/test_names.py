@@ -172,6 +172,4 @@ def test_the_benchmark_is_collected_where_it_is_named_and_nowhere_else(tmp_path:
     few = ("--device=none", "--benchmark-max-time=0.01", "-k", "serial and 1048576 and float32")
     for named in ("bench", "bench/bench_kernels.py", "bench/bench_kernels.py::bench_kernel"):
         assert "1 passed" in passed(tmp_path, named, *few)
-    refused = run_pytest(tmp_path, "bench", *few, "-n1")
-    assert refused.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "leave -n out" in refused.stderr
+    assert "1 passed" in passed(tmp_path, "bench", *few, "-n1")  # without a GPU nothing is shared

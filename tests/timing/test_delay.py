@@ -22,7 +22,7 @@ class Gpu:
 
     share: float
     waits: dict[str, int] = field(default_factory=dict)  # in cycles, by side
-    info: Any = field(default_factory=lambda: SimpleNamespace(multiprocessors=4, clock_hz=CLOCK))
+    info: Any = field(default_factory=lambda: SimpleNamespace(multiprocessors=4, clock_hz=CLOCK, has_gpu_clock=True))
 
     def resident_blocks(self, function: str, launch: object) -> int:
         return 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -95,9 +96,10 @@ def _draw(
         for i in range(0, a.size, DRAWN_AT_ONCE)
     ]
     streams = [np.random.default_rng(stream) for stream in seeds.spawn(len(pieces))]
-    # NumPy releases the interpreter's lock while it draws.
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        list(pool.map(lambda stream, piece: draw(stream, *piece), streams, pieces))
+    # NumPy releases the interpreter's lock while it draws. To start threads takes longer than to draw small pieces.
+    many = sum(piece.size for piece, _ in pieces) > DRAWN_AT_ONCE
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) if many else nullcontext() as pool:
+        list((pool.map if pool else map)(lambda stream, piece: draw(stream, *piece), streams, pieces))
     return {array.name: own[array.name] if array.name in own else made[array.name] for array in case.inputs}
 
 

@@ -18,7 +18,9 @@ COMPARED = frozenset({Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNSU
 class Comparison(Protocol):
     """Sees every case of a run, and when all are measured gives each its verdict in ``decisions``."""
 
-    decisions: dict[str, Decision]
+    @property
+    def decisions(self) -> Mapping[str, Decision]:
+        """The verdict of each case, by its id; empty until they are given."""
 
     @property
     def active(self) -> bool:

@@ -94,9 +94,14 @@ class Pair:
 
 @dataclass
 class PairComparison:
-    """Compares all pairs of a run. ``doubt`` says why times of this device judge no kernel, or is empty."""
+    """Compares all pairs of a run.
+
+    ``doubt`` says why times of this device judge no kernel, or is empty. ``parts``: the number of parts of the run,
+    each of which has its own comparison.
+    """
 
     doubt: str = ""
+    parts: int = 1
     pairs: dict[str, Pair] = field(default_factory=dict)
     prior: Prior | None = None
 
@@ -128,7 +133,7 @@ class PairComparison:
         effects = {name: pair.effect(self.doubt) for name, pair in self.pairs.items() if pair.taken}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        return decide(effects, self.prior, looks=MAX_PROCESSES - SCREENING_PROCESSES + 1)
+        return decide(effects, self.prior, looks=MAX_PROCESSES - SCREENING_PROCESSES + 1, parts=self.parts)
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:

@@ -92,7 +92,7 @@ class SelfCheck:
         self.unchanged = self.side_by_side.decide(again)
         for pair in self.side_by_side.pairs.values():
             pair.measured.facts["pairs"] = recorded(pair)
-        late = PairComparison(self.side_by_side.doubt, self._delayed(again))
+        late = PairComparison(self.side_by_side.doubt, pairs=self._delayed(again))
         shares = {name: pair.delay.share for name, pair in late.pairs.items() if pair.delay}
         self._calibrate(late, again)
         self.found = {

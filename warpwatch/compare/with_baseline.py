@@ -48,7 +48,8 @@ class BaselineComparison:
 
     ``runs``: the baseline. ``gpu_uuid``: the GPU of this run. ``incomparable_reason`` says why the two cannot be
     compared, ``doubt`` why times of this device prove nothing, ``alarm`` what changed for all cases together, and
-    ``floor_note`` why noise floors are wider than the baseline's spread asks for; each may be empty.
+    ``floor_note`` why noise floors are wider than the baseline's spread asks for; each may be empty. ``parts``: the
+    number of parts of the run, each of which has its own comparison.
     """
 
     runs: Sequence[Run] = ()
@@ -61,6 +62,7 @@ class BaselineComparison:
     process_effect: ProcessEffect = field(default_factory=ProcessEffect)
     alarm: str = ""
     floor_note: str = ""
+    parts: int = 1
 
     @property
     def active(self) -> bool:
@@ -97,7 +99,7 @@ class BaselineComparison:
                 compared[name] = measured
         if not compared:
             return
-        processes = Processes(past, compared, self.gpu_uuid, self.doubt)
+        processes = Processes(past, compared, self.gpu_uuid, self.doubt, self.parts)
         self.decisions |= processes.run(again)
         self.prior, self.process_effect = processes.prior, processes.effects[0]
         self.floor_note = processes.floor_note()
@@ -138,8 +140,10 @@ class BaselineComparison:
 class Processes:
     """Compares the processes of this run with those of ``past``, over the cases that both have."""
 
-    def __init__(self, past: Sequence[Run], measured: Mapping[str, Measured], gpu_uuid: str, doubt: str) -> None:
-        self.measured, self.gpu_uuid, self.doubt = measured, gpu_uuid, doubt
+    def __init__(
+        self, past: Sequence[Run], measured: Mapping[str, Measured], gpu_uuid: str, doubt: str, parts: int = 1
+    ) -> None:
+        self.measured, self.gpu_uuid, self.doubt, self.parts = measured, gpu_uuid, doubt, parts
         runs = [{name: median(t.samples) for name, t in run.cases.items() if name in measured} for run in past]
         self.gpu_uuids = dict.fromkeys(run.gpu_uuid for run in past)
         self.own = set(self.gpu_uuids) == {gpu_uuid}
@@ -204,7 +208,7 @@ class Processes:
         steady = [effects[name] for name in self.unchanged if not slow_clock(recorded_facts(self.measured[name]))]
         if steady and not (self.own or self._least_floor()):
             self.floor_factor = conformal_floor_factor(steady, self.prior)
-        return decide(effects, self.prior, looks=MAX_PROCESSES, floor_factor=self.floor_factor)
+        return decide(effects, self.prior, looks=MAX_PROCESSES, floor_factor=self.floor_factor, parts=self.parts)
 
     def _least_floor(self) -> float:
         enough = self.own or (len(self.gpu_uuids) >= MIN_GPUS and len(self.unchanged) >= MIN_CONTROLS)

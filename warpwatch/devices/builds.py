@@ -31,6 +31,7 @@ DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using
 PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
 
 
+@functools.cache  # a build does not change, and each launch asks
 def entries_of(build: Build) -> tuple[str, ...]:
     """List the kernels that a build is launched by, on the shapes that it is tested and timed on."""
     family = build.family

@@ -62,4 +62,5 @@ def describe(driver: Any, device: Any, ordinal: int, compiler: Path | None) -> D
         runs_machine_code=compiler is None,
         finds_faults=compiler is not None,
         note=SOFTWARE_NOTE if compiler else "",
+        count=driver.Device.count(),
     )

@@ -248,17 +248,18 @@ class Device:
 
     def _wait(self) -> None:
         """Wait for the stop event. Raises DeviceError where it does not come within the launch limit."""
-        begin = time.monotonic()
+        begin = time.monotonic()  # a kernel of the software device runs on a core, which this thread must leave to it
+        spinning, pause = (0.002, 0.0005) if self.info.has_gpu_clock else (0.0, 0.00005)
         with self._errors("the kernel failed"):
             while not self._stop.query():
                 waited = time.monotonic() - begin
                 if waited > self._patience:
                     self._lost = True
-                    raise DeviceError(
-                        f"the kernel did not end within {self.launch_timeout:g} s (--launch-timeout)", True
-                    )
-                if waited > 0.002:
-                    time.sleep(0.0005)
+                    said = f"the kernel did not end within {self.launch_timeout:g} s (--launch-timeout)"
+                    raise DeviceError(said, True)
+                if waited > spinning:
+                    time.sleep(pause)
+                    pause = max(pause, min(waited / 8, 0.0005))
             # Unlike a query, this prints what kernels wrote by printf.
             self._stop.synchronize()
 

@@ -46,12 +46,13 @@ class Limits:
 class DeviceInfo:
     """Properties of a device.
 
-    ``driver``: version of the CUDA driver API, such as '13.0'. ``peak_bytes_per_second``: of memory, from its clock and
-    bus width; 0 where the driver does not say. ``target``: to compile for. ``timing_target``: to compile for where time
-    counts, without the checks that ``target`` may have. ``largest_launch_cost``: the largest Case.launch_cost that a
-    benchmark runs. ``has_gpu_clock``: its times are a GPU's, not the host's. ``runs_machine_code``: it runs
-    what was compiled for GPUs, as a vendor's library is. ``finds_faults``: it reports by itself
-    what a kernel does outside its arrays. ``note``: a warning for readers of its times.
+    ``count``: how many such devices this process could open. ``driver``: version of the CUDA driver API, such as
+    '13.0'. ``peak_bytes_per_second``: of memory, from its clock and bus width; 0 where the driver does not say.
+    ``target``: to compile for. ``timing_target``: to compile for where time counts, without the checks that ``target``
+    may have. ``largest_launch_cost``: the largest Case.launch_cost that a benchmark runs. ``has_gpu_clock``: its times
+    are a GPU's, not the host's. ``runs_machine_code``: it runs what was compiled for GPUs, as a vendor's library is.
+    ``finds_faults``: it reports by itself what a kernel does outside its arrays. ``note``: a warning for readers of its
+    times.
     """
 
     name: str
@@ -72,6 +73,7 @@ class DeviceInfo:
     runs_machine_code: bool = True
     finds_faults: bool = False
     note: str = ""
+    count: int = 1
 
     @property
     def slug(self) -> str:

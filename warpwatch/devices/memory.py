@@ -5,6 +5,8 @@ Where memory runs out, the operating system ends the whole run. A case that is r
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.catalogue.cases import Case
@@ -17,18 +19,37 @@ WORK_BYTES = {"float32": 14, "float64": 18, "int32": 52}
 OTHER_WORK_BYTES = 18  # of other types, which are computed in float64 as well
 # Memory for each element of the result that is compared: reference, bound, and the partial sums of convolutions.
 COMPARED_BYTES = 44
+UNLIMITED = 2**63  # bytes of a control group that has no limit
 
 
 def available(root: Path = Path("/")) -> int:
     """Return the bytes that this process may still take: those free, or less where a control group limits them."""
+    figures = _memory(root)
+    return min([figures["MemAvailable"], *(_left(group) for group in _limited_groups(root))])
+
+
+def _memory(root: Path) -> dict[str, int]:
     lines = (root / "proc/meminfo").read_text().splitlines()
-    figures = {name: int(rest.split()[0]) * 1024 for name, rest in (line.split(":", 1) for line in lines)}
-    return min([figures["MemAvailable"], *_left_in_groups(root)])
+    return {name: int(rest.split()[0]) * 1024 for name, rest in (line.split(":", 1) for line in lines)}
 
 
-def _left_in_groups(root: Path) -> list[int]:
-    """Return the bytes left in each control group, version 1 or 2, that this process is in and that has a limit."""
-    left = []
+@dataclass(frozen=True, kw_only=True)
+class _Group:
+    """Files of a control group, and the name of the figure in its statistics that counts what can be taken back."""
+
+    limit: Path
+    usage: Path
+    statistics: Path
+    cache: str
+
+
+@functools.cache  # these folders are many, and a test of a small kernel takes a millisecond
+def _limited_groups(root: Path) -> tuple[_Group, ...]:
+    """Return the control groups, version 1 or 2, that this process is in and that limit it below the memory there is.
+
+    A limit that is set while the process runs is not seen; one that changes is.
+    """
+    total, groups = _memory(root).get("MemTotal", UNLIMITED), []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "memory":
@@ -38,13 +59,24 @@ def _left_in_groups(root: Path) -> list[int]:
         else:
             continue
         base = root / "sys/fs/cgroup" / top
-        group = base / path.lstrip("/")
+        own = base / path.lstrip("/")
         # In a container the path may be the host's, and the container's own group is at the top.
-        for folder in (group, *group.parents):
-            if folder.is_relative_to(base) and (most := _text(folder / limit).strip()).isdigit():
-                used = int(_text(folder / usage) or 0) - _figure(_text(folder / "memory.stat"), cache)
-                left.append(max(0, int(most) - used))
-    return left
+        for folder in (own, *own.parents):
+            group = _Group(limit=folder / limit, usage=folder / usage, statistics=folder / "memory.stat", cache=cache)
+            if folder.is_relative_to(base) and _limit(group) < total:
+                groups.append(group)
+    return tuple(groups)
+
+
+def _limit(group: _Group) -> int:
+    most = _text(group.limit).strip()
+    return int(most) if most.isdigit() else UNLIMITED
+
+
+def _left(group: _Group) -> int:
+    """Return the bytes that a control group may still take."""
+    used = int(_text(group.usage) or 0) - _figure(_text(group.statistics), group.cache)
+    return max(0, _limit(group) - used)
 
 
 def _text(path: Path) -> str:

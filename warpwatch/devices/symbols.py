@@ -123,7 +123,9 @@ def _pointed_to(elf: bytes, table: str) -> list[str]:
         for offset, number, added in _relocations(elf, section):
             if 0 <= offset - array.value < array.size:
                 names[(offset - array.value) // 8] = others[number].name if number else functions.get(added, "")
-    return names
+    from softcuda.declarations import external  # noqa: PLC0415  # whose images alone need it
+
+    return names if is_cubin else [external(name) for name in names]  # as the image's list of kernels has them
 
 
 def _relocations(elf: bytes, section: Section) -> Iterator[tuple[int, int, int]]:

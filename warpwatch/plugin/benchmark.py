@@ -18,9 +18,9 @@ from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.pairs import PairComparison
+from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import find_reference, how_to_record
 from warpwatch.compare.revision import (
-    check_name,
     checkout,
     compile_other_kernels,
     find_commit,
@@ -35,10 +35,11 @@ from warpwatch.devices.compiler import nvcc
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
+from warpwatch.plugin import gpu_lock, outcome, several_gpus
+from warpwatch.plugin.bench_folder import keep_storage_in_root, names_benchmark
 from warpwatch.plugin.cases import is_timed
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.other_plugins import objection
-from warpwatch.plugin.outcome import ENDED, NOT_COMPARED, Asked, fails, nothing_ran, nothing_tested, uncompared
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
 from warpwatch.report.ladder import share
@@ -48,10 +49,8 @@ from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
 from warpwatch.verdict.rule import Verdict
 
-CHECK, STORAGE = "--self-check", "--benchmark-storage"
-BENCHMARK = "bench/bench_kernels.py"
+CHECK = "--self-check"
 CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
-NOT_SHARED = "pytest bench does not run under -n: processes that share a GPU would time each other; leave -n out"
 SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and judge no kernel
 
 
@@ -71,25 +70,59 @@ class BenchPlugin:
         self.passed: dict[str, pytest.TestReport] = {}
         self.broken: dict[str, str] = {}  # cases that were right and failed when they were measured again
         self.concluded = False
-        self._done = 0
-        self._postponed = Postponed()
+        self._done, self._ended = 0, 0  # cases that were measured, processes of xdist that have ended
+        self._postponed = Postponed(several_gpus.announce)
         self._notes: list[str] = []
         # Taken from pytest-benchmark, which would compare with a single run and without regard to GPU and noise.
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
         self.against: str | None = value_of(config, "against")
-        self.asked = _asked(config, self.compare, self.against)
-        _keep_storage_in_root(config, project)
-        if config.getoption("numprocesses", None) and _names_benchmark(config, project.root):
-            raise pytest.UsageError(NOT_SHARED)
+        self.asked = outcome.asked_for(config, self.compare, self.against)
+        keep_storage_in_root(config, project)
+        here = names_benchmark(config, project.root)
+        self._first, self.measures_part = here and several_gpus.is_first(config), here and several_gpus.is_part(config)
+        self._parts: dict[str, Part] = {}  # by the name of its process, gw0 first
+        if self._first and value_of(config, "self-check"):
+            raise pytest.UsageError(f"{spelled(config, 'self-check')} tests one GPU: leave -n out")
+        if self._first:  # a process that replaced one which died would take the GPU of another
+            config.option.maxworkerrestart = "0"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self.measures_part:
+            several_gpus.longest_first(items)
+
+    def pytest_sessionstart(self) -> None:
+        """Find what is wrong before processes are started; they collect the tests, this one does not."""
+        if self._first and not self.config.option.collectonly:
+            if wrong := several_gpus.objection_to_parts(self.config, self._device()):
+                raise pytest.UsageError(wrong)
+            self._prepare({case.id for case in timed_cases(self.project.families)})
+            self._notes += gpu_lock.hold_for_several(self.config)
+            self.worker.stop()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = list(filter(is_timed, session.items))
-        if not items or self.config.option.collectonly or hasattr(self.config, "workerinput"):
+        if self._first or self.measures_part:
+            several_gpus.measure_here(self.config)
+        if (
+            not items
+            or self.config.option.collectonly
+            or (several_gpus.is_part(self.config) and not self.measures_part)
+        ):
             return
+        try:
+            self._prepare({item.callspec.id for item in items})  # type: ignore[attr-defined]
+        except pytest.UsageError as error:
+            if not self.measures_part:
+                raise
+            session.shouldfail = str(error)  # in a process of xdist the error itself would be an internal one
+
+    def _prepare(self, selected: set[str]) -> None:
+        """Describe the device, make sure that results can be saved, and find what to compare with."""
         if wrong := objection(self.config):
             raise pytest.UsageError(wrong)
-        self.selected = {item.callspec.id for item in items}  # type: ignore[attr-defined]
+        self.selected = selected
         self._progress = Progress(self.config.pluginmanager.get_plugin("terminalreporter"))
         device = self._device()
         if isinstance(device, DeviceInfo):
@@ -97,8 +130,12 @@ class BenchPlugin:
             self.gpu = self.worker.call(sampling.describe_gpu, self.cold) | toolkit
             said = f"L2 {self.gpu['cache']}; after a scrub, reading half takes {self.gpu['coldness']} times as long"
             self._notes.append(f"{device.name}: {device.note}" if device.note else said)
+            if device.has_gpu_clock and not self._first:  # the software device's times judge nothing
+                self._notes += gpu_lock.hold_during(self.config, self.gpu["uuid"])
+        if wrong := several_gpus.objection_to_model(self.config, self.gpu):
+            raise pytest.UsageError(wrong)
         self._take_over_storage()
-        self._refuse_rules_without_comparison()
+        outcome.refuse_rules_without_comparison(self.config, self.compare, self.asked)
         if self.compare:
             self.comparison = self._find_baseline()
         if self.against or value_of(self.config, "self-check"):
@@ -114,21 +151,13 @@ class BenchPlugin:
         """Set private attributes of pytest-benchmark's session, which no other code does."""
         benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
         benchmark.save_data = True
-        if self.gpu and not (benchmark.save or benchmark.disabled):
+        if self.measures_part or self._first:
+            several_gpus.measure_here(self.config)
+        if self.gpu and not (self.measures_part or benchmark.save or benchmark.disabled):
             from pytest_benchmark.utils import get_tag  # noqa: PLC0415  # asks git
 
             benchmark.autosave = benchmark.autosave or get_tag()
         self.results.take_over(self.gpu.get("slug", NO_GPU), len(self.selected), self._notes.append)
-
-    def _refuse_rules_without_comparison(self) -> None:
-        """Refuse options that say when a comparison fails the run, where there is no comparison."""
-        word = functools.partial(spelled, self.config)
-        named = {"require-baseline": self.compare, "fail-on": self.asked.option}
-        for name, comparison in named.items():
-            if value_of(self.config, name) and not comparison:
-                others = "" if name == "require-baseline" else f", {word('against')} or {word('self-check')}"
-                said = f"{word(name)} compares nothing by itself: give --benchmark-compare{others} too"
-                raise pytest.UsageError(said)
 
     def _find_baseline(self) -> BaselineComparison:
         if not self.gpu:
@@ -156,6 +185,7 @@ class BenchPlugin:
             gpu_uuid=self.gpu["uuid"],
             incomparable_reason=found.incomparable_reason,
             doubt=self.gpu.get("note", ""),
+            parts=several_gpus.number_of_parts(self.config),
         )
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
@@ -179,13 +209,13 @@ class BenchPlugin:
             others = read_other_kernels(tree, self.project.module, revision, device.timing_target.arch)
             variances = read_variances(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
-            raise pytest.UsageError(_worded(self.config, error)) from None
+            raise pytest.UsageError(outcome.worded(self.config, error)) from None
         wanted = [other for name, other in others.items() if name in self.selected]
         if not wanted:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
             self.asked.refuse()
-        images = compile_other_kernels(wanted, device.timing_target, progress)
-        side_by_side = PairComparison(self.gpu.get("note", ""))
+        images = {} if self._first else compile_other_kernels(wanted, device.timing_target, progress)  # parts do
+        side_by_side = PairComparison(self.gpu.get("note", ""), several_gpus.number_of_parts(self.config))
         return RevisionComparison(
             revision=revision,
             commit=commit,
@@ -212,7 +242,7 @@ class BenchPlugin:
         slower: dict[str, str] = {}
         try:
             result = yield
-            if self.comparison.active:
+            if self.comparison.active and not self._first:
                 progress = functools.partial(self._progress, "measuring again")
                 self.comparison.conclude(Again(self.cold, progress, self.broken))
                 self.concluded = True
@@ -256,7 +286,7 @@ class BenchPlugin:
         for entry in output_json["benchmarks"]:
             entry["extra_info"]["share"] = share(families, find_case(families, entry["param"]), times)
         slower = {name for name, decision in self.comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
-        commit = self.comparison.commit if isinstance(self.comparison, RevisionComparison) else ""
+        commit = getattr(getattr(self.comparison, "whole", self.comparison), "commit", "")
         output_json["warpwatch"] = {
             "failed": sorted(self.failed.keys() - slower),
             "slower": sorted(slower),
@@ -276,14 +306,18 @@ class BenchPlugin:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
         """Fail a run that compared too little, and say so below everything else that pytest prints."""
+        if self.measures_part and self.selected:
+            several_gpus.send(self.config, self._as_part())
+        if self._first and self.selected:
+            self._join()
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         words: list[str] = []
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.config.option.collectonly:
-            words = [nothing_ran(self.config)]
-        elif self.selected and exitstatus in ENDED:
+            words = [outcome.nothing_ran(self.config)]
+        elif self.selected and exitstatus in outcome.ENDED:
             words = self._conclude(session, reporter)
         if reporter and not words:
-            words = nothing_tested(reporter)
+            words = outcome.nothing_tested(reporter)
         result = yield
         colour = "yellow" if session.exitstatus == pytest.ExitCode.OK else "red"
         for text in words:
@@ -291,15 +325,56 @@ class BenchPlugin:
                 reporter.write_line(text, bold=True, **{colour: True})
         return result
 
+    def _as_part(self) -> Part:
+        """Return what this process of xdist has found, for the first process."""
+        comparison = self.comparison
+        return Part(
+            gpu=self.gpu,
+            selected=frozenset(self.selected),
+            benchmarks=several_gpus.measured_here(self.config, self.gpu),
+            decisions=comparison.decisions,
+            controls=getattr(comparison, "controls", {}),
+            lines=tuple(comparison.describe()) if comparison.active else (),
+            notes=tuple(self._notes),
+            alarm=comparison.alarm,
+            concluded=self.concluded,
+        )
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._ended += 1
+        if part := several_gpus.received(node):
+            self._parts[node.gateway.id] = part
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput[several_gpus.SLUG] = self.gpu.get("slug", "")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        progress = functools.partial(self._progress, "timing") if self._first and self.comparison.active else None
+        return several_gpus.scheduler(config, log, progress) if self._first and config.option.dist == "load" else None
+
+    def _join(self) -> None:
+        """Take over what the processes of xdist have found, as if it had been found here."""
+        parts = [self._parts[name] for name in sorted(self._parts, key=lambda name: (len(name), name))]
+        self.selected = set().union(*(part.selected for part in parts))
+        self._notes[:] = dict.fromkeys([*self._notes, *(note for part in parts for note in part.notes)])
+        self.concluded = len(parts) == self._ended and all(part.concluded for part in parts)
+        if parts:
+            self.comparison = JoinedComparison(whole=self.comparison, parts=parts)
+            self.gpu["uuids"] = [part.gpu.get("uuid", "") for part in parts]
+        several_gpus.show_all(self.config, parts, [case.id for case in timed_cases(self.project.families)])
+
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
         """Set the exit status that follows from the comparison, and return the last lines of the run."""
         comparison, reasons = self.comparison, value_of(self.config, "fail-on")
         by_all = "common" in reasons and comparison.alarm
-        if self._missing() or by_all or fails(self.asked, comparison.decisions, reasons, comparison.compared):
+        if self._missing() or by_all or outcome.fails(self.asked, comparison.decisions, reasons, comparison.compared):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        left = uncompared(self.asked, comparison.decisions, self.passed, comparison.compared)
+        left = outcome.uncompared(self.asked, comparison.decisions, self.passed, comparison.compared)
         if left and reporter:  # whole reports, because other plugins read them
-            reporter.stats[NOT_COMPARED] = [self.passed[name] for name in left if name in self.passed]
+            reporter.stats[outcome.NOT_COMPARED] = [self.passed[name] for name in left if name in self.passed]
         return self.asked.last_words(comparison.decisions, comparison.compared)
 
     @pytest.hookimpl(trylast=True)
@@ -323,59 +398,3 @@ class BenchPlugin:
         thrown = sum(bench.extra_info.get("hold_timeouts", 0) for bench in benchmarks)
         if thrown:
             yield f"{thrown} samples were thrown away and taken again, because the hold ran into its limit"
-
-
-def _asked(config: pytest.Config, compare: str | bool, against: str | None) -> Asked:
-    """Return the comparison that the options ask for. Raises UsageError for two, or for an empty name."""
-    words = {name: spelled(config, name) for name in ("against", "self-check")}
-    chosen = {
-        "--benchmark-compare": compare,
-        words["against"]: against,
-        words["self-check"]: value_of(config, "self-check"),
-    }
-    if isinstance(compare, str) and not compare.strip():
-        raise pytest.UsageError("--benchmark-compare= names no run: leave the `=` out to compare with the baseline")
-    if against is not None:
-        try:
-            check_name(against)
-        except BadRevision as error:
-            raise pytest.UsageError(_worded(config, error)) from None
-    if len(named := [name for name, value in chosen.items() if value]) > 1:
-        raise pytest.UsageError(f"{' and '.join(named)} are different things to do: choose one")
-    option = next(iter(named), "")
-    required = option != "--benchmark-compare" or bool(value_of(config, "require-baseline"))
-    return Asked(option, required=bool(option) and required)
-
-
-def _worded(config: pytest.Config, error: Exception) -> str:
-    """Return the message of an error, with the option that takes a revision as it is written in this repository."""
-    return str(error).replace("--against", spelled(config, "against"))
-
-
-def _keep_storage_in_root(config: pytest.Config, project: Project) -> None:
-    """Save runs where the repository wants them, wherever pytest was started, unless the user names a storage.
-
-    pytest-benchmark takes its own default, like what the user names, from the current folder.
-    """
-    words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
-    given = any(str(word).partition("=")[0] == STORAGE for word in words)
-    if not given:
-        config.option.benchmark_storage = f"file://{project.saved_runs}"
-
-
-def collect_benchmark(config: pytest.Config, root: Path) -> None:
-    """Let pytest collect bench/bench_kernels.py, which its own patterns leave out, where bench/ is named.
-
-    So a run of all tests, which may be in several processes, times nothing, and a repository need not change its own
-    patterns.
-    """
-    if _names_benchmark(config, root):
-        config.addinivalue_line("python_files", BENCHMARK)
-        config.addinivalue_line("python_functions", "bench_kernel")
-
-
-def _names_benchmark(config: pytest.Config, root: Path) -> bool:
-    """Tell whether the command line, or testpaths, name bench/ or what lies in it."""
-    file = root / BENCHMARK
-    paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
-    return file.is_file() and any(path.is_relative_to(file.parent.resolve()) for path in paths)

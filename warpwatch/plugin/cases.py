@@ -7,6 +7,7 @@ build, leaves out those for which it returns something false.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -113,3 +114,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests that only compile last, so that the author of a kernel learns first whether it is right."""
     items.sort(key=lambda item: item.get_closest_marker("compiles_for") is not None)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at thousands of tests again and again, which live as long as the run."""
+    gc.freeze()

@@ -22,12 +22,12 @@ from warpwatch.devices.gpu import Device, NoDevice, open_device
 from warpwatch.devices.info import DeviceInfo, software_runs
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, call_missing
-from warpwatch.plugin.benchmark import NOT_SHARED
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import PROJECT, WORKER
 from warpwatch.plugin.measure import Measure
 from warpwatch.plugin.options import spelled
+from warpwatch.plugin.several_gpus import NOT_SHARED, is_part
 from warpwatch.plugin.start import BENCH
 from warpwatch.plugin.verify import Check, command_of, options_by_hand
 from warpwatch.timing.parent_samples import Budget
@@ -139,9 +139,9 @@ def warpwatch_measure(
 def warpwatch_comparison(pytestconfig: pytest.Config) -> Comparison:
     """The comparison that this run makes: with a baseline, with another revision, with itself, or none.
 
-    A process of xdist's makes none.
+    A process of xdist's makes one where bench/ is named on the command line.
     """
-    if hasattr(pytestconfig, "workerinput"):
+    if is_part(pytestconfig) and not pytestconfig.stash[BENCH].measures_part:
         pytest.fail(NOT_SHARED, pytrace=False)
     return pytestconfig.stash[BENCH].comparison
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.arguments import positive_seconds
+from warpwatch.arguments import positive_seconds, seconds_or_none
 from warpwatch.catalogue.setting import SETTING, has_table
 
 KERNELS = "--warpwatch-kernels"
@@ -63,6 +63,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "FILE",
         "help": "Write the faults that the software device finds, and errors of compilers, as SARIF for code hosts.",
     },
+    "gpu-wait": {
+        "type": seconds_or_none,
+        "default": 3600.0,
+        "metavar": "SECONDS",
+        "help": "Wait so long for another run that measures on the same GPU (default: 3600; 0: not at all).",
+    },
     "warm-cache": _FLAG | {"help": "Time kernels with a warm L2 cache, not with a cold one."},
 }
 
@@ -99,6 +105,10 @@ def pytest_load_initial_conftests(
         # second, on a core that compilers and the worker process need: a third of the processor time of testing matrix
         # products was spent so. Now they sleep.
         os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+        # Processes of xdist share the cores: with 32 of them on 32 cores, 1,024 threads would compute references.
+        processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        if processes > 1:
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // processes)))
         _leave_out_values(early_config, args)
         result = yield
         early_config.stash[SHORT] = _add_short_names(parser)

@@ -5,6 +5,7 @@ A run that was asked to compare and compared nothing must not look like one that
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from warpwatch.compare.comparison import COMPARED
+from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.revision import check_name
+from warpwatch.plugin.options import spelled, value_of
 from warpwatch.verdict.rule import Decision, Verdict
 
 NOT_COMPARED = "not compared"  # a count in pytest's last line, which keeps it from being green
@@ -84,3 +88,41 @@ def nothing_tested(reporter: pytest.TerminalReporter) -> list[str]:
     if not skipped or any(reporter.stats.get(kind) for kind in ("passed", "failed", "error", "xfailed", "xpassed")):
         return []
     return [f"NOTHING WAS TESTED: all {skipped} tests were skipped; the lines above say what each of them needs"]
+
+
+def asked_for(config: pytest.Config, compare: str | bool, against: str | None) -> Asked:
+    """Return the comparison that the options ask for. Raises UsageError for two, or for an empty name."""
+    words = {name: spelled(config, name) for name in ("against", "self-check")}
+    chosen = {
+        "--benchmark-compare": compare,
+        words["against"]: against,
+        words["self-check"]: value_of(config, "self-check"),
+    }
+    if isinstance(compare, str) and not compare.strip():
+        raise pytest.UsageError("--benchmark-compare= names no run: leave the `=` out to compare with the baseline")
+    if against is not None:
+        try:
+            check_name(against)
+        except BadRevision as error:
+            raise pytest.UsageError(worded(config, error)) from None
+    if len(named := [name for name, value in chosen.items() if value]) > 1:
+        raise pytest.UsageError(f"{' and '.join(named)} are different things to do: choose one")
+    option = next(iter(named), "")
+    required = option != "--benchmark-compare" or bool(value_of(config, "require-baseline"))
+    return Asked(option, required=bool(option) and required)
+
+
+def worded(config: pytest.Config, error: Exception) -> str:
+    """Return the message of an error, with the option that takes a revision as it is written in this repository."""
+    return str(error).replace("--against", spelled(config, "against"))
+
+
+def refuse_rules_without_comparison(config: pytest.Config, compare: str | bool, asked: Asked) -> None:
+    """Refuse options that say when a comparison fails the run, where there is no comparison. Raises UsageError."""
+    word = functools.partial(spelled, config)
+    named = {"require-baseline": compare, "fail-on": asked.option}
+    for name, comparison in named.items():
+        if value_of(config, name) and not comparison:
+            others = "" if name == "require-baseline" else f", {word('against')} or {word('self-check')}"
+            said = f"{word(name)} compares nothing by itself: give --benchmark-compare{others} too"
+            raise pytest.UsageError(said)

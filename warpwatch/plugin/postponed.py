@@ -10,9 +10,13 @@ from _pytest.runner import runtestprotocol
 
 
 class Postponed:
-    """A test runner that holds back the reports of passed tests until ``release``."""
+    """A test runner that holds back the reports of passed tests until ``release``.
 
-    def __init__(self) -> None:
+    ``announce`` is called with each item before its reports are given.
+    """
+
+    def __init__(self, announce: Callable[[pytest.Item], None] = lambda item: None) -> None:
+        self._announce = announce
         self._kept: list[tuple[pytest.Item, list[pytest.TestReport]]] = []
 
     def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -33,8 +37,8 @@ class Postponed:
             self._tell(item, reports)
         self._kept.clear()
 
-    @staticmethod
-    def _tell(item: pytest.Item, reports: list[pytest.TestReport]) -> None:
+    def _tell(self, item: pytest.Item, reports: list[pytest.TestReport]) -> None:
+        self._announce(item)
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)

@@ -15,7 +15,8 @@ from warpwatch.catalogue.setting import SETTING, TABLE, pyproject_of
 from warpwatch.catalogue.table import HOW, choose, read_table
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin.benchmark import BenchPlugin, collect_benchmark
+from warpwatch.plugin.bench_folder import collect_benchmark
+from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER, open_device
 from warpwatch.plugin.options import KERNELS, value_of

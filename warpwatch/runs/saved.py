@@ -15,7 +15,7 @@ import lzma
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -73,6 +73,7 @@ class Facts:
     sm_clock_mhz: tuple[Megahertz, ...] = ()  # before and after; 0 where unknown
     throttle: tuple[tuple[Text, ...], ...] = ()  # before and after
     pairs: Sides | None = None
+    gpu_uuid: Text = ""  # of a run on several GPUs: which of them it was
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,8 +289,27 @@ def read_runs(folder: Path) -> list[Run]:
     return [read_run(path) for path in sorted(folder.glob("*.json"))]
 
 
+def by_gpu(run: Run) -> list[Run]:
+    """Split a run on several GPUs into a run for each of them, with its cases; a run on one GPU stays as it is."""
+    owners = {name: timed.facts.gpu_uuid or run.gpu_uuid for name, timed in run.cases.items()}
+    uuids = list(dict.fromkeys(owners.values()))
+    if uuids in ([], [run.gpu_uuid]):
+        return [run]
+    return [
+        replace(
+            run,
+            gpu=replace(run.gpu, uuid=uuid),
+            cases={name: timed for name, timed in run.cases.items() if owners[name] == uuid},
+            whole=run.whole and len(uuids) == 1,
+        )
+        for uuid in uuids
+    ]
+
+
 def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     """Read the runs that can be read, with a sentence for each file or case that cannot.
+
+    A file of several GPUs gives a run for each of them.
 
     Raises BadRun where there are files and none can be read.
     """
@@ -297,8 +317,9 @@ def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     problems: list[str] = []
     for path in paths:
         try:
-            runs.append(read_run(path, tolerant=True))
-            problems += runs[-1].problems.values()
+            run = read_run(path, tolerant=True)
+            problems += run.problems.values()
+            runs += by_gpu(run)
         except BadRun as error:
             problems.append(str(error))
     if problems and not runs:

@@ -257,8 +257,10 @@ def _begins_new(copy: int, repetition: int) -> bool:
 
 def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
     """Make the new sides wait as asked, and return the wait in cycles, found by trial where ``delay`` has none."""
+    info = gpu().info
     resident = gpu().resident_blocks(pairs[0][1].function, pairs[0][1].case.launch) or 1
-    blocks = np.uint32(resident * gpu().info.multiprocessors)
+    # The software device runs one block after another.
+    blocks = np.uint32(resident * info.multiprocessors if info.has_gpu_clock else 1)
 
     def wait(cycles: int) -> None:
         for old, new in pairs:

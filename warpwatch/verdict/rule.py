@@ -217,14 +217,15 @@ def conformal_floor_factor(effects: Collection[Effect], prior: Prior) -> float:
 
 
 def decide(
-    effects: Mapping[str, Effect], prior: Prior, looks: int = 1, floor_factor: float = 1.0
+    effects: Mapping[str, Effect], prior: Prior, looks: int = 1, floor_factor: float = 1.0, parts: int = 1
 ) -> dict[str, Decision]:
     """Give every case its verdict.
 
     ``looks``: the number of interim looks, at which this is asked of one run while its processes become more.
-    ``floor_factor``: what learned floors are multiplied by, as logarithms. Slower: the effect is beyond the floor, at
-    a family-wise error rate of 1 % over all cases and interim looks (Holm). Faster likewise. Same: the 95 % interval
-    lies within the floor. Unsure otherwise.
+    ``parts``: the number of parts of the run, each of which decides about its own cases. ``floor_factor``: what learned
+    floors are multiplied by, as logarithms. Slower: the effect is beyond the floor, at a family-wise error rate of 1 %
+    over all cases, interim looks and parts (Holm). Faster likewise. Same: the 95 % interval lies within the floor.
+    Unsure otherwise.
     """
     from scipy import special, stats  # noqa: PLC0415
 
@@ -242,9 +243,10 @@ def decide(
     # A case that cannot be called, such as one of unchanged machine code, does not count among the tests.
     may_lose, may_gain = np.array([(not e.doubt, not e.no_gain) for e in every]).T
     suspects = _adjusted(slower, may_lose, stats.false_discovery_control) < SUSPECT_FDR
+    error = FAMILYWISE_ERROR / (looks * parts)
     called = {
-        Verdict.SLOWER: _adjusted(slower, may_lose, holm) < FAMILYWISE_ERROR / looks,
-        Verdict.FASTER: _adjusted(faster, may_gain, holm) < FAMILYWISE_ERROR / looks,
+        Verdict.SLOWER: _adjusted(slower, may_lose, holm) < error,
+        Verdict.FASTER: _adjusted(faster, may_gain, holm) < error,
         Verdict.SAME: (logs - half > -within) & (logs + half < within) & (learned < MAX_FLOOR),
     }
     decisions = {}
