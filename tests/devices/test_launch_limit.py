@@ -44,11 +44,32 @@ def launch(worker: Worker, folder: Path, turns: str, *, pause: bool) -> tuple[by
     return said, elapsed
 
 
+def turns_in(worker: Worker, folder: Path, seconds: float) -> int:
+    """Return how many turns of the loop take so much of this machine's processor time."""
+
+    def used() -> float:
+        assert worker._process
+        fields = Path(f"/proc/{worker._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    turns = 1_000_000
+    launch(worker, folder, str(turns), pause=False)  # starts the process and loads what it needs
+    while True:
+        before = used()
+        said, _ = launch(worker, folder, str(turns), pause=False)
+        assert isinstance(said, bytes), said
+        taken = used() - before
+        if taken >= seconds / 2:
+            return int(turns * seconds / taken)
+        turns *= 2
+
+
 @pytest.mark.exclusive
 def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -> None:
     worker = Worker(PROJECT, Settings(kind="software", launch_timeout=2 * LIMIT))
     try:
-        said, elapsed = launch(worker, tmp_path, "60000000", pause=True)  # a tenth of a second of processor time
+        turns = turns_in(worker, tmp_path, LIMIT / 2)
+        said, elapsed = launch(worker, tmp_path, str(turns), pause=True)
     finally:
         worker.stop()
     assert isinstance(said, bytes), said
