@@ -112,8 +112,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that only compile last, so that the author of a kernel learns first whether it is right."""
-    items.sort(key=lambda item: item.get_closest_marker("compiles_for") is not None)
+    """Put tests that only compile after the others, so that the author of a kernel learns first whether it is right.
+
+    Exclusive tests come last: in the midst of the others each would let all processes of xdist wait for the longest of
+    the tests that run just then.
+    """
+    items.sort(key=lambda item: [item.get_closest_marker(name) is not None for name in ("exclusive", "compiles_for")])
 
 
 @pytest.hookimpl(trylast=True)
