@@ -129,12 +129,9 @@ ALWAYS_INLINE void shared_access(SharedRegion& region, const Access& access)
         touch_shared(region, (offset + i) >> 2, all_written, part_of(access, i));
 }
 
-// Neither global nor shared memory: a variable of the module, memory of the host, the thread's own stack, or wild.
+// Neither global nor shared memory nor a stack: a variable of the module, memory of the host, or wild.
 void other_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
-    const StackRange stacks = thread_stacks();
-    if (address - stacks.first < stacks.size)
-        return;
     const Symbol* near = nullptr;
     for (const Symbol* s = checker.image->first_symbol; s != checker.image->last_symbol; ++s) {
         const uintptr_t first = uintptr_t(s->address);
@@ -174,7 +171,7 @@ ALWAYS_INLINE void access(uintptr_t address, unsigned size, bool write, Kind kin
         shared_access(checker.fixed, {address, size, write, kind, pc});
     else if (address - checker.dynamic.first < checker.dynamic.size)
         shared_access(checker.dynamic, {address, size, write, kind, pc});
-    else if (checker.active)
+    else if (address - checker.stacks.first >= checker.stacks.size && checker.active)
         other_access(address, size, write, pc);
 }
 
@@ -270,6 +267,7 @@ void checker_begin_block()
     coarse_begin_block();
     ordering_begin_block();
     forget_parts(true);
+    checker.stacks = thread_stacks();
     for (SharedRegion* region : {&checker.fixed, &checker.dynamic}) {
         region->cells.assign(region->size / 4 + 1, Cell {});
         region->written.assign(region->size / 4 + 1, 0);

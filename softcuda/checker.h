@@ -48,6 +48,7 @@ struct Checker {
     bool active = false;
     uintptr_t text = 0;
     SharedRegion fixed, dynamic;
+    StackRange stacks {0, 0}; // of the block's threads
     const Image* image = nullptr;
     bool one_store = true; // what is checked is a store, which is done when the check returns
     uint8_t volatile_flags = is_volatile; // of the volatile access that is looked at
