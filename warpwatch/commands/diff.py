@@ -83,6 +83,8 @@ def check_gates(gates: Sequence[str]) -> None:
 
 def check_architectures(names: Sequence[str]) -> None:
     """Raise BadDiff for an architecture that the installed nvcc does not compile for."""
+    if not names:
+        raise BadDiff("--arch names no architecture: give some, such as sm_80,sm_90")
     known = architectures()
     for name in names:
         if read_capability(name) not in known:

@@ -53,7 +53,7 @@ class Kernel:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What is equal on both sides of a kernel that has not changed."""
+        """Everything that is equal on both sides of a kernel that has not changed."""
         return (self.needs, self.occupancies)
 
 

@@ -114,7 +114,7 @@ def summary(changes: Sequence[BuildChange], arch: str) -> str:
     own = [change for change in changes if change.arch == arch]
     counts = Counter(change.state for change in own)
     parts = ", ".join(f"{counts[state]} {said}" for state, said in SAID.items() if counts[state])
-    return f"{arch}: {len(own)} builds: {parts or 'none'}"
+    return f"{arch}: {len(own)} build{'s' * (len(own) != 1)}: {parts or 'none'}"
 
 
 def text(heading: Heading, changes: Sequence[BuildChange]) -> str:
@@ -146,17 +146,18 @@ def _names(changes: Sequence[BuildChange], state: State) -> str:
 
 def markdown(heading: Heading, changes: Sequence[BuildChange]) -> str:
     """Return everything as Markdown, a table of the kernels that differ."""
-    lines = [f"### Machine code: {_cell(heading.tree)}, against {_cell(heading.revision)} ({heading.commit[:12]})", ""]
-    lines += [f"- {_cell(note)}" for note in heading.notes]
+    against = f"{_words(heading.revision)} ({heading.commit[:12]})"
+    lines = [f"### Machine code: {_words(heading.tree)}, against {against}", ""]
+    lines += [f"- {_words(note)}" for note in heading.notes]
     lines += [f"- {summary(changes, arch)}" for arch in heading.architectures]
     shown = [c for c in changes if c.kernels]
     if shown:
         names = ("build", "registers", "local memory", "shared", "occupancy", "instructions", "loops")
         lines += ["", f"| {' | '.join((*names, 'in loops', 'outside loops'))} |", "|---" * (len(names) + 2) + "|"]
         lines += [_table_row(change, kernel) for change in shown for kernel in change.kernels]
-    notes = [f"- {change.id} ({change.arch}): {_cell(note)}" for change in changes for note in change.notes]
+    notes = [f"- {change.id} ({change.arch}): {_words(note)}" for change in changes for note in change.notes]
     gone = _names(changes, State.GONE)
-    lines += ["", *notes, *([f"- only in {_cell(heading.revision)}: {gone}"] if gone else [])] if notes or gone else []
+    lines += ["", *notes, *([f"- only in {_words(heading.revision)}: {gone}"] if gone else [])] if notes or gone else []
     return "\n".join((*lines, ""))
 
 
@@ -177,8 +178,13 @@ def _table_row(change: BuildChange, kernel: KernelChange) -> str:
 
 
 def _cell(said: str) -> str:
-    """Return a text that is no more than text of a table's cell."""
+    """Return a text that stays in its cell of a table."""
     return said.replace("|", "\\|").replace("\n", " ")
+
+
+def _words(said: str) -> str:
+    """Return a text of which nothing is taken for HTML."""
+    return _cell(said).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def document(heading: Heading, changes: Sequence[BuildChange], failures: Sequence[str]) -> str:
