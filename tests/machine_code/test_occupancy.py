@@ -1,4 +1,4 @@
-"""Tests theoretical occupancy by figures of the driver and of NVIDIA's guide."""
+"""Tests theoretical occupancy by figures that were worked out by hand from the limits in NVIDIA's guide."""
 
 from __future__ import annotations
 
