@@ -16,6 +16,7 @@ import pytest
 from tests.fork_server import run_module
 from tests.stranger import environment
 from warpwatch.commands.diff import BadDiff, check_file, write_whole
+from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA
 from warpwatch.devices.compiler import NoCompiler, nvcc
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 
@@ -23,7 +24,6 @@ BUILD = "-128-float32"
 DECLARATION = """
 import warpwatch as ww
 
-NAMES = {names}
 FAMILIES = (ww.Family(
     "work",
     sizes=("n",),
@@ -32,9 +32,11 @@ FAMILIES = (ww.Family(
     dtypes=("float32",),
     tests=((512,),),
     benchmarks=((1024,),),
-    variants=tuple(ww.kernel(name, configurations=((128,),), x=0, y=None) for name in NAMES),
+    variants=({variants}),
 ),)
 """
+VARIANT = "ww.kernel({name!r}, configurations=((128,),), x=0, y=None{more}), "
+MORE = {"launched": ", shared_bytes=1024", "tested": ", benchmarks=()", "ready": ", source='ready.ptx'"}
 HEAD = 'extern "C" __global__ void __launch_bounds__(128)\nwork_%s(const float* x, float* y, int n)\n{\n'
 INDEX = "    const int i = blockIdx.x * 128 + threadIdx.x;\n"
 SPILLS = (
@@ -105,8 +107,13 @@ KERNELS = {
         "gone": SAME,
         "broken": SAME,
         "mended": SAME + "int wrong = no_such_name;\n",
+        "data": "    y[threadIdx.x] = factor;\n}\n",
+        "launched": SAME,
+        "tested": SAME,
     }.items()
 }
+KERNELS["data"] = "__device__ float factor = 2;\n" + KERNELS["data"]
+KERNELS["ready"] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry work_ready() { ret; }\n"
 KERNELS["restricted"] = KERNELS["restricted"].replace(
     "float* x, float* y", "float* __restrict__ x, float* __restrict__ y"
 )
@@ -118,6 +125,9 @@ PLANTED = {
     "restricted": (" __restrict__", ""),
     "same": ("{\n", "{\n    // The machine code is the same.\n"),
     "broken": ("y[i]", "z[i]"),
+    "data": ("factor = 2", "factor = 3"),
+    "tested": ("= x[i]", "= x[i] / 3"),
+    "ready": ("{ ret; }", "{ exit; }"),
     "mended": ("int wrong = no_such_name;\n", ""),
 }
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
@@ -127,11 +137,13 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
 
 
-def declare(folder: Path, kernels: Mapping[str, str]) -> None:
+def declare(folder: Path, kernels: Mapping[str, str], more: Mapping[str, str] = MORE) -> None:
+    """Write kernels and their declaration. ``more``: what a kernel is declared with besides."""
     (folder / "mine").mkdir(exist_ok=True)
     for name, text in kernels.items():
-        (folder / "mine" / f"{name}.cu").write_text(text)
-    (folder / "mine" / "__init__.py").write_text(DECLARATION.format(names=tuple(kernels)))
+        (folder / "mine" / f"{name}{'.ptx' if name == 'ready' else '.cu'}").write_text(text)
+    variants = "".join(VARIANT.format(name=name, more=more.get(name, "")) for name in kernels)
+    (folder / "mine" / "__init__.py").write_text(DECLARATION.format(variants=variants))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +171,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     for command in (("init", "-q", "-b", "main"), ("add", "-A"), COMMIT, ("checkout", "-q", "-b", "work")):
         git(folder, *command)
     changed = {name: text.replace(*PLANTED.get(name, ("", ""))) for name, text in KERNELS.items() if name != "gone"}
-    declare(folder, changed | {"added": HEAD % "added" + SAME})
+    declare(folder, changed | {"added": HEAD % "added" + SAME}, MORE | {"launched": ", shared_bytes=50_000"})
     return Repository(folder=folder, variables={"WARPWATCH_CACHE": str(tmp_path_factory.mktemp("cache"))})
 
 
@@ -190,8 +202,8 @@ def found(repository: Repository) -> Found:
 
 def test_counts_and_exit_status(found: Found) -> None:
     assert found.done.returncode == 1
-    assert found.document["counts"] == {"sm_90": {"different": 5, "new": 1, "gone": 1, "failed": 2, "identical": 1}}
-    assert "sm_90: 10 builds: 1 identical, 5 different, 1 new, 1 gone, 2 not compiled" in found.done.stdout
+    assert found.document["counts"] == {"sm_90": {"different": 9, "new": 1, "gone": 1, "failed": 2, "identical": 1}}
+    assert "sm_90: 14 builds: 1 identical, 9 different, 1 new, 1 gone, 2 not compiled" in found.done.stdout
     assert (
         "the working tree, with changes that are not committed, against the merge base with main" in found.done.stdout
     )
@@ -233,6 +245,29 @@ def test_more_shared_memory(found: Found) -> None:
     assert [side["occupancies"][0]["threads"] for side in (old, new)] == [128, 128]
     assert new["occupancies"][0]["occupancy"]["share"] == 16 / 64
     assert f"work-shared{BUILD} (sm_90): occupancy at 128 threads fell from 1.00 to 0.25" in found.done.stderr
+
+
+def test_the_same_code_in_other_blocks_is_told(found: Found) -> None:
+    old, new = found.kernels("launched")
+    assert old["needs"] == new["needs"]
+    assert [side["occupancies"][0]["occupancy"]["share"] for side in (old, new)] == [1.0, 0.25]
+    assert f"work-launched{BUILD} (sm_90): the lowest occupancy fell from 1.00 to 0.25" in found.done.stderr
+    assert "work_launched: the machine code is the same, and is launched in other blocks" in found.done.stdout
+
+
+def test_other_constants_are_told_from_other_code(found: Found) -> None:
+    assert found.build("data")["kernels"] == []
+    assert found.build("data")["notes"] == [ONLY_DATA]
+
+
+def test_a_kernel_that_is_tested_and_not_timed_is_compared(found: Found) -> None:
+    old, new = found.kernels("tested")
+    assert old["code"]["instructions"] < new["code"]["instructions"]
+
+
+def test_of_ptx_no_more_is_said_than_that_it_differs(found: Found) -> None:
+    assert (found.build("ready")["kernels"], found.build("ready")["notes"]) == ([], [NO_CODE])
+    assert f"error: work-ready{BUILD} (sm_90): {NO_CODE}" in found.done.stderr
 
 
 def test_new_and_gone_kernels_are_told_with_what_is_known(found: Found) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from warpwatch.machine_code.kinds import kind, mix
 from warpwatch.machine_code.listing import Instruction, parse
 from warpwatch.machine_code.loops import inside_loops, loop_sizes
@@ -46,6 +48,7 @@ OUT_OF_LINE = """
 # A function that is called from a loop, and a jump by a table.
 CALLED = """
 \t.section\t.text.calls,"ax",@progbits
+calls:
 .text.calls:
         /*0000*/                   MOV R2, RZ ;
 .L_x_5:
@@ -119,11 +122,24 @@ def test_two_branches_to_one_target_are_one_loop() -> None:
     assert loop_sizes(next(iter(parse(twice).values()))) == [4]
 
 
-def test_a_branch_with_a_second_condition_may_not_be_taken() -> None:
-    text = LOOP.replace("@P0 BRA `(.L_x_0)", "    BRA P2, `(.L_x_0)")
+@pytest.mark.parametrize(("branch", "size"), [("BRA P2, `(.L_x_9)", 4), ("BRA PT, `(.L_x_9)", 0)])
+def test_a_branch_with_a_second_condition_may_not_be_taken(branch: str, size: int) -> None:
+    """The branch leaves the loop of four; one that is always taken would leave none."""
+    text = LOOP.replace("FFMA R4, R8, 2, R4", branch).replace("        /*0060*/", ".L_x_9:\n        /*0060*/")
     (add,) = parse(text).values()
-    assert inside_loops(add)[-2:] == [False, False]  # what follows can be reached
-    assert inside_loops(add)[5]
+    assert sum(inside_loops(add)) == size
+    assert loop_sizes(add) == [size] * bool(size)
+
+
+def test_a_branch_that_is_never_taken_closes_no_loop() -> None:
+    (add,) = parse(LOOP.replace(" @P0 BRA", "@!PT BRA")).values()
+    assert not any(inside_loops(add))
+
+
+def test_functions_elsewhere_are_told_apart_without_the_numbers_that_the_compiler_gives_them() -> None:
+    text = LOOP.replace("MOV R1, c[0x0][0x28]", "CALL.ABS.NOINC `($__internal_7_$__cuda_sm20_div_rn_f64_full)")
+    assert parse(text) == parse(moved(text))
+    assert parse(text) != parse(text.replace("div_rn", "sqrt_rn"))
 
 
 def instruction(text: str) -> Instruction:

@@ -16,6 +16,8 @@ from warpwatch.machine_code.occupancy import LIMITS, occupancy
         ((9, 0), 64, 129, 0, 0.1875, "registers"),  # 3 warps in each quarter of the multiprocessor
         ((9, 0), 32, 16, 0, 0.5, "blocks"),
         ((9, 0), 256, 32, 49_152, 0.5, "shared memory"),
+        ((9, 0), 256, 32, 28_160, 1.0, "threads"),  # with 1 KiB for the system, eight blocks take all of 228 KiB
+        ((9, 0), 256, 32, 28_161, 0.875, "shared memory"),
         ((9, 0), 1024, 65, 0, 0.0, "registers"),  # such a block cannot run
         ((8, 6), 256, 32, 0, 1.0, "threads"),
         ((8, 6), 1024, 32, 0, 32 / 48, "threads"),

@@ -74,7 +74,7 @@ def kind(instruction: Instruction) -> str:
 
 def width(instruction: Instruction) -> int:
     """Return how many bytes an access moves for each thread."""
-    return next((BYTES[each] for each in reversed(instruction.modifiers) if each in BYTES), 4)
+    return next((BYTES[each] for each in instruction.modifiers if each in BYTES), 4)
 
 
 def _is_constant(instruction: Instruction) -> bool:
