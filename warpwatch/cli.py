@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -151,6 +152,16 @@ def _case_ids(prefix: str, **_: object) -> list[str]:
     return [case.id for case in timed_cases(project.families) if case.id.startswith(prefix)]
 
 
+def _revisions(prefix: str, **_: object) -> list[str]:
+    """List branches and tags for tab completion."""
+    command = ["git", "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags"]
+    try:
+        names = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    except OSError:  # no git
+        return []
+    return [name for name in names if name.startswith(prefix)]
+
+
 def _add(commands: Any, name: str, run: Callable[[Any, argparse.Namespace], int], text: str) -> Any:
     """Add a subcommand whose one-line help and description are the same text."""
     parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -199,13 +210,14 @@ def _add_diff(commands: Any) -> None:
     comparing = _add(
         commands, "diff", _diff, "show what changed in the machine code since another revision, without a GPU"
     )
-    comparing.add_argument(
+    revision = comparing.add_argument(
         "revision",
         nargs="?",
         default=None,
         metavar="REV",
         help="a commit, branch or tag (the merge base with the main branch)",
     )
+    revision.completer = _revisions
     comparing.add_argument(
         "--arch", default=DIFF_ARCH, metavar="LIST", help=f"architectures, such as sm_80,sm_90 ({DIFF_ARCH})"
     )

@@ -15,6 +15,7 @@ import pytest
 
 from tests.fork_server import run_module
 from tests.stranger import environment
+from warpwatch.cli import _revisions
 from warpwatch.commands.diff import BadDiff, check_file, write_whole
 from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA
 from warpwatch.devices.compiler import NoCompiler, nvcc
@@ -37,6 +38,7 @@ FAMILIES = (ww.Family(
 """
 VARIANT = "ww.kernel({name!r}, configurations=((128,),), x=0, y=None{more}), "
 MORE = {"launched": ", shared_bytes=1024", "tested": ", benchmarks=()", "ready": ", source='ready.ptx'"}
+OTHERS = {"launched": ", shared_bytes=50_000", "renamed": ", entry='work_by_another_name'"}  # in the working tree
 HEAD = 'extern "C" __global__ void __launch_bounds__(128)\nwork_%s(const float* x, float* y, int n)\n{\n'
 INDEX = "    const int i = blockIdx.x * 128 + threadIdx.x;\n"
 SPILLS = (
@@ -110,6 +112,7 @@ KERNELS = {
         "data": "    y[threadIdx.x] = factor;\n}\n",
         "launched": SAME,
         "tested": SAME,
+        "renamed": SAME,
     }.items()
 }
 KERNELS["data"] = "__device__ float factor = 2;\n" + KERNELS["data"]
@@ -126,6 +129,7 @@ PLANTED = {
     "same": ("{\n", "{\n    // The machine code is the same.\n"),
     "broken": ("y[i]", "z[i]"),
     "data": ("factor = 2", "factor = 3"),
+    "renamed": ("work_renamed(", "work_by_another_name("),
     "tested": ("= x[i]", "= x[i] / 3"),
     "ready": ("{ ret; }", "{ exit; }"),
     "mended": ("int wrong = no_such_name;\n", ""),
@@ -171,7 +175,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     for command in (("init", "-q", "-b", "main"), ("add", "-A"), COMMIT, ("checkout", "-q", "-b", "work")):
         git(folder, *command)
     changed = {name: text.replace(*PLANTED.get(name, ("", ""))) for name, text in KERNELS.items() if name != "gone"}
-    declare(folder, changed | {"added": HEAD % "added" + SAME}, MORE | {"launched": ", shared_bytes=50_000"})
+    declare(folder, changed | {"added": HEAD % "added" + SAME}, MORE | OTHERS)
     return Repository(folder=folder, variables={"WARPWATCH_CACHE": str(tmp_path_factory.mktemp("cache"))})
 
 
@@ -202,8 +206,8 @@ def found(repository: Repository) -> Found:
 
 def test_counts_and_exit_status(found: Found) -> None:
     assert found.done.returncode == 1
-    assert found.document["counts"] == {"sm_90": {"different": 9, "new": 1, "gone": 1, "failed": 2, "identical": 1}}
-    assert "sm_90: 14 builds: 1 identical, 9 different, 1 new, 1 gone, 2 not compiled" in found.done.stdout
+    assert found.document["counts"] == {"sm_90": {"different": 9, "new": 1, "gone": 1, "failed": 2, "identical": 2}}
+    assert "sm_90: 15 builds: 2 identical, 9 different, 1 new, 1 gone, 2 not compiled" in found.done.stdout
     assert (
         "the working tree, with changes that are not committed, against the merge base with main" in found.done.stdout
     )
@@ -332,6 +336,14 @@ def test_bad_input_is_one_sentence(repository: Repository, arguments: tuple[str,
     assert re.match(said, done.stderr), done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_revisions_are_completed(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository.folder)
+    assert {"main", "work"} <= set(_revisions(""))
+    assert _revisions("ma") == ["main"]
+    monkeypatch.setenv("PATH", "")
+    assert _revisions("ma") == []
 
 
 def test_a_shallow_clone_says_how_to_get_the_rest(repository: Repository, tmp_path: Path) -> None:
