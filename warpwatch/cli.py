@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.runs.saved import BadRun
 
+DIFF_ARCH = "sm_90"  # what `warpwatch diff` compiles for where nothing is said
 SANITIZER_SECONDS = 300.0  # a launch under a sanitizer is slow
 
 # Modules of single subcommands are imported when they are called: `warpwatch list` need not wait for SciPy.
@@ -66,6 +68,26 @@ def _history(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.compare.history import show  # noqa: PLC0415
 
     return show(options.runs or project.saved_runs, options.case)
+
+
+def _diff(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.diff import BadDiff, Request, show_difference  # noqa: PLC0415
+
+    try:
+        return show_difference(
+            project,
+            Request(
+                revision=options.revision,
+                architectures=tuple(dict.fromkeys(filter(None, options.arch.split(",")))),
+                keywords=options.k,
+                fail_on=tuple(dict.fromkeys(filter(None, options.fail_on.split(",")))),
+                markdown=options.markdown,
+                json=options.json,
+            ),
+        )
+    except BadDiff as error:
+        print(f"error: {error}", file=sys.stderr)
+    return 2
 
 
 def _report(project: Project, options: argparse.Namespace) -> int:
@@ -130,6 +152,16 @@ def _case_ids(prefix: str, **_: object) -> list[str]:
     return [case.id for case in timed_cases(project.families) if case.id.startswith(prefix)]
 
 
+def _revisions(prefix: str, **_: object) -> list[str]:
+    """List branches and tags for tab completion."""
+    command = ["git", "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags"]
+    try:
+        names = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    except OSError:  # no git
+        return []
+    return [name for name in names if name.startswith(prefix)]
+
+
 def _add(commands: Any, name: str, run: Callable[[Any, argparse.Namespace], int], text: str) -> Any:
     """Add a subcommand whose one-line help and description are the same text."""
     parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -172,6 +204,32 @@ def _add_kernels(commands: Any) -> None:
         help="limit of a kernel (10; --all: 300)",
     )
     _add(commands, "timer", _timer, "show the times of an empty kernel and of a small copy")
+
+
+def _add_diff(commands: Any) -> None:
+    comparing = _add(
+        commands, "diff", _diff, "show what changed in the machine code since another revision, without a GPU"
+    )
+    revision = comparing.add_argument(
+        "revision",
+        nargs="?",
+        default=None,
+        metavar="REV",
+        help="a commit, branch or tag (the merge base with the main branch)",
+    )
+    revision.completer = _revisions
+    comparing.add_argument(
+        "--arch", default=DIFF_ARCH, metavar="LIST", help=f"architectures, such as sm_80,sm_90 ({DIFF_ARCH})"
+    )
+    comparing.add_argument("-k", default="", metavar="EXPR", help="only builds that match, as pytest -k")
+    comparing.add_argument(
+        "--fail-on",
+        default="",
+        metavar="LIST",
+        help="exit with 1 where these got worse: spills, registers, occupancy, with commas between them",
+    )
+    comparing.add_argument("--markdown", type=Path, metavar="FILE", help="write it as Markdown, for a pull request")
+    comparing.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON, for machines")
 
 
 def _add_runs(commands: Any) -> None:
@@ -217,6 +275,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_init(commands)
     _add_kernels(commands)
+    _add_diff(commands)
     _add_runs(commands)
     return parser
 

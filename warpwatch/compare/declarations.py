@@ -170,6 +170,16 @@ def engine(folder: Path, module: str) -> tuple[Any, Any]:
     return importlib.import_module(f"{module}.{listing}").timed_cases, importlib.import_module(f"{module}.compiler")
 
 
+def untimed_cases(families: Sequence[Any], timed: set[Any]) -> list[Any]:
+    """List a case of each build that is tested and not timed; none in revisions whose engine was no package."""
+    try:
+        tested_cases = importlib.import_module("warpwatch.catalogue.selection").tested_cases
+    except (ImportError, AttributeError):
+        return []
+    first = {case.build: case for case in reversed(tested_cases(families)) if case.build not in timed}
+    return [case for case in reversed(first.values()) if not case.variant.on_host]
+
+
 def main() -> None:
     tree, output, module, arch, *packages = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -182,7 +192,9 @@ def main() -> None:
     timed_cases, compiler = engine(Path(tree, *module.split(".")), module)
     cases = [case for case in timed_cases(families) if not case.variant.on_host]
     said = {case.id: declared(case, Path(tree), arch) for case in cases}
-    document = {"flags": list(compiler.NVCC_FLAGS), "cases": said}
+    rest = untimed_cases(families, {case.build for case in cases})
+    untimed = {case.id: declared(case, Path(tree), arch) for case in rest}
+    document = {"flags": list(compiler.NVCC_FLAGS), "cases": said, "untimed": untimed}
     with open(int(output), "w") as file:
         file.write(json.dumps(document))  # json.dump() takes five times as long
 

@@ -96,10 +96,14 @@ class DeclaredCase:
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """Holds what a revision declares: the options that it gives nvcc, and its cases by their ids."""
+    """Holds what a revision declares: the options that it gives nvcc, and its cases by their ids.
+
+    ``untimed``: a case of each build that it tests and does not time.
+    """
 
     flags: Annotated[tuple[Text, ...], Meta(max_length=64)]
     cases: Annotated[dict[CaseId, DeclaredCase], Meta(max_length=100_000)]
+    untimed: Annotated[dict[CaseId, DeclaredCase], Meta(max_length=100_000)] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_flags(self.flags)

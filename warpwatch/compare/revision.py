@@ -47,6 +47,27 @@ def find_commit(revision: str, root: Path) -> str:
     raise BadRevision(f"--against={revision}: git knows no such revision here{cure}")
 
 
+def find_merge_base(root: Path) -> tuple[str, str]:
+    """Find where the working tree's branch left the main branch; returns the commit, and the main branch's name.
+
+    The main branch is the one that the remote repository ``origin`` checks out, else main or master. Raises
+    BadRevision.
+    """
+    if (there := _git("", root, "rev-parse", "--git-dir")).returncode:
+        raise BadRevision(f"{root} is no git checkout ({_message(there)})")
+    remote = _git("", root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.decode().strip()
+    for name in filter(None, (remote, "origin/main", "origin/master", "main", "master")):
+        if _git("", root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").returncode:
+            continue
+        base = _git("", root, "merge-base", "HEAD", name)
+        if base.returncode == 0:
+            return base.stdout.decode().strip(), name
+        shallow = _git("", root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+        cure = "this clone is shallow; `git fetch --unshallow` gets the rest" if shallow else "name a revision"
+        raise BadRevision(f"HEAD and {name} have no commit in common here: {cure}")
+    raise BadRevision("there is no main branch here to compare with, neither main nor master: name a revision")
+
+
 def checkout(commit: str, revision: str, project: Project) -> Path:
     """Unpack a commit but for its baselines and saved runs; returns the folder. Raises BadRevision.
 
@@ -137,10 +158,16 @@ def _message(done: subprocess.CompletedProcess[bytes]) -> str:
     return shortened((done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[0])
 
 
-def read_other_kernels(tree: Path, module: str, revision: str, arch: str) -> dict[str, OtherKernel]:
-    """Read every GPU case that a revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
+def read_other_kernels(
+    tree: Path, module: str, revision: str, arch: str, *, every_build: bool = False
+) -> dict[str, OtherKernel]:
+    """Read every GPU case that a revision times, by its id. ``arch``: of this GPU. Raises BadRevision.
+
+    ``every_build``: and a case of each build that is tested and not timed.
+    """
     document = read_declared(tree, module, revision, arch)
-    others = {name: other_kernel_of(tree, document.flags, case) for name, case in document.cases.items()}
+    cases = {**document.cases, **(document.untimed if every_build else {})}
+    others = {name: other_kernel_of(tree, document.flags, case) for name, case in cases.items()}
     for name, other in others.items():
         try:
             for path in (other.kernels.source, *other.kernels.include):
@@ -181,7 +208,8 @@ def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> O
     )
 
 
-def _image(other: OtherKernel, target: Target) -> Image:
+def compile_other(other: OtherKernel, target: Target) -> Image:
+    """Return the machine code of another revision's kernel. Raises CompileError."""
     if other.code:
         return code_image(other.code, other.kernels.source.stem, target)
     return compile_entries(other.kernels, target)[0]
@@ -191,7 +219,7 @@ def compile_other_kernels(
     others: Iterable[OtherKernel], target: Target, progress: Callable[[int, int], None]
 ) -> dict[tuple[object, ...], Image | CompileError]:
     """Compile other kernels on all cores: machine code or the error, by ``key``."""
-    calls = {key(other): functools.partial(_image, other, target) for other in others if not other.call}
+    calls = {key(other): functools.partial(compile_other, other, target) for other in others if not other.call}
     made: dict[tuple[object, ...], Image | CompileError] = {}
     for name, job in on_all_cores(calls, progress).items():
         error = job.exception()

@@ -78,7 +78,7 @@ class Target:
 @functools.cache
 def nvcc(program: str = "") -> Compiler:
     """Find nvcc: ``program``, or by $NVCC, the PATH, /usr/local/cuda or Python packages. Raises NoCompiler."""
-    known = (os.environ.get("NVCC"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc", *_pypi())
+    known = (os.environ.get("NVCC"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc", *from_pypi("nvcc"))
     for candidate in [program] if program else filter(None, known):
         if Path(candidate).exists():
             banner = _capture([candidate, "--version"])
@@ -87,10 +87,11 @@ def nvcc(program: str = "") -> Compiler:
     raise NoCompiler("no nvcc: install the CUDA toolkit, or run `make test`, which takes nvcc from PyPI")
 
 
-def _pypi() -> list[str]:
+def from_pypi(program: str) -> list[str]:
+    """List the programs of that name that Python packages of NVIDIA's have brought, newest first."""
     spec = importlib.util.find_spec("nvidia")
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
-    return sorted((str(nvcc) for folder in folders for nvcc in Path(folder).glob("cu*/bin/nvcc")), reverse=True)
+    return sorted((str(path) for folder in folders for path in Path(folder).glob(f"cu*/bin/{program}")), reverse=True)
 
 
 @functools.cache

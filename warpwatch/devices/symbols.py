@@ -21,6 +21,7 @@ class Section:
     """A section of an ELF file. ``kind``: SHT_SYMTAB and so on. ``linked``, ``info``: sh_link and sh_info."""
 
     kind: int
+    flags: int
     offset: int
     length: int
     linked: int
@@ -55,8 +56,8 @@ def read_sections(elf: bytes) -> list[Section]:
     """List the sections of an ELF file. Raises one of BROKEN."""
     (first,) = struct.unpack_from("<Q", elf, 40)
     size, count = struct.unpack_from("<HH", elf, 58)
-    fields = (struct.unpack_from("<4xI16xQQII", elf, first + i * size) for i in range(count))
-    return [Section(kind=k, offset=o, length=n, linked=link, info=info) for k, o, n, link, info in fields]
+    fields = (struct.unpack_from("<4xIQ8xQQII", elf, first + i * size) for i in range(count))
+    return [Section(kind=k, flags=f, offset=o, length=n, linked=link, info=info) for k, f, o, n, link, info in fields]
 
 
 def read_symbols(elf: bytes, sections: Sequence[Section], table: Section) -> list[Symbol]:

@@ -1,0 +1,80 @@
+"""Tests which differences in machine code --fail-on takes for worse, on kernels that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from warpwatch.compare.code_difference import BuildChange, Kernel, KernelChange, LaunchOccupancy, State
+from warpwatch.compare.code_gates import GATES, exceeded, unknown
+from warpwatch.machine_code.cubin import Needs
+from warpwatch.machine_code.disassembler import Code
+from warpwatch.machine_code.occupancy import Occupancy
+from warpwatch.report.code_tables import Heading, markdown
+
+EVERY = tuple(GATES)
+
+
+def kernel(
+    *,
+    registers: int = 32,
+    local: int = 16,
+    inside: Mapping[str, int] | None = None,
+    shares: Mapping[int, float] | None = None,
+) -> Kernel:
+    return Kernel(
+        needs=Needs(registers=registers, local_bytes=local, shared_bytes=0, code="a hash"),
+        occupancies=tuple(
+            LaunchOccupancy(
+                threads=threads,
+                dynamic_bytes=0,
+                occupancy=Occupancy(share=share, blocks=1, limited_by="registers"),
+            )
+            for threads, share in (shares or {128: 0.5}).items()
+        ),
+        code=Code(instructions=9, loops=(), inside=inside or {}, outside={"local load 4 B": 2}, text="a hash"),
+    )
+
+
+def change(old: Kernel, new: Kernel, notes: tuple[str, ...] = ()) -> BuildChange:
+    both = KernelChange(entry="add", old=old, new=new)
+    return BuildChange(id="add-a-1-float32", arch="sm_90", state=State.DIFFERENT, kernels=(both,), notes=notes)
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        (kernel(), ""),
+        (kernel(registers=31, local=8, shares={128: 0.75}), ""),
+        (kernel(registers=33), "registers grew from 32 to 33"),
+        (kernel(local=20), "local memory of a thread grew from 16 to 20 bytes"),
+        (kernel(inside={"local load 8 B": 1}), "loads of local memory grew from 2 to 3"),
+        (kernel(inside={"local store 4 B": 1}), "stores of local memory grew from 0 to 1"),
+        (kernel(inside={"global load 4 B": 1}), ""),
+        (kernel(shares={128: 0.25}), "occupancy at 128 threads fell from 0.50 to 0.25"),
+        (kernel(shares={128: 0.5, 256: 0.25}), "the lowest occupancy fell from 0.50 to 0.25"),
+        (kernel(shares={256: 0.75}), ""),
+    ],
+)
+def test_what_is_worse_is_one_sentence(new: Kernel, said: str) -> None:
+    wanted = [f"add-a-1-float32 (sm_90): {said}"] if said else []
+    assert exceeded([change(kernel(), new)], EVERY) == wanted
+    assert exceeded([change(kernel(), new)], ()) == []
+    assert unknown([change(kernel(), new)], EVERY) == []
+
+
+def test_a_gpu_whose_occupancy_is_not_known_is_an_error_for_that_gate_alone() -> None:
+    without = Kernel(needs=kernel().needs, occupancies=(), code=kernel().code)
+    assert unknown([change(kernel(), without)], ("spills", "registers")) == []
+    assert unknown([change(kernel(), without)], ("occupancy",)) == [
+        "add-a-1-float32 (sm_90): occupancy is not known for sm_90"
+    ]
+
+
+def test_nothing_in_a_message_becomes_html() -> None:
+    heading = Heading(revision="<b>", commit="0" * 40, tree="the working tree", architectures=("sm_90",))
+    text = markdown(heading, [change(kernel(), kernel(registers=40), ("wrong: a <img src=x> | b & c",))])
+    assert "against &lt;b> (000000000000)" in text
+    assert "wrong: a &lt;img src=x> \\| b &amp; c" in text
+    assert "| 32 → 40 |" in text

@@ -1,0 +1,80 @@
+"""Tests that what is read from a cubin is what ptxas says of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from warpwatch.catalogue.launches import Capability
+from warpwatch.devices.compiler import NoCompiler, nvcc
+from warpwatch.machine_code.cubin import read_cubin
+
+KERNELS = """
+extern "C" __global__ void tile(float* b)
+{
+    __shared__ float s[300];
+    s[threadIdx.x] = b[threadIdx.x];
+    __syncthreads();
+    b[threadIdx.x] = s[255 - threadIdx.x];
+}
+extern "C" __global__ void local(float* b, int n)
+{
+    float s[30];
+    for (int i = 0; i < 30; i++)
+        s[i] = b[i * n];
+    for (int i = 0; i < n; i++)
+        b[i] = s[(i * i) % 30];
+}
+__device__ float factor = 2;
+extern "C" __global__ void scale(float* b) { b[threadIdx.x] *= factor; }
+"""
+FOUND = re.compile(r"entry function '(\w+)'.*?(\d+) bytes stack frame.*?Used (\d+) registers([^\n]*)", re.DOTALL)
+
+
+def compiled(folder: Path, arch: str, text: str = KERNELS) -> tuple[bytes, str]:
+    """Return a cubin, and what ptxas says of it."""
+    try:
+        program = nvcc().program
+    except NoCompiler as missing:
+        pytest.skip(str(missing))
+    (folder / "kernels.cu").write_text(text)
+    command = [program, "-cubin", f"-arch={arch}", "-Xptxas", "-v", "kernels.cu", "-o", "made"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return (folder / "made").read_bytes(), done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(("arch", "capability"), [("sm_80", Capability(8, 0)), ("sm_90", Capability(9, 0))])
+def test_needs_are_those_that_ptxas_tells(tmp_path: Path, arch: str, capability: Capability) -> None:
+    image, said = compiled(tmp_path, arch)
+    cubin = read_cubin(image, capability)
+    assert cubin
+    told = {}
+    for name, frame, registers, rest in FOUND.findall(said):
+        shared = re.search(r"(\d+) bytes smem", rest)
+        told[name] = (int(registers), int(frame), int(shared[1]) if shared else 0)
+    assert {name: (each.registers, each.local_bytes, each.shared_bytes) for name, each in cubin.kernels.items()} == told
+    assert (told["tile"][2], told["local"][1]) == (1200, 120)
+
+
+def test_an_initial_value_is_data_and_no_code(tmp_path: Path) -> None:
+    cubins = [
+        read_cubin(compiled(tmp_path, "sm_90", KERNELS.replace("factor = 2", f"factor = {value}"))[0], Capability(9, 0))
+        for value in (2, 3)
+    ]
+    assert cubins[0]
+    assert cubins[1]
+    assert cubins[0].kernels == cubins[1].kernels
+    assert cubins[0].data != cubins[1].data
+
+
+@pytest.mark.parametrize("image", [b"", b".version 9.0\n.target sm_90\n", b"\x7fELF\x02\x01" + b"\0" * 58])
+def test_what_is_no_cubin_is_not_read(image: bytes) -> None:
+    assert read_cubin(image, Capability(9, 0)) is None
+
+
+def test_a_cubin_that_is_cut_off_is_not_read(tmp_path: Path) -> None:
+    image, _ = compiled(tmp_path, "sm_90")
+    assert read_cubin(image[: len(image) // 2], Capability(9, 0)) is None

@@ -1,0 +1,115 @@
+"""Reads from a cubin's ELF file what each of its kernels needs: registers, local and shared memory."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from warpwatch.catalogue.launches import Capability
+from warpwatch.devices.symbols import (
+    BROKEN,
+    CUDA,
+    CUDA_ENTRY,
+    SYMBOLS,
+    Section,
+    Symbol,
+    find_elf,
+    read_machine,
+    read_sections,
+    read_symbols,
+)
+
+CUDA_INFO, NOBITS, PROGBITS = 0x70000000, 8, 1
+WRITABLE, ALLOCATED, EXECUTABLE = 1, 2, 4  # flags of a section
+WITH_SIZE = 4  # the format of an entry of .nv.info that has a payload, of the size that it says
+REGISTERS, FRAME, LEAST_STACK = 0x2F, 0x11, 0x12  # attributes: of a symbol's number and a value each
+# From this capability on, the shared memory that the system reserves lies in front of a kernel's own in its section.
+RESERVED_IN_SECTION, RESERVED = Capability(9, 0), 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """Holds what a kernel needs. ``shared_bytes``: static, of a block. ``local_bytes``: of a thread.
+
+    ``code``: a hash of its machine code, with what schedules it, which no listing shows.
+    """
+
+    registers: int
+    local_bytes: int
+    shared_bytes: int
+    code: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cubin:
+    """Holds the needs of each kernel of a cubin by its symbol. ``data``: a hash of constants and variables."""
+
+    kernels: Mapping[str, Needs]
+    data: str
+
+
+def read_cubin(image: bytes, capability: Capability) -> Cubin | None:
+    """Read a cubin for GPUs of a capability; None where it is none, such as PTX, or is damaged."""
+    elf = find_elf(image)
+    try:
+        return _read(elf, capability) if elf and read_machine(elf) == CUDA else None
+    except BROKEN:
+        return None
+
+
+def _read(elf: bytes, capability: Capability) -> Cubin:
+    sections = read_sections(elf)
+    table = next(section for section in sections if section.kind == SYMBOLS)
+    symbols = read_symbols(elf, sections, table)
+    values = {(attribute, number): value for attribute, number, value in _attributes(elf, sections)}
+    kernels = {}
+    for number, symbol in enumerate(symbols):
+        if not symbol.section or not symbol.other & CUDA_ENTRY:
+            continue
+        kernels[symbol.name] = Needs(
+            registers=values.get((REGISTERS, number), 0),
+            local_bytes=max(values.get((FRAME, number), 0), values.get((LEAST_STACK, number), 0)),
+            shared_bytes=_shared_bytes(sections, symbol, capability),
+            code=_hash(_content(elf, sections[symbol.section])),
+        )
+    data = sorted(_hash(_content(elf, section)) for section in sections if _is_data(section))
+    return Cubin(kernels=kernels, data=_hash("".join(data).encode()))
+
+
+def _attributes(elf: bytes, sections: Sequence[Section]) -> Iterator[tuple[int, int, int]]:
+    """Yield attribute, number of the symbol and value from the section that tells of all kernels."""
+    for section in sections:
+        if section.kind != CUDA_INFO or section.info:
+            continue
+        at, end = section.offset, section.offset + section.length
+        while at < end:
+            form, attribute, size = struct.unpack_from("<BBH", elf, at)
+            at += 4
+            if form == WITH_SIZE:
+                if size == 8:
+                    yield (attribute, *struct.unpack_from("<II", elf, at))
+                at += size
+
+
+def _shared_bytes(sections: Sequence[Section], kernel: Symbol, capability: Capability) -> int:
+    own = [s for s in sections if s.kind == NOBITS and s.info == kernel.section and s.flags & ALLOCATED]
+    total = sum(section.length for section in own)
+    return max(0, total - RESERVED) if capability >= RESERVED_IN_SECTION else total
+
+
+def _is_data(section: Section) -> bool:
+    """Tell whether a section holds constants or variables; variables without an initial value count by their size."""
+    kept = section.kind == PROGBITS or (section.kind == NOBITS and not section.info)
+    return bool(kept and section.flags & ALLOCATED and not section.flags & EXECUTABLE)
+
+
+def _content(elf: bytes, section: Section) -> bytes:
+    if section.kind == NOBITS:
+        return str(section.length).encode()
+    return elf[section.offset : section.offset + section.length]
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
