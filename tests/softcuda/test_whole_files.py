@@ -131,6 +131,24 @@ def test_headers_of_cublas_bring_the_narrow_types_as_nvidias_do(
     assert np.frombuffer(left, np.float32)[0] == 260  # the sum of 256 and 4
 
 
+def test_headers_beside_a_source_may_have_the_names_of_softcudas(
+    software: Worker, target: Target, tmp_path: Path
+) -> None:
+    names = sorted(path.name for path in (ROOT / "softcuda").glob("*.h"))
+    for number, name in enumerate(names):
+        (tmp_path / name).write_text(f"#pragma once\n__device__ int own{number}(int x) {{ return x + {number}; }}\n")
+    chain = "".join(f"own{number}(" for number in range(len(names)))
+    source = tmp_path / "clash.cu"
+    source.write_text(
+        "#include <cuda_fp16.h>\n" + "".join(f'#include "{name}"\n' for name in names) + "\n"
+        'extern "C" __global__ void kernel(float* out)\n{ unsigned one; asm("mov.u32 %0, 1;" : "=r"(one)); '
+        f"out[threadIdx.x] = {chain}__brev(one) >> 31{')' * len(names)} + float(half(2)); }}\n"
+    )
+    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    assert isinstance(left, bytes), left
+    assert np.frombuffer(left, np.float32)[0] == sum(range(len(names))) + 3
+
+
 def test_a_source_in_this_folder_may_be_named_by_its_whole_path(tmp_path: Path) -> None:
     source = tmp_path / "here.cu"
     source.write_text("__global__ void kernel(int* out) { *out = undeclared; }\n")
