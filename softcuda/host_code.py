@@ -120,7 +120,8 @@ def launches(source: Source, hosts: list[Item], remaining: list[Item]) -> dict[I
 
 
 def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:
-    """Raise NotHere for what is left and names what this device has not."""
+    """Raise NotHere for what is left and names what this device has not, unless it is a name that this declares."""
+    own = {item.names[0][-1] for item in chosen if item.kind == "function"}
     errors = [
         f"{place_of(source, place)}: error: {messages.not_supported(name)}"
         for item in chosen
@@ -128,6 +129,7 @@ def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> No
         if (name := messages.unsupported_name(source.tokens[place - 2 : place], source.tokens[place]))
         and source.tokens[place - 1] not in (".", "->")
         and place not in gone
+        and name not in own
     ]
     if errors:
         raise NotHere("\n".join(errors))

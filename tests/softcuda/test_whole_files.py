@@ -234,6 +234,45 @@ def test_no_macro_of_softcudas_breaks_a_standard_header(software: Worker, target
     assert np.frombuffer(left, np.float32)[0] == 9
 
 
+# Declarations of whole files that are taken, and what a kernel that uses them computes.
+TAKEN = {
+    "CUDA's own declarations again": (
+        "extern __device__ __device_builtin__ void __syncthreads(void);\n"
+        "extern __device__ __device_builtin__ void __threadfence(void);",
+        "2; __syncthreads(); __threadfence();",
+    ),
+    "a shuffle of the file's own under an old name": (
+        "__device__ float __shfl_down(float x, int by) { return __shfl_down_sync(0xffffffffu, x, by); }",
+        "__shfl_down(2, 1);",
+    ),
+    "the version of cuda.h": ("#include <cuda.h>\n#if CUDA_VERSION < 8000\n#error old\n#endif", "CUDA_VERSION / 6500;"),
+    "complex numbers of cuFFT": (
+        "#include <cufft.h>\n__device__ cufftReal real(cufftComplex x, cufftDoubleComplex y) { return x.x + y.y; }",
+        "real({1, 3}, {3, 1});",
+    ),
+    "a waiting launch": (
+        "#include <cuda_fp16.h>",
+        "2; cudaGridDependencySynchronize(); cudaTriggerProgrammaticLaunchCompletion();",
+    ),
+    "launch bounds that compare": (
+        "constexpr int size = 16;\n"
+        "__global__ void __launch_bounds__((32 < size ? 32 : size) * 4, 2) other(int* out) { *out = 1; }",
+        "2;",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "code"), TAKEN.values(), ids=TAKEN)
+def test_what_whole_files_declare_is_taken(
+    software: Worker, target: Target, tmp_path: Path, before: str, code: str
+) -> None:
+    source = tmp_path / "taken.cu"
+    source.write_text(f"{before}\n{KERNEL}{code} }}\n")
+    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    assert isinstance(left, bytes), left
+    assert np.frombuffer(left, np.float32)[0] == 2
+
+
 # What is refused: a file, the line of it, and what is said.
 REFUSED = {
     "a call of a host function": (
