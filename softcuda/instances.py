@@ -24,36 +24,52 @@ Binding = Mapping[str, Tokens]
 
 
 def launched(
-    source: Source, host: Sequence[Item], item: Item, templates: Mapping[str, Item], known: set[str]
-) -> Iterator[str]:
+    source: Source, host: Sequence[Item], item: Item, templates: Mapping[str, Sequence[Item]], known: set[str]
+) -> Iterator[tuple[str, Item]]:
     """Instances that a host function launches, as "k<float, 16>", with arguments that are ``known`` outside of it.
 
+    With each the host function behind which it can be made: its arguments may be declared behind this one.
     ``host``: all host functions; where the function is itself a template, they say for which arguments it is called.
-    ``templates``: kernels that are templates, by their names.
+    ``templates``: kernels that are templates, those of a name together.
     """
     tokens = source.tokens
     values = local_constants(source, item, known)
     launches = [place for place in range(item.body, item.last) if tokens[place : place + 3] == ["<", "<", "<"]]
-    for binding in bindings(source, host, item, known) if launches else ():
+    for binding, caller in bindings(source, host, item, known) if launches else ():
         for place in launches:
             written = tokens[place - 1] == ">"
             name = matching(tokens, place - 1) - 1 if written else place - 1
             given = [substituted(part, {**values, **binding}) for part in split(tokens[name + 2 : place - 1])]
-            kernel = templates.get(tokens[name])
-            if kernel and (passed := call(source, place)):
+            passed = call(source, place)
+            kernel = overload(source, templates.get(tokens[name], ()), len(given) * written, len(passed))
+            if kernel and passed:
                 given = deduced(source, kernel, given if written else [], passed, (item, binding)) or given
             elif not written:
                 continue
             arguments = [token for part in given for token in (",", *part)][1:]
             if arguments and is_known(arguments, known):
-                yield f"{with_scopes(tokens, name)}<{' '.join(arguments)}>"
+                yield (
+                    f"{with_scopes(tokens, name)}<{' '.join(arguments)}>",
+                    max(item, caller, key=lambda each: each.first),
+                )
 
 
-def bindings(source: Source, host: Sequence[Item], item: Item, known: set[str]) -> Iterator[Binding]:
-    """The arguments that a function template is called with or instantiated for; no argument for a plain function."""
+def overload(source: Source, kernels: Sequence[Item], given: int, passed: int) -> Item | None:
+    """The template that takes so many arguments, of those in <> at most, and of those in round brackets exactly."""
+    tokens = source.tokens
+    for kernel in kernels:
+        parameters = split(tokens[kernel.first + 2 : closing(tokens, kernel.first + 1)])
+        declared = split(tokens[kernel.brackets + 1 : source.partner[kernel.brackets]])
+        if given <= len(parameters) and sum("=" not in part for part in declared) <= passed <= len(declared):
+            return kernel
+    return None
+
+
+def bindings(source: Source, host: Sequence[Item], item: Item, known: set[str]) -> Iterator[tuple[Binding, Item]]:
+    """The arguments that a function template is called with or instantiated for, and where; none for a function."""
     tokens, first, name = source.tokens, item.first, item.names[0][-1]
-    if tokens[first : first + 2] != ["template", "<"]:
-        yield {}
+    if tokens[first : first + 2] != ["template", "<"] or tokens[first + 2] == ">":
+        yield {}, item
         return
     parameters = [parameter_name(part) for part in split(tokens[first + 2 : closing(tokens, first + 1)])]
     for caller in host:
@@ -65,11 +81,36 @@ def bindings(source: Source, host: Sequence[Item], item: Item, known: set[str]) 
             arguments: Sequence[Tokens] | None = None
             if tokens[place + 1] == "<":
                 arguments = split(tokens[place + 2 : closing(tokens, place + 1)])
-            elif tokens[place + 1] == "(" and not instantiated:
+            elif tokens[place + 1] == "(":
                 passed = split(tokens[place + 2 : source.partner[place + 1]])
-                arguments = deduced(source, item, [], passed, (caller, {}))
+                arguments = of_declaration(source, item, passed) if instantiated else None
+                arguments = arguments or deduced(source, item, [], passed, (caller, {}))
             if arguments and len(arguments) == len(parameters) and all(is_known(part, known) for part in arguments):
-                yield dict(zip(parameters, arguments, strict=True))
+                yield dict(zip(parameters, arguments, strict=True)), caller
+
+
+def of_declaration(source: Source, template: Item, written: list[Tokens]) -> list[Tokens] | None:
+    """The arguments of a template that is instantiated without naming them, by the types of its parameters."""
+    tokens, first = source.tokens, template.first
+    names = [parameter_name(part) for part in split(tokens[first + 2 : closing(tokens, first + 1)])]
+    declared = split(tokens[template.brackets + 1 : source.partner[template.brackets]])
+    bound: dict[str, Tokens] = {}
+    for part, given in zip(declared, written, strict=False):
+        groups: list[str] = []
+        for token in without_name(part):
+            once = token in names and f"(?P<{token}>" not in "".join(groups)
+            groups.append(f"(?P<{token}>.+)" if once else f"(?P={token})" if token in names else re.escape(token))
+        match = re.fullmatch(" ".join(groups), " ".join(without_name(given)))
+        bound = {**({name: text.split() for name, text in match.groupdict().items()} if match else {}), **bound}
+    return [bound[name] for name in names] if bound.keys() == set(names) else None
+
+
+def without_name(parameter: Tokens) -> Tokens:
+    """The type of a function's parameter, without its name, if it has one, and its default."""
+    whole = parameter[: parameter.index("=")] if "=" in parameter else parameter
+    tokens = [token for token in whole if token not in QUALIFIERS]
+    named = len(tokens) > 1 and tokens[-1].isidentifier() and tokens[-2] != "::" and not TYPES.fullmatch(tokens[-1])
+    return tokens[:-1] if named else tokens
 
 
 def call(source: Source, place: int) -> list[Tokens]:

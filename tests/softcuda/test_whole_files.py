@@ -176,11 +176,29 @@ void cast(double* values) { float *x, y = 2; both<<<1, 2>>>(x, x, y); both<<<1, 
 template <typename T> void third(T* values) { shifted<<<1, 1>>>(values, 3); }
 namespace outer { template <typename T> __global__ void within(T* a, double by) { a[threadIdx.x] *= by; } }
 void scoped(unsigned char* bytes) { outer::within<<<1, 1>>>(bytes, 2); }
+template <typename T> __global__ void scaled(T* out, int by) { out[threadIdx.x] *= by; }
+template <typename T> struct Parts { T* first; int count; };
+template <typename T> void signature(T* out, const Parts<T> parts, const unsigned int n) { scaled<<<1, n>>>(out, 2); }
+template void signature(short* out, const Parts<short> parts, const unsigned int n);
+template void signature<long>(long*, Parts<long>, unsigned);
+typedef float (*Function)(float);
+template <Function function> __global__ void mapped(float* out) { *out = function(*out); }
+template <Function function> void map(float* out) { mapped<function><<<1, 1>>>(out); }
+__device__ float squared(float x) { return x * x; }
+void square(float* out) { map<squared>(out); }
+template <typename T, int N> __global__ void sized(T* out, int) { *out = N; }
+template <int N> __global__ void sized(char* out) { *out = N; }
+template <typename T> void special(T*);
+template <> void special<double>(double* out) { sized<double, 3><<<1, 1>>>(out, 1); }
+template <typename T, int N> __global__ void turned(T* out, int) { *out = N; }
+template <int N, typename T> __global__ void turned(int, T* out) { *out = N; }
+void not_found(short* out) { turned<4><<<1, 1>>>(1, out); }  // and leaves the others
 int main() { unsigned char* bytes = nullptr; run<float>(1); run<half>(3); third(bytes); }
 """
 # By nvcc 13 of the same text.
 INSTANCES = ["_Z4bothI6__halfLi2EEvPKT_PS1_S1_", "_Z4bothIfLi2EEvPKT_PS0_S0_", "_Z4bothIfLi4EEvPKT_PS0_S0_",
              "_Z4bothIiLi4EEvPKT_PS0_S0_", "_Z4tileIdLm16ELm24EEvPKT_PS0_S0_", "_Z4tileIfLm16ELm24EEvPKT_PS0_S0_",
+             "_Z5sizedIdLi3EEvPT_i", "_Z6mappedIXadL_Z7squaredfEEEvPf", "_Z6scaledIlEvPT_i", "_Z6scaledIsEvPT_i",
              "_Z7shiftedI6__halfEvPT_i", "_Z7shiftedIfEvPT_i", "_Z7shiftedIhEvPT_i",
              "_ZN5outer6withinIhEEvPT_d"]  # fmt: skip
 
