@@ -190,6 +190,13 @@ template <typename T, int N> __global__ void sized(T* out, int) { *out = N; }
 template <int N> __global__ void sized(char* out) { *out = N; }
 template <typename T> void special(T*);
 template <> void special<double>(double* out) { sized<double, 3><<<1, 1>>>(out, 1); }
+template <int N, bool B> __global__ void inner(float* out) { *out = N + B; }
+template <int N, bool B = true> void middle(float* out) { constexpr int twice = 2 * N; inner<twice, B><<<1, 1>>>(out); }
+template <bool B> void outer_one(float* out, int n) { n > 3 ? middle<8, B>(out) : middle<4>(out); }
+void outermost(float* out) { outer_one<false>(out, 1); }
+template <typename T> __global__ void pointed(T* out) { *out = 1; }
+template <typename... Ts> void launch_by(void (*)(Ts...), Ts...);
+void by_pointer(float* out) { launch_by(pointed<float>, out); }
 template <typename T, int N> __global__ void turned(T* out, int) { *out = N; }
 template <int N, typename T> __global__ void turned(int, T* out) { *out = N; }
 void not_found(short* out) { turned<4><<<1, 1>>>(1, out); }  // and leaves the others
@@ -198,7 +205,8 @@ int main() { unsigned char* bytes = nullptr; run<float>(1); run<half>(3); third(
 # By nvcc 13 of the same text.
 INSTANCES = ["_Z4bothI6__halfLi2EEvPKT_PS1_S1_", "_Z4bothIfLi2EEvPKT_PS0_S0_", "_Z4bothIfLi4EEvPKT_PS0_S0_",
              "_Z4bothIiLi4EEvPKT_PS0_S0_", "_Z4tileIdLm16ELm24EEvPKT_PS0_S0_", "_Z4tileIfLm16ELm24EEvPKT_PS0_S0_",
-             "_Z5sizedIdLi3EEvPT_i", "_Z6mappedIXadL_Z7squaredfEEEvPf", "_Z6scaledIlEvPT_i", "_Z6scaledIsEvPT_i",
+             "_Z5sizedIdLi3EEvPT_i", "_Z5innerILi16ELb0EEvPf", "_Z5innerILi8ELb1EEvPf",
+             "_Z6mappedIXadL_Z7squaredfEEEvPf", "_Z7pointedIfEvPT_", "_Z6scaledIlEvPT_i", "_Z6scaledIsEvPT_i",
              "_Z7shiftedI6__halfEvPT_i", "_Z7shiftedIfEvPT_i", "_Z7shiftedIhEvPT_i",
              "_ZN5outer6withinIhEEvPT_d"]  # fmt: skip
 
