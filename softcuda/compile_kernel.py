@@ -158,8 +158,9 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
         folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
     )
     includes = [option for option in options["pass"] if option.startswith("-I")]
-    flags = [*FLAGS, *(checks() if options["checks"] else []), *includes, f"-I{HERE}", f"-I{HERE}/include",
-             f"-I{source.parent.resolve()}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
+    beside = source.parent.resolve()  # where nvcc looks first
+    flags = [*FLAGS, *(checks() if options["checks"] else []), f"-iquote{beside}", *includes, f"-I{HERE}/include",
+             f"-I{beside}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
              f"-fdebug-prefix-map={unit}={source}",
              f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
     text = preprocessed_text(unit, preprocessed, text, source, options["pass"], flags)
@@ -276,11 +277,12 @@ def translation_unit(text: str, source: Path, options: list[str], headers: list[
     """The kernel's file, with lines where they were, between the dialect and what the driver reads of an image.
 
     ``headers``: of device functions, behind the dialect. Macros of the command line are defined behind both, where they
-    cannot change them.
+    cannot change them. Softcuda's headers are named by their whole path: the kernel's own may have the same names.
     """
-    includes = "\n".join(f'#include "{header}"' for header in headers)
+    folders = {header: HERE if (HERE / header).exists() else HERE / "include" for header in headers}
+    includes = "\n".join(f'#include "{folder / header}"' for header, folder in folders.items())
     macros = "\n".join(filter(None, map(macro, options)))
-    return f"""#include "cuda_dialect.h"
+    return f"""#include "{HERE}/cuda_dialect.h"
 {includes}
 {macros}
 #line 1 "{source}"

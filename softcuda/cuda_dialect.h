@@ -41,6 +41,9 @@
 #define __noinline__ __noinline__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __grid_constant__
+#define __device_builtin__
+#define __cudart_builtin__
+#define __builtin_align__(n) __attribute__((aligned(n)))
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
 
@@ -90,7 +93,6 @@ void softcuda_returns(int number); // a kernel's thread, from where it is called
 // Functions that must not be seen by the checker as the kernel's own accesses.
 #define SOFTCUDA_RAW static inline __attribute__((no_sanitize("thread"), no_sanitize("alignment")))
 
-#define __syncthreads() softcuda_syncthreads()
 #define __syncthreads_count(p) softcuda_syncthreads_reduce(0, (p))
 #define __syncthreads_and(p) softcuda_syncthreads_reduce(1, (p))
 #define __syncthreads_or(p) softcuda_syncthreads_reduce(2, (p))
@@ -98,8 +100,13 @@ static inline void __threadfence() { softcuda_fence(1); }
 static inline void __threadfence_block() { softcuda_fence(0); }
 static inline void __threadfence_system() { softcuda_fence(1); }
 static inline void __threadfence_cluster() { softcuda_fence(1); }
+// Of a launch that may begin before the one it follows has ended: here none does.
+static inline void cudaGridDependencySynchronize() { }
+static inline void cudaTriggerProgrammaticLaunchCompletion() { }
 static inline void __nanosleep(unsigned) { }
 static inline long long clock64() { return softcuda_clock(); }
+// Kernels' headers declare this one, too, as (void).
+extern "C" void __syncthreads() __asm__("softcuda_syncthreads");
 // These two the system's headers declare; no macro of that name may be in their way.
 extern "C" clock_t clock() noexcept __asm__("softcuda_clock");
 extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) noexcept __asm__("softcuda_assert_fail");

@@ -245,10 +245,11 @@ def with_marked_returns(text: str) -> str:
 
 
 def split_top(text: str) -> list[str]:
-    """Split at commas that are in no brackets."""
+    """Split at commas that are in no brackets. Where < and > do not match, they compare."""
+    opening, end = ("(<[", ")>]") if text.count("<") == text.count(">") else ("([", ")]")
     parts, depth, part = [], 0, ""
     for character in text:
-        depth += (character in "(<[") - (character in ")>]")
+        depth += (character in opening) - (character in end)
         if character == "," and depth == 0:
             parts.append(part)
             part = ""

@@ -42,12 +42,13 @@ class Host:
     ``names``: of functions and variables. ``computed``: constants that only code can set. ``constructors``: classes of
     shared variables whose constructor is code. ``headers``: whether the
     headers of the system are needed; ``without``: whether some were left out. ``instances``: whether those of templates
-    that host code launches are made; ``launching``: whether there were any.
+    that host code launches are made; ``launching``: whether there were any; ``refused``: those that cannot be.
     """
 
     names: set[str] = field(default_factory=set)
     computed: set[str] = field(default_factory=set)
     constructors: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
     headers: bool = False
     without: bool = False
     instances: bool = True
@@ -57,11 +58,15 @@ class Host:
         """Take note of what g++ complains of. Returns whether the next attempt can differ from the last."""
         computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
         constructors = set(re.findall(r"non-[‘']constexpr[’'] function [‘'](?:\w+::)*?(\w+)(?:<.*>)?::\1\(", errors))
+        undeduced = re.findall(r"unable to deduce [‘']const auto[’'] from [‘']& ?(.+)[’']$", errors, re.MULTILINE)
+        refused = set(map(bare, undeduced))
         if computed - self.computed or constructors - self.constructors:
             self.computed |= computed
             self.constructors |= constructors
         elif self.without and not self.headers:
             self.headers = True
+        elif refused - self.refused:
+            self.refused |= refused
         elif self.launching and self.instances:
             self.instances = False
         else:
@@ -87,7 +92,7 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
         of_host = is_host(source, item, marked, whole) or is_computed(source, item, host.computed)
         (hosts if of_host else remaining).append(item)
     host.names |= {name[-1] for item in hosts for name in item.names}
-    made = launches(source, hosts, remaining) if host.instances else {}
+    made = launches(source, hosts, remaining, host.refused) if host.instances else {}
     edits = [(item.first, item.last, made.get(item, "")) for item in hosts]
     host.launching = bool(made)
     chosen, inner = reached(source, remaining, marked, set(re.findall(r"\w+", " ".join(made.values()))))
@@ -102,25 +107,36 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     return edited(source, (begin, end), [*edits, *inner], left_out)
 
 
-def launches(source: Source, hosts: list[Item], remaining: list[Item]) -> dict[Item, str]:
-    """What is to stand in place of host functions that launch instances of templates: these, so that they are made."""
+def bare(instance: str) -> str:
+    """The name of an instance without the namespaces and spaces in it, which g++ writes as it likes."""
+    return re.sub(r"\w+::", "", "".join(instance.split()))
+
+
+def launches(source: Source, hosts: list[Item], remaining: list[Item], refused: set[str]) -> dict[Item, str]:
+    """What is to stand in place of host functions that launch instances of templates: these, so that they are made.
+
+    ``refused``: instances that are none.
+    """
     known = {name[-1] for item in remaining for name in item.names}
-    templates = {item.names[0][-1]: item for item in remaining
-                 if item.kind == "function" and source.tokens[item.first : item.first + 2] == ["template", "<"]
-                 and "__global__" in head(source, item)}  # fmt: skip
+    templates: dict[str, list[Item]] = {}
+    for item in remaining:
+        template = item.kind == "function" and source.tokens[item.first : item.first + 2] == ["template", "<"]
+        if template and "__global__" in head(source, item):
+            templates.setdefault(item.names[0][-1], []).append(item)
     made: dict[Item, str] = {}
     done: set[str] = set()
     for item in hosts:
-        for instance in instances.launched(source, hosts, item, templates, known) if item.body else ():
-            if instance not in done:
+        for instance, where in instances.launched(source, hosts, item, templates, known) if item.body else ():
+            if instance not in done and bare(instance) not in refused:
                 variable = f"softcuda_instance{len(done)}"
-                made[item] = f"{made.get(item, '')} __attribute__((used)) static const auto {variable} = &{instance};"
+                made[where] = f"{made.get(where, '')} __attribute__((used)) static const auto {variable} = &{instance};"
                 done.add(instance)
     return made
 
 
 def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:
-    """Raise NotHere for what is left and names what this device has not."""
+    """Raise NotHere for what is left and names what this device has not, unless it is a name that this declares."""
+    own = {item.names[0][-1] for item in chosen if item.kind == "function"}
     errors = [
         f"{place_of(source, place)}: error: {messages.not_supported(name)}"
         for item in chosen
@@ -128,6 +144,7 @@ def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> No
         if (name := messages.unsupported_name(source.tokens[place - 2 : place], source.tokens[place]))
         and source.tokens[place - 1] not in (".", "->")
         and place not in gone
+        and name not in own
     ]
     if errors:
         raise NotHere("\n".join(errors))

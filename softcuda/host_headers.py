@@ -52,7 +52,9 @@ HANDLES = {
     "nvml.h": "nvmlDevice_t",
     "nvrtc.h": "nvrtcProgram",
 }  # fmt: skip
-NUMBERS = {"cufft.h": "cufftHandle", "cufftXt.h": "cufftHandle"}
+CUFFT = ["#include <cuComplex.h>", "typedef int cufftHandle;", "typedef float cufftReal;",
+         "typedef double cufftDoubleReal;", "typedef cuComplex cufftComplex;",
+         "typedef cuDoubleComplex cufftDoubleComplex;"]  # fmt: skip
 # Libraries whose headers lie in a folder of that name.
 SPACES = {"thrust": "namespace thrust { }", "cub": "namespace cub { }"}
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
@@ -76,7 +78,7 @@ def content_of(name: str) -> str:
     lines = ["#pragma once"]
     if name in HANDLES:
         lines += [f"typedef struct softcuda_{handle}* {handle};" for handle in HANDLES[name].split()]
-        lines += [f"typedef int {number};" for number in NUMBERS.get(name, "").split()]
+        lines += CUFFT if name.startswith("cufft") else []
         lines += [f"struct {BRINGS};"] if name.startswith("cublas") else []
     elif (space := name.partition("/")[0]) in SPACES and "/" in name and ".." not in name:
         lines.append(SPACES[space])

@@ -19,57 +19,117 @@ BETWEEN = {",", "::", "*", "<", ">", "+", "-", "/", "%", "(", ")"}
 QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "static", "register", "typename"}
 NO_TYPES = {"return", "delete", "new", "goto", "else", "case", "using", "throw", "auto"}
 LITERALS = {r"\d+": "int", r"\d+[uU]": "unsigned", r"[\d.]+(?:e-?\d+)?[fF]": "float", r"\d*\.\d*(?:e-?\d+)?": "double"}
+DEPTH = 4  # how many templates call one another at most, down to a launch
+LAUNCH = ["<", "<", "<"]
 Tokens = list[str]
 Binding = Mapping[str, Tokens]
 
 
 def launched(
-    source: Source, host: Sequence[Item], item: Item, templates: Mapping[str, Item], known: set[str]
-) -> Iterator[str]:
+    source: Source, host: Sequence[Item], item: Item, templates: Mapping[str, Sequence[Item]], known: set[str]
+) -> Iterator[tuple[str, Item]]:
     """Instances that a host function launches, as "k<float, 16>", with arguments that are ``known`` outside of it.
 
+    With each the host function behind which it can be made: its arguments may be declared behind this one.
     ``host``: all host functions; where the function is itself a template, they say for which arguments it is called.
-    ``templates``: kernels that are templates, by their names.
+    ``templates``: kernels that are templates, those of a name together.
     """
     tokens = source.tokens
-    values = local_constants(source, item, known)
-    launches = [place for place in range(item.body, item.last) if tokens[place : place + 3] == ["<", "<", "<"]]
-    for binding in bindings(source, host, item, known) if launches else ():
-        for place in launches:
-            written = tokens[place - 1] == ">"
-            name = matching(tokens, place - 1) - 1 if written else place - 1
-            given = [substituted(part, {**values, **binding}) for part in split(tokens[name + 2 : place - 1])]
-            kernel = templates.get(tokens[name])
-            if kernel and (passed := call(source, place)):
-                given = deduced(source, kernel, given if written else [], passed, (item, binding)) or given
-            elif not written:
-                continue
+    uses = [place for place in range(item.body, item.last) if tokens[place] in templates and tokens[place + 1] == "<"]
+    for binding, caller in bindings(source, host, item, known) if uses else ():
+        values = local_constants(source, item, known, binding)
+        for place in uses:
+            written = tokens[place + 1 : place + 4] != LAUNCH
+            end = closing(tokens, place + 1) + 1 if written else place + 1
+            given = [substituted(part, values) for part in split(tokens[place + 2 : end - 1])] if written else []
+            passed = call(source, end) if tokens[end : end + 3] == LAUNCH else None
+            if kernel := overload(source, templates[tokens[place]], len(given), passed):
+                given = deduced(source, kernel, given, passed or [], (item, binding)) or given
             arguments = [token for part in given for token in (",", *part)][1:]
             if arguments and is_known(arguments, known):
-                yield f"{with_scopes(tokens, name)}<{' '.join(arguments)}>"
+                behind = caller if caller.first > item.first else item
+                yield f"{with_scopes(tokens, place)}<{' '.join(arguments)}>", behind
 
 
-def bindings(source: Source, host: Sequence[Item], item: Item, known: set[str]) -> Iterator[Binding]:
-    """The arguments that a function template is called with or instantiated for; no argument for a plain function."""
+def overload(source: Source, kernels: Sequence[Item], given: int, passed: Sequence[Tokens] | None) -> Item | None:
+    """The template that takes so many arguments, of those in <> at most, and of those that a launch passes exactly."""
+    tokens = source.tokens
+    for kernel in kernels:
+        parameters = split(tokens[kernel.first + 2 : closing(tokens, kernel.first + 1)])
+        declared = split(tokens[kernel.brackets + 1 : source.partner[kernel.brackets]])
+        needed = sum("=" not in part for part in declared)
+        if given <= len(parameters) and (passed is None or needed <= len(passed) <= len(declared)):
+            return kernel
+    return None
+
+
+def bindings(
+    source: Source, host: Sequence[Item], item: Item, known: set[str], depth: int = 0
+) -> Iterator[tuple[Binding, Item]]:
+    """The arguments that a function template is called with or instantiated for, and where; none for a function.
+
+    Who calls it may be a template, too, and so on, to a certain ``depth``.
+    """
     tokens, first, name = source.tokens, item.first, item.names[0][-1]
-    if tokens[first : first + 2] != ["template", "<"]:
-        yield {}
+    if tokens[first : first + 2] != ["template", "<"] or tokens[first + 2] == ">":
+        yield {}, item
         return
-    parameters = [parameter_name(part) for part in split(tokens[first + 2 : closing(tokens, first + 1)])]
-    for caller in host:
+    for caller in host if depth < DEPTH else ():
         instantiated = tokens[caller.first] == "template" and not caller.body and caller.names[0][-1] == name
         inside = range(caller.first if instantiated else caller.body, caller.last if instantiated or caller.body else 0)
-        for place in inside:
-            if tokens[place] != name:
-                continue
-            arguments: Sequence[Tokens] | None = None
-            if tokens[place + 1] == "<":
-                arguments = split(tokens[place + 2 : closing(tokens, place + 1)])
-            elif tokens[place + 1] == "(" and not instantiated:
-                passed = split(tokens[place + 2 : source.partner[place + 1]])
-                arguments = deduced(source, item, [], passed, (caller, {}))
-            if arguments and len(arguments) == len(parameters) and all(is_known(part, known) for part in arguments):
-                yield dict(zip(parameters, arguments, strict=True))
+        calls = [place for place in inside if tokens[place] == name and tokens[place + 1] in ("<", "(")]
+        outer = [({}, caller)] if instantiated else bindings(source, host, caller, known, depth + 1)
+        for around, behind in outer if calls else ():
+            for place in calls:
+                if (binding := asked(source, item, place, instantiated, (caller, around), known)) is not None:
+                    yield binding, behind if behind.first > caller.first else caller
+
+
+def asked(
+    source: Source, template: Item, place: int, instantiated: bool, caller: tuple[Item, Binding], known: set[str]
+) -> Binding | None:
+    """The arguments of a function template by the call or instantiation at ``place``; None where some are not known."""
+    tokens, first, behind = source.tokens, template.first, place + 1
+    parameters = split(tokens[first + 2 : closing(tokens, first + 1)])
+    values = local_constants(source, caller[0], known, caller[1])
+    given: list[Tokens] = []
+    if tokens[behind] == "<":
+        end = closing(tokens, behind)
+        given, behind = [substituted(part, values) for part in split(tokens[behind + 1 : end])], end + 1
+    arguments: list[Tokens] | None = given
+    if tokens[behind] == "(" and len(given) < len(parameters):
+        passed = split(tokens[behind + 1 : source.partner[behind]])
+        arguments = of_declaration(source, template, passed) if instantiated else None
+        arguments = arguments or deduced(source, template, given, passed, caller)
+    # Those that are not given have a default.
+    defaults = [part[part.index("=") + 1 :] for part in parameters[len(arguments or ()) :] if "=" in part]
+    arguments = [*(arguments or ()), *defaults]
+    complete = len(arguments) == len(parameters) and all(is_known(part, known) for part in arguments)
+    return dict(zip(map(parameter_name, parameters), arguments, strict=True)) if complete else None
+
+
+def of_declaration(source: Source, template: Item, written: list[Tokens]) -> list[Tokens] | None:
+    """The arguments of a template that is instantiated without naming them, by the types of its parameters."""
+    tokens, first = source.tokens, template.first
+    names = [parameter_name(part) for part in split(tokens[first + 2 : closing(tokens, first + 1)])]
+    declared = split(tokens[template.brackets + 1 : source.partner[template.brackets]])
+    bound: dict[str, Tokens] = {}
+    for part, given in zip(declared, written, strict=False):
+        groups: list[str] = []
+        for token in without_name(part):
+            once = token in names and f"(?P<{token}>" not in "".join(groups)
+            groups.append(f"(?P<{token}>.+)" if once else f"(?P={token})" if token in names else re.escape(token))
+        match = re.fullmatch(" ".join(groups), " ".join(without_name(given)))
+        bound = {**({name: text.split() for name, text in match.groupdict().items()} if match else {}), **bound}
+    return [bound[name] for name in names] if bound.keys() == set(names) else None
+
+
+def without_name(parameter: Tokens) -> Tokens:
+    """The type of a function's parameter, without its name, if it has one, and its default."""
+    whole = parameter[: parameter.index("=")] if "=" in parameter else parameter
+    tokens = [token for token in whole if token not in QUALIFIERS]
+    named = len(tokens) > 1 and tokens[-1].isidentifier() and tokens[-2] != "::" and not TYPES.fullmatch(tokens[-1])
+    return tokens[:-1] if named else tokens
 
 
 def call(source: Source, place: int) -> list[Tokens]:
@@ -151,11 +211,11 @@ def parameter_name(part: Tokens) -> str:
     return part[part.index("=") - 1] if "=" in part else part[-1]
 
 
-def local_constants(source: Source, item: Item, known: set[str]) -> dict[str, Tokens]:
-    """Constants of a function that are computed from numbers, from what is ``known`` and from one another."""
+def local_constants(source: Source, item: Item, known: set[str], binding: Binding) -> dict[str, Tokens]:
+    """A template's arguments, and the constants of a function that are computed of these, numbers and the ``known``."""
     tokens = source.tokens
-    values: dict[str, Tokens] = {}
-    for place in range(item.body, item.last - 3):
+    values = dict(binding)
+    for place in range(item.body, item.last - 3 if item.body else 0):
         if tokens[place + 1] not in ("=", "{") or {"const", "constexpr"}.isdisjoint(tokens[place - 4 : place]):
             continue
         end = source.partner[place + 1] if tokens[place + 1] == "{" else tokens.index(";", place)
@@ -169,15 +229,6 @@ def is_known(arguments: Tokens, known: set[str]) -> bool:
     return all(
         token in BETWEEN or token in known or token[:1].isdigit() or TYPES.fullmatch(token) for token in arguments
     )
-
-
-def matching(tokens: Tokens, place: int) -> int:
-    """The angle bracket that opens what the one at ``place`` closes."""
-    depth = 1
-    while depth and place:
-        place -= 1
-        depth += (tokens[place] == ">") - (tokens[place] == "<")
-    return place
 
 
 def closing(tokens: Tokens, place: int) -> int:

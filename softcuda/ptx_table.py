@@ -57,6 +57,7 @@ TABLE = r"""
 {fma|mad}[.RND][.ftz][.sat].F                T = T T T        fused<R>(a, b, c)
 {add|sub|mul}[.rn][.ftz].NARROW              T = T T          \1_narrow(a, b)
 fma.rn[.ftz].NARROW                          T = T T T        fused_narrow(a, b, c)
+{tanh|ex2}.approx[.ftz].NARROW               T = T            \1_narrow(a)
 {add|sub}.I                                  T = T T          wrapped_\1(a, b)
 {add|sub}.sat.s32                            s32 = s32 s32    saturated_\1(a, b)
 mul.lo.I                                     T = T T          T(product(a, b))

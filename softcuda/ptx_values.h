@@ -85,6 +85,10 @@ template <int fraction> Narrow<fraction> fused_narrow(Narrow<fraction> a, Narrow
 {
     return narrowed<fraction>(softcuda::sum_to_odd(wide(a) * wide(b), wide(c)));
 }
+template <int fraction> Narrow<fraction> tanh_narrow(Narrow<fraction> x) { return narrowed<fraction>(tanh(wide(x))); }
+template <int fraction> Narrow<fraction> ex2_narrow(Narrow<fraction> x) { return narrowed<fraction>(exp2(wide(x))); }
+template <class N> Pair<N> tanh_narrow(Pair<N> x) { return {tanh_narrow(x.low), tanh_narrow(x.high)}; }
+template <class N> Pair<N> ex2_narrow(Pair<N> x) { return {ex2_narrow(x.low), ex2_narrow(x.high)}; }
 template <class N> Pair<N> fused_narrow(Pair<N> a, Pair<N> b, Pair<N> c) { return {fused_narrow(a.low, b.low, c.low), fused_narrow(a.high, b.high, c.high)}; }
 static __forceinline__ float fma_of(float a, float b, float c) { return fmaf(a, b, c); }
 static __forceinline__ double fma_of(double a, double b, double c) { return fma(a, b, c); }

@@ -1,4 +1,4 @@
-// Floats of 8 bits: E4M3 (without infinity) and E5M2, as CUDA's header of this name has them; it has no E8M0.
+// Floats of 8 bits: E4M3 (without infinity) and E5M2, as CUDA's header of this name has them; and conversions of E8M0.
 //
 // Each conversion rounds once, to nearest and ties to even. Types are converted with __NV_SATFINITE.
 #pragma once
@@ -107,6 +107,29 @@ SOFTCUDA_CVT __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv
     };
 SOFTCUDA_FP8(__nv_fp8_e4m3, __nv_fp8x2_e4m3, __nv_fp8x4_e4m3, __NV_E4M3)
 SOFTCUDA_FP8(__nv_fp8_e5m2, __nv_fp8x2_e5m2, __nv_fp8x4_e5m2, __NV_E5M2)
+
+// E8M0, a power of two without a sign: as a scale of others it is only converted.
+SOFTCUDA_CVT __nv_fp8_storage_t __nv_cvt_double_to_e8m0(double x, __nv_saturation_t saturate, cudaRoundMode rounding)
+{
+    int exponent;
+    const double fraction = frexp(fabs(x), &exponent); // from 0.5 to 1
+    if (x != x || (isinf(x) && saturate == __NV_NOSAT))
+        return 255;
+    const int made = x == 0 ? 0 : isinf(x) ? 255 : exponent + 126 + (rounding == cudaRoundPosInf && fraction > 0.5);
+    return __nv_fp8_storage_t(made < 0 ? 0 : made > 254 ? 255 - (saturate == __NV_SATFINITE) : made);
+}
+SOFTCUDA_CVT __nv_fp8_storage_t __nv_cvt_float_to_e8m0(float x, __nv_saturation_t saturate, cudaRoundMode rounding)
+{
+    return __nv_cvt_double_to_e8m0(x, saturate, rounding);
+}
+SOFTCUDA_CVT __nv_bfloat16_raw __nv_cvt_e8m0_to_bf16raw(__nv_fp8_storage_t x)
+{
+    return __nv_bfloat16(x == 255 ? __builtin_nanf("") : float(ldexp(1.0, int(x) - 127)));
+}
+SOFTCUDA_CVT __nv_bfloat162_raw __nv_cvt_e8m0x2_to_bf162raw(__nv_fp8x2_storage_t x)
+{
+    return __nv_bfloat162(__nv_cvt_e8m0_to_bf16raw(uint8_t(x)), __nv_cvt_e8m0_to_bf16raw(uint8_t(x >> 8)));
+}
 #undef SOFTCUDA_CVT
 #undef SOFTCUDA_MODES
 #undef SOFTCUDA_FROM

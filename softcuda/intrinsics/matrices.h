@@ -7,7 +7,7 @@
 
 #include <cfloat>
 
-#include "narrow_floats.h"
+#include "../narrow_floats.h"
 
 namespace softcuda_matrix {
 

@@ -113,7 +113,7 @@ def compile_line(folder: Path, line: str) -> None:
         ("asm(PTX);", r"asm \(inline PTX\): PTX"),
         ('asm volatile("cp.async.wait_group %1;" :: "n"(0));', r"asm \(inline PTX\): cp\.async\.wait_group %1"),
         ('asm goto("bra %l0;" :::: done); done:;', r"asm \(inline PTX\): with other words than volatile"),
-        ("cub::BlockRadixSort<int, 32> sort;", r"BlockRadixSort \(collectives of cub beyond reductions, .*\)"),
+        ("cub::BlockMergeSort<int, 32> sort;", r"BlockMergeSort \(collectives of cub beyond reductions, .*\)"),
         ("out[0] = __shfl(out[0], 0);", r"__shfl \(warp functions without a mask\)"),
         ("texture<float, 1> t;", r"texture<\.\.\.> \(texture references, .*: give the kernel a cudaTextureObject_t"),
         ("other<<<1, 1>>>(out);", r"<<<\.\.\.>>> \(launches from kernels\)"),

@@ -59,10 +59,20 @@ def loads_and_stores(given: Values) -> Values:
     return np.concatenate([given[: 4 * THREADS], items + 1000 * given[: 4 * THREADS].reshape(4, THREADS).T.ravel()])
 
 
+def sorts_of_a_block(given: Values) -> Values:
+    mine = given[: 2 * THREADS]
+    numbers = np.where(mine % 3, mine, -mine)
+    by_value = np.argsort(np.sign(numbers) * (mine // 4 / 2), kind="stable")
+    low_bits = np.argsort(-((mine[:THREADS] >> 2) & 7), kind="stable")
+    rows = [np.sort(numbers)[::-1].reshape(2, THREADS).T.ravel(), by_value, mine[by_value]]
+    return np.concatenate([mine, *rows, mine[low_bits]])
+
+
 KERNELS: dict[str, tuple[int, Callable[[Values], Values]]] = {
     "sums_of_a_block": (THREADS, sums_of_a_block),
     "scans_of_a_block": (7 * THREADS, scans_of_a_block),
     "of_warps": (6 * THREADS, of_warps),
+    "sorts_of_a_block": (9 * THREADS, sorts_of_a_block),
     "loads_and_stores": (8 * THREADS, loads_and_stores),
 }
 
@@ -90,6 +100,7 @@ FAULTS = {
     ("sums_of_a_block", 1): "race",
     ("sums_of_a_block", 2): "barrier error|uninitialised memory",
     ("scans_of_a_block", 1): "race",
+    ("sorts_of_a_block", 1): "race",
 }
 
 
@@ -103,7 +114,7 @@ def test_storage_that_is_used_again_too_early_is_found(software: Worker, kernel:
 
 
 REFUSED = {
-    "cub::BlockRadixSort<int, 32, 1> sort;": "softcuda does not support cub::BlockRadixSort (collectives of cub beyond",
+    "cub::BlockMergeSort<int, 32, 1> sort;": "softcuda does not support cub::BlockMergeSort (collectives of cub beyond",
     "cub::BlockHistogram<int, 32, 1, 8> counts;": "softcuda does not support cub::BlockHistogram (collectives of cub",
     "cub::WarpMergeSort<int, 4> sort;": "softcuda does not support cub::WarpMergeSort (collectives of cub beyond",
 }

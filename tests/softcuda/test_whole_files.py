@@ -131,6 +131,24 @@ def test_headers_of_cublas_bring_the_narrow_types_as_nvidias_do(
     assert np.frombuffer(left, np.float32)[0] == 260  # the sum of 256 and 4
 
 
+def test_headers_beside_a_source_may_have_the_names_of_softcudas(
+    software: Worker, target: Target, tmp_path: Path
+) -> None:
+    names = sorted(path.name for path in (ROOT / "softcuda").glob("*.h"))
+    for number, name in enumerate(names):
+        (tmp_path / name).write_text(f"#pragma once\n__device__ int own{number}(int x) {{ return x + {number}; }}\n")
+    chain = "".join(f"own{number}(" for number in range(len(names)))
+    source = tmp_path / "clash.cu"
+    source.write_text(
+        "#include <cuda_fp16.h>\n" + "".join(f'#include "{name}"\n' for name in names) + "\n"
+        'extern "C" __global__ void kernel(float* out)\n{ unsigned one; asm("mov.u32 %0, 1;" : "=r"(one)); '
+        f"out[threadIdx.x] = {chain}__brev(one) >> 31{')' * len(names)} + float(half(2)); }}\n"
+    )
+    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    assert isinstance(left, bytes), left
+    assert np.frombuffer(left, np.float32)[0] == sum(range(len(names))) + 3
+
+
 def test_a_source_in_this_folder_may_be_named_by_its_whole_path(tmp_path: Path) -> None:
     source = tmp_path / "here.cu"
     source.write_text("__global__ void kernel(int* out) { *out = undeclared; }\n")
@@ -158,11 +176,37 @@ void cast(double* values) { float *x, y = 2; both<<<1, 2>>>(x, x, y); both<<<1, 
 template <typename T> void third(T* values) { shifted<<<1, 1>>>(values, 3); }
 namespace outer { template <typename T> __global__ void within(T* a, double by) { a[threadIdx.x] *= by; } }
 void scoped(unsigned char* bytes) { outer::within<<<1, 1>>>(bytes, 2); }
+template <typename T> __global__ void scaled(T* out, int by) { out[threadIdx.x] *= by; }
+template <typename T> struct Parts { T* first; int count; };
+template <typename T> void signature(T* out, const Parts<T> parts, const unsigned int n) { scaled<<<1, n>>>(out, 2); }
+template void signature(short* out, const Parts<short> parts, const unsigned int n);
+template void signature<long>(long*, Parts<long>, unsigned);
+typedef float (*Function)(float);
+template <Function function> __global__ void mapped(float* out) { *out = function(*out); }
+template <Function function> void map(float* out) { mapped<function><<<1, 1>>>(out); }
+__device__ float squared(float x) { return x * x; }
+void square(float* out) { map<squared>(out); }
+template <typename T, int N> __global__ void sized(T* out, int) { *out = N; }
+template <int N> __global__ void sized(char* out) { *out = N; }
+template <typename T> void special(T*);
+template <> void special<double>(double* out) { sized<double, 3><<<1, 1>>>(out, 1); }
+template <int N, bool B> __global__ void inner(float* out) { *out = N + B; }
+template <int N, bool B = true> void middle(float* out) { constexpr int twice = 2 * N; inner<twice, B><<<1, 1>>>(out); }
+template <bool B> void outer_one(float* out, int n) { n > 3 ? middle<8, B>(out) : middle<4>(out); }
+void outermost(float* out) { outer_one<false>(out, 1); }
+template <typename T> __global__ void pointed(T* out) { *out = 1; }
+template <typename... Ts> void launch_by(void (*)(Ts...), Ts...);
+void by_pointer(float* out) { launch_by(pointed<float>, out); }
+template <typename T, int N> __global__ void turned(T* out, int) { *out = N; }
+template <int N, typename T> __global__ void turned(int, T* out) { *out = N; }
+void not_found(short* out) { turned<4><<<1, 1>>>(1, out); }  // and leaves the others
 int main() { unsigned char* bytes = nullptr; run<float>(1); run<half>(3); third(bytes); }
 """
 # By nvcc 13 of the same text.
 INSTANCES = ["_Z4bothI6__halfLi2EEvPKT_PS1_S1_", "_Z4bothIfLi2EEvPKT_PS0_S0_", "_Z4bothIfLi4EEvPKT_PS0_S0_",
              "_Z4bothIiLi4EEvPKT_PS0_S0_", "_Z4tileIdLm16ELm24EEvPKT_PS0_S0_", "_Z4tileIfLm16ELm24EEvPKT_PS0_S0_",
+             "_Z5sizedIdLi3EEvPT_i", "_Z5innerILi16ELb0EEvPf", "_Z5innerILi8ELb1EEvPf",
+             "_Z6mappedIXadL_Z7squaredfEEEvPf", "_Z7pointedIfEvPT_", "_Z6scaledIlEvPT_i", "_Z6scaledIsEvPT_i",
              "_Z7shiftedI6__halfEvPT_i", "_Z7shiftedIfEvPT_i", "_Z7shiftedIhEvPT_i",
              "_ZN5outer6withinIhEEvPT_d"]  # fmt: skip
 
@@ -214,6 +258,45 @@ def test_no_macro_of_softcudas_breaks_a_standard_header(software: Worker, target
     left = software.call(calls.run_with_zeros, image.path, "kernel", 128)
     assert isinstance(left, bytes), left
     assert np.frombuffer(left, np.float32)[0] == 9
+
+
+# Declarations of whole files that are taken, and what a kernel that uses them computes.
+TAKEN = {
+    "CUDA's own declarations again": (
+        "extern __device__ __device_builtin__ void __syncthreads(void);\n"
+        "extern __device__ __device_builtin__ void __threadfence(void);",
+        "2; __syncthreads(); __threadfence();",
+    ),
+    "a shuffle of the file's own under an old name": (
+        "__device__ float __shfl_down(float x, int by) { return __shfl_down_sync(0xffffffffu, x, by); }",
+        "__shfl_down(2, 1);",
+    ),
+    "the version of cuda.h": ("#include <cuda.h>\n#if CUDA_VERSION < 8000\n#error old\n#endif", "CUDA_VERSION / 6500;"),
+    "complex numbers of cuFFT": (
+        "#include <cufft.h>\n__device__ cufftReal real(cufftComplex x, cufftDoubleComplex y) { return x.x + y.y; }",
+        "real({1, 3}, {3, 1});",
+    ),
+    "a waiting launch": (
+        "#include <cuda_fp16.h>",
+        "2; cudaGridDependencySynchronize(); cudaTriggerProgrammaticLaunchCompletion();",
+    ),
+    "launch bounds that compare": (
+        "constexpr int size = 16;\n"
+        "__global__ void __launch_bounds__((32 < size ? 32 : size) * 4, 2) other(int* out) { *out = 1; }",
+        "2;",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "code"), TAKEN.values(), ids=TAKEN)
+def test_what_whole_files_declare_is_taken(
+    software: Worker, target: Target, tmp_path: Path, before: str, code: str
+) -> None:
+    source = tmp_path / "taken.cu"
+    source.write_text(f"{before}\n{KERNEL}{code} }}\n")
+    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    assert isinstance(left, bytes), left
+    assert np.frombuffer(left, np.float32)[0] == 2
 
 
 # What is refused: a file, the line of it, and what is said.

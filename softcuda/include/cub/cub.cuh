@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "block/block_load.cuh"
+#include "block/block_radix_sort.cuh"
 #include "block/block_reduce.cuh"
 #include "block/block_scan.cuh"
 #include "block/block_store.cuh"

@@ -84,3 +84,37 @@ extern "C" __global__ void loads_and_stores(int* out)
     __syncthreads();
     Store(storage.store).Store(out + 4 * threads, items);
 }
+
+// 1: the storage is used again without a barrier.
+extern "C" __global__ void sorts_of_a_block(int* out)
+{
+    using Numbers = cub::BlockRadixSort<int, threads, 2>;
+    using Pairs = cub::BlockRadixSort<float, threads, 2, int>;
+    using Bits = cub::BlockRadixSort<unsigned char, threads, 1>;
+    __shared__ union {
+        typename Numbers::TempStorage numbers;
+        typename Pairs::TempStorage pairs;
+    } storage;
+    const int own = threadIdx.x;
+    int numbers[2], places[2];
+    float keys[2];
+    for (int i = 0; i < 2; ++i) {
+        const int mine = out[2 * own + i];
+        numbers[i] = mine % 3 ? mine : -mine;
+        keys[i] = (mine % 3 ? 0.5f : -0.5f) * (mine / 4); // with zeros of both signs
+        places[i] = 2 * own + i;
+    }
+    Numbers(storage.numbers).SortDescendingBlockedToStriped(numbers);
+    if (BROKEN != 1)
+        __syncthreads();
+    Pairs(storage.pairs).Sort(keys, places);
+    unsigned char byte[1] = {(unsigned char)out[own]};
+    Bits().SortDescending(byte, 2, 5);
+    const int sorted[2] = {out[places[0]], out[places[1]]};
+    for (int i = 0; i < 2; ++i) {
+        out[2 * threads + 2 * own + i] = numbers[i];
+        out[4 * threads + 2 * own + i] = places[i];
+        out[6 * threads + 2 * own + i] = sorted[i];
+    }
+    out[8 * threads + own] = byte[0];
+}

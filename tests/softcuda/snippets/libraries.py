@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tests.softcuda.snippets.snippet import Snippet, always, of
@@ -21,7 +22,35 @@ def atomic(kind: str, code: str, wanted: Callable[[int], float]) -> Snippet:
     return of(kind, begin + code, wanted, preamble="#include <cuda/atomic>")
 
 
+def e2m1(value: float) -> int:
+    """The E2M1 number that is nearest, of two the even one."""
+    sizes = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+    return min(range(8), key=lambda code: (abs(sizes[code] - abs(value)), code % 2)) | 8 * (value < 0)
+
+
+FP4 = "#include <cuda_fp4.h>"
+NARROWEST = [
+    of("i", "__nv_cvt_float_to_fp4(t * 0.25f - 3.0f, __NV_E2M1, cudaRoundNearest)", lambda t: e2m1(t * 0.25 - 3), preamble=FP4),
+    of("i", "__nv_fp4x2_e2m1(float2{t * 0.25f, -9.0f}).__x", lambda t: e2m1(t * 0.25) | 0xF0, preamble=FP4),
+    of("f", "const float4 x(__nv_fp4x4_e2m1(float4{1, 2, -3, t * 0.5f})); r = x.x + 10 * x.y + 100 * x.z + 1000 * x.w;",
+        lambda t: -279 + 1000 * [0, 0.5, 1, 1.5, 2, 3, 4, 6][e2m1(t / 2)], preamble=FP4),
+    of("f", "__half(__nv_cvt_fp4_to_halfraw(t % 16, __NV_E2M1))", lambda t: [0.0, 0.5, 1, 1.5, 2, 3, 4, 6][t % 8] * (1 - t % 16 // 8 * 2), preamble=FP4),
+    of("f", "float(__nv_bfloat16(__nv_cvt_e8m0_to_bf16raw(t ? 100 + t : 0)))", lambda t: 2.0 ** (t - 27 if t else -127), preamble=FP4),
+    of("i", "__nv_cvt_float_to_e8m0(t * -0.75f, __NV_SATFINITE, cudaRoundPosInf)",
+        lambda t: 127 + math.ceil(math.log2(t * 0.75)) if t else 0, preamble=FP4),
+    of("i", "__nv_cvt_float_to_e8m0(1.0f / t, t % 2 ? __NV_SATFINITE : __NV_NOSAT, cudaRoundZero)",
+        lambda t: 127 + math.floor(math.log2(1 / t)) if t else 255, preamble=FP4),
+]  # fmt: skip
+THRUST = "#include <thrust/functional.h>\n#include <thrust/pair.h>\n#include <thrust/tuple.h>\n"
+OF_THRUST = [
+    of("i", "int x, y; thrust::tie(x, y) = thrust::pair<int, int>(t, 3); thrust::swap(x, y); r = x + 10 * y;", lambda t: 3 + 10 * t, preamble=THRUST),
+    of("i", "const auto x = thrust::make_tuple(t, 2.5f); r = thrust::get<0>(x) + int(2 * thrust::get<1>(x)) + thrust::make_pair(1, 2).second;",
+        lambda t: t + 7, preamble=THRUST),
+    of("i", "thrust::maximum<int>()(t, 9) + thrust::minimum<>()(t, 4) + thrust::multiplies<int>()(t, 2) - thrust::identity<int>()(t)",
+        lambda t: max(t, 9) + min(t, 4) + t, preamble=THRUST),
+]  # fmt: skip
 LIBRARIES: list[Snippet] = [
+    *NARROWEST, *OF_THRUST,
     std("i", "type_traits", "cs::is_same<cs::decay_t<const int&>, int>::value + 2 * cs::is_integral_v<float>", always(1)),
     std("i", "type_traits", "cs::conditional_t<(sizeof(int) > 2), int, char> x = 300 + t; r = x;", lambda t: 300 + t),
     std("i", "limits", "cs::numeric_limits<int>::max() - t", lambda t: 2**31 - 1 - t),

@@ -192,6 +192,10 @@ PTX += [
     of("f", 'asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((unsigned short)(0x3c00 + t)));', lambda t: 1 + t / 1024),
     of("u", 'asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(float_a(t)), "f"(2.0f));', lambda t: int(np.float16(float_a(t)).view(np.uint16)) << 16 | 0x4000),
     of("u", 'asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(1.0f * t), "f"(-2.0f));', lambda t: bits_of(float(t), "f") >> 16 << 16 | 0xC000),
+    of("u", 'unsigned short h; asm("tanh.approx.f16 %0, %1;" : "=h"(h) : "h"((unsigned short)(0x3400 + 64 * t))); r = h;',
+        lambda t: int(np.float16(np.tanh(float(np.uint16(0x3400 + 64 * t).view(np.float16)))).view(np.uint16))),
+    of("u", 'asm("ex2.approx.f16x2 %0, %1;" : "=r"(r) : "r"(0x4000bc00));', lambda t: 0x44003800),
+    of("u", 'asm("ex2.approx.ftz.bf16x2 %0, %1;" : "=r"(r) : "r"(0x4000bf80));', lambda t: 0x40803f00),
     of("u", 'asm("fma.rn.f16x2 %0, %1, %1, %1;" : "=r"(r) : "r"(0x3c004000));', lambda t: 0x40004600),
     of("u", 'asm("add.f16x2 %0, %1, %2;" : "=r"(r) : "r"(0x3c004000), "r"(0x3c003c00));', lambda t: 0x40004200),
 ]  # fmt: skip
