@@ -32,6 +32,8 @@ import slices
 import unset
 
 HERE = Path(__file__).resolve().parent
+# A path with these characters cannot stand in #include: headers are searched for there.
+NAMEABLE = not {'"', "\n"} & set(str(HERE))
 VERSION = "0.1"
 IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 
@@ -158,6 +160,7 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
         folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
     )
     includes = [option for option in options["pass"] if option.startswith("-I")]
+    includes += [] if NAMEABLE else [f"-I{HERE}"]
     beside = source.parent.resolve()  # where nvcc looks first
     flags = [*FLAGS, *(checks() if options["checks"] else []), f"-iquote{beside}", *includes, f"-I{HERE}/include",
              f"-I{beside}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
@@ -279,11 +282,11 @@ def translation_unit(text: str, source: Path, options: list[str], headers: list[
     ``headers``: of device functions, behind the dialect. Macros of the command line are defined behind both, where they
     cannot change them. Softcuda's headers are named by their whole path: the kernel's own may have the same names.
     """
-    folders = {header: HERE if (HERE / header).exists() else HERE / "include" for header in headers}
-    includes = "\n".join(f'#include "{folder / header}"' for header, folder in folders.items())
+    here = {name: f"{HERE}/" if (HERE / name).exists() else f"{HERE}/include/" for name in ("cuda_dialect.h", *headers)}
+    paths = [f"{folder if NAMEABLE else ''}{name}" for name, folder in here.items()]
+    includes = "\n".join(f'#include "{path}"' for path in paths)
     macros = "\n".join(filter(None, map(macro, options)))
-    return f"""#include "{HERE}/cuda_dialect.h"
-{includes}
+    return f"""{includes}
 {macros}
 #line 1 "{source}"
 {text}
