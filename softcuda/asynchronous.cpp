@@ -180,8 +180,13 @@ void touched_while_copied(uintptr_t address, unsigned size, bool write, uintptr_
 
 bool is_copied_to(uintptr_t address, unsigned size)
 {
-    for (uintptr_t word = address & ~uintptr_t(3); word < address + size; word += 4)
-        if (const uint16_t* entry = entry_of(word); entry && *entry)
+    const uint16_t* entry = entry_of(address);
+    if (!entry || *entry)
+        return entry;
+    if ((address & 3) + size <= 4)
+        return false;
+    for (uintptr_t word = (address & ~uintptr_t(3)) + 4; word < address + size; word += 4)
+        if ((entry = entry_of(word)) && *entry)
             return true;
     return false;
 }

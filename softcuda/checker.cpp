@@ -163,6 +163,8 @@ bool is_shared(uintptr_t address)
 
 ALWAYS_INLINE void access(uintptr_t address, unsigned size, bool write, Kind kind, uintptr_t pc)
 {
+    if (address - checker.stacks.first < checker.stacks.size)
+        return;
     if (__builtin_expect(watching, 0))
         watched_access(address, size, write, pc);
     if (address - arena.first < arena.size)
@@ -171,8 +173,19 @@ ALWAYS_INLINE void access(uintptr_t address, unsigned size, bool write, Kind kin
         shared_access(checker.fixed, {address, size, write, kind, pc});
     else if (address - checker.dynamic.first < checker.dynamic.size)
         shared_access(checker.dynamic, {address, size, write, kind, pc});
-    else if (address - checker.stacks.first >= checker.stacks.size && checker.active)
+    else if (checker.active)
         other_access(address, size, write, pc);
+}
+
+// A range as the compiler copies or clears it, of whatever alignment.
+ALWAYS_INLINE void range_access(uintptr_t address, size_t size, bool write, uintptr_t pc)
+{
+    if (address - checker.stacks.first < checker.stacks.size)
+        return;
+    checker.one_store = !write;
+    for (size_t i = 0; i < size; ++i)
+        access(address + i, 1, write, Kind::plain, pc);
+    checker.one_store = true;
 }
 
 void volatile_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
@@ -359,18 +372,8 @@ WATCH(16)
 EXPORT void __tsan_init() { }
 EXPORT void __tsan_func_entry(void*) { }
 EXPORT void __tsan_func_exit(void*) { }
-EXPORT void __tsan_read_range(void* p, size_t size)
-{
-    for (size_t i = 0; i < size; ++i)
-        access(uintptr_t(p) + i, 1, false, Kind::plain, HERE);
-}
-EXPORT void __tsan_write_range(void* p, size_t size)
-{
-    checker.one_store = false;
-    for (size_t i = 0; i < size; ++i)
-        access(uintptr_t(p) + i, 1, true, Kind::plain, HERE);
-    checker.one_store = true;
-}
+EXPORT void __tsan_read_range(void* p, size_t size) { range_access(uintptr_t(p), size, false, HERE); }
+EXPORT void __tsan_write_range(void* p, size_t size) { range_access(uintptr_t(p), size, true, HERE); }
 EXPORT void softcuda_atomic(const void* p, unsigned size)
 {
     atomic_access(uintptr_t(p), size, Kind::atomic, HERE);
