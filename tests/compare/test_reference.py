@@ -25,12 +25,13 @@ def test_after_a_driver_update_the_run_says_how_to_record_the_next_baseline(
     advice = refused.stderr[refused.stderr.index("to record the next baseline") :]
     assert advice in checkout.bench("--benchmark-compare", driver="999.1").stdout + "\n"
     # What it says is done, of a few cases in two processes.
-    command = re.fullmatch(r".*: python -m warpwatch baseline record --allow (\w+)\n", advice)
+    command = re.fullmatch(r".*: python -m warpwatch baseline record --allow (\w+)\n+", advice)
     assert command, advice
-    recorder = Recorder(checkout, tmp_path_factory.mktemp("plays") / "plays", monkeypatch)
-    recorder.play(*({"seed": seed, "driver": "999.1"} for seed in (0, 0, 1)))
-    assert recorder.record(2, FEW) == 1  # it is another driver than the baseline's
-    assert recorder.record(2, FEW, command[1]) == 0
+    with monkeypatch.context() as changed:
+        recorder = Recorder(checkout, tmp_path_factory.mktemp("plays") / "plays", changed)
+        recorder.play(*({"seed": seed, "driver": "999.1"} for seed in (0, 0, 1)))
+        assert recorder.record(2, FEW) == 1  # it is another driver than the baseline's
+        assert recorder.record(2, FEW, command[1]) == 0
     done = checkout.bench("--benchmark-compare", "--require-baseline", driver="999.1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "17 same" in done.stdout

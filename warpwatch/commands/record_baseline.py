@@ -90,7 +90,8 @@ def record(project: Project, *, count: int, keywords: str, allowed: Collection[s
     recording = Recording(project=project, label=label, count=count, keywords=keywords, allowed=allowed)
     try:
         with _ended_by_signals():
-            require_clean(project)
+            if "dirty" not in allowed:
+                require_clean(project)
             for _ in range(count):
                 measure(recording)
                 check(recording)
@@ -101,11 +102,21 @@ def record(project: Project, *, count: int, keywords: str, allowed: Collection[s
     except BadRecording as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    paths = [run.path for run in recording.runs]
-    status = promote(project, paths, allowed=_allowances(recording), dry_run=False)
+    return _promoted(recording)
+
+
+def _promoted(recording: Recording) -> int:
+    """Make the runs the baseline and say what to do next; returns the exit status. Raises BadRun or OSError."""
+    paths, project = [run.path for run in recording.runs], recording.project
+    folder = os.path.relpath(project.baselines / recording.runs[0].slug)
+    try:
+        status = promote(project, paths, allowed=_allowances(recording), dry_run=False)
+    except KeyboardInterrupt:
+        said = f"interrupted while the baseline was replaced: {folder} may hold earlier runs beside the new ones"
+        print(f"\n{said}; `git status` shows which", file=sys.stderr)
+        return INTERRUPTED
     if status == 0:
-        folder = project.baselines / recording.runs[0].slug
-        print(f"next: commit {os.path.relpath(folder)}, the baseline that later runs are compared with")
+        print(f"next: commit {folder}, the baseline that later runs are compared with")
     return status
 
 
@@ -177,13 +188,14 @@ def check(recording: Recording) -> None:
     for word, what in (refused | against).items():
         cure = "" if word in refused and word == "mixed" else f"; to do it all the same: --allow {word}"
         raise BadRecording(f"{what[-1]}{cure}; {recording.kept()}")
-    for what, first, last in (
-        ("commit", runs[0].commit.id, runs[-1].commit.id),
-        ("GPU", runs[0].gpu_uuid, runs[-1].gpu_uuid),
-        ("choice of cases", runs[0].cases.keys(), runs[-1].cases.keys()),
-    ):
-        if first != last:
-            raise BadRecording(f"{runs[-1].path}: has another {what} than {runs[0].path.name}; {recording.kept()}")
+    first, last = runs[0], runs[-1]
+    differs = {
+        "commit": first.commit.id != last.commit.id,
+        "GPU": first.gpu_uuid != last.gpu_uuid,
+        "choice of cases": first.cases.keys() != last.cases.keys(),
+    }
+    for name in (name for name, other in differs.items() if other):
+        raise BadRecording(f"{last.path}: has another {name} than {first.path.name}; {recording.kept()}")
 
 
 def _allowances(recording: Recording) -> Sequence[str]:
