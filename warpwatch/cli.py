@@ -64,6 +64,12 @@ def _promote(project: Project, options: argparse.Namespace) -> int:
     return promote(project, options.runs, allowed=options.allow, dry_run=options.dry_run)
 
 
+def _record(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.record_baseline import record  # noqa: PLC0415
+
+    return record(project, count=options.n, keywords=options.k, allowed=options.allow)
+
+
 def _history(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.compare.history import show  # noqa: PLC0415
 
@@ -141,6 +147,17 @@ def seed_of(text: str) -> int:
 
 
 seed_of.__name__ = "seed (0 or more)"  # argparse prints this name in its messages
+
+
+def count_of(text: str) -> int:
+    """Read a number of runs from the command line. Raises ValueError."""
+    count = int(text)
+    if count < 1:
+        raise ValueError
+    return count
+
+
+count_of.__name__ = "number of runs (1 or more)"
 
 
 def _case_ids(prefix: str, **_: object) -> list[str]:
@@ -234,9 +251,14 @@ def _add_diff(commands: Any) -> None:
 
 def _add_runs(commands: Any) -> None:
     baseline = commands.add_parser("baseline", help="change the baseline that later runs are compared with")
-    promotion = _add(
-        baseline.add_subparsers(required=True), "promote", _promote, "make saved runs the baseline of their GPU"
+    changing = baseline.add_subparsers(required=True)
+    recording = _add(
+        changing, "record", _record, "measure in several processes, and make these runs the baseline of this GPU"
     )
+    recording.add_argument("-n", type=count_of, default=5, metavar="RUNS", help="processes that measure (5)")
+    recording.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
+    recording.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="as for promote")
+    promotion = _add(changing, "promote", _promote, "make saved runs the baseline of their GPU")
     _add_saved(promotion, "a file in .benchmarks/<gpu>/")
     promotion.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="failed, partial, dirty, mixed")
     promotion.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")

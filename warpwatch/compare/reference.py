@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from warpwatch.compare.with_baseline import difference, find_runs
 from warpwatch.runs.saved import Run
 
 NAMED = 3  # the most files named in one line
+RECORD = "python -m warpwatch baseline record"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,18 +86,6 @@ def left_out(reasons: Mapping[Path, str]) -> list[str]:
     return lines
 
 
-def how_to_record(gpu: Mapping[str, object], storage: Path, saved_runs: Path, root: Path) -> list[str]:
-    """Return the commands that record a new baseline for this GPU, to be called in the root of a clean checkout.
-
-    ``storage``: the folder where this run is saved; ``saved_runs``: the repository's own. The commands name the new
-    runs after driver and toolkit, because the storage still holds the runs that a void baseline came from.
-    """
-    majors = [f"{name}-{str(gpu[name]).partition('.')[0]}" for name in ("driver", "toolkit") if gpu.get(name)]
-    label = "-".join(majors) or "new"
-    where = "" if storage == saved_runs else f" --benchmark-storage=file://{storage}"
-    folder = Path(os.path.relpath(storage, root)) if storage.is_relative_to(root) else storage
-    return [
-        "to record the next baseline, in a clean checkout:",
-        f"  for i in 1 2 3 4 5; do python -m pytest bench --benchmark-save={label}{where}; done",
-        f"  python -m warpwatch baseline promote {folder / str(gpu['slug'])}/*_{label}.json --allow mixed",
-    ]
+def how_to_record() -> list[str]:
+    """Return the command that records the next baseline where driver or toolkit have changed since the last one."""
+    return [f"to record the next baseline, in a clean checkout: {RECORD} --allow mixed"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.parts import JoinedComparison, Part
-from warpwatch.compare.reference import find_reference, how_to_record
+from warpwatch.compare.reference import RECORD, find_reference, how_to_record
 from warpwatch.compare.revision import (
     checkout,
     compile_other_kernels,
@@ -163,7 +162,7 @@ class BenchPlugin:
         if not self.gpu:
             self.asked.nothing = "there is no GPU to have a baseline"
             return BaselineComparison()
-        slug, storage = self.gpu["slug"], self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
+        storage = self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         try:
             found = find_reference(self.compare, storage, self.project.baselines, self.gpu)
         except BadRun as error:
@@ -171,11 +170,9 @@ class BenchPlugin:
         self._notes += found.notes
         self.asked.nothing = found.nothing(self.selected)
         if found.void:
-            self.asked.advice = how_to_record(self.gpu, storage, self.project.saved_runs, self.project.root)
+            self.asked.advice = how_to_record()
         if found.absent:
-            folder = os.path.relpath(storage / slug, self.project.root)
-            promote = f"python -m warpwatch baseline promote {folder}/*.json"
-            cure = f"run `pytest bench` five times, then `{promote}`"
+            cure = f"`{RECORD}` makes one"
             if self.asked.required:
                 raise pytest.UsageError(f"{found.absent}: {cure}")
             so = "what was saved here before takes its place" if found.runs else "nothing is compared"

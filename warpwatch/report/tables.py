@@ -11,6 +11,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.compare.doubts import slow_clock
 from warpwatch.compare.saved_self_check import path_of, read, table
 from warpwatch.runs.saved import Run
 from warpwatch.verdict.rule import Decision, Verdict
@@ -77,6 +78,26 @@ def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
             for share, name in moved[:10]
         ]
     return "\n".join(lines)
+
+
+def spreads(runs: Sequence[Run]) -> list[str]:
+    """List median and spread between processes of each case, those that are unsure first, then the widest spread.
+
+    The spread is that of the processes' medians: the highest over the lowest. The first line sums up.
+    """
+    rows = []
+    for name, middle in medians(runs).items():
+        timed = [run.cases[name] for run in runs if name in run.cases]
+        times = [statistics.median(each.samples) for each in timed]
+        doubts = list(filter(None, (slow_clock(each.facts) for each in timed)))
+        why = f"; unsure: {doubts[-1]}, in {len(doubts)} of {len(timed)} runs" if doubts else ""
+        rows.append((not doubts, -(max(times) / min(times) - 1), name, middle, why))
+    rows.sort()
+    widths, unsure = [-row[1] for row in rows] or [0.0], sum(not row[0] for row in rows)
+    head = f"{len(rows)} cases in {len(runs)} processes, {unsure} of them unsure; spread between processes: "
+    head += f"median {100 * statistics.median(widths):.2f} %, widest {100 * max(widths):.2f} %"
+    shown = (f"{1e6 * row[3]:12,.2f} µs, spread {-100 * row[1]:6.2f} %  {row[2]}{row[4]}" for row in rows)
+    return [head, *shown]
 
 
 def tables(runs: Sequence[Run], project: Project) -> str:
