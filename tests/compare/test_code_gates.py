@@ -78,3 +78,8 @@ def test_nothing_in_a_message_becomes_html() -> None:
     assert "against &lt;b> (000000000000)" in text
     assert "wrong: a &lt;img src=x> \\| b &amp; c" in text
     assert "| 32 → 40 |" in text
+
+
+def test_no_build_at_all_is_said_without_a_gate_too() -> None:
+    (said,) = unknown([], ())
+    assert said.startswith("no build was compared")

@@ -70,7 +70,9 @@ def _said(kernel: KernelChange, gate: str) -> str:
 
 
 def unknown(changes: Sequence[BuildChange], gates: Sequence[str]) -> list[str]:
-    """List what could not be compared although it was asked to fail, a sentence each."""
+    """List what could not be compared although it was asked to fail, a sentence each; and that there was no build."""
+    if not changes:
+        return ["no build was compared: there is none, or -k chose none (`warpwatch list` shows the cases)"]
     if not gates:
         return []
     if not any(change.compared for change in changes):
