@@ -4,7 +4,7 @@ And who finds those of public_faults/, which public repositories had: there the 
 
 python -m tests.softcuda.find_faults measure FILE    # on a machine with a GPU and compute-sanitizer; five minutes
 python -m tests.softcuda.find_faults measure FILE NAME ...  # these kernels alone, into a record of the same machine
-python -m tests.softcuda.find_faults table FILE      # the tables of softcuda/README.md
+python -m tests.softcuda.find_faults table FILE      # the tables of softcuda/README.md and docs/softcuda.md
 python -m tests.softcuda.find_faults run NAME        # one kernel on the GPU, in this process, for a tool to watch
 
 One of public_faults/ also as ``run NAME gpu fixed``, its corrected twin, or ``run NAME software``.
@@ -12,10 +12,12 @@ One of public_faults/ also as ``run NAME gpu fixed``, its corrected twin, or ``r
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,10 +111,27 @@ def in_own_process(name: str, kind: str, *options: str) -> str:
     """What a kernel of public_faults/ leaves in its array, in hexadecimal, or what is said of its launch."""
     command = [sys.executable, "-m", "tests.softcuda.find_faults", "run", name, kind, *options]
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        output, errors = ended(command)
     except subprocess.TimeoutExpired:
         return "the launch does not end"
-    return done.stdout.strip() or done.stderr[-2000:]
+    return output.strip() or errors[-2000:]
+
+
+def ended(command: Sequence[str]) -> tuple[str, str]:
+    """Run a command and return its output and its errors.
+
+    Raises TimeoutExpired after PATIENCE; then the processes that it started are killed too, because a kernel that
+    never ends would share the GPU with all that comes after.
+    """
+    done = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        return done.communicate(timeout=PATIENCE)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(done.pid, signal.SIGKILL)
+        done.wait()
 
 
 def run_here(name: str, kind: str = "gpu", *, fixed: bool = False) -> None:
@@ -143,13 +162,13 @@ def ask_tool(name: str, tool: str, options: Sequence[str]) -> str:
     command = ["compute-sanitizer", "--tool", tool, *options, "--print-limit", "1"]
     command += [sys.executable, "-m", "tests.softcuda.find_faults", "run", name]
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        output, errors = ended(command)
     except subprocess.TimeoutExpired:
         return ""
-    total = re.search(r"SUMMARY: (\d+)", done.stdout)
+    total = re.search(r"SUMMARY: (\d+)", output)
     if not total:
-        raise RuntimeError(f"{' '.join(command)} has no summary:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    first = re.search(r"========= ((?!COMPUTE-SANITIZER|Program hit|Target).+)", done.stdout)
+        raise RuntimeError(f"{' '.join(command)} has no summary:\n{output[-2000:]}{errors[-2000:]}")
+    first = re.search(r"========= ((?!COMPUTE-SANITIZER|Program hit|Target).+)", output)
     return first[1].strip() if first and int(total[1]) else ""
 
 
