@@ -167,9 +167,10 @@ def read_other_kernels(
     """
     document = read_declared(tree, module, revision, arch)
     cases = {**document.cases, **(document.untimed if every_build else {})}
-    others = {name: other_kernel_of(tree, document.flags, case) for name, case in cases.items()}
-    for name, other in others.items():
+    others = {}
+    for name, case in cases.items():
         try:
+            others[name] = other = other_kernel_of(tree, document.flags, case)
             for path in (other.kernels.source, *other.kernels.include):
                 if not path.resolve().is_relative_to(tree.resolve()):
                     raise ValueError(f"its source lies outside of the revision, in {path.resolve()}")
@@ -181,7 +182,10 @@ def read_other_kernels(
 
 
 def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
-    """Make the kernel that a declaration (warpwatch/compare/declarations.py) describes."""
+    """Make the kernel that a declaration (warpwatch/compare/declarations.py) describes.
+
+    Raises ValueError where its machine code is no base64.
+    """
     steps = tuple(
         OtherStep(
             entry=step.entry,
