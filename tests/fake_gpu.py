@@ -180,6 +180,7 @@ def pytest_configure() -> None:
     for module in (plugin, selfcheck):
         vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
+    worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
     # Tests run at the same time, and what each imitates is a GPU of its own.
     vars(gpu_lock)["take"] = functools.partial(gpu_lock.take, folder=Path(PLAY.get("locks", ".git")))
     vars(compiling)["compile_build"] = compile_build

@@ -16,7 +16,7 @@ from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.pairs import PairComparison
+from warpwatch.compare.pairs import SCREENING_PROCESSES, PairComparison
 from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import RECORD, find_reference, how_to_record
 from warpwatch.compare.revision import (
@@ -200,6 +200,8 @@ class BenchPlugin:
 
     def _find_revision(self, revision: str, device: DeviceInfo) -> RevisionComparison:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
+        if device.has_gpu_clock and not self._first:  # meanwhile the other revision is read and compiled
+            self.worker.start_spares(SCREENING_PROCESSES - 1)
         try:
             commit = find_commit(revision, self.project.root)
             tree = checkout(commit, revision, self.project)

@@ -130,7 +130,7 @@ class Again:
 
 def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]]:
     """Measure cases again in a fresh process, and return their samples in seconds by case id."""
-    chosen[0].kernel.worker.stop()
+    chosen[0].kernel.worker.renew()
     samples = {}
     for done, measured in enumerate(chosen, 1):
         call, name = measured.kernel.worker.call, measured.case.id
