@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,9 @@ from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, lea
 
 SCREENING_PROCESSES = 3  # the processes that measure every case
 MAX_PROCESSES = 8  # the processes that measure a case that is hard to decide
+# A case is left unsure whose interval is this share of its floor to either side and still crosses the floor: its change
+# is the floor within a fifth, and five more processes of 1.2 s each (H200) would tell no more of it than that.
+AT_THE_FLOOR = 0.2
 PAIR_SECONDS = 0.25  # the most wall time for the samples of a case in one process
 
 
@@ -115,12 +119,12 @@ class PairComparison:
             self._again(todo, process, again)
             if process + 1 >= SCREENING_PROCESSES:
                 decisions = self._decide()
-                todo = [name for name, decision in decisions.items() if decision.verdict == Verdict.UNSURE]
+                todo = [name for name, decision in decisions.items() if _may_change(decision)]
                 todo = [] if self.doubt else todo
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
-        self.pairs[names[0]].measured.kernel.worker.stop()
+        self.pairs[names[0]].measured.kernel.worker.renew()
         for done, name in enumerate(names, 1):
             try:
                 self.pairs[name].take(process)
@@ -134,6 +138,12 @@ class PairComparison:
         if self.prior is None:
             self.prior = learn(list(effects.values()))
         return decide(effects, self.prior, looks=MAX_PROCESSES - SCREENING_PROCESSES + 1, parts=self.parts)
+
+
+def _may_change(decision: Decision) -> bool:
+    """Tell whether more processes may decide about a case: not where its change is known to be about its floor."""
+    known = math.log(decision.high / decision.low) / 2 <= AT_THE_FLOOR * math.log1p(decision.floor)
+    return decision.verdict == Verdict.UNSURE and not known
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:
