@@ -49,6 +49,16 @@ def test_the_same_revision_is_identical_and_nothing_is_measured(old: Bench) -> N
     assert "controls" not in done.stdout
 
 
+def test_a_process_that_others_disturbed_does_not_count(old: Bench) -> None:
+    done = old.bench("--against", "HEAD", changed=["matmul-naive-8x8"], others={NAIVE: 1})
+    assert done.returncode == 0
+    assert "1 same, 16 identical" in done.stdout
+    done = old.bench("--against", "HEAD", slower={"matmul-naive-8x8": 1.3}, others={NAIVE: 99})
+    assert done.returncode == 0
+    assert "1 unsure, 16 identical" in done.stdout
+    assert "another process was at work on the GPU: train (process 7)" in done.stdout
+
+
 def test_controls_are_a_quarter_of_what_differs(old: Bench) -> None:
     done = old.bench("--against", "HEAD", changed=["matmul-naive", "matmul-strided"])
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,12 +9,12 @@ from pathlib import Path
 from statistics import fmean, median
 
 from warpwatch.compare.apart import OtherProcess, measure_apart
-from warpwatch.compare.doubts import slow_clock
+from warpwatch.compare.doubts import disturbance
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.runs.saved import Facts
-from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared
+from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared, others_at_work
 from warpwatch.timing.worker_pairs import Delay, Fingerprints, PairSamples, Plan, measure_pair
 from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, learn, paired
 
@@ -83,9 +83,9 @@ class Pair:
 
     def effect(self, doubt: str) -> Effect:
         """Combine the processes so far: those whose clock was steady, if there are at least two of them."""
-        steady = [taken for taken in self.taken if not slow_clock(_clock_facts(taken))]
+        steady = [taken for taken in self.taken if not disturbance(_clock_facts(taken))]
         used = steady if len(steady) > 1 else self.taken
-        why = next(filter(None, (slow_clock(_clock_facts(taken)) for taken in used)), "")
+        why = next(filter(None, (disturbance(_clock_facts(taken)) for taken in used)), "")
         old, new = ([median(getattr(taken, side)) for taken in used] for side in ("old", "new"))
         effect = paired(fmean(old), fmean(new), [taken.log for taken in used])
         variance, df = self.recorded_variance
@@ -155,4 +155,5 @@ def _clock_facts(taken: PairSamples) -> Facts:
     return Facts(
         sm_clock_mhz=tuple(clock.mhz for clock in taken.clocks),
         throttle=tuple(clock.throttle for clock in taken.clocks),
+        other_processes=tuple(others_at_work(taken.clocks)),
     )

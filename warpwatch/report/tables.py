@@ -11,7 +11,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.compare.doubts import slow_clock
+from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.saved_self_check import path_of, read, table
 from warpwatch.runs.saved import Run
 from warpwatch.verdict.rule import Decision, Verdict
@@ -89,7 +89,7 @@ def spreads(runs: Sequence[Run]) -> list[str]:
     for name, middle in medians(runs).items():
         timed = [run.cases[name] for run in runs if name in run.cases]
         times = [statistics.median(each.samples) for each in timed]
-        doubts = list(filter(None, (slow_clock(each.facts) for each in timed)))
+        doubts = list(filter(None, (disturbance(each.facts) for each in timed)))
         why = f"; unsure: {doubts[-1]}, in {len(doubts)} of {len(timed)} runs" if doubts else ""
         rows.append((not doubts, -(max(times) / min(times) - 1), name, middle, why))
     rows.sort()
