@@ -11,7 +11,7 @@ from statistics import median
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.apart import OtherProcess
-from warpwatch.compare.comparison import count_compared
+from warpwatch.compare.comparison import count_compared, load_in_background
 from warpwatch.compare.pairs import PAIR_SECONDS, SCREENING_PROCESSES, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError, Image
@@ -67,6 +67,8 @@ class RevisionComparison:
                 self.identical[case.id] = self._pair(kernel, case, cold)
             return None
         pair = self._pair(kernel, case, cold)
+        if not self.side_by_side.pairs:
+            load_in_background()
         kernel.worker.await_spares()
         try:
             measured = pair.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
