@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_benchmark.plugin
 
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.launches import Capability
@@ -39,7 +40,7 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import benchmark as plugin
-from warpwatch.plugin import gpu_lock
+from warpwatch.plugin import gpu_lock, storage
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
@@ -192,6 +193,8 @@ def pytest_configure() -> None:
         vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
     worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
+    vars(storage)["ask_early"] = lambda config: None
+    vars(pytest_benchmark.plugin)["get_cpu_info"] = dict  # a tenth of a second, and no matter here
     # Tests run at the same time, and what each imitates is a GPU of its own.
     vars(gpu_lock)["take"] = functools.partial(gpu_lock.take, folder=Path(PLAY.get("locks", ".git")))
     vars(compiling)["compile_build"] = compile_build
