@@ -7,6 +7,7 @@ sees the files as they are then. A save while a round runs ends it, and the next
 from __future__ import annotations
 
 import functools
+import signal
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ def watch(setting: Setting, *, keywords: str, device: str, once: bool) -> int:
         changed, problem = files_unlike_head(setting.root), ""
     except BadRevision as error:
         changed, problem = [], str(error).removeprefix("--against=HEAD: ")
-        _say(f"no HEAD to compare with: {problem}")
+        _say(f"no HEAD to compare with: {problem}; {'nothing' if once else 'only what is saved'} is checked")
     watched = Watched(root=setting.root, module=setting.module, keywords=keywords, device=device, head_problem=problem)
     watcher = Watcher(watched=watched, once=once)
     try:
@@ -50,6 +51,7 @@ def watch(setting: Setting, *, keywords: str, device: str, once: bool) -> int:
         print()
         return INTERRUPTED
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending, which a second Ctrl-C would leave half done
         watcher.end()
 
 
@@ -132,8 +134,10 @@ class Watcher:
             assert result
             self.end()
             self.good, self._starting = result.good, False
-            if result.nothing:
-                _say("  nothing that kernels are made of differs" if starting else "  no kernel is made of it")
+            if result.nothing and not starting:
+                _say("  no kernel is made of it")
+            elif result.nothing and not self.watched.head_problem:
+                _say("nothing that kernels are made of differs from HEAD")
             if starting and not self.once:
                 _say(self._said())
         return self.round is None

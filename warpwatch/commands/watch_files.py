@@ -115,7 +115,7 @@ def _reached(names: Iterable[str], graph: Mapping[str, Collection[str]], package
     return found
 
 
-def test_files(root: Path) -> list[Path]:
+def marked_files(root: Path) -> list[Path]:
     """List the files of tests that are marked with cases or builds, but for the benchmark and other projects."""
     found = []
     for folder, folders, names in os.walk(root):

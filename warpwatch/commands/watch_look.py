@@ -19,7 +19,7 @@ from warpwatch.catalogue.selection import tested_cases, timed_cases
 from warpwatch.catalogue.validation import Problem, problems
 from warpwatch.commands.children import INTERRUPTED
 from warpwatch.commands.keywords import selector
-from warpwatch.commands.watch_files import files_by_variant, folders_of, test_files
+from warpwatch.commands.watch_files import files_by_variant, folders_of, marked_files
 from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.compiling import compile_all
 from warpwatch.devices.gpu import NoDevice, Settings
@@ -44,6 +44,7 @@ class Look:
     ``error``: a sentence where there is nothing to check with: the declarations cannot be loaded, there is no device,
     or -k matches no kernel. ``problems``: sentences on declarations with a mistake. ``files``, ``folders``: to be
     watched. ``families``: how many have kernels that -k matches. ``affected``: variants, as ``matmul-tiled``.
+    ``words``: what the ids of their cases begin with: a family's name where all of its variants are affected.
     ``compiled``: builds that compile. ``broken``: messages of those that do not, by build. ``tests``: files of tests.
     ``device``: its name. ``judges_times``: its times are a GPU's.
     """
@@ -54,6 +55,7 @@ class Look:
     folders: tuple[str, ...] = ()
     families: int = 0
     affected: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
     compiled: int = 0
     broken: dict[str, str] = field(default_factory=dict)
     tests: tuple[str, ...] = ()
@@ -84,6 +86,9 @@ def look(request: Request, start: Path) -> Look:
         return replace(found, error=f"-k {request.keywords!r} matches no kernel: `warpwatch list` shows the ids")
     changed = {Path(path).resolve() for path in request.changed}
     affected = {name for name in files if name in chosen and changed & files[name]}
+    left = {family for family, _ in chosen - affected}
+    words = dict.fromkeys(f"{family}-" + (f"{variant}-" if family in left else "") for family, variant in affected)
+    found = replace(found, words=tuple(sorted(words)))
     return _compile(project, request, found, [c for c in cases if (c.family.name, c.variant.name) in affected])
 
 
@@ -112,7 +117,7 @@ def _compile(project: Project, request: Request, found: Look, cases: list[Case])
         found,
         compiled=len(builds) - len(errors),
         broken={name: str(error) for name, error in errors.items()},
-        tests=tuple(str(path.relative_to(project.root)) for path in test_files(project.root)),
+        tests=tuple(str(path.relative_to(project.root)) for path in marked_files(project.root)),
         device=device.name,
         judges_times=device.has_gpu_clock,
     )

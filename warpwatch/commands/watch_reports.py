@@ -85,13 +85,16 @@ def correctness(report: Report | None, printed: Sequence[str]) -> Told:
 def first_fault(message: str) -> str:
     """Return a failure's message in one line: place and fault where it names them, else how far a result is off."""
     if found := found_in(message, ""):
-        return _short(f"{found[0].place.file}:{found[0].place.line}: {found[0].text}")
+        fault, place = found[0], found[0].place
+        kernel = f" in {fault.kernel}" if fault.kernel else ""
+        others = (f"; {each.file}:{each.line}: {each.said}" for each in fault.others)
+        return _short(f"{place.file}:{place.line}: {fault.rule}{kernel}: {place.said}{''.join(others)}")
     lines = [" ".join(line.split()) for line in message.splitlines() if line.strip()]
     raised = [line.removeprefix("E ") for line in lines if line.startswith("E ")]
     if raised:  # a traceback of pytest's
         return _short(raised[-1])
-    worst = [line for line in lines[1:] if line.startswith(("worst ", "again "))][:1]
-    return _short("; ".join([*lines[:1], *(line for line in worst if line.startswith("worst "))]))
+    worst = [line for line in lines[1:] if line.startswith("worst ")][:1]
+    return _short("; ".join([*lines[:1], *worst]))
 
 
 def times(report: Report | None, printed: Sequence[str]) -> Told:

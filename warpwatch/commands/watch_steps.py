@@ -178,7 +178,7 @@ def _running(command: Sequence[str], folder: Path) -> Iterator[Child]:
 
 def _chosen(watched: Watched, found: Look) -> str:
     """Return pytest's expression for the affected kernels, whose ids begin so."""
-    kernels = " or ".join(f"{name}-" for name in found.affected)
+    kernels = " or ".join(found.words)
     if not watched.keywords.strip():
         return kernels
     return f"({watched.keywords}) and ({kernels})"
