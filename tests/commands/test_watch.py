@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests import stranger
+from tests.checkout import Bench
 from tests.project import PROJECT, ROOT
+from warpwatch.commands import watch_steps
 from warpwatch.commands.watch_files import files_by_variant, marked_files
+from warpwatch.commands.watch_look import Look
 from warpwatch.commands.watch_reports import first_fault
+from warpwatch.commands.watch_steps import Result, Round, Watched, check
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 TESTS = """
@@ -106,6 +112,32 @@ def test_kernels_that_no_test_covers_are_not_called_right(repository: Path) -> N
     edit(repository / NAIVE, "if (i < n)", "if (i < n)  // inside")
     lines = once(repository, "-k", ONE_BUILD, status=1)
     assert "  untested  no file of tests has pytest.mark.cases or pytest.mark.builds" in lines
+
+
+def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step, which finds the device, is given its answer; the others run pytest with a fake GPU."""
+    bench = Bench(tmp_path / "checkout")
+    # This GPU has times and no results.
+    tests = TESTS.replace("check()", "assert case").replace("check", "case")
+    (bench.folder / "correctness" / "test_case.py").write_text(tests)
+    kernel = Look(affected=("copy-naive",), words=("copy-naive-",), tests=("correctness/test_case.py",), device="Fake")
+    monkeypatch.setattr(watch_steps, "_answer", lambda child, scratch: replace(kernel, judges_times=True))
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p tests.fake_gpu -p no:hypothesispytest --benchmark-min-rounds=20")
+    monkeypatch.setenv("FAKE_GPU", json.dumps({"slower": {"copy-naive-256": 1.2}}))
+    monkeypatch.setenv("PYTHONPATH", str(bench.folder))
+    watched = Watched(root=bench.folder, module="kernels", keywords="256 and float32", device="gpu")
+    (scratch := tmp_path / "scratch").mkdir()
+    said: list[str] = []
+    checks = Round(check(watched, [], scratch, said.append, lambda found: None))
+    while not checks.advance(UNDER_WAY):
+        pass
+    _, right, times, took = said
+    assert right == "  right     3 tests", said
+    assert re.match(r"  times     4 slower; copy-naive-256-1048576-float32: slower: median .* processes", times)
+    words = "-k '(256 and float32) and (copy-naive-)' --warpwatch-device=gpu"
+    assert took.endswith(f" s; in full: pytest correctness {words} && pytest bench --warpwatch-against=HEAD {words}")
+    assert checks.result == Result(good=False)
+    assert not (bench.folder / ".benchmarks").exists()
 
 
 class Watching:

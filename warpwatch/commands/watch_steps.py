@@ -123,8 +123,8 @@ def _run(watched: Watched, found: Look, scratch: Path, say: Say) -> Generator[Ch
     if why := _untimed(watched, found):
         say(f"  times     {why}")
         return True
-    report, storage = scratch / "times.xml", f"--benchmark-storage=file://{scratch / 'runs'}"
-    with _pytest(watched, found, report, "bench", "--warpwatch-against=HEAD", storage) as child:
+    report = scratch / "times.xml"
+    with _pytest(watched, found, report, "bench", "--warpwatch-against=HEAD") as child:
         yield child
         timed = times(read_report(report), child.lines())
     say(f"  {timed.line}")
@@ -164,6 +164,7 @@ def _pytest(watched: Watched, found: Look, report: Path, *arguments: str) -> con
     command = [sys.executable, "-m", "pytest", "-p", "warpwatch.plugin", *arguments]
     command += ["-p", "no:cacheprovider", "-q", "-k", _chosen(watched, found)]
     command += [f"--warpwatch-device={watched.device}", f"--junitxml={report}"]
+    command.append(f"--benchmark-storage=file://{report.parent / 'runs'}")  # a save saves no run
     return _running(command, watched.root)
 
 
