@@ -18,7 +18,7 @@ from tests import stranger
 from tests.checkout import Bench
 from tests.project import PROJECT, ROOT
 from warpwatch.commands import watch_steps
-from warpwatch.commands.watch_files import files_by_variant, marked_files
+from warpwatch.commands.watch_files import files_by_variant, marked_files, reached
 from warpwatch.commands.watch_look import Look
 from warpwatch.commands.watch_reports import first_fault
 from warpwatch.commands.watch_steps import Result, Round, Watched, check
@@ -175,24 +175,27 @@ class Watching:
 
 
 def test_each_save_is_checked_and_one_during_a_run_begins_it_again(repository: Path) -> None:
-    kernel = repository / NAIVE
+    kernel, declaration = repository / NAIVE, repository / "mine" / "__init__.py"
+    edit(declaration, "import warpwatch as ww", "import warpwatch as ww, no_such_module")
     watching = Watching(repository, "-k", ONE_BUILD)
     try:
+        watching.until("watching the folders of mine; Ctrl-C ends it\n")
+        edit(declaration, ", no_such_module", "")
         # The kernel's, the declaration's and memcpy.py, which the declaration imports.
         watching.until("watching 3 files of 1 family; Ctrl-C ends it\n")
         edit(kernel, "if (i < n)", "if (i < n - 1)")
-        said = watching.until("in full")
+        said = watching.until("in full", 2)
         assert re.search(r"^  wrong     copy-naive-256-\d+-float32 is wrong in 1 of .*; worst B\[\d+\] = ", said, re.M)
         edit(kernel, "if (i < n - 1)", "if (i <= n)")
-        watching.until(NAIVE, 2)
+        watching.until(f"  {NAIVE}\n", 2)
         edit(kernel, "if (i <= n)", "if (i < n)")
-        said = watching.until("in full", 2)
-        assert said.count("  right     3 tests\n") == 1
-        _, first, second = re.split(r"^\d\d:\d\d:\d\d  mine/naive.cu\n", said.partition("in full")[2], flags=re.M)
+        said = watching.until("in full", 3)
+        assert said.count("  right     3 tests\n") == 2  # the first time when the declaration could be read
+        *_, first, second = re.split(r"^\d\d:\d\d:\d\d  mine/naive.cu\n", said, flags=re.M)
         assert "in full" not in first
         assert "wrong" not in first + second
         edit(kernel, "if (i < n)", "if (i < n )")
-        watching.until(NAIVE, 4)
+        watching.until(f"  {NAIVE}\n", 4)
         children = watching.children()
         assert len(children) == 1
         said = watching.interrupt()
@@ -233,6 +236,12 @@ def test_a_header_belongs_to_the_kernels_that_include_it_and_a_module_to_the_fam
     assert {family for family, _ in using("matmul/__init__.py")} == {"matmul"}
     assert using("__init__.py") == files.keys()
     assert not {path for paths in files.values() for path in paths if not path.is_relative_to(ROOT / "kernels")}
+
+
+def test_a_family_that_uses_its_package_does_not_use_the_other_families_of_it() -> None:
+    graph = {"mine": {"mine.a", "mine.b"}, "mine.a": {"mine"}, "mine.b": {"mine.common"}, "mine.common": set[str]()}
+    assert reached({"mine.a"}, graph, "mine") == {"mine.a", "mine"}
+    assert reached({"mine.b"}, graph, "mine") == {"mine.b", "mine.common"}
 
 
 def test_files_of_tests_are_found_by_their_marks_in_code_and_not_in_texts(repository: Path) -> None:

@@ -83,6 +83,7 @@ class Watcher:
     stamps: dict[Path, tuple[int, ...] | None] = field(default_factory=dict)
     _scratch: tempfile.TemporaryDirectory[str] | None = None
     _starting: bool = True
+    _known: str = ""  # what was last said to be watched
 
     def check_once(self, changed: Iterable[Path]) -> int:
         """Check what differs from HEAD; returns 1 where it is not right, or could not be checked."""
@@ -138,8 +139,9 @@ class Watcher:
                 _say("  no kernel is made of it")
             elif result.nothing and not self.watched.head_problem:
                 _say("nothing that kernels are made of differs from HEAD")
-            if starting and not self.once:
-                _say(self._said())
+            if not self.once and self._known != (now := self._watching()):
+                self._known = now
+                _say(now)
         return self.round is None
 
     def end(self) -> None:
@@ -162,7 +164,7 @@ class Watcher:
     def _folders(self) -> list[Path]:
         return list(self.folders) or list(folders_of((), self.watched.root, self.watched.module))
 
-    def _said(self) -> str:
+    def _watching(self) -> str:
         files = plural(len(self.files), "file") if self.files else f"the folders of {self.watched.module}"
         count = f" of {self.families} famil{'y' if self.families == 1 else 'ies'}" if self.files else ""
         return f"watching {files}{count}; Ctrl-C ends it"

@@ -29,7 +29,7 @@ def files_by_variant(project: Project) -> dict[tuple[str, str], frozenset[Path]]
     for family in project.families:
         names = _declaring(family, modules)
         packages = {above for name in names for above in _above(name)} & modules.keys()
-        declared = frozenset(_file_of(modules[name]) for name in packages | _reached(names, graph, project.module))
+        declared = frozenset(_file_of(modules[name]) for name in packages | reached(names, graph, project.module))
         for variant in family.variants:
             found[str(family.name), str(variant.name)] = declared | _sources(family, variant)
     return found
@@ -102,7 +102,7 @@ def _imports(name: str, module: ModuleType, known: Collection[str]) -> set[str]:
     return set(filter(None, nearest)) - {name}
 
 
-def _reached(names: Iterable[str], graph: Mapping[str, Collection[str]], package: str) -> set[str]:
+def reached(names: Iterable[str], graph: Mapping[str, Collection[str]], package: str) -> set[str]:
     """Return modules and all that they import; the package of all declarations imports every family, and is an end."""
     found, waiting = set(names), list(names)
     while waiting:
