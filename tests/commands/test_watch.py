@@ -47,7 +47,7 @@ def repository(tmp_path: Path) -> Path:
     stranger.declare(tmp_path)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_kernels.py").write_text(TESTS)
-    (tmp_path / "notes.py").write_text('TEXT = "pytest.mark.cases"\n')
+    (tmp_path / "notes.py").write_text('TEXT = "pytest.mark.cases"\nprint(TEXT.cases)\n')
     (tmp_path / ".gitignore").write_text("__pycache__/\n")
     for command in (("init", "-q"), ("add", "-A"), COMMIT):
         git(tmp_path, *command)
@@ -175,27 +175,32 @@ class Watching:
 
 
 def test_each_save_is_checked_and_one_during_a_run_begins_it_again(repository: Path) -> None:
-    kernel, declaration = repository / NAIVE, repository / "mine" / "__init__.py"
+    naive, other, declaration = (repository / "mine" / name for name in ("naive.cu", "vectorised.cu", "__init__.py"))
     edit(declaration, "import warpwatch as ww", "import warpwatch as ww, no_such_module")
-    watching = Watching(repository, "-k", ONE_BUILD)
+    watching = Watching(repository, "-k", "(256 or 2048) and float32")  # a build of each kernel
     try:
         watching.until("watching the folders of mine; Ctrl-C ends it\n")
         edit(declaration, ", no_such_module", "")
-        # The kernel's, the declaration's and memcpy.py, which the declaration imports.
-        watching.until("watching 3 files of 1 family; Ctrl-C ends it\n")
-        edit(kernel, "if (i < n)", "if (i < n - 1)")
+        # The kernels', the declaration's and memcpy.py, which the declaration imports.
+        said = watching.until("watching 4 files of 1 family; Ctrl-C ends it\n")
+        assert "  compiled  2 builds of copy-naive, copy-vectorised for softcuda\n  right     6 tests\n" in said
+        edit(naive, "if (i < n)", "if (i < n - 1)")
         said = watching.until("in full", 2)
-        assert re.search(r"^  wrong     copy-naive-256-\d+-float32 is wrong in 1 of .*; worst B\[\d+\] = ", said, re.M)
-        edit(kernel, "if (i < n - 1)", "if (i <= n)")
-        watching.until(f"  {NAIVE}\n", 2)
-        edit(kernel, "if (i <= n)", "if (i < n)")
+        assert "  compiled  1 build of copy-naive for softcuda\n  wrong     copy-naive-256-" in said
+        assert re.search(r"is wrong in 1 of [\d,]+ elements; worst B\[\d+\] = ", said)
+        edit(naive, "if (i < n - 1)", "if (i <= n)")
+        watching.until("  mine/naive.cu\n", 2)
+        edit(other, "int n)", "int n )")  # while the other is checked, which this ends
         said = watching.until("in full", 3)
-        assert said.count("  right     3 tests\n") == 2  # the first time when the declaration could be read
-        *_, first, second = re.split(r"^\d\d:\d\d:\d\d  mine/naive.cu\n", said, flags=re.M)
+        first, second = said.split("  mine/naive.cu\n")[2].split("  mine/vectorised.cu\n")
         assert "in full" not in first
-        assert "wrong" not in first + second
-        edit(kernel, "if (i < n)", "if (i < n )")
-        watching.until(f"  {NAIVE}\n", 4)
+        assert (
+            "  compiled  2 builds of copy-naive, copy-vectorised for softcuda\n  wrong     mine/naive.cu:11: " in second
+        )
+        edit(naive, "if (i <= n)", "if (i < n)")
+        assert "  right     3 tests\n" in watching.until("in full", 4).split("  mine/naive.cu\n")[3]
+        edit(naive, "if (i < n)", "if (i < n )")
+        watching.until("  mine/naive.cu\n", 4)
         children = watching.children()
         assert len(children) == 1
         said = watching.interrupt()

@@ -249,7 +249,7 @@ class BenchPlugin:
                 decisions = self.comparison.decisions
                 slower = {name: line(each) for name, each in decisions.items() if each.verdict == Verdict.SLOWER}
                 verdicts = {
-                    name: {"verdict": each.verdict, "comparison": told(each)} for name, each in decisions.items()
+                    name: {"verdict": str(each.verdict), "comparison": told(each)} for name, each in decisions.items()
                 }
             return result
         finally:
