@@ -121,7 +121,7 @@ def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(tmp_path: Path, m
     tests = TESTS.replace("check()", "assert case").replace("check", "case")
     (bench.folder / "correctness" / "test_case.py").write_text(tests)
     kernel = Look(affected=("copy-naive",), words=("copy-naive-",), tests=("correctness/test_case.py",), device="Fake")
-    monkeypatch.setattr(watch_steps, "_answer", lambda child, scratch: replace(kernel, judges_times=True))
+    monkeypatch.setattr(watch_steps, "_answer", lambda child, scratch: replace(kernel, judges_times=True, timed=4))
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p tests.fake_gpu -p no:hypothesispytest --benchmark-min-rounds=20")
     monkeypatch.setenv("FAKE_GPU", json.dumps({"slower": {"copy-naive-256": 1.2}}))
     monkeypatch.setenv("PYTHONPATH", str(bench.folder))
@@ -165,8 +165,12 @@ class Watching:
         return said
 
     def children(self) -> list[int]:
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(number) for number in path.read_text().split()]
+        """Wait until it has begun a step, and return the processes that it has started."""
+        path, limit = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children"), time.monotonic() + UNDER_WAY
+        while not (found := [int(number) for number in path.read_text().split()]):
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        return found
 
     def interrupt(self) -> str:
         self.process.send_signal(signal.SIGINT)

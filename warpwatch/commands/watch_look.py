@@ -45,8 +45,9 @@ class Look:
     or -k matches no kernel. ``problems``: sentences on declarations with a mistake. ``files``, ``folders``: to be
     watched. ``families``: how many have kernels that -k matches. ``affected``: variants, as ``matmul-tiled``.
     ``words``: what the ids of their cases begin with: a family's name where all of its variants are affected.
-    ``compiled``: builds that compile. ``broken``: messages of those that do not, by build. ``tests``: files of tests.
-    ``device``: its name. ``judges_times``: its times are a GPU's.
+    ``timed``: how many of their cases a benchmark times. ``compiled``: builds that compile. ``broken``: messages of
+    those that do not, by build. ``tests``: files of tests. ``device``: its name. ``judges_times``: its times are a
+    GPU's.
     """
 
     error: str = ""
@@ -56,6 +57,7 @@ class Look:
     families: int = 0
     affected: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    timed: int = 0
     compiled: int = 0
     broken: dict[str, str] = field(default_factory=dict)
     tests: tuple[str, ...] = ()
@@ -71,8 +73,8 @@ def look(request: Request, start: Path) -> Look:
     except BadProject as error:
         return Look(error=str(error))
     files = files_by_variant(project)
-    every = (*tested_cases(project.families), *timed_cases(project.families))
-    cases = [case for case in every if matches(case.id)]
+    tested, timed = ([c for c in each(project.families) if matches(c.id)] for each in (tested_cases, timed_cases))
+    cases = [*tested, *timed]
     wrong = [problem for problem in problems(project.families) if matches(problem.id)]
     chosen = {(case.family.name, case.variant.name) for case in cases} | set(_wrong(wrong, files))
     watched = {path for name in chosen for path in files[name]}
@@ -88,7 +90,8 @@ def look(request: Request, start: Path) -> Look:
     affected = {name for name in files if name in chosen and changed & files[name]}
     left = {family for family, _ in chosen - affected}
     words = dict.fromkeys(f"{family}-" + (f"{variant}-" if family in left else "") for family, variant in affected)
-    found = replace(found, words=tuple(sorted(words)))
+    times = sum((case.family.name, case.variant.name) in affected for case in timed)
+    found = replace(found, words=tuple(sorted(words)), timed=times)
     return _compile(project, request, found, [c for c in cases if (c.family.name, c.variant.name) in affected])
 
 

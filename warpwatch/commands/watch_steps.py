@@ -137,6 +137,8 @@ def _untimed(watched: Watched, found: Look) -> str:
         return f"not taken: those of {found.device} say nothing about a GPU"
     if watched.head_problem:
         return f"not taken: there is no HEAD to compare with ({watched.head_problem})"
+    if not found.timed:
+        return "not taken: none of these cases is one that the benchmark times"
     return "" if (watched.root / "bench").is_dir() else "not taken: there is no folder bench"
 
 
