@@ -18,6 +18,7 @@ from tests.checkout import FEW, Bench
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.commands.watch_reports import read_report, times
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
 from warpwatch.runs.baseline import objections
@@ -78,6 +79,10 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     assert re.search(pattern, done.stdout, re.MULTILINE)
     (failure,) = ET.parse(old.folder / "results.xml").getroot().iter("failure")
     assert str(failure.get("message")).startswith("slower: median")
+    told = times(read_report(old.folder / "results.xml"), done.stdout.splitlines())  # what `warpwatch watch` says of it
+    assert not told.good
+    pattern = rf"times     1 slower, 3 same, 13 identical; {NAIVE}: slower: median .*, 5 processes"
+    assert re.fullmatch(pattern, told.line)
     (path,) = (Path(path) for path in old.saved if path.endswith("_pairs.json"))
     document = json.loads(path.read_text())
     (entry,) = (entry for entry in document["benchmarks"] if entry["param"] == NAIVE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import io
+import os
 import subprocess
 import tarfile
 import tempfile
@@ -103,6 +104,19 @@ def same_files(commit: str, revision: str, root: Path) -> bool:
         return False
     unknown = _git(revision, root, "ls-files", "--others", "--exclude-standard", "--", ".")
     return unknown.returncode == 0 and not unknown.stdout.strip()
+
+
+def files_unlike_head(root: Path) -> list[Path]:
+    """List the files of a repository that differ from HEAD, and those that git does not know. Raises BadRevision."""
+    find_commit("HEAD", root)
+    top = Path(os.fsdecode(_git("HEAD", root, "rev-parse", "--show-toplevel").stdout.removesuffix(b"\n")))
+    found = []
+    for command in (["diff", "--name-only", "-z", "HEAD"], ["ls-files", "--others", "--exclude-standard", "-z"]):
+        listed = _git("HEAD", top, *command)
+        if listed.returncode:
+            raise BadRevision(f"git cannot say what differs from HEAD ({_message(listed)})")
+        found += [top / os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
+    return found
 
 
 def _folder_of(commit: str, revision: str, root: Path, module: str) -> str:

@@ -42,7 +42,7 @@ from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
 from warpwatch.report.ladder import share
-from warpwatch.report.tables import line, summary
+from warpwatch.report.tables import line, summary, told
 from warpwatch.runs.saved import NO_GPU, BadRun
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
@@ -239,6 +239,7 @@ class BenchPlugin:
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Give all cases their verdicts together when all are measured; an interrupted run gives none."""
         slower: dict[str, str] = {}
+        verdicts: dict[str, dict[str, str]] = {}
         try:
             result = yield
             if self.comparison.active and not self._first:
@@ -247,14 +248,14 @@ class BenchPlugin:
                 self.concluded = True
                 if isinstance(self.comparison, SelfCheck):
                     self._keep(self.comparison)
-                slower = {
-                    name: line(decision)
-                    for name, decision in self.comparison.decisions.items()
-                    if decision.verdict == Verdict.SLOWER
+                decisions = self.comparison.decisions
+                slower = {name: line(each) for name, each in decisions.items() if each.verdict == Verdict.SLOWER}
+                verdicts = {
+                    name: {"verdict": str(each.verdict), "comparison": told(each)} for name, each in decisions.items()
                 }
             return result
         finally:
-            self._postponed.release(slower | self.broken)
+            self._postponed.release(slower | self.broken, verdicts)
 
     def _check_path(self) -> Path:
         """Return the file of the self-check: beside the baseline if it has all cases, else among saved runs."""
