@@ -154,6 +154,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
         "driver": PLAY.get("driver", "580.1"),
         "cache": "cold" if cold else "warm",
         "coldness": 2.0,
+        "remarks": PLAY.get("remarks", []),
     }
 
 

@@ -77,6 +77,13 @@ def test_a_slow_clock_makes_a_case_unsure_and_not_slower(recorded: Bench) -> Non
     assert "clock throttled: software power cap" in done.stdout
 
 
+def test_what_a_reader_of_times_must_know_is_told_and_saved(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare", remarks=["persistence mode is off"])
+    assert re.search(r"^persistence mode is off$", done.stdout, re.MULTILINE)
+    saved = json.loads(Path(recorded.saved[-1]).read_text())
+    assert saved["machine_info"]["gpu"]["remarks"] == ["persistence mode is off"]
+
+
 def test_what_others_disturbed_is_measured_again(recorded: Bench) -> None:
     done = recorded.bench("--benchmark-compare", others={NAIVE: 1})
     assert done.returncode == 0

@@ -128,7 +128,7 @@ class BenchPlugin:
             toolkit = {"toolkit": nvcc(device.timing_target.program).version}
             self.gpu = self.worker.call(sampling.describe_gpu, self.cold) | toolkit
             said = f"L2 {self.gpu['cache']}; after a scrub, reading half takes {self.gpu['coldness']} times as long"
-            self._notes.append(f"{device.name}: {device.note}" if device.note else said)
+            self._notes += [f"{device.name}: {device.note}" if device.note else said, *self.gpu.get("remarks", ())]
             if device.has_gpu_clock and not self._first:  # the software device's times judge nothing
                 self._notes += gpu_lock.hold_during(self.config, self.gpu["uuid"])
         if wrong := several_gpus.objection_to_model(self.config, self.gpu):

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from warpwatch.timing.other_processes import at_work
+from warpwatch.timing.remarks import remarks
 
 # Reasons of a low clock that are no fault: nothing to do, or a setting that the owner chose.
 HARMLESS = {0x1: "idle", 0x2: "application clocks", 0x10: "sync boost", 0x100: "display clocks"}
@@ -77,6 +78,10 @@ class Clocks:
         if self._nvml is None:
             return 0
         return int(self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, self._nvml.NVML_CLOCK_SM))
+
+    def remarks(self) -> list[str]:
+        """Return what of the GPU's settings a reader of times must know."""
+        return [] if self._nvml is None else remarks(self._nvml, self._handle)
 
     @property
     def uuid(self) -> str:

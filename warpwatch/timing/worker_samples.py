@@ -13,6 +13,7 @@ from warpwatch.devices.machine import Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing.clocks import Clock, Clocks
+from warpwatch.timing.remarks import host_remark
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
 from warpwatch.timing.worker_checks import (
     Shared,
@@ -212,6 +213,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
         "cache": "cold" if cold else "warm",
         "coldness": round(timer.coldness(), 2),
         "note": device.info.note,
+        "remarks": [*state.clocks.remarks(), *filter(None, [host_remark()])] if device.info.has_gpu_clock else [],
     }
 
 
