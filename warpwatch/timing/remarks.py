@@ -55,9 +55,7 @@ def _persistence(nvml: Any, handle: Any) -> str:
 
 def _memory_errors(nvml: Any, handle: Any) -> str:
     current, _ = nvml.nvmlDeviceGetEccMode(handle)
-    return (
-        "" if current else "ECC is off: compare with runs of GPUs without it, whose memory is faster by some per cent"
-    )
+    return "" if current else "ECC is off, which changes the speed of some GPUs' memory: compare with such runs alone"
 
 
 def _display(nvml: Any, handle: Any) -> str:
