@@ -82,7 +82,8 @@ def levels(logs: Sequence[float], variance: float, cases: int = 1) -> list[int]:
     spread = math.sqrt(max(scatter**2, variance))
     # Penalty on a sum of squares in units of the variance that holds STEP_FAMILYWISE_ERROR over all places and cases.
     penalty = 2 * math.log(len(values) * cases / STEP_FAMILYWISE_ERROR)
-    ends = ruptures.Pelt(model="l2", min_size=SHORTEST, jump=1).fit(values / spread).predict(pen=penalty)
+    # KernelCPD's linear kernel is the cost of Pelt(model="l2"), in C: 0.07 ms and not 29 for 100 nights.
+    ends = ruptures.KernelCPD(kernel="linear", min_size=SHORTEST).fit((values / spread)[:, None]).predict(pen=penalty)
     least = max(math.log1p(RELEVANT), SIGMAS * spread)
     return _large(values, [0, *ends], least)
 
