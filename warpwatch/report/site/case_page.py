@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from statistics import fmean
 
 from warpwatch.compare.doubts import SAME_CODE, same_code, slow_clock
@@ -91,8 +91,11 @@ class CasePages:
             return ["There was nothing to compare it with."]
         said = [decision.reason[:1].upper() + decision.reason[1:] + "."] if decision.reason else []
         if entry.differs:
-            said.insert(0, f"The run said {entry.verdict} when it was made; with the baseline of now its samples say "
-                        f"{decision.verdict}.")  # fmt: skip
+            said.insert(
+                0,
+                f"The run said {entry.verdict} when it was made; with the baseline of now its samples say "
+                f"{decision.verdict}.",
+            )
         if decision.suspect and decision.verdict == "unsure":
             said.append("Probably slower: of the cases that are listed so, at most one in twenty is not.")
         if entry.timed and not today.against and same_code(entry.timed.facts, self._past_facts(entry)):
@@ -126,8 +129,7 @@ class CasePages:
         new = list(chain(*(sides.new if sides else (entry.timed.samples, *entry.timed.facts.again))))
         spec = charts.distribution(list(chain(*past)), new)
         other = f" new, {sum(map(len, past)):,} old of {len(past)} processes" if past else ""
-        return Chart(title="Samples", says=f"{len(new):,}{other}; the outermost 1 % is left out",
-                     spec=spec)  # fmt: skip
+        return Chart(title="Samples", says=f"{len(new):,}{other}; the outermost 1 % is left out", spec=spec)
 
     def _history(self, entry: Entry, steps: Sequence[Step]) -> Chart | None:
         nights = self.material.nights
@@ -137,10 +139,10 @@ class CasePages:
             return None
         starts = [0, *(self.numbers[step.after.path] for step in steps), len(nights)]
         levels = []
-        for first, end in zip(starts, starts[1:], strict=False):
+        for first, end in pairwise(starts):
             logs = [math.log(value) for value in medians[first:end] if value is not None]
             levels.append((first, end - 1, math.exp(fmean(logs))))
-        changes = f"{len(steps)} change{'s' if len(steps) != 1 else ''} for good"
+        changes = f"{len(steps) or 'no'} lasting change{'s' if len(steps) != 1 else ''}"
         says = f"Medians of {len(known)} nights, {micro(min(known))} to {micro(max(known))} µs, {changes}"
         return Chart(title="History", says=says, spec=charts.history(medians, levels))
 
@@ -152,9 +154,11 @@ class CasePages:
         most = min(roof.rate, x * roof.bytes_per_second)
         says = f"{charts.rounded(x, 3)} operations a byte, {100 * y / most:.0f} % of the roof there"
         return Chart(
-            title="Roofline", says=says, spec=charts.roofline(roof, {"this case": [(x, y)]}, entry.unit),
+            title="Roofline",
+            says=says,
+            spec=charts.roofline(roof, {"this case": [(x, y)]}, entry.unit),
             note=f"Flat part: the highest rate of {entry.dtype} in this run, of {roof.of}.",
-        )  # fmt: skip
+        )
 
     def _commands(self, entry: Entry) -> dict[str, str]:
         project, name = self.material.project, shlex.quote(entry.id)
@@ -185,7 +189,7 @@ def said_of(decision: Decision) -> str:
 
 
 def _resources(facts: Facts) -> dict[str, str]:
-    """What a launch needs, by name; only what was recorded."""
+    """Resources of a launch by name, as far as they were recorded."""
     shared = facts.shared_bytes + (facts.dynamic_shared_bytes or 0)
     clocks = [mhz for mhz in facts.sm_clock_mhz if mhz]
     shown = {

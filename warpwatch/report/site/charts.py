@@ -1,11 +1,12 @@
 """Says what charts show, as data that assets/site.js gives to uPlot: each chart is a dictionary that becomes JSON.
 
-uPlot draws 100 nights in a few milliseconds and is 51 kB, where Plotly's smallest bundle has 1 MB and Vega 800 kB.
+uPlot has 51 kB; Plotly's basic bundle has 1,192 and Vega with Vega-Lite 772, of the 5 MB that a site may have.
 
-A thousand pages shall be small, so charts of a case hold their figures alone, and assets/site.js makes the rest of their
-kind ``k``: samples, change, history or roofline. The others say all: a height ``h``, axes ``x`` and ``y`` (``l`` label,
-``k`` kind: num, log, cat or nights, ``v`` values) and series ``s`` (``l`` label, ``c`` colour, ``w`` width, ``k`` kind:
-line, dot or both, ``v`` values, null where there is none). The values of kind nights are in assets/nights.js.
+A thousand pages shall be small. So charts of a case hold their figures alone, of a kind ``k`` (samples, change, history
+or roofline), and assets/site.js adds the rest. The others say all: a height ``h``, axes ``x`` and ``y`` (``l`` label,
+``k`` kind: num, log, cat or nights, ``v`` values) and series ``s`` (``l`` label, ``c`` number of the colour, ``w``
+width, ``k`` kind: line, dot or both, ``v`` values, null where there is none). The values of kind nights are in
+assets/nights.js.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def distribution(old: Sequence[float], new: Sequence[float]) -> Spec:
 
 
 def change(decision: Decision) -> Spec:
-    """The change in per cent, its 95 % interval and the band of the noise floor, of which assets/site.js makes a chart."""
+    """The change in per cent with its 95 % interval, and the noise floor."""
     low, middle, high = (rounded(100 * (value - 1)) for value in (decision.low, decision.ratio, decision.high))
     floor = 100 * decision.floor
     under = rounded(100 * (1 / (1 + decision.floor) - 1))
@@ -95,8 +96,12 @@ class Roof:
 def roofline(roof: Roof, points: Mapping[str, Sequence[tuple[float, float]]], unit: str) -> Spec:
     """Rates (operations a second) over intensity (operations a byte), by label, under the roof."""
     short = {label: [[rounded(x), rounded(y / 1e9)] for x, y in each] for label, each in points.items()}
-    return {"k": "roofline", "roof": [rounded(roof.bytes_per_second / 1e9), rounded(roof.rate / 1e9)], "u": unit,
-            "v": short}  # fmt: skip
+    return {
+        "k": "roofline",
+        "roof": [rounded(roof.bytes_per_second / 1e9), rounded(roof.rate / 1e9)],
+        "u": unit,
+        "v": short,
+    }
 
 
 def by_category(

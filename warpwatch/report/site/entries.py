@@ -89,7 +89,9 @@ class Entry:
     @property
     def differs(self) -> bool:
         """True where the run said something else than its samples and the baseline say now."""
-        return self.decision is not None and self.verdict != self.decision.verdict and self.verdict not in (HOST, FAILED)
+        return (
+            self.decision is not None and self.verdict != self.decision.verdict and self.verdict not in (HOST, FAILED)
+        )
 
 
 def page_of(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -85,16 +86,22 @@ def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
             shares[variant] = row
     if shares and len(shapes) > 1:
         says = f"Share of the reference's rate by shape, of the best block of {len(shares)} variants"
-        made.append(Chart(title="Ladder", says=says,
-                          spec=charts.by_category(shapes, shares, "share of the reference", "shape")))  # fmt: skip
+        made.append(
+            Chart(title="Ladder", says=says, spec=charts.by_category(shapes, shares, "share of the reference", "shape"))
+        )
     points: dict[str, list[tuple[float, float]]] = {}
     for e in best.values():
         if e.operations and e.bytes:
             points.setdefault(e.variant, []).append((e.operations / e.bytes, e.operations / _seconds(e)))
     if roof and points:
-        made.append(Chart(title="Roofline", says=f"Rate over intensity of {len(points)} variants, best blocks",
-                          spec=charts.roofline(roof, points, cases[0].unit) | {"h": 340},
-                          note=f"Flat part: the highest rate of {cases[0].dtype} in this run, of {roof.of}."))  # fmt: skip
+        made.append(
+            Chart(
+                title="Roofline",
+                says=f"Rate over intensity of {len(points)} variants, best blocks",
+                spec={**charts.roofline(roof, points, cases[0].unit), "h": 340},
+                note=f"Flat part: the highest rate of {cases[0].dtype} in this run, of {roof.of}.",
+            )
+        )
     return made
 
 
@@ -113,15 +120,24 @@ def _grid(cases: Sequence[Entry]) -> tuple[list[str], dict[tuple[str, str], dict
 
 def _times(cases: Sequence[Entry]) -> Table:
     shapes, rows = _grid(cases)
-    least = {shape: min(_seconds(e) for e in cases if e.shape == shape and (not e.on_host or len(cases) == 1))
-             for shape in shapes if any(e.shape == shape and not e.on_host for e in cases)}  # fmt: skip
+    least = {
+        shape: min(_seconds(e) for e in cases if e.shape == shape and (not e.on_host or len(cases) == 1))
+        for shape in shapes
+        if any(e.shape == shape and not e.on_host for e in cases)
+    }
     made: list[Row] = []
     for names, own in rows.items():
         cells = [
-            cell_of(e, micro(_seconds(e)), f"{e.rate:,.0f}" if e.rate else "",
-                    least[shape] / _seconds(e) if shape in least else None) if (e := own.get(shape)) else None
+            cell_of(
+                e,
+                micro(_seconds(e)),
+                f"{e.rate:,.0f}" if e.rate else "",
+                least[shape] / _seconds(e) if shape in least else None,
+            )
+            if (e := own.get(shape))
+            else None
             for shape in shapes
-        ]  # fmt: skip
+        ]
         made.append((names, cells))
     note = f"µs, and {cases[0].unit} below. Shade: how near it comes to the fastest of its column."
     return Table(title="Time by variant, block and shape", columns=["variant", "block", *shapes], rows=made, note=note)
@@ -140,10 +156,15 @@ def _blocks(cases: Sequence[Entry]) -> Table | None:
     found = {(e.variant, e.block): e for e in own}
     least = min(map(_seconds, own))
     rows: list[Row] = [
-        ([variant], [cell_of(e, micro(_seconds(e)), "", least / _seconds(e)) if (e := found.get((variant, block)))
-                     else None for block in blocks])
+        (
+            [variant],
+            [
+                cell_of(e, micro(_seconds(e)), "", least / _seconds(e)) if (e := found.get((variant, block))) else None
+                for block in blocks
+            ],
+        )
         for variant in dict.fromkeys(e.variant for e in own)
-    ]  # fmt: skip
+    ]
     if len(blocks) < 2:
         return None
     note = "µs. Shade: how near it comes to the fastest."
@@ -158,7 +179,7 @@ def _growth(cases: Sequence[Entry]) -> Table | None:
     made: list[Row] = []
     for names, own in rows.items():
         cells: list[Cell | None] = [None]
-        for before, shape in zip(shapes, shapes[1:], strict=False):
+        for before, shape in itertools.pairwise(shapes):
             if before in own and shape in own and work[before] and work[shape]:
                 grown = _seconds(own[shape]) / _seconds(own[before])
                 expected = work[shape] / work[before]
@@ -166,11 +187,19 @@ def _growth(cases: Sequence[Entry]) -> Table | None:
             else:
                 cells.append(None)
         made.append((names, cells))
-    times = [f"{work[b] / work[a]:,.2f}×" if work[a] else "" for a, b in zip(shapes, shapes[1:], strict=False)]
-    columns = ["variant", "block", shapes[0],
-               *(f"{shape} (work {ratio})" for shape, ratio in zip(shapes[1:], times, strict=True))]  # fmt: skip
-    return Table(title="Growth from shape to shape", columns=columns, rows=made,
-                 note="Time over that of the shape before. Shade: how near it comes to the growth of the work.")  # fmt: skip
+    times = [f"{work[b] / work[a]:,.2f}×" if work[a] else "" for a, b in itertools.pairwise(shapes)]
+    columns = [
+        "variant",
+        "block",
+        shapes[0],
+        *(f"{shape} (work {ratio})" for shape, ratio in zip(shapes[1:], times, strict=True)),
+    ]
+    return Table(
+        title="Growth from shape to shape",
+        columns=columns,
+        rows=made,
+        note="Time over that of the shape before. Shade: how near it comes to the growth of the work.",
+    )
 
 
 def _gains(cases: Sequence[Entry]) -> Table | None:
@@ -184,13 +213,19 @@ def _gains(cases: Sequence[Entry]) -> Table | None:
     made: list[Row] = []
     for names, own in rows.items():
         cells = [
-            cell_of(e, f"{gains[e.id]:,.0f}×", "", gains[e.id] / most) if (e := own.get(shape)) and e.id in gains
-            else None for shape in shapes
-        ]  # fmt: skip
+            cell_of(e, f"{gains[e.id]:,.0f}×", "", gains[e.id] / most)
+            if (e := own.get(shape)) and e.id in gains
+            else None
+            for shape in shapes
+        ]
         if any(cells):
             made.append((names, cells))
-    return Table(title="Gain over serial C++ on one core of the host", columns=["variant", "block", *shapes], rows=made,
-                 note="Shade: share of the largest gain. Larger shapes are not timed serially.")  # fmt: skip
+    return Table(
+        title="Gain over serial C++ on one core of the host",
+        columns=["variant", "block", *shapes],
+        rows=made,
+        note="Shade: share of the largest gain. Larger shapes are not timed serially.",
+    )
 
 
 def _ladder(cases: Sequence[Entry]) -> Table | None:
@@ -206,17 +241,24 @@ def _ladder(cases: Sequence[Entry]) -> Table | None:
         facts = e.timed.facts
         gain = _seconds(before) / _seconds(e) if before and before.shape == shape and not e.is_library else None
         shared = facts.shared_bytes + (facts.dynamic_shared_bytes or 0)
-        made.append((
-            [e.variant, e.block, shape],
-            [
-                cell_of(e, micro(_seconds(e))), Cell(text=f"{e.rate:,.0f}" if e.rate else ""),
-                Cell(text="" if e.share is None else f"{e.share:.2f}", heat=e.share and round(min(1, e.share), 2)),
-                Cell(text=f"{gain:.2f}×" if gain else ""),
-                Cell(text="" if e.is_library else f"{facts.registers}"),
-                Cell(text="" if e.is_library else f"{shared:,}"),
-            ],
-        ))  # fmt: skip
+        made.append(
+            (
+                [e.variant, e.block, shape],
+                [
+                    cell_of(e, micro(_seconds(e))),
+                    Cell(text=f"{e.rate:,.0f}" if e.rate else ""),
+                    Cell(text="" if e.share is None else f"{e.share:.2f}", heat=e.share and round(min(1, e.share), 2)),
+                    Cell(text=f"{gain:.2f}×" if gain else ""),
+                    Cell(text="" if e.is_library else f"{facts.registers}"),
+                    Cell(text="" if e.is_library else f"{shared:,}"),
+                ],
+            )
+        )
         before = before if e.is_library else e
     columns = ["variant", "block", "shape", "µs", cases[0].unit, "share", "gain", "registers", "shared, B"]
-    return Table(title="Ladder in figures", columns=columns, rows=made,
-                 note="Best block of each variant. Gain: over the rung above.")  # fmt: skip
+    return Table(
+        title="Ladder in figures",
+        columns=columns,
+        rows=made,
+        note="Best block of each variant. Gain: over the rung above.",
+    )

@@ -34,6 +34,11 @@ def write_site(folder: Path, files: Mapping[str, bytes]) -> int:
     return sum(map(len, files.values()))
 
 
+def refuse_others(folder: Path) -> None:
+    """Raise BadRun where a folder holds something, and no site of ours."""
+    _files_before(folder)
+
+
 def _files_before(folder: Path) -> set[str]:
     """Read which files the site before wrote. Raises BadRun where the folder is another's."""
     if folder.exists() and not folder.is_dir():

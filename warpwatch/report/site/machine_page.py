@@ -118,6 +118,8 @@ def _self_check(cases: Mapping[str, CheckedCase]) -> Table:
         rows.append(([name], cells))
     columns = ["cases", "number", "false alarms", *(f"found of +{100 * share:g} %" for share in SLOWDOWNS)]
     return Table(
-        title="Self-check", columns=columns, rows=rows,
+        title="Self-check",
+        columns=columns,
+        rows=rows,
         note="Unchanged kernels against themselves, then slowdowns of known size (pytest bench --self-check).",
-    )  # fmt: skip
+    )

@@ -83,7 +83,9 @@ def read_nights(paths: Iterable[Path]) -> tuple[Run, list[Run], list[str]]:
             problems.append(f"{path}: holds no case that can be used")
             continue
         if newest and run.slug != newest.slug:
-            raise BadRun(f"{path}: is of {run.slug}, and {newest.path} of {newest.slug}: give the runs of one GPU model")
+            raise BadRun(
+                f"{path}: is of {run.slug}, and {newest.path} of {newest.slug}: give the runs of one GPU model"
+            )
         nights.append(thinned(run))
         if newest is None or (run.when or LONG_AGO) >= (newest.when or LONG_AGO):
             newest = run
@@ -94,8 +96,12 @@ def read_nights(paths: Iterable[Path]) -> tuple[Run, list[Run], list[str]]:
 
 
 def with_history(newest: Run, nights: Sequence[Run]) -> tuple[list[Run], list[str]]:
-    """Select the runs that have a history in common with the newest, with a sentence on each of the others."""
-    chosen, problems = [], []
+    """Select what has a history in common with the newest run, with sentences on the rest.
+
+    Of every run only the cases count that the newest run's GPUs measured: two GPUs of one model differ for good.
+    """
+    chosen, problems, elsewhere = [], [], 0
+    uuids = gpus_of(newest)
     for run in nights:
         if run.against:
             why = f"was measured side by side with {run.against[:12]}, in fewer samples"
@@ -104,10 +110,19 @@ def with_history(newest: Run, nights: Sequence[Run]) -> tuple[list[Run], list[st
         elif run.when is None:
             why = "does not say when it was measured"
         else:
-            chosen.append(run)
+            cases = {n: t for n, t in run.cases.items() if (t.facts.gpu_uuid or run.gpu_uuid) in uuids}
+            elsewhere += not cases
+            chosen += [replace(run, cases=cases)] if cases else []
             continue
         problems.append(f"{run.path}: {why}, and is no part of the history")
+    if elsewhere:
+        problems.append(f"{elsewhere} runs of other GPUs of this model are no part of the history of this one")
     return chosen, problems
+
+
+def gpus_of(run: Run) -> set[str]:
+    """UUIDs of the GPUs that measured a run's cases."""
+    return {timed.facts.gpu_uuid or run.gpu_uuid for timed in run.cases.values()}
 
 
 def gather(project: Project, paths: Iterable[Path]) -> Material:

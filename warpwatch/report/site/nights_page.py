@@ -50,6 +50,13 @@ class Day:
         order = ("failed", "slower", "compared", "measured")
         return next((state for state in order if any(night.state == state for night in self.nights)), "")
 
+    @property
+    def said(self) -> str:
+        """Number of cases that failed in its runs, or became slower; nothing on a quiet day."""
+        failed = sum(len(night.run.failed) for night in self.nights)
+        slower = sum(night.verdicts["slower"] or len(night.run.slower) for night in self.nights)
+        return f"{failed} failed" if failed else f"{slower} slower" if slower else ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Week:
@@ -114,8 +121,14 @@ def _charts(nights: Sequence[Night]) -> list[Chart]:
     factors = [100 * (night.effect.factor - 1) for night in nights]
     offsets = [1e9 * night.effect.offset for night in nights]
     return [
-        Chart(title="Common factor", spec=charts.over_nights(factors, "factor", "%"),
-              says=f"What each run does to the time of every long case: {min(factors):+.2f} to {max(factors):+.2f} %"),
-        Chart(title="Common offset", spec=charts.over_nights(offsets, "offset", "ns"),
-              says=f"What each run adds to every launch: {min(offsets):+.0f} to {max(offsets):+.0f} ns"),
-    ]  # fmt: skip
+        Chart(
+            title="Common factor",
+            spec=charts.over_nights(factors, "factor", "%"),
+            says=f"What each run does to the time of every long case: {min(factors):+.2f} to {max(factors):+.2f} %",
+        ),
+        Chart(
+            title="Common offset",
+            spec=charts.over_nights(offsets, "offset", "ns"),
+            says=f"What each run adds to every launch: {min(offsets):+.0f} to {max(offsets):+.0f} ns",
+        ),
+    ]

@@ -20,7 +20,7 @@ from warpwatch.report.site.family_page import family_pages
 from warpwatch.report.site.machine_page import machine_page
 from warpwatch.report.site.material import Material
 from warpwatch.report.site.nights_page import nights_page
-from warpwatch.report.site.tables import micro, percent
+from warpwatch.report.site.tables import micro, nano, percent
 from warpwatch.report.site.today_page import MEANING, today_page
 from warpwatch.runs.saved import Run
 
@@ -59,7 +59,7 @@ class Renderer:
 def as_json(value: Any) -> Markup:
     """Write data as JSON that may stand in a script element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))  # noqa: S704
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
 def addresses(folder: Path, runs_url: str) -> Callable[[Run, str], str]:
@@ -83,8 +83,9 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
     cases = CasePages(material, found)
     families = family_pages(found, cases.roofs)
     latest = sorted(material.steps, key=lambda step: cases.numbers[step.after.path], reverse=True)[:LATEST]
-    renderer.add("index.html", "index.html", here="Today", page=today_page(material, found), latest=latest,
-                 meaning=MEANING)  # fmt: skip
+    renderer.add(
+        "index.html", "index.html", here="Today", page=today_page(material, found), latest=latest, meaning=MEANING
+    )
     renderer.add("cases.html", "cases.html", here="Cases", entries=found, filters=_filters(found))
     renderer.add("families.html", "families.html", here="Families", families=families)
     renderer.add("machine.html", "machine.html", here="Machine", page=machine_page(material, found))
@@ -104,9 +105,19 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
 def _renderer(material: Material, found: list[Entry], address: Callable[[Run, str], str]) -> Renderer:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: HERE.joinpath("templates", name).read_text(encoding="utf-8")),
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    environment.filters |= {"json": as_json, "micro": micro, "percent": percent, "said": said_of, "address": address}
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "json": as_json,
+        "micro": micro,
+        "percent": percent,
+        "nano": nano,
+        "said": said_of,
+        "address": address,
+    }
     common = {
         "today": material.today,
         "machine": material.today.gpu.name or "No GPU",

@@ -44,5 +44,10 @@ def percent(ratio: float, digits: int = 1) -> str:
     return "–" if math.isnan(ratio) else f"{100 * (ratio - 1):+.{digits}f} %".replace("-", "−")
 
 
+def nano(seconds: float) -> str:
+    """Write what is added to every launch: −1,096 ns."""
+    return f"{1e9 * seconds:+,.0f} ns".replace("-", "−")
+
+
 def cell_of(entry: Entry, text: str, more: str = "", heat: float | None = None) -> Cell:
     return Cell(text=text, more=more, page=entry.page, heat=None if heat is None else round(max(0, min(1, heat)), 2))

@@ -5,6 +5,7 @@
   const figure = (value) => (value == null ? "" : typeof value === "number" ? value.toLocaleString("en") : value);
   const isoDay = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 10);
 
+  const COLOURS = 9;
   const sorted = (numbers) => [...new Set(numbers)].sort((a, b) => a - b);
   const digits = (value, count) => +value.toPrecision(count);
 
@@ -24,7 +25,7 @@
         h: 140,
         x: { l: "change of the time, %", k: "num", v: points.map((point) => point.x) },
         y: { k: "rows" },
-        s: [{ l: "noise floor", k: "line", c: 6, w: 12, v: row(0) }, { l: "change, 95 % interval", k: "both", c: 1, w: 3, v: row(1) }],
+        s: [{ l: "noise floor", k: "line", c: "grey", w: 12, v: row(0) }, { l: "change, 95 % interval", k: "both", c: 1, w: 3, v: row(1) }],
       };
     },
     history: ({ u: [unit, least], v, levels }) => {
@@ -40,9 +41,9 @@
       const xs = sorted([...own, ridge, Math.min(ridge, ...own) / 3, Math.max(ridge, ...own) * 3]);
       const points = Object.entries(v).map(([label, each], place) => {
         const at = new Map(each);
-        return { l: label, k: "dot", c: place + 1 + (place > 4), w: 8, v: xs.map((x) => at.get(x) ?? null) };
+        return { l: label, k: "dot", c: place, w: 8, v: xs.map((x) => at.get(x) ?? null) };
       });
-      const line = { l: "roof", k: "line", c: 6, w: 2, v: xs.map((x) => digits(Math.min(most, x * memory), 4)) };
+      const line = { l: "roof", k: "line", c: "grey", w: 2, v: xs.map((x) => digits(Math.min(most, x * memory), 4)) };
       return { h: h || 190, x: { l: "operations per byte", k: "log", v: xs }, y: { l: u, k: "log" }, s: [line, ...points] };
     },
   };
@@ -55,11 +56,12 @@
 
   function drawn(series, all) {
     const bars = all.filter((other) => other.k === "bar").length;
-    const stroke = colour(`--c${series.c % 10}`);
+    const second = series.c >= COLOURS; // the same colours again: dashed lines, hollow points
+    const stroke = colour(series.c === "grey" ? "--grey" : `--c${series.c % COLOURS}`);
     const made = { label: series.l, stroke, width: series.w && series.k !== "dot" ? series.w : 1.5, spanGaps: true };
     made.value = (_, value) => figure(value);
-    if (series.c > 9) made.dash = [5, 4];
-    made.points = { show: series.k === "dot" || series.k === "both", size: series.k === "dot" ? series.w || 6 : 6, fill: stroke };
+    if (second) made.dash = [5, 4];
+    made.points = { show: series.k === "dot" || series.k === "both", size: series.k === "dot" ? series.w || 6 : 6, fill: second ? colour("--paper") : stroke };
     if (series.k === "dot") made.paths = () => null;
     if (series.k === "step") made.paths = uPlot.paths.stepped({ align: 1 });
     if (series.k === "bar") {
@@ -78,14 +80,16 @@
       const every = Math.ceil(spec.x.v.length / (narrow ? 8 : 16));
       x.splits = () => along(spec);
       x.values = (_, places) => places.map((place) => (place % every ? "" : spec.x.v[place]));
-      x.rotate = -35;
+      x.rotate = 35;
       x.size = 24 + 4.4 * longest;
     }
     if (spec.x.k === "nights") {
-      x.values = (_, times) => times.map((time) => isoDay(time).slice(5));
-      x.space = 60;
+      const hours = NIGHTS.t.at(-1) - NIGHTS.t[0] < 5 * 86400;
+      x.values = (_, times) => times.map((time) => new Date(time * 1000).toISOString().replace("T", " ").slice(5, hours ? 16 : 10));
+      x.space = hours ? 95 : 60;
     }
-    const y = { ...look, label: spec.y.l, labelSize: spec.y.l ? 22 : 0, size: 52 };
+    const y = { ...look, label: spec.y.l, labelSize: spec.y.l ? 22 : 0 };
+    y.size = (_, texts) => 16 + 7 * Math.max(4, ...(texts || []).map((text) => (text || "").length));
     y.values = (_, splits) => splits.map((value) => figure(value));
     const tens = (u, splits) => {
       const few = splits.filter((value) => value !== null).length < 12;
@@ -100,9 +104,13 @@
   function scales(spec) {
     const x = { time: spec.x.k === "nights", distr: spec.x.k === "log" ? 3 : 1 };
     if (spec.x.k === "cat") x.range = [-0.3, spec.x.v.length - 0.7];
-    if (spec.x.k === "nights") x.range = (_, least, most) => { const room = Math.max(0.03 * (most - least), 43200); return [least - room, most + room]; };
+    if (spec.x.k === "nights") x.range = (_, least, most) => { const room = Math.max(0.03 * (most - least), 3600); return [least - room, most + room]; };
+    const bar = spec.s.some((series) => series.k === "bar") && spec.x.v.length > 1 ? 0.6 * (spec.x.v[1] - spec.x.v[0]) : 0;
+    if (bar) x.range = (_, least, most) => [least - bar, most + bar];
     if (spec.y.k === "rows") x.range = (_, least, most) => [least - 0.08 * (most - least), most + 0.08 * (most - least)];
     const y = { distr: spec.y.k === "log" ? 3 : 1 };
+    const decade = (value, round) => 10 ** round(Math.log10(value));
+    if (spec.y.k === "log") y.range = (_, least, most) => [decade(least / 1.2, Math.floor), decade(most * 1.2, Math.ceil)];
     if (spec.y.k === "rows") y.range = [-0.7, 1.7];
     if (spec.y.z) y.range = (_, least, most) => [0, 1.06 * most || 1];
     return { x, y };
@@ -118,8 +126,10 @@
       scales: scales(spec),
       axes: axes(spec, place.clientWidth < 500),
       series: [{ label: spec.x.l || "night", value: named }, ...spec.s.map((series) => drawn(series, spec.s))],
-      cursor: { drag: { x: spec.x.k === "nights" || spec.x.k === "num", y: false }, points: { size: 8 } },
-      padding: [8, 14, 0, 0],
+      focus: { alpha: 0.2 },
+      legend: { markers: { dash: (plot, place) => (plot.series[place].dash ? "dotted" : "solid") } },
+      cursor: { focus: { prox: spec.s.length > 3 ? 24 : -1 }, drag: { x: spec.x.k === "nights" || spec.x.k === "num", y: false }, points: { size: 8 } },
+      padding: [8, 24, 0, spec.y.k === "rows" ? 24 : spec.x.k === "cat" ? 16 : 0],
     };
     return new uPlot(options, [xs, ...spec.s.map((series) => series.v)], place);
   }
