@@ -89,10 +89,13 @@ def levels(logs: Sequence[float], variance: float, cases: int = 1) -> list[int]:
 
 
 def _large(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], bounds: list[int], least: float) -> list[int]:
-    """Bounds between levels, from which the smallest step is left out until all are large enough."""
+    """Bounds between levels, from which the smallest step is left out until all are large enough.
+
+    A level is the median of its nights: one night that was slow by itself begins no level, wherever it falls.
+    """
     while len(bounds) > 2:
-        means = [values[first:end].mean() for first, end in pairwise(bounds)]
-        steps = np.abs(np.diff(means))
+        middles = [np.median(values[first:end]) for first, end in pairwise(bounds)]
+        steps = np.abs(np.diff(middles))
         smallest = int(np.argmin(steps))
         if steps[smallest] >= least:
             break
@@ -111,7 +114,7 @@ def find_steps(runs: Sequence[Run]) -> list[Step]:
         expected = float(MEASURED.variance(math.exp(median(logs))))
         bounds = [0, *levels(logs, expected, len(names)), len(logs)]
         for first, middle, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
-            ratio = math.exp(np.mean(logs[middle:end]) - np.mean(logs[first:middle]))
+            ratio = math.exp(median(logs[middle:end]) - median(logs[first:middle]))
             found.append(Step(name, ratio, series[middle - 1][0], series[middle][0]))
     return sorted(found, key=lambda step: -step.ratio)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
-from statistics import fmean
+from statistics import median
 
 from warpwatch.compare.doubts import SAME_CODE, same_code, slow_clock
 from warpwatch.compare.history import Step
@@ -141,7 +141,7 @@ class CasePages:
         levels = []
         for first, end in pairwise(starts):
             logs = [math.log(value) for value in medians[first:end] if value is not None]
-            levels.append((first, end - 1, math.exp(fmean(logs))))
+            levels.append((first, end - 1, math.exp(median(logs))))
         changes = f"{len(steps) or 'no'} lasting change{'s' if len(steps) != 1 else ''}"
         says = f"Medians of {len(known)} nights, {micro(min(known))} to {micro(max(known))} µs, {changes}"
         return Chart(title="History", says=says, spec=charts.history(medians, levels))

@@ -40,7 +40,7 @@ class Material:
 
     @cached_property
     def cases(self) -> Mapping[str, Case]:
-        """What the catalogue says of each case that any page shows; nothing of those that it does not know."""
+        """The declared cases, and those of today's run that the catalogue still knows, by their ids."""
         found = {case.id: case for case in timed_cases(self.project.families)}
         for name in {*self.today.cases, *self.verdicts.missing} - found.keys():
             try:
@@ -116,7 +116,8 @@ def with_history(newest: Run, nights: Sequence[Run]) -> tuple[list[Run], list[st
             continue
         problems.append(f"{run.path}: {why}, and is no part of the history")
     if elsewhere:
-        problems.append(f"{elsewhere} runs of other GPUs of this model are no part of the history of this one")
+        runs = f"{elsewhere} runs are" if elsewhere > 1 else "1 run is"
+        problems.append(f"{runs} of other GPUs of this model, and no part of the history of this one")
     return chosen, problems
 
 

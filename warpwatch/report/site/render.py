@@ -21,7 +21,7 @@ from warpwatch.report.site.machine_page import machine_page
 from warpwatch.report.site.material import Material
 from warpwatch.report.site.nights_page import nights_page
 from warpwatch.report.site.tables import micro, nano, percent
-from warpwatch.report.site.today_page import MEANING, today_page
+from warpwatch.report.site.today_page import MEANING, OTHERS, SHOWN, today_page
 from warpwatch.runs.saved import Run
 
 HERE = files("warpwatch.report.site")
@@ -82,6 +82,7 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
     renderer = _renderer(material, found, addresses(folder, runs_url))
     cases = CasePages(material, found)
     families = family_pages(found, cases.roofs)
+    names = {family.name for family in families}
     latest = sorted(material.steps, key=lambda step: cases.numbers[step.after.path], reverse=True)[:LATEST]
     renderer.add(
         "index.html", "index.html", here="Today", page=today_page(material, found), latest=latest, meaning=MEANING
@@ -93,7 +94,7 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
     for family in families:
         renderer.add(family.page, "family.html", here="Families", page=family)
     for entry in found:
-        renderer.add(entry.page, "case.html", here="Cases", page=cases.page(entry))
+        renderer.add(entry.page, "case.html", here="Cases", page=cases.page(entry), families=names)
     times = [round(run.when.timestamp()) if run.when else None for run in material.nights]
     said = as_json({"t": times, "c": [str(run.commit) for run in material.nights]})
     renderer.made["assets/nights.js"] = f"const NIGHTS = {said};\n".encode()
@@ -135,7 +136,7 @@ def _filters(found: list[Entry]) -> dict[str, list[str]]:
     """Return what the list of cases can be filtered by; assets/site.js reads family and type from the ids."""
     plain = [entry for entry in found if entry.dtype]
     columns = {
-        "verdict": [entry.verdict for entry in found],
+        "verdict": [*SHOWN, *OTHERS],
         "family": [entry.family for entry in plain],
         "type": [entry.dtype for entry in plain],
     }
