@@ -56,34 +56,13 @@ class Night:
 def save(folder: Path, names: Sequence[str], night: Night) -> Path:
     """Save one night as pytest-benchmark does."""
     rng = np.random.default_rng(night.day + 1)
-    times = dict(zip(names, np.exp(np.random.default_rng(7).uniform(np.log(4e-6), np.log(5e-3), len(names))), strict=True))
-    entries = []
-    for name in names:
-        if name in night.without:
-            continue
-        middle = times[name] * night.factors.get(name, 1.0) * rng.normal(1, 0.001)
-        host = "-host-" in name
-        drawn = [
-            [float(f"{value:.7g}") for value in middle * np.exp(rng.normal(0, 0.004, night.samples))]
-            for _ in range(night.processes.get(name, 1))
-        ]
-        facts = {
-            "cache": "host" if host else "cold",
-            "image_hash": f"hash of {name}",
-            "grid": [64, 64, 1],
-            "registers": 40,
-            "shared_bytes": 2048,
-            "local_bytes": 16,
-            "occupancy": 0.75,
-            "sm_clock_mhz": [] if host else [1980, 1980],
-            "operations": 10**9,
-            "bytes": 10**7,
-            "again": drawn[1:],
-            **night.facts.get(name, {}),
-        }
-        entries.append({"param": name, "stats": {"data": drawn[0]}, "extra_info": facts})
+    logs = np.random.default_rng(7).uniform(np.log(4e-6), np.log(5e-3), len(names))
     document = {
-        "benchmarks": entries,
+        "benchmarks": [
+            entry(name, float(seconds), night, rng)
+            for name, seconds in zip(names, np.exp(logs), strict=True)
+            if name not in night.without
+        ],
         "machine_info": {"gpu": {**GPU, **night.gpu}},
         "commit_info": {"id": f"{night.day % 100:02}ab" * 10, "dirty": False},
         "datetime": (FIRST + timedelta(days=night.day)).isoformat(),
@@ -93,3 +72,28 @@ def save(folder: Path, names: Sequence[str], night: Night) -> Path:
     path = folder / f"{night.day + 1:04}_night.json"
     path.write_text(json.dumps(document))
     return path
+
+
+def entry(name: str, seconds: float, night: Night, rng: np.random.Generator) -> dict[str, Any]:
+    """Make what is saved of one case, whose median is about ``seconds``."""
+    middle = seconds * night.factors.get(name, 1.0) * rng.normal(1, 0.001)
+    host = "-host-" in name
+    drawn = [
+        [float(f"{value:.7g}") for value in middle * np.exp(rng.normal(0, 0.004, night.samples))]
+        for _ in range(night.processes.get(name, 1))
+    ]
+    facts = {
+        "cache": "host" if host else "cold",
+        "image_hash": f"hash of {name}",
+        "grid": [64, 64, 1],
+        "registers": 40,
+        "shared_bytes": 2048,
+        "local_bytes": 16,
+        "occupancy": 0.75,
+        "sm_clock_mhz": [] if host else [1980, 1980],
+        "operations": 10**9,
+        "bytes": 10**7,
+        "again": drawn[1:],
+        **night.facts.get(name, {}),
+    }
+    return {"param": name, "stats": {"data": drawn[0]}, "extra_info": facts}

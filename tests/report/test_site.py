@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -26,7 +27,6 @@ SLOWER, FASTER, UNSURE, GONE, STEPPED, AGAIN = NAMES[3:9]
 NEW = "matmul-newest-16x16-128x128x128-float32"
 NIGHTS = 14
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
-OPTIONAL = {"option"}
 
 
 class Page(HTMLParser):
@@ -168,18 +168,18 @@ def test_the_page_of_a_case_has_the_figures_of_its_verdict(pages: Mapping[str, P
     assert "renamed or taken away" in pages[of_case(GONE)].text
 
 
-def charts(site: Path, page: str) -> list[dict[str, object]]:
+def charts(site: Path, page: str) -> list[Any]:
     text = (site / page).read_text()
     return [json.loads(each) for each in re.findall(r'<script type="application/json">(.*?)</script>', text)]
 
 
 def test_the_page_of_a_case_has_its_history_with_the_change_point(site: Path, pages: Mapping[str, Page]) -> None:
     (history,) = (chart for chart in charts(site, of_case(STEPPED)) if chart["k"] == "history")
-    unit, least = history["u"]  # type: ignore[misc]
-    medians = [(value + least) * unit for value in history["v"]]  # type: ignore[attr-defined]
+    unit, least = history["u"]
+    medians = [(value + least) * unit for value in history["v"]]
     assert len(medians) == NIGHTS
     assert medians[7] / medians[6] == pytest.approx(1.2, abs=0.03)
-    assert [level[:2] for level in history["levels"]] == [[0, 6], [7, NIGHTS - 1]]  # type: ignore[attr-defined]
+    assert [level[:2] for level in history["levels"]] == [[0, 6], [7, NIGHTS - 1]]
     text = pages[of_case(STEPPED)].text
     assert "16ab16ab16ab to 17ab17ab17ab , 2026-08-17 to 2026-08-18" in text
     assert "git log 16ab16ab16ab..17ab17ab17ab" in text
@@ -188,7 +188,7 @@ def test_the_page_of_a_case_has_its_history_with_the_change_point(site: Path, pa
 
 def test_the_samples_of_both_sides_are_shown_in_shares(site: Path) -> None:
     (samples,) = (chart for chart in charts(site, of_case(SLOWER)) if chart["k"] == "samples")
-    old, new = samples["v"]  # type: ignore[misc]
+    old, new = samples["v"]
     assert len(old) == len(new) <= 24
     assert sum(old) == pytest.approx(100, abs=5)
     assert sum(new) == pytest.approx(100, abs=5)
@@ -282,7 +282,7 @@ def test_runs_that_have_no_history_in_common_are_told_apart(
     assert "2 runs, 0 lasting changes." in page.text
     assert "weeks without a run" in page.text
     other = save(tmp_path / "b", NAMES[:6], Night(day=1, gpu={"slug": "b-gpu"}))
-    with pytest.raises(BadRun, match="is of b-gpu, and .* of a-gpu: give the runs of one GPU model"):
+    with pytest.raises(BadRun, match=r"is of b-gpu, and .* of a-gpu: give the runs of one GPU model"):
         make_site(project, [paths[0], other], tmp_path / "site", "")
 
 

