@@ -173,32 +173,20 @@ def _blocks(cases: Sequence[Entry]) -> Table | None:
 
 def _growth(cases: Sequence[Entry]) -> Table | None:
     shapes, rows = _grid(cases)
-    if len(shapes) < 2:
-        return None
-    work = {e.shape: e.operations or e.bytes for e in cases}
     made: list[Row] = []
     for names, own in rows.items():
-        cells: list[Cell | None] = [None]
-        for before, shape in itertools.pairwise(shapes):
-            if before in own and shape in own and work[before] and work[shape]:
-                grown = _seconds(own[shape]) / _seconds(own[before])
-                expected = work[shape] / work[before]
-                cells.append(cell_of(own[shape], f"{grown:.2f}×", "", min(grown / expected, expected / grown)))
-            else:
-                cells.append(None)
-        made.append((names, cells))
-    times = [f"{work[b] / work[a]:,.2f}×" if work[a] else "" for a, b in itertools.pairwise(shapes)]
-    columns = [
-        "variant",
-        "block",
-        shapes[0],
-        *(f"{shape} (work {ratio})" for shape, ratio in zip(shapes[1:], times, strict=True)),
-    ]
+        cells: dict[str, Cell] = {}
+        for before, after in itertools.pairwise(own[shape] for shape in shapes if shape in own):
+            work = (after.operations or after.bytes) / ((before.operations or before.bytes) or 1)
+            if work:
+                grown = _seconds(after) / _seconds(before)
+                cells[after.shape] = cell_of(after, f"{grown:.2f}×", f"of {work:.2f}×", min(grown / work, work / grown))
+        made.append((names, [cells.get(shape) for shape in shapes[1:]]))
     return Table(
         title="Growth from shape to shape",
-        columns=columns,
-        rows=made,
-        note="Time over that of the shape before. Shade: how near it comes to the growth of the work.",
+        columns=["variant", "block", *shapes[1:]],
+        rows=[row for row in made if any(row[1])],
+        note="Time over that of the row's shape before, of the work over the work there. Shade: how near the two are.",
     )
 
 
