@@ -226,8 +226,12 @@ def test_runs_may_be_published_elsewhere(project: Project, tmp_path: Path) -> No
 
 def test_what_a_run_holds_is_escaped(project: Project, tmp_path: Path) -> None:
     evil = '"><script>alert(1)</script>'
-    path = save(tmp_path, NAMES[:5], Night(day=1, gpu={"name": evil}, facts={NAMES[3]: {"fallback": evil}}))
-    for name, content in render(gather(project, [path]), tmp_path / "site").items():
+    names = [*NAMES[:5], evil, "../../../etc/passwd"]
+    path = save(tmp_path, names, Night(day=1, gpu={"name": evil}, facts={NAMES[3]: {"fallback": evil}}))
+    files = render(gather(project, [path]), tmp_path / "site")
+    assert sum(name.startswith("c/") for name in files) >= len(names)
+    for name, content in files.items():
+        assert re.fullmatch(r"((c|f|assets)/)?[\w-][\w.-]*", name)
         assert b"<script>alert" not in content, name
 
 

@@ -6,10 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median, quantiles
 
 from warpwatch.compare.doubts import slow_clock
-from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, CheckedCase
+from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, CheckedCase, path_of
 from warpwatch.report.site import charts
 from warpwatch.report.site.charts import Chart
 from warpwatch.report.site.entries import Entry
@@ -22,7 +23,10 @@ Row = tuple[Sequence[str], Sequence[Cell | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class MachinePage:
-    """Holds what the page of the machine shows. ``uuids``: runs of each GPU, in the baseline and in the history."""
+    """Holds what the page of the machine shows. ``uuids``: runs of each GPU, in the baseline and in the history.
+
+    ``check``: the file of the self-check, and ``checked``: the GPU that it was made on.
+    """
 
     facts: Mapping[str, str]
     uuids: Mapping[str, tuple[int, int]]
@@ -30,6 +34,8 @@ class MachinePage:
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     throttled: Mapping[str, str] = field(default_factory=dict)
+    check: Path | None = None
+    checked: str = ""
 
 
 def machine_page(material: Material, entries: Sequence[Entry]) -> MachinePage:
@@ -45,6 +51,8 @@ def machine_page(material: Material, entries: Sequence[Entry]) -> MachinePage:
         charts=_charts(entries),
         tables=[table for table in tables if table.rows],
         throttled={name: why for name, why in slow.items() if why},
+        check=path_of(today.slug, material.project.baselines) if material.checked else None,
+        checked=material.checked.gpu.uuid if material.checked else "",
     )
 
 

@@ -22,7 +22,6 @@ from warpwatch.report.site.material import Material
 from warpwatch.report.site.nights_page import nights_page
 from warpwatch.report.site.tables import micro, nano, percent
 from warpwatch.report.site.today_page import MEANING, OTHERS, SHOWN, today_page
-from warpwatch.runs.saved import Run
 
 HERE = files("warpwatch.report.site")
 ASSETS = {
@@ -62,16 +61,16 @@ def as_json(value: Any) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
-def addresses(folder: Path, runs_url: str) -> Callable[[Run, str], str]:
-    """Return a filter that makes the address of a run's file, seen from a page.
+def addresses(folder: Path, runs_url: str) -> Callable[[Path, str], str]:
+    """Return a filter that makes the address of a saved file, seen from a page.
 
     The files are found where they lie on disk, or under ``runs_url`` by their names.
     """
 
-    def address(run: Run, root: str) -> str:
+    def address(path: Path, root: str) -> str:
         if runs_url:
-            return f"{runs_url.rstrip('/')}/{quote(run.path.name)}"
-        return root + quote(Path(os.path.relpath(run.path.resolve(), folder.resolve())).as_posix())
+            return f"{runs_url.rstrip('/')}/{quote(path.name)}"
+        return root + quote(Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix())
 
     return address
 
@@ -103,7 +102,7 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
     return renderer.made
 
 
-def _renderer(material: Material, found: list[Entry], address: Callable[[Run, str], str]) -> Renderer:
+def _renderer(material: Material, found: list[Entry], address: Callable[[Path, str], str]) -> Renderer:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: HERE.joinpath("templates", name).read_text(encoding="utf-8")),
         autoescape=True,

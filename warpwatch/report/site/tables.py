@@ -41,7 +41,10 @@ def micro(seconds: float) -> str:
 
 def percent(ratio: float, digits: int = 1) -> str:
     """Write a ratio as a change: 1.06 -> +6.0 %."""
-    return "–" if math.isnan(ratio) else f"{100 * (ratio - 1):+.{digits}f} %".replace("-", "−")
+    if math.isnan(ratio):
+        return "–"
+    text = f"{100 * (ratio - 1):+.{digits}f}"
+    return f"{text[1:] if float(text) == 0 else text} %".replace("-", "−")
 
 
 def nano(seconds: float) -> str:

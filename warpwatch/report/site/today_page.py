@@ -49,6 +49,7 @@ class TodayPage:
 
     ``counts``: cases by verdict. ``lists``: those that need a look. ``renamed``: missing case -> a new one of the same
     machine code. ``unmeasured``: cases by the reason why they were not measured. ``effect``: what the run did to all.
+    ``left_out``: sentences on files and cases that could not be used.
     """
 
     run: Run
@@ -57,6 +58,7 @@ class TodayPage:
     renamed: Mapping[str, str]
     unmeasured: Mapping[str, Sequence[str]]
     notes: Sequence[str]
+    left_out: Sequence[str]
     effect: ProcessEffect | None
     past: Sequence[Run]
 
@@ -72,7 +74,8 @@ def today_page(material: Material, entries: Sequence[Entry]) -> TodayPage:
         lists=found,
         renamed=_renamed(material, entries),
         unmeasured=_unmeasured(material),
-        notes=[*material.verdicts.notes, *material.problems],
+        notes=material.verdicts.notes,
+        left_out=material.problems,
         effect=effects[0] if effects and effects[0].controls else None,
         past=material.verdicts.past,
     )
