@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -162,7 +163,7 @@ class CasePages:
 
     def _commands(self, entry: Entry) -> dict[str, str]:
         project, name = self.material.project, shlex.quote(entry.id)
-        bench = shlex.quote(str(project.baselines.parent.relative_to(project.root)))
+        bench = shlex.quote(os.path.relpath(project.baselines.parent, project.root))
         how = f"--against {self.material.today.against[:12]}" if self.material.today.against else "--benchmark-compare"
         return {
             "Measure and compare": f"pytest {bench} {how} -k {name}",
