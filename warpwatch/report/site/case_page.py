@@ -114,8 +114,8 @@ class CasePages:
         if entry.rate:
             shown["Rate"] = f"{entry.rate:,.0f} {entry.unit}"
         if entry.bytes and peak and not entry.on_host:
-            share = entry.bytes / entry.seconds / peak
-            shown["Memory"] = f"{entry.bytes / entry.seconds / 1e9:,.0f} GB/s at least, {100 * share:.0f} % of its peak"
+            moved = entry.bytes / entry.seconds
+            shown["Memory"] = f"{moved / 1e9:,.0f} GB/s at least, {charts.rounded(100 * moved / peak, 2)} % of its peak"
         if entry.share is not None and entry.case:
             shown["Share"] = f"{entry.share:.2f} of {entry.case.reference_case}"
         if facts.again:
@@ -153,7 +153,7 @@ class CasePages:
             return None
         x, y = entry.operations / entry.bytes, entry.operations / entry.seconds
         most = min(roof.rate, x * roof.bytes_per_second)
-        says = f"{charts.rounded(x, 3)} operations a byte, {100 * y / most:.0f} % of the roof there"
+        says = f"{charts.rounded(x, 3)} operations a byte, {charts.rounded(100 * y / most, 2)} % of the roof there"
         return Chart(
             title="Roofline",
             says=says,
@@ -175,7 +175,7 @@ def _change(entry: Entry) -> Chart | None:
     decision = entry.decision
     if decision is None or entry.ratio is None or math.isnan(decision.floor):
         return None
-    says = f"{percent(decision.ratio)} with its 95 % interval, and the noise floor"
+    says = f"{percent(decision.ratio)} with its 95 % interval, without what a process does to every case; noise floor"
     return Chart(title="Old against new", says=says, spec=charts.change(decision))
 
 

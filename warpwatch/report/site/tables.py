@@ -49,7 +49,8 @@ def percent(ratio: float, digits: int = 1) -> str:
 
 def nano(seconds: float) -> str:
     """Write what is added to every launch: −1,096 ns."""
-    return f"{1e9 * seconds:+,.0f} ns".replace("-", "−")
+    nanoseconds = round(1e9 * seconds)
+    return f"{nanoseconds:+,} ns".replace("-", "−") if nanoseconds else "0 ns"
 
 
 def cell_of(entry: Entry, text: str, more: str = "", heat: float | None = None) -> Cell:

@@ -42,6 +42,11 @@ class Listed:
     def first(self) -> Sequence[Entry]:
         return self.entries[:MOST_LISTED]
 
+    @property
+    def has_figures(self) -> bool:
+        """True where cases of this verdict were timed."""
+        return any(entry.seconds for entry in self.entries)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TodayPage:
