@@ -154,10 +154,13 @@ def test_the_first_page_tells_what_changed_and_what_was_not_measured(pages: Mapp
 
 def test_the_page_of_a_case_has_the_figures_of_its_verdict(pages: Mapping[str, Page]) -> None:
     text = pages[of_case(SLOWER)].text
-    found = re.search(r"slower ([\d.,]+) to ([\d.,]+) µs, \+(\d+\.\d) % .*, noise floor ([\d.]+) %, 5 processes", text)
+    number = r"\+?([\d.,]+)"
+    interval = rf"{number} % \(95 %: {number} % to {number} %\)"
+    found = re.search(rf"slower {number} to {number} µs, {interval}, noise floor {number} %, 5 processes", text)
     assert found
-    before, after, change, floor = (float(each.replace(",", "")) for each in found.groups())
+    before, after, change, low, high, floor = (float(each.replace(",", "")) for each in found.groups())
     assert change == pytest.approx(30, abs=1)
+    assert change - 2 < low < change < high < change + 2
     assert after / before == pytest.approx(1 + change / 100, abs=0.001)
     assert 0.5 <= floor < 5
     assert f"pytest bench --benchmark-compare -k {SLOWER}" in text
