@@ -40,9 +40,10 @@ IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 # -gdwarf-4, because addr2line of binutils 2.40 mixes up the files of version 5. -fstack-clash-protection, so that a
 # large frame touches what guards its stack. No section anchors: the gaps between variables would move them. A call at a
 # function's end is no jump: who is called finds the line by the address to return to. Own sections, and hidden names:
-# the linker leaves out functions of both sides that no kernel calls, with what they name of the host's.
-FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-g1", "-gdwarf-4", "-fstack-clash-protection", "-fno-plt",
-         "-ffunction-sections", "-fvisibility=hidden",
+# the linker leaves out functions of both sides that no kernel calls, with what they name of the host's. Some
+# distributions' g++ fortifies by itself: glibc then defines memcpy and others in its headers, where ours are to stand.
+FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", "-gdwarf-4",
+         "-fstack-clash-protection", "-fno-plt", "-ffunction-sections", "-fvisibility=hidden",
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "-fno-optimize-sibling-calls", "-fno-strict-aliasing", "-ffp-contract=off",
          "-fno-tree-loop-distribute-patterns", "-Wno-attributes", "-Wno-unused-function",

@@ -8,7 +8,8 @@ variable FAKE_GPU, in JSON, says what it imitates:
 ``file_limit``: the largest size of a file in bytes from the first case on; ``file_limit_at_start``: from the start on.
 ``slower``: factors on times of cases that have other machine code too. ``odd``: the same without other code.
 ``changed``: cases with other code alone. ``drift``: a factor on all times. ``wrong_later``: cases that are right until
-their samples are taken. ``gpus``: how many there are. ``other_slug``: the model of all
+their samples are taken. ``others``: how many processes of this run find another program at work beside a case, which
+then takes three times as long. ``gpus``: how many there are. ``other_slug``: the model of all
 but the first of them. ``dies``: a case that ends its process. ``locks``: the folder of
 the lock files of GPUs.
 """
@@ -21,11 +22,13 @@ import json
 import os
 import random
 import resource
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_benchmark.plugin
 
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.launches import Capability
@@ -37,7 +40,7 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import benchmark as plugin
-from warpwatch.plugin import gpu_lock
+from warpwatch.plugin import gpu_lock, storage
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
@@ -46,6 +49,7 @@ PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
 PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "gw0")  # each process of xdist has a GPU of its own
 _noise = random.Random(f"{PLAY.get('seed', 0)} {PROCESS}")
 _prepared = ""
+_times_prepared: Counter[str] = Counter()
 TARGET = compiler.Target("sm_90")
 LIMITS = Limits(threads=1024, block=(1, 1, 1), grid=(1, 1, 1), shared_bytes=0)
 INFO = DeviceInfo(
@@ -72,6 +76,7 @@ def prepare(
     global _prepared  # noqa: PLW0603  # one case at a time, as in the process that this plays
     case_id = case.id
     _prepared = case_id
+    _times_prepared[case_id] += 1
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
     if case_id == PLAY.get("dies"):
@@ -81,6 +86,12 @@ def prepare(
     if already_checked and any(name in case_id for name in PLAY.get("breaks_again", ())):
         raise DeviceError(f"{case_id}: the kernel failed")
     return {"hold_timeouts": 0, "cache": "host" if "-host-" in case_id else "cold"}
+
+
+def clock() -> Clock:
+    """Imitate NVML."""
+    others = _times_prepared[_prepared] <= PLAY.get("others", {}).get(_prepared, 0)
+    return Clock(1000, tuple(PLAY.get("throttle", ())), ("train (process 7)",) if others else ())
 
 
 def finish(fingerprint: int | None) -> int:
@@ -94,6 +105,7 @@ def sample(kind: str) -> tuple[float, int]:
     seconds = 20e-6 + own * 1e-9
     for name, factor in (PLAY.get("slower", {}) | PLAY.get("odd", {})).items():
         seconds *= factor if name in _prepared else 1
+    seconds *= 3 if clock().others else 1
     return seconds * PLAY.get("drift", 1.0) * _noise.gauss(1, 0.001), PLAY.get("timeouts", 0)
 
 
@@ -112,14 +124,14 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
     globals()["_prepared"] = case_id
+    _times_prepared[case_id] += not plan.check
     share = plan.delay.share if plan.delay else 0.0
     new = tuple((1 + share) * sample(plan.kind)[0] for _ in range(10))
     slower, PLAY["slower"] = PLAY.get("slower", {}), {}
     old = tuple(sample(plan.kind)[0] for _ in range(10))
     PLAY["slower"] = slower
-    clock = Clock(1000, tuple(PLAY.get("throttle", ())))
     facts = {"cache": "cold"} if plan.check else {}
-    return pairs.PairSamples(old=old, new=new, clocks=(clock, clock), cycles=round(1e6 * share), facts=facts)
+    return pairs.PairSamples(old=old, new=new, clocks=(clock(), clock()), cycles=round(1e6 * share), facts=facts)
 
 
 def compile_other_kernels(
@@ -156,7 +168,7 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     pairs.measure_pair: measure_pair,
     sampling.settle: lambda: None,
     sampling.warm_up: lambda kind, seconds: None,
-    sampling.read_clock: lambda: Clock(1000, tuple(PLAY.get("throttle", ()))),
+    sampling.read_clock: clock,
 }
 
 
@@ -180,6 +192,9 @@ def pytest_configure() -> None:
     for module in (plugin, selfcheck):
         vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
+    worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
+    vars(storage)["ask_early"] = lambda config: None
+    vars(pytest_benchmark.plugin)["get_cpu_info"] = dict  # a tenth of a second, and no matter here
     # Tests run at the same time, and what each imitates is a GPU of its own.
     vars(gpu_lock)["take"] = functools.partial(gpu_lock.take, folder=Path(PLAY.get("locks", ".git")))
     vars(compiling)["compile_build"] = compile_build

@@ -16,7 +16,7 @@ from warpwatch import __version__
 from warpwatch.arguments import positive_seconds
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.names import BadCase
-from warpwatch.catalogue.project import BadProject, Project, find_project
+from warpwatch.catalogue.project import BadProject, Project, find_project, find_setting
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import require
 from warpwatch.devices.compiler import CompileError
@@ -25,11 +25,11 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.runs.saved import BadRun
 
 DIFF_ARCH = "sm_90"  # what `warpwatch diff` compiles for where nothing is said
-# Packages that single subcommands need, and how to get them.
 EXTRAS = {
-    "matplotlib": "pip install matplotlib (extra 'pictures')",
-    "jinja2": "pip install jinja2 (extra 'report')",
-}
+    "matplotlib": "pictures",
+    "jinja2": "report",
+    "watchfiles": "watch",
+}  # of pyproject.toml, by the package that a command lacks
 SANITIZER_SECONDS = 300.0  # a launch under a sanitizer is slow
 
 # Modules of single subcommands are imported when they are called: `warpwatch list` need not wait for SciPy.
@@ -99,6 +99,13 @@ def _diff(project: Project, options: argparse.Namespace) -> int:
     except BadDiff as error:
         print(f"error: {error}", file=sys.stderr)
     return 2
+
+
+def _watch(project: Project | None, options: argparse.Namespace) -> int:
+    from warpwatch.commands.watch import watch  # noqa: PLC0415
+
+    # The declarations are not loaded here: they are read again at each save, and may be wrong meanwhile.
+    return watch(find_setting(Path.cwd()), keywords=options.k, device=options.device, once=options.once)
 
 
 def _report(project: Project, options: argparse.Namespace) -> int:
@@ -216,10 +223,7 @@ def _add_kernels(commands: Any) -> None:
         "--all", action="store_true", help="every tested case once, for a tool such as compute-sanitizer"
     )
     running.add_argument("-k", default="", metavar="EXPR", help="with --all: only cases that match, as pytest -k")
-    kinds = ("auto", "gpu", "software")
-    running.add_argument(
-        "--device", choices=kinds, default="auto", help="auto: a GPU where there is one, else software"
-    )
+    _add_device(running)
     running.add_argument(
         "--schedule-seed", type=int, metavar="N", help="seed of the software device's order of threads"
     )
@@ -232,6 +236,19 @@ def _add_kernels(commands: Any) -> None:
         help="limit of a kernel (10; --all: 300)",
     )
     _add(commands, "timer", _timer, "show the times of an empty kernel and of a small copy")
+
+
+def _add_device(parser: Any) -> None:
+    kinds = ("auto", "gpu", "software")
+    parser.add_argument("--device", choices=kinds, default="auto", help="auto: a GPU where there is one, else software")
+
+
+def _add_watch(commands: Any) -> None:
+    watching = _add(commands, "watch", _watch, "check each kernel whose files are saved: right, and slower than HEAD?")
+    watching.add_argument("-k", default="", metavar="EXPR", help="only kernels with a case that matches, as pytest -k")
+    _add_device(watching)
+    watching.add_argument("--once", action="store_true", help="check what differs from HEAD, and end with 0 or 1")
+    watching.set_defaults(loads_project=False)
 
 
 def _add_diff(commands: Any) -> None:
@@ -310,6 +327,14 @@ def _add_saved(parser: Any, text: str = "a saved run; of several, medians are sh
     return parser
 
 
+def _cure_of(error: ImportError) -> str:
+    """Say what installs a package that a command lacks."""
+    package = (error.name or "").partition(".")[0]
+    if package in EXTRAS:
+        return f"pip install {package} (extra '{EXTRAS[package]}')"
+    return "Warpwatch is not installed as a whole: pip install warpwatch"
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the whole command line."""
     parser = argparse.ArgumentParser(prog="warpwatch", description=__doc__)
@@ -317,6 +342,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_init(commands)
     _add_kernels(commands)
+    _add_watch(commands)
     _add_diff(commands)
     _add_runs(commands)
     return parser
@@ -333,8 +359,7 @@ def main() -> int:
     except BrokenPipeError:  # run_command handles it
         raise
     except ImportError as error:
-        cure = EXTRAS.get(error.name or "", "")
-        print(f"error: {error}{cure and f'; {cure}'}", file=sys.stderr)
+        print(f"error: {error}; {_cure_of(error)}", file=sys.stderr)
     except (BadProject, BadCase, BadRun, CompileError, DeviceError, NoDevice, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
     return 2

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from warpwatch.compare.pairs import Pair
+from warpwatch.compare.pairs import Pair, _may_change
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.worker_pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Plan, log_ratio
+from warpwatch.verdict.rule import Decision, Verdict
 
 
 @pytest.fixture
@@ -76,6 +77,23 @@ def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
     assert effect.log == pytest.approx(math.log(1.03))
     pair.taken = [taken(1.03, slow), taken(1.03, steady), taken(1.03, slow)]
     assert pair.effect("").doubt == "clock throttled: software power cap"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "change", "half", "may"),
+    [
+        (Verdict.UNSURE, 0.005, 0.0009, False),  # the floor itself, well known
+        (Verdict.UNSURE, -0.0045, 0.0009, False),
+        (Verdict.UNSURE, 0.005, 0.002, True),
+        (Verdict.UNSURE, 0.02, 0.016, True),
+        (Verdict.SAME, 0.0, 0.002, False),
+        (Verdict.SLOWER, 0.02, 0.002, False),
+    ],
+)
+def test_more_processes_measure_what_they_may_decide(verdict: Verdict, change: float, half: float, may: bool) -> None:
+    low, high = math.exp(change - half), math.exp(change + half)
+    decision = Decision(verdict=verdict, ratio=math.exp(change), low=low, high=high, floor=0.005, processes=3)
+    assert _may_change(decision) is may
 
 
 @pytest.mark.parametrize("places", [1, 3, 4])

@@ -261,6 +261,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str
         ),
         "cannot be used",
     ),
+    "machine code that is no base64": (lambda d, c: c.update(code="0"), "cannot be used"),
     "a field beyond its struct": (
         lambda d, c: c["steps"][0].update(arguments=[["struct", 4, [["a", 3, ["float64", 1.0]]]]]),
         "cannot be used",

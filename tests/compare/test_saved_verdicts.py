@@ -9,7 +9,7 @@ import pytest
 from tests.project import BASELINES, ROOT
 from warpwatch.compare.saved_verdicts import against_baseline, side_by_side
 from warpwatch.runs.saved import Run, Sides, Timed, read_run, read_runs
-from warpwatch.verdict.rule import Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
 RECORDED = ROOT / "bench" / "recordings" / "nvidia-h200"
 CASE = "matmul-tiled-16x16-2048x2048x2048-float32"
@@ -50,6 +50,22 @@ def test_a_slower_case_needs_its_processes(run: Run, baseline: list[Run]) -> Non
         assert decision.verdict == verdict
         assert decision.processes == processes
         assert decision.ratio == pytest.approx(1.05, abs=0.01)
+
+
+def test_of_a_disturbed_case_the_fresh_process_counts(run: Run, baseline: list[Run]) -> None:
+    timed = run.cases[CASE]
+    facts = replace(timed.facts, other_processes=("python (pid 12)",))
+    twice = tuple(2 * sample for sample in timed.samples)
+
+    def decided(again: tuple[tuple[float, ...], ...]) -> Decision:
+        disturbed = Timed(samples=twice, facts=replace(facts, again=again))
+        return against_baseline(replace(run, cases={**run.cases, CASE: disturbed}), baseline).decisions[CASE]
+
+    assert decided((timed.samples,)).verdict == Verdict.SAME
+    disturbed = decided(())
+    assert disturbed.verdict == Verdict.UNSURE
+    assert disturbed.ratio == pytest.approx(2, abs=0.02)
+    assert disturbed.reason == "another process was at work on the GPU: python (pid 12)"
 
 
 def test_a_run_is_not_compared_with_itself(baseline: list[Run]) -> None:

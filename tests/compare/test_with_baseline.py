@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from warpwatch.compare.with_baseline import find_runs
 from warpwatch.runs.saved import BadRun, read_run
 
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
+
+NAIVE = "matmul-naive-8x8-128x128x128-float32"
 
 
 def test_without_a_baseline_one_line_says_how_to_make_one(checkout: Bench) -> None:
@@ -72,6 +75,22 @@ def test_a_slow_clock_makes_a_case_unsure_and_not_slower(recorded: Bench) -> Non
     assert done.returncode == 0
     assert "16 same, 1 unsure" in done.stdout
     assert "clock throttled: software power cap" in done.stdout
+
+
+def test_what_others_disturbed_is_measured_again(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare", others={NAIVE: 1})
+    assert done.returncode == 0
+    assert "17 same" in done.stdout
+    entry = next(e for e in json.loads(Path(recorded.saved[-1]).read_text())["benchmarks"] if e["param"] == NAIVE)
+    assert entry["extra_info"]["other_processes"] == ["train (process 7)"]
+    assert median(entry["extra_info"]["again"][0]) < median(entry["stats"]["data"]) / 2
+
+
+def test_what_others_go_on_to_disturb_is_unsure_and_not_slower(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare", others={NAIVE: 99})
+    assert done.returncode == 0
+    assert "16 same, 1 unsure" in done.stdout
+    assert re.search(rf"{NAIVE}: unsure: .*another process was at work on the GPU: train \(process 7\)", done.stdout)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.checkout import FEW, Bench
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.commands.watch_reports import read_report, times
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
 from warpwatch.runs.baseline import objections
@@ -40,12 +42,32 @@ def fresh(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_the_same_revision_is_identical_and_some_of_it_is_measured_as_a_control(old: Bench) -> None:
-    done = old.bench("--against", "HEAD")
+def test_the_same_revision_is_identical_and_nothing_is_measured(old: Bench) -> None:
+    done = old.bench("--against", "HEAD", interrupt=NAIVE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"against HEAD \([0-9a-f]{12}\), both sides in the same processes, at least 3", done.stdout)
-    assert re.search(r"controls: 12 cases of identical machine code were measured too: 12 same\n", done.stdout)
     assert "17 identical" in done.stdout
+    assert "controls" not in done.stdout
+
+
+def test_a_process_that_others_disturbed_does_not_count(old: Bench) -> None:
+    done = old.bench("--against", "HEAD", changed=["matmul-naive-8x8"], others={NAIVE: 1})
+    assert done.returncode == 0
+    assert "1 same, 16 identical" in done.stdout
+    done = old.bench("--against", "HEAD", slower={"matmul-naive-8x8": 1.3}, others={NAIVE: 99})
+    assert done.returncode == 0
+    assert "1 unsure, 16 identical" in done.stdout
+    assert "another process was at work on the GPU: train (process 7)" in done.stdout
+
+
+def test_controls_are_a_quarter_of_what_differs(old: Bench) -> None:
+    done = old.bench("--against", "HEAD", changed=["matmul-naive", "matmul-strided"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    changed = int(re.search(r"(\d+) same, \d+ identical", done.stdout)[1])  # type: ignore[index]
+    assert changed > 4
+    count = math.ceil(changed / 4)
+    said = f"controls: {count} of identical machine code, measured all the same: {count} same\n"
+    assert said in done.stdout
 
 
 def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
@@ -57,12 +79,16 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     assert re.search(pattern, done.stdout, re.MULTILINE)
     (failure,) = ET.parse(old.folder / "results.xml").getroot().iter("failure")
     assert str(failure.get("message")).startswith("slower: median")
+    told = times(read_report(old.folder / "results.xml"), done.stdout.splitlines())  # what `warpwatch watch` says of it
+    assert not told.good
+    pattern = rf"times     1 slower, 3 same, 13 identical; {NAIVE}: slower: median .*, 5 processes"
+    assert re.fullmatch(pattern, told.line)
     (path,) = (Path(path) for path in old.saved if path.endswith("_pairs.json"))
     document = json.loads(path.read_text())
     (entry,) = (entry for entry in document["benchmarks"] if entry["param"] == NAIVE)
     assert [len(side) for side in entry["extra_info"]["pairs"].values()] == [5, 5]
     assert entry["stats"]["data"] == entry["extra_info"]["pairs"]["new"][0]
-    assert len(document["warpwatch"]["controls"]) == 12
+    assert len(document["warpwatch"]["controls"]) == 1
     run = read_run(path)
     assert run.against == find_commit("HEAD", old.folder)
     assert "against" in objections([run], [])

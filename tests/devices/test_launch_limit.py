@@ -25,8 +25,8 @@ def launch(worker: Worker, folder: Path, turns: str, *, pause: bool) -> tuple[by
     """Launch in a process that is stopped for a while as soon as it has begun; return the outcome and its seconds."""
     (folder / "loop.cu").write_text(LOOP % turns)
     image = compile_file(folder / "loop.cu", {}, worker.call(describe_device).timing_target)
-    assert worker._process
-    process = worker._process.pid
+    assert worker.child
+    process = worker.child.process.pid
 
     def stand_still() -> None:
         os.kill(process, signal.SIGSTOP)
@@ -48,8 +48,8 @@ def turns_in(worker: Worker, folder: Path, seconds: float) -> int:
     """Return how many turns of the loop take so much of this machine's processor time."""
 
     def used() -> float:
-        assert worker._process
-        fields = Path(f"/proc/{worker._process.pid}/stat").read_text().rpartition(")")[2].split()
+        assert worker.child
+        fields = Path(f"/proc/{worker.child.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     turns = 1_000_000

@@ -23,6 +23,7 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
+from warpwatch.devices import child as child_module
 from warpwatch.devices import worker
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.compiler import Image, compile_file
@@ -75,6 +76,46 @@ def stumble() -> None:
 
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
+
+
+def test_a_spare_process_takes_the_place_of_one_that_ends(child: Worker) -> None:
+    child.start_spares(2)
+    first = child.call(process_id)
+    child.await_spares()
+    later = []
+    for _ in range(2):
+        child.renew()
+        later.append(child.call(process_id))
+    assert child.started == 3
+    assert len({first, *later}) == 3
+    child.renew()
+    child.call(process_id)
+    assert child.started == 4
+
+
+def test_spare_processes_end_with_the_worker(child: Worker) -> None:
+    child.start_spares(1)
+    child.await_spares()
+    child.renew()
+    one = child.call(process_id)
+    child.start_spares(2)
+    child.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(one, 0)
+    assert [child._spares, child._ready, child.child] == [[], [], None]
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+def test_a_spare_process_that_fails_is_replaced(awaited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(PROJECT)
+    boot = child_module.BOOT
+    monkeypatch.setattr(child_module, "BOOT", "raise SystemExit(3)")
+    worker.start_spares(1)
+    monkeypatch.setattr(child_module, "BOOT", boot)
+    if awaited:
+        worker.await_spares()
+    assert worker.call(add, 2, 3) == 5
+    worker.stop()
 
 
 def test_calls_run_in_one_other_process(child: Worker) -> None:

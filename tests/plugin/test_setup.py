@@ -14,8 +14,8 @@ import pytest
 from tests.checkout import Bench
 from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
+from warpwatch.devices import child as child_module
 from warpwatch.devices import detect
-from warpwatch.devices import worker as worker_module
 from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.gpu import NoDevice
@@ -132,7 +132,7 @@ def test_a_child_that_does_not_start_says_why(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        worker_module, "BOOT", worker_module.BOOT.replace("warpwatch.devices.worker", "kernels.no_such_module")
+        child_module, "BOOT", child_module.BOOT.replace("warpwatch.devices.worker", "kernels.no_such_module")
     )
     worker = Worker(PROJECT)
     with pytest.raises(DeviceError, match=r"does not start: ModuleNotFoundError: No module named 'kernels.no_such_mod"):

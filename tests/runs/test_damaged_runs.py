@@ -34,6 +34,7 @@ from warpwatch.report.site.material import gather
 from warpwatch.report.site.render import render
 from warpwatch.runs.saved import BadRun, Commit, Facts, Gpu, Run, Sides, read_run, read_usable
 from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.clocks import Clock
 from warpwatch.timing.parent_samples import Again, Measured
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "150"))
@@ -198,11 +199,12 @@ def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
 class FakeWorker:
     """Answers like the process with the kernels: every sample takes as long."""
 
-    def stop(self) -> None:
+    def renew(self) -> None:
         """There is no process."""
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return (1e-3, 0) if function is sampling.sample else {}
+        answers = {sampling.sample: (1e-3, 0), sampling.read_clock: Clock(1980, ())}
+        return answers.get(function, {})
 
 
 def measured_now() -> dict[str, Measured]:
@@ -272,8 +274,7 @@ def use(path: Path, order: int) -> None:
         lambda: compare_with(path),
         lambda: read_usable([path]),
     ]
-    if order == 0:
-        parts.append(lambda: site_of(path, [run.path for run in good]))
+    parts += [lambda: site_of(path, [run.path for run in good])] * (order == 0)
     for part in parts:
         said = ""
         try:

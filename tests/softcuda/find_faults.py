@@ -2,8 +2,9 @@
 
 And who finds those of public_faults/, which public repositories had: there the comparison is with the corrected twin.
 
-python -m tests.softcuda.find_faults measure FILE    # on a machine with a GPU and compute-sanitizer; a few minutes
-python -m tests.softcuda.find_faults table FILE      # the tables of softcuda/README.md
+python -m tests.softcuda.find_faults measure FILE    # on a machine with a GPU and compute-sanitizer; five minutes
+python -m tests.softcuda.find_faults measure FILE NAME ...  # these kernels alone, into a record of the same machine
+python -m tests.softcuda.find_faults table FILE      # the tables of softcuda/README.md and docs/softcuda.md
 python -m tests.softcuda.find_faults run NAME        # one kernel on the GPU, in this process, for a tool to watch
 
 One of public_faults/ also as ``run NAME gpu fixed``, its corrected twin, or ``run NAME software``.
@@ -11,15 +12,19 @@ One of public_faults/ also as ``run NAME gpu fixed``, its corrected twin, or ``r
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +52,7 @@ OPTIONS = {
 }
 SECONDS = 1.0  # that a launch may take
 PATIENCE = 40.0  # that a tool may take
+PROCESSES = 14  # at a time
 
 
 @dataclass(frozen=True)
@@ -105,10 +111,27 @@ def in_own_process(name: str, kind: str, *options: str) -> str:
     """What a kernel of public_faults/ leaves in its array, in hexadecimal, or what is said of its launch."""
     command = [sys.executable, "-m", "tests.softcuda.find_faults", "run", name, kind, *options]
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        output, errors = ended(command)
     except subprocess.TimeoutExpired:
         return "the launch does not end"
-    return done.stdout.strip() or done.stderr[-2000:]
+    return output.strip() or errors[-2000:]
+
+
+def ended(command: Sequence[str]) -> tuple[str, str]:
+    """Run a command and return its output and its errors.
+
+    Raises TimeoutExpired after PATIENCE; then the processes that it started are killed too, because a kernel that
+    never ends would share the GPU with all that comes after.
+    """
+    done = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        return done.communicate(timeout=PATIENCE)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(done.pid, signal.SIGKILL)
+        done.wait()
 
 
 def run_here(name: str, kind: str = "gpu", *, fixed: bool = False) -> None:
@@ -139,44 +162,67 @@ def ask_tool(name: str, tool: str, options: Sequence[str]) -> str:
     command = ["compute-sanitizer", "--tool", tool, *options, "--print-limit", "1"]
     command += [sys.executable, "-m", "tests.softcuda.find_faults", "run", name]
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        output, errors = ended(command)
     except subprocess.TimeoutExpired:
         return ""
-    total = re.search(r"SUMMARY: (\d+)", done.stdout)
+    total = re.search(r"SUMMARY: (\d+)", output)
     if not total:
-        raise RuntimeError(f"{' '.join(command)} has no summary:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    first = re.search(r"========= ((?!COMPUTE-SANITIZER|Program hit|Target).+)", done.stdout)
+        raise RuntimeError(f"{' '.join(command)} has no summary:\n{output[-2000:]}{errors[-2000:]}")
+    first = re.search(r"========= ((?!COMPUTE-SANITIZER|Program hit|Target).+)", output)
     return first[1].strip() if first and int(total[1]) else ""
 
 
-def measure(file: Path) -> None:
-    """Fill the record: the software device, the GPU with and without each tool."""
-    rows: dict[str, dict[str, str]] = {kernel.name: {} for kernel in BAD_KERNELS}
-    rows |= {fault.name: {} for fault in PUBLIC_FAULTS}
+def measure(file: Path, names: Sequence[str] = ()) -> None:
+    """Fill the record: the software device, the GPU with and without each tool.
+
+    ``names``: the kernels whose rows are measured, and replaced in the record that ``file`` holds; none for all.
+    """
+    before = read_record(file) if names else {}
+    bad = [kernel for kernel in BAD_KERNELS if not names or kernel.name in names]
+    public = [fault for fault in PUBLIC_FAULTS if not names or fault.name in names]
+    rows: dict[str, dict[str, str]] = {name: {} for name in [*(k.name for k in bad), *(f.name for f in public)]}
+    if unknown := set(names) - rows.keys():
+        sys.exit(f"no kernel of bad_kernels/ or public_faults/: {', '.join(sorted(unknown))}")
     for column, kind in (("softcuda", "software"), ("comparison", "gpu")):
+        with ThreadPoolExecutor(PROCESSES) as pool:
+            said = pool.map(functools.partial(found_of_others, kind=kind), public)
+            for fault, words in zip(public, said, strict=True):
+                rows[fault.name][column] = words.replace(str(ROOT) + "/", "")
         worker = Worker(PROJECT, Settings(kind=kind, launch_timeout=SECONDS))
-        for kernel in BAD_KERNELS:
+        for kernel in bad:
             rows[kernel.name][column] = found(kernel, worker).replace(str(ROOT) + "/", "")
-        for fault in PUBLIC_FAULTS:
-            rows[fault.name][column] = found_of_others(fault, kind).replace(str(ROOT) + "/", "")
         machine = worker.call(describe_device)
         print(f"{machine.name}: {sum(bool(row[column]) for row in rows.values())} of {len(rows)}", flush=True)
         worker.stop()
     options = options_of_the_tools(say("--help"))
-    jobs = [(name, tool, options.get(tool, ())) for tool in TOOLS for name in rows]
-    with ThreadPoolExecutor(14) as pool:
-        for (name, tool, _), answer in zip(jobs, pool.map(lambda job: ask_tool(*job), jobs), strict=True):
-            rows[name][tool] = answer
+    ask_all_tools(rows, options)
     release = re.search(r"Version (\S+)", say("--version"))
-    record = {
+    record: dict[str, object] = {
         "gpu": machine.name,
         "cuda": machine.driver,
         "sanitizer": release[1] if release else "",
-        "options": options,
-        "found": {kernel.name: rows[kernel.name] for kernel in BAD_KERNELS},
-        "public": {fault.name: rows[fault.name] for fault in PUBLIC_FAULTS},
+        "options": {tool: list(words) for tool, words in options.items()},
     }
+    for name, value in record.items() if before else ():
+        if before[name] != value:
+            sys.exit(f"{file}: its {name} is {before[name]!r} and here {value!r}: measure all kernels")
+    for part, kernels in (("found", bad), ("public", public)):
+        record[part] = before.get(part, {}) | {kernel.name: rows[kernel.name] for kernel in kernels}
     file.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def read_record(file: Path) -> dict[str, Any]:
+    """Return the record that a file holds."""
+    record: dict[str, Any] = json.loads(file.read_text())
+    return record
+
+
+def ask_all_tools(rows: Mapping[str, dict[str, str]], options: Mapping[str, tuple[str, ...]]) -> None:
+    """Fill the columns of compute-sanitizer's tools."""
+    jobs = [(name, tool, options.get(tool, ())) for tool in TOOLS for name in rows]
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        for (name, tool, _), answer in zip(jobs, pool.map(lambda job: ask_tool(*job), jobs), strict=True):
+            rows[name][tool] = answer
 
 
 def say(option: str) -> str:
@@ -220,8 +266,8 @@ def main() -> None:
             run_here(name, kind)
         case ["run", name, kind, "fixed"]:
             run_here(name, kind, fixed=True)
-        case ["measure", file]:
-            measure(Path(file))
+        case ["measure", file, *names]:
+            measure(Path(file), names)
         case ["table", file]:
             print(table(Path(file)))
             if "public" in json.loads(Path(file).read_text()):

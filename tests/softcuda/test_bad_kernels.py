@@ -10,6 +10,7 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import ROOT
+from tests.softcuda.faults_of_others import PUBLIC_FAULTS
 from tests.softcuda.find_faults import (
     BAD_KERNELS,
     RECORD,
@@ -82,6 +83,17 @@ def test_every_class_of_fault_is_planted_several_times() -> None:
 def test_the_published_table_is_that_of_the_record() -> None:
     assert set(json.loads(RECORD.read_text())["found"]) == {kernel.name for kernel in BAD_KERNELS}
     assert table(RECORD) in (ROOT / "softcuda" / "README.md").read_text()
+
+
+def test_the_published_table_of_public_faults_is_that_of_the_record() -> None:
+    rows = json.loads(RECORD.read_text())["public"]
+    assert set(rows) == {fault.name for fault in PUBLIC_FAULTS}
+    assert table(RECORD, "public") in (ROOT / "docs" / "softcuda.md").read_text()
+    single = ", ".join(f"{tool} {together(rows, [tool]) or 'none'}" for tool in ("racecheck", "initcheck", "memcheck"))
+    page = " ".join((ROOT / "softcuda" / "README.md").read_text().split())
+    assert f"result finds {together(rows, ['comparison'])} of them and the four tools" in page
+    assert f"find {together(rows, TOOLS)}: {single}, synccheck {together(rows, ['synccheck']) or 'none'};" in page
+    assert f"with the comparison {together(rows, ['comparison', *TOOLS])} (" in page
 
 
 def test_the_page_for_work_without_a_gpu_has_the_figures_of_the_record() -> None:

@@ -75,13 +75,18 @@ def load_setting(setting: Setting) -> Project:
 
 def find_project(start: Path) -> Project:
     """Load the project of the nearest pyproject.toml upwards that names its kernels. Raises BadProject."""
+    return load_setting(find_setting(start))
+
+
+def find_setting(start: Path) -> Setting:
+    """Find the nearest pyproject.toml upwards that names its kernels, and import nothing. Raises BadProject."""
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
         if file.is_file():
             table = read_table(file)
             setting = choose(folder, "", str(pytest_settings(file).get(SETTING, "")), table)
             if setting:
-                return load_setting(setting)
+                return setting
             if table:
                 raise BadProject(f"{file}: {TABLE} names no kernels: {HOW}")
     raise BadProject(f"no pyproject.toml at or above {start} says where kernels are declared: {HOW}")

@@ -13,14 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
-from typing import IO, NoReturn
+from typing import IO
 
 from warpwatch.catalogue.project import Project
+from warpwatch.commands.children import INTERRUPTED, ended_by_signals
 from warpwatch.commands.keywords import selector
 from warpwatch.commands.saved_runs import promote
 from warpwatch.devices.detect import why_no_gpu
@@ -29,11 +29,9 @@ from warpwatch.report.tables import spreads
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.saved import Run, read_run
 
-INTERRUPTED = 130  # the exit status of what Ctrl-C ends
 LAST_LINES = 12  # of a failed run's output
 SHOWN = 20  # lines on the cases
 TICK = 1.0  # seconds between two looks at the clock
-ENDING = (signal.SIGTERM, signal.SIGHUP)  # a run in a process group of its own would outlive these
 
 
 class BadRecording(Exception):
@@ -89,7 +87,7 @@ def record(project: Project, *, count: int, keywords: str, allowed: Collection[s
     label = f"baseline-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
     recording = Recording(project=project, label=label, count=count, keywords=keywords, allowed=allowed)
     try:
-        with _ended_by_signals():
+        with ended_by_signals():
             if "dirty" not in allowed:
                 require_clean(project)
             for _ in range(count):
@@ -214,18 +212,3 @@ def _shown(recording: Recording) -> list[str]:
     if len(lines) <= SHOWN:
         return lines
     return [*lines[: SHOWN - 1], f"... and {len(lines) - SHOWN + 1} more in {path}"]
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Leave by SystemExit where another program ends this one, so that what is under way is ended too."""
-
-    def leave(number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    earlier = {number: signal.signal(number, leave) for number in ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)

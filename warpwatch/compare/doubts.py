@@ -1,4 +1,4 @@
-"""Finds reasons why a slowdown would not be the kernel's: clocks, throttling, unchanged machine code."""
+"""Finds reasons why a slowdown would not be the kernel's: clocks, throttling, others' work, unchanged machine code."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ def _work(facts: Facts) -> tuple[object, ...]:
     return facts.image_hash, facts.grid, facts.dynamic_shared_bytes, facts.library
 
 
-def slow_clock(facts: Facts) -> str:
-    """Sentence about throttling, or about a clock that changed while a case was measured, or nothing."""
+def disturbance(facts: Facts) -> str:
+    """Sentence about others' work, throttling, or a clock that changed while a case was measured, or nothing."""
+    if facts.other_processes:
+        return f"another process was at work on the GPU: {', '.join(facts.other_processes)}"
     throttled = sorted({reason for side in facts.throttle for reason in side})
     if throttled:
         return f"clock throttled: {', '.join(throttled)}"
@@ -42,5 +44,5 @@ def clock_ratio(facts: Facts, past: Sequence[Facts]) -> float:
 def doubt(facts: Facts, past: Sequence[Facts]) -> str:
     """Reason to doubt a slowdown of this case, or nothing."""
     if same_code(facts, past):
-        return slow_clock(facts) or SAME_CODE
-    return slow_clock(facts)
+        return disturbance(facts) or SAME_CODE
+    return disturbance(facts)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 
 from warpwatch.compare.apart import OtherProcess, measure_apart
-from warpwatch.compare.doubts import slow_clock
+from warpwatch.compare.doubts import disturbance
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.runs.saved import Facts
-from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared
+from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared, others_at_work
 from warpwatch.timing.worker_pairs import Delay, Fingerprints, PairSamples, Plan, measure_pair
 from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, learn, paired
 
 SCREENING_PROCESSES = 3  # the processes that measure every case
 MAX_PROCESSES = 8  # the processes that measure a case that is hard to decide
+# A case is left unsure whose interval is this share of its floor to either side and still crosses the floor: its change
+# is the floor within a fifth, and five more processes of 1.2 s each (H200) would tell no more of it than that.
+AT_THE_FLOOR = 0.2
 PAIR_SECONDS = 0.25  # the most wall time for the samples of a case in one process
 
 
@@ -79,9 +83,9 @@ class Pair:
 
     def effect(self, doubt: str) -> Effect:
         """Combine the processes so far: those whose clock was steady, if there are at least two of them."""
-        steady = [taken for taken in self.taken if not slow_clock(_clock_facts(taken))]
+        steady = [taken for taken in self.taken if not disturbance(_clock_facts(taken))]
         used = steady if len(steady) > 1 else self.taken
-        why = next(filter(None, (slow_clock(_clock_facts(taken)) for taken in used)), "")
+        why = next(filter(None, (disturbance(_clock_facts(taken)) for taken in used)), "")
         old, new = ([median(getattr(taken, side)) for taken in used] for side in ("old", "new"))
         effect = paired(fmean(old), fmean(new), [taken.log for taken in used])
         variance, df = self.recorded_variance
@@ -115,12 +119,12 @@ class PairComparison:
             self._again(todo, process, again)
             if process + 1 >= SCREENING_PROCESSES:
                 decisions = self._decide()
-                todo = [name for name, decision in decisions.items() if decision.verdict == Verdict.UNSURE]
+                todo = [name for name, decision in decisions.items() if _may_change(decision)]
                 todo = [] if self.doubt else todo
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
-        self.pairs[names[0]].measured.kernel.worker.stop()
+        self.pairs[names[0]].measured.kernel.worker.renew()
         for done, name in enumerate(names, 1):
             try:
                 self.pairs[name].take(process)
@@ -136,6 +140,12 @@ class PairComparison:
         return decide(effects, self.prior, looks=MAX_PROCESSES - SCREENING_PROCESSES + 1, parts=self.parts)
 
 
+def _may_change(decision: Decision) -> bool:
+    """Tell whether more processes may decide about a case: not where its change is known to be about its floor."""
+    known = math.log(decision.high / decision.low) / 2 <= AT_THE_FLOOR * math.log1p(decision.floor)
+    return decision.verdict == Verdict.UNSURE and not known
+
+
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:
     """Samples of both sides in seconds, a list for each process."""
     return {side: [list(getattr(taken, side)) for taken in pair.taken] for side in ("old", "new")}
@@ -145,4 +155,5 @@ def _clock_facts(taken: PairSamples) -> Facts:
     return Facts(
         sm_clock_mhz=tuple(clock.mhz for clock in taken.clocks),
         throttle=tuple(clock.throttle for clock in taken.clocks),
+        other_processes=tuple(others_at_work(taken.clocks)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import io
+import os
 import subprocess
 import tarfile
 import tempfile
@@ -105,6 +106,19 @@ def same_files(commit: str, revision: str, root: Path) -> bool:
     return unknown.returncode == 0 and not unknown.stdout.strip()
 
 
+def files_unlike_head(root: Path) -> list[Path]:
+    """List the files of a repository that differ from HEAD, and those that git does not know. Raises BadRevision."""
+    find_commit("HEAD", root)
+    top = Path(os.fsdecode(_git("HEAD", root, "rev-parse", "--show-toplevel").stdout.removesuffix(b"\n")))
+    found = []
+    for command in (["diff", "--name-only", "-z", "HEAD"], ["ls-files", "--others", "--exclude-standard", "-z"]):
+        listed = _git("HEAD", top, *command)
+        if listed.returncode:
+            raise BadRevision(f"git cannot say what differs from HEAD ({_message(listed)})")
+        found += [top / os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
+    return found
+
+
 def _folder_of(commit: str, revision: str, root: Path, module: str) -> str:
     """Return the folder of a commit's package of kernels, or the one in which its module of kernels lies."""
     path = module.replace(".", "/")
@@ -167,9 +181,10 @@ def read_other_kernels(
     """
     document = read_declared(tree, module, revision, arch)
     cases = {**document.cases, **(document.untimed if every_build else {})}
-    others = {name: other_kernel_of(tree, document.flags, case) for name, case in cases.items()}
-    for name, other in others.items():
+    others = {}
+    for name, case in cases.items():
         try:
+            others[name] = other = other_kernel_of(tree, document.flags, case)
             for path in (other.kernels.source, *other.kernels.include):
                 if not path.resolve().is_relative_to(tree.resolve()):
                     raise ValueError(f"its source lies outside of the revision, in {path.resolve()}")
@@ -181,7 +196,10 @@ def read_other_kernels(
 
 
 def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
-    """Make the kernel that a declaration (warpwatch/compare/declarations.py) describes."""
+    """Make the kernel that a declaration (warpwatch/compare/declarations.py) describes.
+
+    Raises ValueError where its machine code is no base64.
+    """
     steps = tuple(
         OtherStep(
             entry=step.entry,

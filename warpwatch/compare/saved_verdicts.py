@@ -13,7 +13,7 @@ from statistics import fmean, median
 import msgspec
 
 from warpwatch.compare import pairs
-from warpwatch.compare.doubts import slow_clock
+from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out
 from warpwatch.runs.saved import Facts, Run, Timed, by_gpu
 from warpwatch.timing.worker_pairs import log_ratio
@@ -78,6 +78,7 @@ def _part(run: Run, baseline: Sequence[Run], parts: int) -> Verdicts:
     processes = Processes(past, {name: cases[name] for name in names}, run.gpu_uuid, run.gpu.note, parts)
     for number in range(1, max(len(cases[name].processes) for name in names)):
         processes.absorb({n: cases[n].processes[number] for n in names if len(cases[n].processes) > number})
+    processes.settle([name for name in names if len(cases[name].processes) > 1])
     effect = processes.effects[0]
     notes = [processes.floor_note(), effect.alarm(processes.baseline_effects)]
     return Verdicts(
@@ -100,7 +101,7 @@ def side_by_side(run: Run) -> Verdicts:
         if sides and sides.old:
             logs = [log_ratio(old, new) for old, new in zip(sides.old, sides.new, strict=True)]
             before, after = (fmean(map(median, side)) for side in (sides.old, sides.new))
-            why = slow_clock(timed.facts) or run.gpu.note
+            why = disturbance(timed.facts) or run.gpu.note
             effects[name] = replace(paired(before, after, logs), doubt=why, no_gain=run.gpu.note)
     looks = pairs.MAX_PROCESSES - pairs.SCREENING_PROCESSES + 1
     return Verdicts(decisions=decide(effects, learn(list(effects.values())), looks=looks))

@@ -133,7 +133,7 @@ class SelfCheck:
     def _calibrate(self, late: PairComparison, again: Again) -> None:
         """Find how many cycles each copy must wait, in a process of its own whose samples do not count."""
         for pair in list(late.pairs.values())[:1]:
-            pair.measured.kernel.worker.stop()
+            pair.measured.kernel.worker.renew()
         for done, (name, pair) in enumerate(list(late.pairs.items()), 1):
             try:
                 assert pair.delay

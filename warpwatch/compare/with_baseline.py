@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from math import exp, log
@@ -12,9 +12,9 @@ from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Sampled, count_compared, recorded_facts
-from warpwatch.compare.doubts import SAME_CODE, clock_ratio, doubt, same_code, slow_clock
+from warpwatch.compare.doubts import SAME_CODE, clock_ratio, disturbance, doubt, same_code
 from warpwatch.devices.worker import Kernel
-from warpwatch.runs.saved import SETTINGS, BadRun, Gpu, Run, read_usable, typed
+from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
@@ -154,17 +154,27 @@ def sort_out(
     return decisions, comparable
 
 
+def _measure_again(
+    processes: Processes, measured: Mapping[str, Measured], names: Sequence[str], again: Again
+) -> Collection[str]:
+    """Measure cases in one more process; return those that others did not disturb in it."""
+    samples = remeasure([measured[name] for name in names], again)
+    for name, values in samples.items():
+        measured[name].processes.append(list(values))
+    processes.absorb(samples)
+    return samples.keys()
+
+
 def _measure_and_decide(processes: Processes, measured: Mapping[str, Measured], again: Again) -> dict[str, Decision]:
     """Decide about all cases, with as many more processes as undecided ones need."""
+    disturbed = [] if processes.doubt else processes.disturbed()
+    processes.settle(_measure_again(processes, measured, disturbed, again) if disturbed else ())
     decisions = processes.decide()
     for _ in range(MAX_PROCESSES - 1):
         chosen = processes.wanted(decisions)
         if not chosen:
             break
-        samples = remeasure([measured[name] for name in chosen], again)
-        for name, values in samples.items():
-            measured[name].processes.append(list(values))
-        processes.absorb(samples)
+        _measure_again(processes, measured, chosen, again)
         decisions = processes.decide()
     return decisions
 
@@ -190,11 +200,13 @@ class Processes:
         self.reference = mean_of(self.past)
         self.baseline_effects = [process_effect(self.reference, run) for run in runs]
         self.unchanged = {name for name, m in measured.items() if same_code(recorded_facts(m), self.facts[name])}
+        self._disturbed = {name for name, m in measured.items() if recorded_facts(m).other_processes}
+        self._undisturbed_again: set[str] = set()
         self.prior: Prior | None = None
         self.floor_factor = 1.0
         self.effects: list[ProcessEffect] = []
         self._new: list[dict[str, float]] = []
-        self.absorb({name: measured.processes[0] for name, measured in measured.items()})
+        self.absorb({name: m.processes[0] for name, m in measured.items() if name not in self._disturbed})
 
     def absorb(self, samples: Mapping[str, Sequence[float]]) -> None:
         """Add one more process of this run, without what it does to every case."""
@@ -208,11 +220,26 @@ class Processes:
         todo = [name for name, each in decisions.items() if each.verdict == Verdict.UNSURE and self._may_change(name)]
         return list(dict.fromkeys([*todo, *self._controls()])) if todo and not self.doubt else []
 
+    def disturbed(self) -> list[str]:
+        """List the cases that others' work disturbed, and controls beside them, for a fresh process to measure."""
+        return list(dict.fromkeys([*sorted(self._disturbed), *self._controls()])) if self._disturbed else []
+
+    def settle(self, undisturbed: Collection[str]) -> None:
+        """Take note which cases a fresh process measured undisturbed; of the other disturbed ones the first counts."""
+        self._undisturbed_again = self._disturbed & set(undisturbed)
+        for name in self._disturbed - self._undisturbed_again:
+            self._new[0][name] = self.effects[0].remove(median(self.measured[name].processes[0]))
+
+    def _recorded(self, name: str) -> Facts:
+        """Facts recorded beside the samples of a case that count."""
+        facts = recorded_facts(self.measured[name])
+        return replace(facts, other_processes=()) if name in self._undisturbed_again else facts
+
     def _may_change(self, name: str) -> bool:
         """True where another process could decide about an unsure case."""
         measured = self.measured[name]
         enough = name in self.unchanged and len(measured.processes) >= PROCESSES_OF_UNCHANGED
-        return not (enough or slow_clock(recorded_facts(measured)))
+        return not (enough or disturbance(self._recorded(name)))
 
     def _controls(self) -> list[str]:
         """Short cases of unchanged code, evenly over their sizes: they show what a process does to all."""
@@ -224,7 +251,7 @@ class Processes:
         effects = {name: self._effect(name) for name in self.measured}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        steady = [effects[name] for name in self.unchanged if not slow_clock(recorded_facts(self.measured[name]))]
+        steady = [effects[name] for name in self.unchanged if not disturbance(self._recorded(name))]
         if steady and not (self.own or self._least_floor()):
             self.floor_factor = conformal_floor_factor(steady, self.prior)
         return decide(effects, self.prior, looks=MAX_PROCESSES, floor_factor=self.floor_factor, parts=self.parts)
@@ -248,7 +275,7 @@ class Processes:
 
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
-        facts = recorded_facts(self.measured[name])
+        facts = self._recorded(name)
         why, clock = self.doubt or doubt(facts, self.facts[name]), clock_ratio(facts, self.facts[name])
         no_gain = self.doubt or SAME_CODE * (name in self.unchanged)
         if self.own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from statistics import median
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.apart import OtherProcess
-from warpwatch.compare.comparison import count_compared
+from warpwatch.compare.comparison import count_compared, load_in_background
 from warpwatch.compare.pairs import PAIR_SECONDS, SCREENING_PROCESSES, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError, Image
@@ -21,7 +22,9 @@ from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import OtherSideFailed
 from warpwatch.verdict.rule import Decision, Verdict
 
-CONTROLS = 12  # cases of the same machine code on both sides that are measured all the same
+# Cases of the same machine code on both sides that are measured all the same: one for each four that differ, at most
+# a dozen, and none where nothing differs.
+CONTROLS, CHANGED_FOR_A_CONTROL = 12, 4
 MIN_FOR_MEDIAN = 10  # changed kernels from which on their median change is printed
 
 
@@ -64,6 +67,9 @@ class RevisionComparison:
                 self.identical[case.id] = self._pair(kernel, case, cold)
             return None
         pair = self._pair(kernel, case, cold)
+        if not self.side_by_side.pairs:
+            load_in_background()
+        kernel.worker.await_spares()
         try:
             measured = pair.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
         except OtherSideFailed as error:
@@ -134,12 +140,13 @@ class RevisionComparison:
             pair.measured.facts["pairs"] = recorded(pair)
 
     def _add_controls(self, again: Again) -> None:
-        """Measure some identical cases too.
+        """Measure some identical cases too; none where nothing differs, and there is nothing that they could show.
 
         They are chosen by a hash, so that other revisions choose others and this run can be repeated.
         """
         names = sorted(self.identical, key=lambda name: zlib.crc32(f"{name} {self.commit}".encode()))
-        for name in sorted(names[:CONTROLS], key=list(self.identical).index):
+        count = min(CONTROLS, math.ceil(len(self.side_by_side.pairs) / CHANGED_FOR_A_CONTROL))
+        for name in sorted(names[:count], key=list(self.identical).index):
             try:
                 self.identical[name].take(0)
                 self.side_by_side.pairs[name] = self.identical[name]
@@ -153,7 +160,7 @@ class RevisionComparison:
         if self.controls:
             called = Counter(str(decision.verdict) for decision in self.controls.values())
             said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(called.items()))
-            lines.append(f"controls: {len(self.controls)} cases of identical machine code were measured too: {said}")
+            lines.append(f"controls: {len(self.controls)} of identical machine code, measured all the same: {said}")
         pairs = self.side_by_side.pairs
         if calls := sum(pair.apart is not None for pair in pairs.values()):
             many = f"{calls} call{'s' if calls > 1 else ''}"

@@ -287,11 +287,16 @@ def read_image(path: Path) -> bytes:
 
 def texts_of(source: Path, include: Sequence[Path] = ()) -> list[bytes]:
     """Read a file and the files that it includes, beside it or in folders; others belong to the compiler's version."""
-    texts, seen, waiting = [], {source.resolve()}, [source]
+    return list(files_of(source, include).values())
+
+
+def files_of(source: Path, include: Sequence[Path] = ()) -> dict[Path, bytes]:
+    """Read the files that texts_of reads, by their paths."""
+    texts, seen, waiting = {}, {source.resolve()}, [source]
     while waiting:
         path = waiting.pop()
-        texts.append(path.read_bytes())
-        for quote, name in re.findall(rb'^\s*#\s*include\s*(["<])([^">]+)[">]', texts[-1], re.MULTILINE):
+        texts[path] = path.read_bytes()
+        for quote, name in re.findall(rb'^\s*#\s*include\s*(["<])([^">]+)[">]', texts[path], re.MULTILINE):
             folders = [path.parent, *include] if quote == b'"' else include
             found = (file for folder in folders if (file := (folder / os.fsdecode(name)).resolve()).is_file())
             header = next(found, None)

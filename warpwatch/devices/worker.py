@@ -13,22 +13,21 @@ import json
 import os
 import pickle
 import signal
-import socket
-import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, make_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project, load_project
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import ENGINE, CompileError, Image
+from warpwatch.devices.child import Child, answer, ask, await_start, end, exit_reason, launch
+from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
@@ -41,30 +40,14 @@ _T = TypeVar("_T")
 CALL_SECONDS = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
 
 
-# The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
-BOOT = """
-import os, sys
-from multiprocessing.connection import Connection
-try:
-    sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
-    from warpwatch.devices.worker import load, main
-    load(sys.argv[4], sys.argv[5])
-except BaseException as error:
-    Connection(int(sys.argv[1])).send((0, None, f"{type(error).__name__}: {error}"))
-    sys.exit(1)
-main()
-"""
-CLEAN_UP_SECONDS = 0.7  # seconds for a child to remove its temporary files before it is killed
-
-
 class Worker:
     """Calls functions in a child process, which it starts when needed and replaces when it is lost."""
 
     def __init__(self, project: Project, settings: Settings = Settings()) -> None:  # noqa: B008  # frozen
         self.project, self.settings = project, settings
-        self._process: subprocess.Popen[bytes] | None = None
-        self._connection: Connection | None = None
-        self._questions = 0  # sent so far; each answer carries the number of its question
+        self.child: Child | None = None
+        self._spares: list[Child] = []  # that may still open the device
+        self._ready: list[Child] = []  # spare ones that have
         self.started = 0  # processes so far
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -75,95 +58,75 @@ class Worker:
         taken for the answer to the next question.
         """
         try:
-            connection = self._connection or self._start()
-            self._questions += 1
-            connection.send((self._questions, function.__module__, function.__qualname__, pickle.dumps((args, kwargs))))
-            value, error = self._answer(connection, self.settings.launch_timeout + CALL_SECONDS)
+            child = self.child or self._start()
+            ask(child, function, *args, **kwargs)
+            value, error = answer(child, self.settings.launch_timeout + CALL_SECONDS)
         except (EOFError, ConnectionError):
-            error = DeviceError(f"the process in which kernels run died: {self._exit_reason()}", lost=True)
+            assert self.child
+            reason = exit_reason(self.child)
+            error = DeviceError(f"the process in which kernels run died: {reason}", lost=True)
         except BaseException:
-            self.stop()
+            self.renew()
             raise
         if getattr(error, "lost", False):
-            self.stop()
+            self.renew()
         if error:
             raise error
         return value  # type: ignore[no-any-return]
 
-    def _answer(self, connection: Connection, seconds: float) -> tuple[Any, Exception | None]:
-        if not connection.poll(seconds):
-            raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
-        number, value, error = connection.recv()
-        if number != self._questions:
-            raise DeviceError(
-                f"the process in which kernels run gave answer {number} to question {self._questions}; process killed",
-                lost=True,
-            )
-        return value, error
+    def _start(self) -> Child:
+        """Take a spare child, or start one and wait until it is ready."""
+        self.await_spares()
+        if self._ready:
+            self.child = self._ready.pop(0)
+            return self.child
+        self.child = self._launch()
+        await_start(self.child, CALL_SECONDS)
+        return self.child
 
-    def _start(self) -> Connection:
-        """Start a child that finds the same modules in any working folder, and wait until it is ready."""
-        ours, theirs = socket.socketpair()
-        root = self.project.root
-        known = os.pathsep.join([str(ENGINE), *filter(os.path.isabs, sys.path)])  # searched after Python's own folders
-        command = [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), json.dumps(asdict(self.settings)), known]
-        command += [str(root), self.project.module]
-        with theirs:
-            # A process group of its own, so that the compilers that it calls can be ended with it.
-            self._process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], env=_environment(root), cwd=root, process_group=0
-            )
-        self._connection = Connection(ours.detach())
+    def _launch(self) -> Child:
         self.started += 1
-        self._questions = 0
-        _, failure = self._answer(self._connection, CALL_SECONDS)
-        if failure:
-            raise DeviceError(f"the process in which kernels run does not start: {failure}", lost=True)
-        return self._connection
+        return launch(self.project, self.settings)
 
-    def _exit_reason(self) -> str:
-        assert self._process
-        try:
-            code = self._process.wait(10)
-        except subprocess.TimeoutExpired:  # it closed the connection and still runs
-            code = -signal.SIGKILL
-        self.stop()
-        return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+    def start_spares(self, count: int) -> None:
+        """Start children that later ones are taken from, and let them open the device, without waiting for them.
+
+        To start a child and to open the device takes a second, which passes here while there is nothing to measure.
+        """
+        for _ in range(count):
+            self._spares.append(self._launch())
+            with contextlib.suppress(OSError):  # it has ended: ``await_spares`` sees that
+                ask(self._spares[-1], describe_device)
+
+    def await_spares(self) -> None:
+        """Wait until spare children have opened the device, which would disturb what is measured meanwhile.
+
+        Those that failed are ended. Nothing is lost by that: a call that finds no spare child starts one.
+        """
+        while self._spares:
+            child = self._spares.pop(0)
+            try:
+                await_start(child, CALL_SECONDS)
+                failed = answer(child, CALL_SECONDS)[1] is not None
+            except (EOFError, OSError, DeviceError):
+                failed = True
+            if failed:
+                end(child)
+            else:
+                self._ready.append(child)
+
+    def renew(self) -> None:
+        """End the child: the next call has another one."""
+        child, self.child = self.child, None
+        if child:
+            end(child)
 
     def stop(self) -> None:
-        """End the child and the processes that it has started, whatever they are doing."""
-        process, self._process = self._process, None
-        if self._connection:
-            self._connection.close()
-            self._connection = None
-        if process is None:
-            return
-        try:
-            _signal_group(process, signal.SIGTERM)
-            process.wait(CLEAN_UP_SECONDS)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            _signal_group(process, signal.SIGKILL)
-            process.wait()
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
-
-
-def _environment(root: Path) -> dict[str, str]:
-    """Return the environment for a child: modules are found in ``root``, and all paths are absolute."""
-    environment = dict(os.environ)
-    for name in ("WARPWATCH_CACHE", "XDG_CACHE_HOME"):
-        if environment.get(name):
-            environment[name] = str(Path(environment[name]).absolute())
-    given = environment.get("PYTHONPATH", "").split(os.pathsep)
-    environment["PYTHONPATH"] = os.pathsep.join([str(root), *filter(os.path.isabs, given)])
-    # By default NumPy's idle threads spin for a while on the cores that compilers need; here they sleep.
-    environment.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
-    return environment
+        """End the child and all spare ones."""
+        self.renew()
+        for children in (self._spares, self._ready):
+            while children:
+                end(children.pop())
 
 
 _machines: dict[bool, Machine] = {}

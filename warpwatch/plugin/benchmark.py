@@ -16,7 +16,7 @@ from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.pairs import PairComparison
+from warpwatch.compare.pairs import SCREENING_PROCESSES, PairComparison
 from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import RECORD, find_reference, how_to_record
 from warpwatch.compare.revision import (
@@ -42,7 +42,7 @@ from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
 from warpwatch.report.ladder import share
-from warpwatch.report.tables import line, summary
+from warpwatch.report.tables import line, summary, told
 from warpwatch.runs.saved import NO_GPU, BadRun
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
@@ -200,6 +200,8 @@ class BenchPlugin:
 
     def _find_revision(self, revision: str, device: DeviceInfo) -> RevisionComparison:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
+        if device.has_gpu_clock and not self._first:  # meanwhile the other revision is read and compiled
+            self.worker.start_spares(SCREENING_PROCESSES - 1)
         try:
             commit = find_commit(revision, self.project.root)
             tree = checkout(commit, revision, self.project)
@@ -237,6 +239,7 @@ class BenchPlugin:
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Give all cases their verdicts together when all are measured; an interrupted run gives none."""
         slower: dict[str, str] = {}
+        verdicts: dict[str, dict[str, str]] = {}
         try:
             result = yield
             if self.comparison.active and not self._first:
@@ -245,14 +248,14 @@ class BenchPlugin:
                 self.concluded = True
                 if isinstance(self.comparison, SelfCheck):
                     self._keep(self.comparison)
-                slower = {
-                    name: line(decision)
-                    for name, decision in self.comparison.decisions.items()
-                    if decision.verdict == Verdict.SLOWER
+                decisions = self.comparison.decisions
+                slower = {name: line(each) for name, each in decisions.items() if each.verdict == Verdict.SLOWER}
+                verdicts = {
+                    name: {"verdict": str(each.verdict), "comparison": told(each)} for name, each in decisions.items()
                 }
             return result
         finally:
-            self._postponed.release(slower | self.broken)
+            self._postponed.release(slower | self.broken, verdicts)
 
     def _check_path(self) -> Path:
         """Return the file of the self-check: beside the baseline if it has all cases, else among saved runs."""

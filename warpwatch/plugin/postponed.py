@@ -27,11 +27,15 @@ class Postponed:
         else:
             self._tell(item, reports)
 
-    def release(self, failures: Mapping[str, str]) -> None:
-        """Report the tests that were held back. ``failures``: messages of cases that fail after all, by id."""
+    def release(self, failures: Mapping[str, str], properties: Mapping[str, Mapping[str, str]]) -> None:
+        """Report the tests that were held back. ``failures``: messages of cases that fail after all, by id.
+
+        ``properties``: what reports for machines, such as pytest's JUnit XML, hold of a case beside its outcome, by id.
+        """
         for item, reports in self._kept:
             why = failures.get(item.callspec.id)  # type: ignore[attr-defined]
             for report in reports:
+                report.user_properties += properties.get(item.callspec.id, {}).items()  # type: ignore[attr-defined]
                 if why and report.when == "call":
                     report.outcome, report.longrepr = "failed", why
             self._tell(item, reports)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from _pytest.junitxml import xml_key
 
+from warpwatch.plugin.cpu_info import ask_early
 from warpwatch.runs.saved import write_run
 
 BYTES_OF_A_CASE = 4096  # in a saved run, with 100 samples: 2.6 kB on average
@@ -85,6 +86,8 @@ class Results:
         if (benchmark.save or benchmark.autosave) and not benchmark.disabled:
             run = benchmark.storage.root / slug / "run.json"
             self.require_space(run, size, "runs are saved there; free some space, or give --benchmark-storage=FOLDER")
+        if (benchmark.save or benchmark.autosave or benchmark.json) and not benchmark.disabled:
+            ask_early(self._config)
         if benchmark.json:
             self.require_space(Path(benchmark.json), size, "free some space, or give another --benchmark-json=FILE")
             save_json = benchmark.save_json

@@ -11,7 +11,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.compare.doubts import slow_clock
+from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.saved_self_check import path_of, read, table
 from warpwatch.runs.saved import Run
 from warpwatch.verdict.rule import Decision, Verdict
@@ -39,7 +39,7 @@ def summary(decisions: Mapping[str, Decision], missing: Sequence[str], most: int
     for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
         chosen = [(name, decision) for name, decision in decisions.items() if decision.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
-        lines += [f"{name}: {line(decision)}{_because(decision)}" for name, decision in chosen[:most]]
+        lines += [f"{name}: {told(decision)}" for name, decision in chosen[:most]]
         if most is not None and len(chosen) > most:
             lines.append(f"... and {len(chosen) - most} more {verdict}")
     lines += [f"{name}: new" for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
@@ -48,11 +48,12 @@ def summary(decisions: Mapping[str, Decision], missing: Sequence[str], most: int
     return lines
 
 
-def _because(decision: Decision) -> str:
+def told(decision: Decision) -> str:
+    """Line on a case, followed by what else explains it."""
     parts = [decision.reason] if decision.reason else []
     if decision.suspect and decision.verdict == Verdict.UNSURE:
         parts.append("probably slower (of those listed so, at most one in twenty is not)")
-    return "".join(f"; {part}" for part in parts)
+    return "".join((line(decision), *(f"; {part}" for part in parts)))
 
 
 def medians(runs: Sequence[Run]) -> dict[str, float]:
@@ -89,7 +90,7 @@ def spreads(runs: Sequence[Run]) -> list[str]:
     for name, middle in medians(runs).items():
         timed = [run.cases[name] for run in runs if name in run.cases]
         times = [statistics.median(each.samples) for each in timed]
-        doubts = list(filter(None, (slow_clock(each.facts) for each in timed)))
+        doubts = list(filter(None, (disturbance(each.facts) for each in timed)))
         why = f"; unsure: {doubts[-1]}, in {len(doubts)} of {len(timed)} runs" if doubts else ""
         rows.append((not doubts, -(max(times) / min(times) - 1), name, middle, why))
     rows.sort()

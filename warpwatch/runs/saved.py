@@ -72,6 +72,7 @@ class Facts:
     fallback: Text = ""
     sm_clock_mhz: tuple[Megahertz, ...] = ()  # before and after; 0 where unknown
     throttle: tuple[tuple[Text, ...], ...] = ()  # before and after
+    other_processes: tuple[Text, ...] = ()  # at work on the GPU before or after
     pairs: Sides | None = None
     gpu_uuid: Text = ""  # of a run on several GPUs: which of them it was
     verdict: Text = ""  # what the run itself concluded, if it compared with anything

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from warpwatch.timing.other_processes import at_work
+
 # Reasons of a low clock that are no fault: nothing to do, or a setting that the owner chose.
 HARMLESS = {0x1: "idle", 0x2: "application clocks", 0x10: "sync boost", 0x100: "display clocks"}
 HARMFUL = {
@@ -21,10 +23,16 @@ SETTLE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Clock:
-    """SM clock in MHz (0 where NVML does not say), and the reasons that keep it down."""
+    """SM clock in MHz (0 where NVML does not say), the reasons that keep it down, and processes of others at work."""
 
     mhz: int
     throttle: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def is_disturbed(self) -> bool:
+        """True where a kernel takes longer now for a reason that is not its own."""
+        return bool(self.throttle or self.others)
 
 
 class Clocks:
@@ -48,19 +56,20 @@ class Clocks:
             return Clock(0, ())
         mhz = self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
         mask = self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
-        return Clock(int(mhz), tuple(name for bit, name in HARMFUL.items() if mask & bit))
+        throttle = tuple(name for bit, name in HARMFUL.items() if mask & bit)
+        return Clock(int(mhz), throttle, at_work(self._nvml, self._handle))
 
     def settle(self) -> None:
-        """Wait until earlier launches no longer keep the clock down, unless the last wait was in vain.
+        """Wait until neither earlier launches nor others slow a kernel down, unless the last wait was in vain.
 
         A power cap lasts: on an H200, two seconds of float64 tensor products slowed the next eleven cases.
         """
         begin = time.monotonic()
-        while throttled := bool(self.read().throttle):
+        while disturbed := self.read().is_disturbed:
             if self._in_vain or time.monotonic() - begin > SETTLE_SECONDS:
                 break
             time.sleep(0.01)
-        self._in_vain = throttled
+        self._in_vain = disturbed
 
     @cached_property
     def highest(self) -> int:  # cached, because the question takes 2 ms

@@ -75,6 +75,13 @@ class Measured:
                 self.clocks.append(self.kernel.worker.call(sampling.read_clock))
             self.facts["sm_clock_mhz"] = [clock.mhz for clock in self.clocks]
             self.facts["throttle"] = [list(clock.throttle) for clock in self.clocks]
+            if others := others_at_work(self.clocks):
+                self.facts["other_processes"] = others
+
+
+def others_at_work(clocks: Sequence[Clock]) -> list[str]:
+    """Return processes of others that were at work on the GPU, each once."""
+    return list(dict.fromkeys(name for clock in clocks for name in clock.others))
 
 
 def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
@@ -129,8 +136,11 @@ class Again:
 
 
 def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]]:
-    """Measure cases again in a fresh process, and return their samples in seconds by case id."""
-    chosen[0].kernel.worker.stop()
+    """Measure cases again in a fresh process, and return their samples in seconds by case id.
+
+    Cases beside which others were at work on the GPU are left out.
+    """
+    chosen[0].kernel.worker.renew()
     samples = {}
     for done, measured in enumerate(chosen, 1):
         call, name = measured.kernel.worker.call, measured.case.id
@@ -140,7 +150,8 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
             taken = [measured.sample() for _ in range(measured.rounds)]
             measured.check_last_result()
-            samples[name] = taken
+            if not call(sampling.read_clock).others:
+                samples[name] = taken
         except (DeviceError, WrongResult) as error:
             again.broken[name] = f"measured again in a fresh process: {error}"
         again.progress(done, len(chosen))

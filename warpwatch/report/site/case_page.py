@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain, pairwise
 from statistics import median
 
-from warpwatch.compare.doubts import SAME_CODE, same_code, slow_clock
+from warpwatch.compare.doubts import SAME_CODE, disturbance, same_code
 from warpwatch.compare.history import Step
 from warpwatch.report.site import charts
 from warpwatch.report.site.charts import Chart, Roof
@@ -201,7 +201,7 @@ def _resources(facts: Facts) -> dict[str, str]:
         "Grid": "×".join(map(str, facts.grid)) if facts.grid else "",
         "L2 cache": facts.cache if facts.cache != "host" else "",
         "SM clock": f"{' and '.join(f'{mhz:,}' for mhz in dict.fromkeys(clocks))} MHz" if clocks else "",
-        "Clock": slow_clock(facts),
+        "Disturbed": disturbance(facts),
         "Fallback": facts.fallback,
         "Library": facts.library or "",
         "Machine code": facts.image_hash or "",

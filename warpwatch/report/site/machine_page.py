@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 
-from warpwatch.compare.doubts import slow_clock
+from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, CheckedCase, path_of
 from warpwatch.report.site import charts
 from warpwatch.report.site.charts import Chart
@@ -41,7 +41,7 @@ class MachinePage:
 def machine_page(material: Material, entries: Sequence[Entry]) -> MachinePage:
     """Make the page of the machine."""
     today = material.today
-    slow = {e.id: slow_clock(e.timed.facts) for e in entries if e.timed and not e.on_host}
+    slow = {e.id: disturbance(e.timed.facts) for e in entries if e.timed and not e.on_host}
     past, nights = (Counter(run.gpu_uuid for run in runs) for runs in (material.baseline, material.nights))
     tables = [_floors(entries), _self_check(material.checked.cases if material.checked else {})]
     return MachinePage(

@@ -1,0 +1,76 @@
+"""Runs programs in process groups of their own, and ends them with all that they started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+INTERRUPTED = 130  # the exit status of what Ctrl-C ends
+ENDING = (signal.SIGTERM, signal.SIGHUP)  # a program in a process group of its own would outlive these
+SECONDS_TO_END = 2.0  # pytest ends its compilers and its worker process, which are groups of their own
+
+
+class Child:
+    """A program that runs in the folder ``folder``, without input; what it prints is kept."""
+
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  # end() closes it
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end, at most for a time; tells whether it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.poll() is not None
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, or None while it runs."""
+        return self._process.poll()
+
+    def lines(self) -> list[str]:
+        """Return what it has printed so far, without empty lines."""
+        self._output.seek(0)
+        return [line for line in self._output.read().decode(errors="replace").splitlines() if line.strip()]
+
+    def end(self) -> None:
+        """End it, as a scheduler would, and kill what is left of its group soon after."""
+        try:
+            with contextlib.suppress(ProcessLookupError):
+                if self._process.poll() is None:
+                    self._process.terminate()
+                    self.wait(SECONDS_TO_END)
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # nobody is left
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._output.close()
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Leave by SystemExit where another program ends this one, so that what is under way is ended too."""
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    earlier = {number: signal.signal(number, leave) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)

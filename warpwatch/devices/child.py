@@ -1,0 +1,131 @@
+"""Starts a worker process and talks to it: what a parent does with one child (warpwatch/devices/worker.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from warpwatch.catalogue.project import Project
+from warpwatch.devices.compiler import ENGINE
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.machine import DeviceError
+
+# The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
+BOOT = """
+import os, sys
+from multiprocessing.connection import Connection
+try:
+    sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
+    from warpwatch.devices.worker import load, main
+    load(sys.argv[4], sys.argv[5])
+except BaseException as error:
+    Connection(int(sys.argv[1])).send((0, None, f"{type(error).__name__}: {error}"))
+    sys.exit(1)
+main()
+"""
+CLEAN_UP_SECONDS = 0.7  # seconds for a child to remove its temporary files before it is killed
+
+
+@dataclass
+class Child:
+    """A child process. ``questions``: sent to it so far; each answer carries the number of its question."""
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    questions: int = 0
+
+
+def launch(project: Project, settings: Settings) -> Child:
+    """Start a child that finds the same modules in any working folder; its answer 0 says whether it is ready."""
+    ours, theirs = socket.socketpair()
+    root = project.root
+    known = os.pathsep.join([str(ENGINE), *filter(os.path.isabs, sys.path)])  # searched after Python's own folders
+    command = [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), json.dumps(asdict(settings)), known]
+    command += [str(root), project.module]
+    with theirs:
+        # A process group of its own, so that the compilers that it calls can be ended with it.
+        process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], env=_environment(root), cwd=root, process_group=0
+        )
+    return Child(process, Connection(ours.detach()))
+
+
+def ask(child: Child, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Send a call of ``function``, of a module's top level, to a child. Raises OSError where the child has ended."""
+    child.questions += 1
+    child.connection.send((child.questions, function.__module__, function.__qualname__, pickle.dumps((args, kwargs))))
+
+
+def answer(child: Child, seconds: float, expected: int | None = None) -> tuple[Any, Exception | None]:
+    """Return what a call returned in a child, and the exception that it raised.
+
+    ``expected``: the number of the question, if it is not the last one. Raises DeviceError with ``lost`` where no
+    answer comes within ``seconds``, or another one; EOFError or ConnectionError where the child has ended.
+    """
+    if not child.connection.poll(seconds):
+        raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
+    number, value, error = child.connection.recv()
+    wanted = child.questions if expected is None else expected
+    if number != wanted:
+        raise DeviceError(
+            f"the process in which kernels run gave answer {number} to question {wanted}; process killed", lost=True
+        )
+    return value, error
+
+
+def await_start(child: Child, seconds: float) -> None:
+    """Wait until a child is ready. Raises DeviceError where it does not start, otherwise as ``answer``."""
+    _, failure = answer(child, seconds, 0)
+    if failure:
+        raise DeviceError(f"the process in which kernels run does not start: {failure}", lost=True)
+
+
+def exit_reason(child: Child) -> str:
+    """Return the signal or exit status with which a child ended that has closed its connection."""
+    try:
+        code = child.process.wait(10)
+    except subprocess.TimeoutExpired:  # it closed the connection and still runs
+        code = -signal.SIGKILL
+    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+
+
+def end(child: Child) -> None:
+    """End a child and the processes that it has started, whatever they are doing."""
+    child.connection.close()
+    try:
+        _signal_group(child.process, signal.SIGTERM)
+        child.process.wait(CLEAN_UP_SECONDS)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        _signal_group(child.process, signal.SIGKILL)
+        child.process.wait()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """Return the environment for a child: modules are found in ``root``, and all paths are absolute."""
+    environment = dict(os.environ)
+    for name in ("WARPWATCH_CACHE", "XDG_CACHE_HOME"):
+        if environment.get(name):
+            environment[name] = str(Path(environment[name]).absolute())
+    given = environment.get("PYTHONPATH", "").split(os.pathsep)
+    environment["PYTHONPATH"] = os.pathsep.join([str(root), *filter(os.path.isabs, given)])
+    # By default NumPy's idle threads spin for a while on the cores that compilers need; here they sleep.
+    environment.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+    return environment
