@@ -43,6 +43,14 @@ def test_the_verdicts_are_those_that_the_run_recorded(run: Run, baseline: list[R
     assert {other.gpu_uuid for other in found.past} == {run.gpu_uuid}
 
 
+def test_each_gpu_of_a_run_decides_about_its_own_cases() -> None:
+    two = read_run(ROOT / "bench/recordings/nvidia-h100-80gb-hbm3/0001_two-gpus.json.xz")
+    found = against_baseline(two, read_runs(BASELINES / "nvidia-h100-80gb-hbm3"))
+    recorded = {name: timed.facts.verdict for name, timed in two.cases.items() if timed.facts.verdict}
+    assert {name: str(decision.verdict) for name, decision in found.decisions.items()} == recorded
+    assert [effect.controls > 300 for effect in found.effects] == [True, True]
+
+
 def test_a_slower_case_needs_its_processes(run: Run, baseline: list[Run]) -> None:
     for processes, verdict in ((1, Verdict.UNSURE), (5, Verdict.SLOWER)):
         cases = {**run.cases, CASE: slowed(run.cases[CASE], 1.05, processes)}

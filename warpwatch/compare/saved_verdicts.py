@@ -33,9 +33,9 @@ class SavedCase:
 class Verdicts:
     """Holds the verdicts of a saved run.
 
-    ``past``: the runs that it was compared with; empty with another revision. ``effects``: what each of its processes
-    did to every case. ``notes``: what holds for the run as a whole. ``missing``: cases that the baseline has and a
-    whole run has not.
+    ``past``: the runs that it was compared with; empty with another revision. ``effects``: what the run did to every
+    case, on each of its GPUs. ``notes``: what holds for the run as a whole. ``missing``: cases that the baseline has
+    and a whole run has not.
     """
 
     decisions: Mapping[str, Decision] = field(default_factory=dict)
@@ -61,7 +61,7 @@ def against_baseline(run: Run, baseline: Sequence[Run]) -> Verdicts:
     return Verdicts(
         decisions={name: each for part in found for name, each in part.decisions.items()},
         past=list({id(other): other for part in found for other in part.past}.values()),
-        effects=[effect for part in found for effect in part.effects],
+        effects=[part.effects[0] for part in found if part.effects],
         notes=list(dict.fromkeys(note for part in found for note in part.notes)),
         missing=sorted(past - run.cases.keys() - set(run.failed)) if run.whole else (),
     )

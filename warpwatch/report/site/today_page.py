@@ -53,8 +53,8 @@ class TodayPage:
     """Holds what the first page shows.
 
     ``counts``: cases by verdict. ``lists``: those that need a look. ``renamed``: missing case -> a new one of the same
-    machine code. ``unmeasured``: cases by the reason why they were not measured. ``effect``: what the run did to all.
-    ``left_out``: sentences on files and cases that could not be used.
+    machine code. ``unmeasured``: cases by the reason why they were not measured. ``effects``: what the run did to
+    all, on each GPU. ``left_out``: sentences on files and cases that could not be used.
     """
 
     run: Run
@@ -64,7 +64,7 @@ class TodayPage:
     unmeasured: Mapping[str, Sequence[str]]
     notes: Sequence[str]
     left_out: Sequence[str]
-    effect: ProcessEffect | None
+    effects: Sequence[ProcessEffect]
     past: Sequence[Run]
 
 
@@ -72,7 +72,6 @@ def today_page(material: Material, entries: Sequence[Entry]) -> TodayPage:
     """Make the first page."""
     counted = Counter(entry.verdict for entry in entries)
     found = [_listed(verdict, entries) for verdict in SHOWN if counted[verdict]]
-    effects = material.verdicts.effects
     return TodayPage(
         run=material.today,
         counts={name: counted[name] for name in (*SHOWN, *OTHERS) if counted[name] or name in ("slower", "faster")},
@@ -81,7 +80,7 @@ def today_page(material: Material, entries: Sequence[Entry]) -> TodayPage:
         unmeasured=_unmeasured(material),
         notes=material.verdicts.notes,
         left_out=material.problems,
-        effect=effects[0] if effects and effects[0].controls else None,
+        effects=[effect for effect in material.verdicts.effects if effect.controls],
         past=material.verdicts.past,
     )
 
