@@ -171,7 +171,7 @@
       const place = each.querySelector(".chart");
       const held = JSON.parse(each.querySelector("script").textContent);
       const spec = held.k ? kinds[held.k](held) : held;
-      each.append(figuresOf(spec, each.querySelector("h3").textContent));
+      each.append(figuresOf(spec, each.querySelector("h2, h3").textContent));
       return { place, spec, plot: draw(place, spec) };
     });
     const again = () => made.forEach((each) => { each.plot.destroy(); each.plot = draw(each.place, each.spec); });
