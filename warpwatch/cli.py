@@ -25,7 +25,11 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.runs.saved import BadRun
 
 DIFF_ARCH = "sm_90"  # what `warpwatch diff` compiles for where nothing is said
-EXTRAS = {"matplotlib": "pictures", "watchfiles": "watch"}  # of pyproject.toml, by the package that a command lacks
+EXTRAS = {
+    "matplotlib": "pictures",
+    "jinja2": "report",
+    "watchfiles": "watch",
+}  # of pyproject.toml, by the package that a command lacks
 SANITIZER_SECONDS = 300.0  # a launch under a sanitizer is slow
 
 # Modules of single subcommands are imported when they are called: `warpwatch list` need not wait for SciPy.
@@ -105,6 +109,12 @@ def _watch(project: Project | None, options: argparse.Namespace) -> int:
 
 
 def _report(project: Project, options: argparse.Namespace) -> int:
+    if options.html:
+        from warpwatch.commands.report_site import make_site  # noqa: PLC0415
+
+        return make_site(project, options.runs, options.html, options.runs_url)
+    if options.runs_url:
+        raise BadRun("--runs-url is for the site: give --html FOLDER too")
     from warpwatch.commands.saved_runs import report  # noqa: PLC0415
 
     return report(project, options.runs)
@@ -283,7 +293,7 @@ def _add_runs(commands: Any) -> None:
     past = _add(commands, "history", _history, "show a case's times in saved runs, and where cases changed for good")
     past.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")
     past.add_argument("--runs", type=Path, metavar="FOLDER", help="folder of one GPU's saved runs (.benchmarks)")
-    _add_saved(_add(commands, "report", _report, "print time and rate of each kernel on each shape, in Markdown"))
+    _add_report(commands)
     _add_saved(_add(commands, "ladder", _ladder, "print how far each kernel is from its reference, in Markdown"))
     drawing = _add_saved(_add(commands, "picture", _picture, "draw how far each kernel is from its reference, as SVG"))
     drawing.add_argument("--to", type=Path, metavar="FOLDER", help="where the SVG files go (beside the last run)")
@@ -300,6 +310,15 @@ def _add_runs(commands: Any) -> None:
     merging = _add(checks.add_subparsers(required=True), "merge", _self_check, "join parts that were made with -k")
     merging.add_argument(
         "parts", nargs="+", type=Path, metavar="PART", help="what `pytest bench --self-check -k` saved"
+    )
+
+
+def _add_report(commands: Any) -> None:
+    reporting = _add(commands, "report", _report, "print time and rate of each kernel on each shape, or make a site")
+    _add_saved(reporting, "a saved run; of several, medians are shown, and the site shows the newest and its history")
+    reporting.add_argument("--html", type=Path, metavar="FOLDER", help="write a site that opens in a browser there")
+    reporting.add_argument(
+        "--runs-url", default="", metavar="URL", help="where the runs' files are published, for the site's links"
     )
 
 

@@ -68,6 +68,15 @@ def test_a_step_is_found_with_its_revisions_and_a_drift_that_no_night_shows(tmp_
     assert by_case[f"case-{large[2]}"] == pytest.approx([0.9], abs=0.002)
 
 
+def test_one_slow_night_is_no_step_wherever_it_falls() -> None:
+    """A level lasts three nights at least, and the mean of three would be a third of the way."""
+    quiet = np.random.default_rng(5).normal(0, 0.002, 20)
+    for night in range(20):
+        logs = quiet.copy()
+        logs[night] += math.log(1.3)
+        assert levels(list(logs), 0.002**2, 100) == [], f"night {night}"
+
+
 def test_a_process_effect_is_no_step_of_any_case(tmp_path: Path) -> None:
     factors = np.ones((NIGHTS, CASES))
     factors[15:] = 1.05

@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison, differ
 from warpwatch.devices.worker import Kernel
 from warpwatch.report import ladder, picture
 from warpwatch.report import tables as report
+from warpwatch.report.site.material import gather
+from warpwatch.report.site.render import render
 from warpwatch.runs.saved import BadRun, Commit, Facts, Gpu, Run, Sides, read_run, read_usable
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
@@ -228,6 +231,18 @@ def compare_with(path: Path) -> None:
         print(*comparison.describe(), *report.summary(comparison.decisions, comparison.missing(set())), *problems)
 
 
+def kept_beside(nights: Path) -> Path:
+    """Folder of the baselines that the site compares with: inside that of the nights it would be a GPU of theirs."""
+    return nights.with_name(f"{nights.name}-baselines")
+
+
+def site_of(path: Path, good: Sequence[Path]) -> None:
+    """Make the pages of a run with good nights before it, and compared with a baseline of those."""
+    project = replace(PROJECT, root=path.parent, baselines_folder=str(kept_beside(path.parent)))
+    files = render(gather(project, [*good, path]), path.parent / "site")
+    print(*files.values())
+
+
 def use(path: Path, order: int) -> None:
     """Do all that commands do with a saved run. Each part may say that the run is bad, and nothing else.
 
@@ -259,6 +274,7 @@ def use(path: Path, order: int) -> None:
         lambda: compare_with(path),
         lambda: read_usable([path]),
     ]
+    parts += [lambda: site_of(path, [run.path for run in good])] * (order == 0)
     for part in parts:
         said = ""
         try:
@@ -275,6 +291,9 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nights")
     for number, document in enumerate(whole()[:3], 1):
         (folder / f"{number:04}_night.json").write_bytes(as_bytes(document))
+        kept = kept_beside(folder) / "nvidia-h200"
+        kept.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / f"{number:04}_night.json", kept)
     return folder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.worker import Kernel
@@ -55,9 +55,21 @@ class Comparison(Protocol):
         """Cases that the other side has and that a whole run did not have."""
 
 
-def recorded_facts(measured: Measured) -> Facts:
+class Sampled(Protocol):
+    """Holds what processes showed of a case of this run: of one that is measured now, or of a saved one."""
+
+    @property
+    def facts(self) -> Mapping[str, Any] | Facts:
+        """Facts recorded beside the samples."""
+
+    @property
+    def processes(self) -> Sequence[Sequence[float]]:
+        """Samples in seconds, those of the run's own process first."""
+
+
+def recorded_facts(measured: Sampled) -> Facts:
     """Facts recorded beside a case's samples, as they would be read from a saved run."""
-    return typed(measured.facts, Facts)
+    return measured.facts if isinstance(measured.facts, Facts) else typed(measured.facts, Facts)
 
 
 def count_compared(decisions: Mapping[str, Decision]) -> int:

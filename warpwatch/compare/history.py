@@ -82,16 +82,20 @@ def levels(logs: Sequence[float], variance: float, cases: int = 1) -> list[int]:
     spread = math.sqrt(max(scatter**2, variance))
     # Penalty on a sum of squares in units of the variance that holds STEP_FAMILYWISE_ERROR over all places and cases.
     penalty = 2 * math.log(len(values) * cases / STEP_FAMILYWISE_ERROR)
-    ends = ruptures.Pelt(model="l2", min_size=SHORTEST, jump=1).fit(values / spread).predict(pen=penalty)
+    # KernelCPD's linear kernel is the cost of Pelt(model="l2"), in C: 0.07 ms and not 29 for 100 nights.
+    ends = ruptures.KernelCPD(kernel="linear", min_size=SHORTEST).fit((values / spread)[:, None]).predict(pen=penalty)
     least = max(math.log1p(RELEVANT), SIGMAS * spread)
     return _large(values, [0, *ends], least)
 
 
 def _large(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], bounds: list[int], least: float) -> list[int]:
-    """Bounds between levels, from which the smallest step is left out until all are large enough."""
+    """Bounds between levels, from which the smallest step is left out until all are large enough.
+
+    A level is the median of its nights: one night that was slow by itself begins no level, wherever it falls.
+    """
     while len(bounds) > 2:
-        means = [values[first:end].mean() for first, end in pairwise(bounds)]
-        steps = np.abs(np.diff(means))
+        middles = [np.median(values[first:end]) for first, end in pairwise(bounds)]
+        steps = np.abs(np.diff(middles))
         smallest = int(np.argmin(steps))
         if steps[smallest] >= least:
             break
@@ -110,7 +114,7 @@ def find_steps(runs: Sequence[Run]) -> list[Step]:
         expected = float(MEASURED.variance(math.exp(median(logs))))
         bounds = [0, *levels(logs, expected, len(names)), len(logs)]
         for first, middle, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
-            ratio = math.exp(np.mean(logs[middle:end]) - np.mean(logs[first:middle]))
+            ratio = math.exp(median(logs[middle:end]) - median(logs[first:middle]))
             found.append(Step(name, ratio, series[middle - 1][0], series[middle][0]))
     return sorted(found, key=lambda step: -step.ratio)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from math import exp, log
@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.compare.comparison import count_compared, recorded_facts
+from warpwatch.compare.comparison import Sampled, count_compared, recorded_facts
 from warpwatch.compare.doubts import SAME_CODE, clock_ratio, disturbance, doubt, same_code
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
@@ -84,23 +84,12 @@ class BaselineComparison:
 
     def conclude(self, again: Again) -> None:
         """Decide about all cases together. Fresh processes measure again what is undecided."""
-        compared: dict[str, Measured] = {}
-        past = self._past()
-        for name, measured in self.measured.items():
-            damaged = next((run.problems[name] for run in self.runs if name in run.problems), "")
-            if not any(name in run.cases for run in self.runs):
-                verdict = Verdict.INCOMPARABLE if damaged else Verdict.NEW
-                self.decisions[name] = Decision(verdict=verdict, reason=damaged)
-            elif self.incomparable_reason:
-                self.decisions[name] = Decision(verdict=Verdict.INCOMPARABLE, reason=self.incomparable_reason)
-            elif not any(name in run.cases for run in past):
-                self.decisions[name] = Decision(verdict=Verdict.INCOMPARABLE, reason="only runs on another GPU have it")
-            else:
-                compared[name] = measured
+        self.decisions, names = sort_out(self.measured, self.runs, self._past(), self.incomparable_reason)
+        compared, past = {name: self.measured[name] for name in names}, self._past()
         if not compared:
             return
         processes = Processes(past, compared, self.gpu_uuid, self.doubt, self.parts)
-        self.decisions |= processes.run(again)
+        self.decisions |= _measure_and_decide(processes, compared, again)
         self.prior, self.process_effect = processes.prior, processes.effects[0]
         self.floor_note = processes.floor_note()
         self.alarm = self.process_effect.alarm(processes.baseline_effects)
@@ -110,8 +99,7 @@ class BaselineComparison:
                 measured.facts["again"] = measured.processes[1:]
 
     def _past(self) -> list[Run]:
-        own = [run for run in self.runs if run.gpu_uuid == self.gpu_uuid]
-        return own if len(own) >= MIN_OWN_RUNS else list(self.runs)
+        return relevant_runs(self.runs, self.gpu_uuid)
 
     def describe(self) -> list[str]:
         """Lines that say what is compared with, and what this run does to all cases."""
@@ -137,11 +125,65 @@ class BaselineComparison:
         return sorted(names - ran)
 
 
+def relevant_runs(runs: Sequence[Run], gpu_uuid: str) -> list[Run]:
+    """Select the runs of a baseline that a GPU is compared with: its own where there are enough, else all."""
+    own = [run for run in runs if run.gpu_uuid == gpu_uuid]
+    return own if len(own) >= MIN_OWN_RUNS else list(runs)
+
+
+def sort_out(
+    names: Iterable[str], runs: Sequence[Run], past: Sequence[Run], incomparable: str
+) -> tuple[dict[str, Decision], list[str]]:
+    """Decide about the cases that cannot be compared, and list those that can.
+
+    ``past``: those of the baseline's ``runs`` that are compared with. ``incomparable``: why none can be, or nothing.
+    """
+    decisions: dict[str, Decision] = {}
+    comparable = []
+    for name in names:
+        damaged = next((run.problems[name] for run in runs if name in run.problems), "")
+        if not any(name in run.cases for run in runs):
+            verdict = Verdict.INCOMPARABLE if damaged else Verdict.NEW
+            decisions[name] = Decision(verdict=verdict, reason=damaged)
+        elif incomparable:
+            decisions[name] = Decision(verdict=Verdict.INCOMPARABLE, reason=incomparable)
+        elif not any(name in run.cases for run in past):
+            decisions[name] = Decision(verdict=Verdict.INCOMPARABLE, reason="only runs on another GPU have it")
+        else:
+            comparable.append(name)
+    return decisions, comparable
+
+
+def _measure_again(
+    processes: Processes, measured: Mapping[str, Measured], names: Sequence[str], again: Again
+) -> Collection[str]:
+    """Measure cases in one more process; return those that others did not disturb in it."""
+    samples = remeasure([measured[name] for name in names], again)
+    for name, values in samples.items():
+        measured[name].processes.append(list(values))
+    processes.absorb(samples)
+    return samples.keys()
+
+
+def _measure_and_decide(processes: Processes, measured: Mapping[str, Measured], again: Again) -> dict[str, Decision]:
+    """Decide about all cases, with as many more processes as undecided ones need."""
+    disturbed = [] if processes.doubt else processes.disturbed()
+    processes.settle(_measure_again(processes, measured, disturbed, again) if disturbed else ())
+    decisions = processes.decide()
+    for _ in range(MAX_PROCESSES - 1):
+        chosen = processes.wanted(decisions)
+        if not chosen:
+            break
+        _measure_again(processes, measured, chosen, again)
+        decisions = processes.decide()
+    return decisions
+
+
 class Processes:
     """Compares the processes of this run with those of ``past``, over the cases that both have."""
 
     def __init__(
-        self, past: Sequence[Run], measured: Mapping[str, Measured], gpu_uuid: str, doubt: str, parts: int = 1
+        self, past: Sequence[Run], measured: Mapping[str, Sampled], gpu_uuid: str, doubt: str, parts: int = 1
     ) -> None:
         self.measured, self.gpu_uuid, self.doubt, self.parts = measured, gpu_uuid, doubt, parts
         runs = [{name: median(t.samples) for name, t in run.cases.items() if name in measured} for run in past]
@@ -164,48 +206,27 @@ class Processes:
         self.floor_factor = 1.0
         self.effects: list[ProcessEffect] = []
         self._new: list[dict[str, float]] = []
-        self._absorb({name: m.processes[0] for name, m in measured.items() if name not in self._disturbed})
+        self.absorb({name: m.processes[0] for name, m in measured.items() if name not in self._disturbed})
 
-    def _absorb(self, samples: Mapping[str, Sequence[float]]) -> None:
+    def absorb(self, samples: Mapping[str, Sequence[float]]) -> None:
         """Add one more process of this run, without what it does to every case."""
         medians = {name: median(values) for name, values in samples.items()}
         controls = {name: medians[name] for name in self.unchanged if name in medians}
         self.effects.append(process_effect(self.reference, controls))
         self._new.append({name: self.effects[-1].remove(seconds) for name, seconds in medians.items()})
 
-    def run(self, again: Again) -> dict[str, Decision]:
-        """Decide about all cases, with as many more processes as undecided ones need."""
-        self._measure_disturbed(again)
-        decisions = self._decide()
-        for _ in range(MAX_PROCESSES - 1):
-            todo = [
-                name
-                for name, decision in decisions.items()
-                if decision.verdict == Verdict.UNSURE and self._may_change(name)
-            ]
-            if not todo or self.doubt:
-                break
-            chosen = dict.fromkeys([*todo, *self._controls()])
-            self._remeasure(chosen, again)
-            decisions = self._decide()
-        return decisions
+    def wanted(self, decisions: Mapping[str, Decision]) -> list[str]:
+        """List the cases that another process should measure: undecided ones, and controls beside them."""
+        todo = [name for name, each in decisions.items() if each.verdict == Verdict.UNSURE and self._may_change(name)]
+        return list(dict.fromkeys([*todo, *self._controls()])) if todo and not self.doubt else []
 
-    def _remeasure(self, names: Iterable[str], again: Again) -> set[str]:
-        """Measure cases in one more process; return those that others did not disturb in it."""
-        samples = remeasure([self.measured[name] for name in names], again)
-        for name, values in samples.items():
-            self.measured[name].processes.append(list(values))
-        self._absorb(samples)
-        return samples.keys() & self._disturbed
+    def disturbed(self) -> list[str]:
+        """List the cases that others' work disturbed, and controls beside them, for a fresh process to measure."""
+        return list(dict.fromkeys([*sorted(self._disturbed), *self._controls()])) if self._disturbed else []
 
-    def _measure_disturbed(self, again: Again) -> None:
-        """Measure in a fresh process what others' work disturbed. Samples of the first count where they do it again."""
-        if not self._disturbed:
-            return
-        if not self.doubt:
-            self._undisturbed_again = self._remeasure(
-                dict.fromkeys([*sorted(self._disturbed), *self._controls()]), again
-            )
+    def settle(self, undisturbed: Collection[str]) -> None:
+        """Take note which cases a fresh process measured undisturbed; of the other disturbed ones the first counts."""
+        self._undisturbed_again = self._disturbed & set(undisturbed)
         for name in self._disturbed - self._undisturbed_again:
             self._new[0][name] = self.effects[0].remove(median(self.measured[name].processes[0]))
 
@@ -225,7 +246,8 @@ class Processes:
         short = sorted((self.reference[n], n) for n in self.unchanged if self.reference[n] < CONTROL_SECONDS)
         return [name for _, name in short[:: max(1, len(short) // (MIN_CONTROLS + MIN_CONTROLS // 3))]]
 
-    def _decide(self) -> dict[str, Decision]:
+    def decide(self) -> dict[str, Decision]:
+        """Decide about all cases from the processes so far."""
         effects = {name: self._effect(name) for name in self.measured}
         if self.prior is None:
             self.prior = learn(list(effects.values()))

@@ -75,6 +75,12 @@ class Facts:
     other_processes: tuple[Text, ...] = ()  # at work on the GPU before or after
     pairs: Sides | None = None
     gpu_uuid: Text = ""  # of a run on several GPUs: which of them it was
+    verdict: Text = ""  # what the run itself concluded, if it compared with anything
+    again: tuple[Samples, ...] = ()  # samples of further processes, where the case was measured again
+    local_bytes: Count = 0
+    occupancy: Annotated[float, Meta(ge=0, le=1)] | None = None
+    operations: Count = 0
+    bytes: Count = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +103,10 @@ class Gpu:
     cache: Text = ""  # cold or warm
     note: Text = ""  # what a reader of its times must know
     peak_bytes_per_second: Rate = 0.0
+    capability: Text = ""
+    multiprocessors: Count = 0
+    memory_bytes: Count = 0
+    l2_bytes: Count = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,107 @@
+"""Repeats the comparison of a saved run with a baseline, from the samples of both: no kernel runs.
+
+The verdict that the run itself recorded rests on the baseline of that day. The figures beside it, ratio, interval and
+noise floor, are not recorded, and are worked out here by the same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
+
+import msgspec
+
+from warpwatch.compare import pairs
+from warpwatch.compare.doubts import disturbance
+from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out
+from warpwatch.runs.saved import Facts, Run, Timed, by_gpu
+from warpwatch.timing.worker_pairs import log_ratio
+from warpwatch.verdict.process_effects import ProcessEffect
+from warpwatch.verdict.rule import Decision, decide, learn, paired
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedCase:
+    """Holds what a saved run has of a case: its facts, and the samples of each process that measured it."""
+
+    facts: Facts
+    processes: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdicts:
+    """Holds the verdicts of a saved run.
+
+    ``past``: the runs that it was compared with; empty with another revision. ``effects``: what the run did to every
+    case, on each of its GPUs. ``notes``: what holds for the run as a whole. ``missing``: cases that the baseline has
+    and a whole run has not.
+    """
+
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    past: Sequence[Run] = ()
+    effects: Sequence[ProcessEffect] = ()
+    notes: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+
+def on_gpu(run: Run) -> Iterator[tuple[str, Timed]]:
+    """Yield the cases of a run that a GPU ran, not the host."""
+    yield from ((name, timed) for name, timed in run.cases.items() if timed.facts.cache != "host")
+
+
+def against_baseline(run: Run, baseline: Sequence[Run]) -> Verdicts:
+    """Compare a saved run with a baseline, of which the run itself is no part."""
+    others = [other for other in baseline if (other.when, other.gpu_uuid) != (run.when, run.gpu_uuid)]
+    if not others:
+        return Verdicts()
+    parts = by_gpu(run)
+    found = [_part(part, others, len(parts)) for part in parts]
+    past = {name for other in others for name, _ in on_gpu(other)}
+    return Verdicts(
+        decisions={name: each for part in found for name, each in part.decisions.items()},
+        past=list({id(other): other for part in found for other in part.past}.values()),
+        effects=[part.effects[0] for part in found if part.effects],
+        notes=list(dict.fromkeys(note for part in found for note in part.notes)),
+        missing=sorted(past - run.cases.keys() - set(run.failed)) if run.whole else (),
+    )
+
+
+def _part(run: Run, baseline: Sequence[Run], parts: int) -> Verdicts:
+    """Compare the cases that one GPU measured."""
+    cases = {name: _saved(timed) for name, timed in on_gpu(run)}
+    past = relevant_runs(baseline, run.gpu_uuid)
+    reason = difference(baseline, msgspec.to_builtins(run.gpu))
+    decisions, names = sort_out(cases, baseline, past, reason)
+    if not names:
+        return Verdicts(decisions=decisions, past=past, notes=[reason] if reason else [])
+    processes = Processes(past, {name: cases[name] for name in names}, run.gpu_uuid, run.gpu.note, parts)
+    for number in range(1, max(len(cases[name].processes) for name in names)):
+        processes.absorb({n: cases[n].processes[number] for n in names if len(cases[n].processes) > number})
+    processes.settle([name for name in names if len(cases[name].processes) > 1])
+    effect = processes.effects[0]
+    notes = [processes.floor_note(), effect.alarm(processes.baseline_effects)]
+    return Verdicts(
+        decisions=decisions | processes.decide(),
+        past=past,
+        effects=processes.effects,
+        notes=list(filter(None, notes)),
+    )
+
+
+def _saved(timed: Timed) -> SavedCase:
+    return SavedCase(facts=timed.facts, processes=[timed.samples, *timed.facts.again])
+
+
+def side_by_side(run: Run) -> Verdicts:
+    """Decide about the pairs of a run that was measured side by side with another revision."""
+    effects = {}
+    for name, timed in on_gpu(run):
+        sides = timed.facts.pairs
+        if sides and sides.old:
+            logs = [log_ratio(old, new) for old, new in zip(sides.old, sides.new, strict=True)]
+            before, after = (fmean(map(median, side)) for side in (sides.old, sides.new))
+            why = disturbance(timed.facts) or run.gpu.note
+            effects[name] = replace(paired(before, after, logs), doubt=why, no_gain=run.gpu.note)
+    looks = pairs.MAX_PROCESSES - pairs.SCREENING_PROCESSES + 1
+    return Verdicts(decisions=decide(effects, learn(list(effects.values())), looks=looks))

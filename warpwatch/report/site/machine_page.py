@@ -1,0 +1,133 @@
+"""Makes the page of the machine: GPU, clocks, noise floors by size, the self-check, the baseline's runs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+
+from warpwatch.compare.doubts import disturbance
+from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, CheckedCase, path_of
+from warpwatch.report.site import charts
+from warpwatch.report.site.charts import Chart
+from warpwatch.report.site.entries import Entry
+from warpwatch.report.site.material import Material
+from warpwatch.report.site.tables import Cell, Table
+from warpwatch.runs.saved import Gpu, Run
+
+Row = tuple[Sequence[str], Sequence[Cell | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachinePage:
+    """Holds what the page of the machine shows. ``uuids``: runs of each GPU, in the baseline and in the history.
+
+    ``check``: the file of the self-check, and ``checked``: the GPU that it was made on.
+    """
+
+    facts: Mapping[str, str]
+    uuids: Mapping[str, tuple[int, int]]
+    baseline: Sequence[Run]
+    charts: Sequence[Chart] = ()
+    tables: Sequence[Table] = ()
+    throttled: Mapping[str, str] = field(default_factory=dict)
+    check: Path | None = None
+    checked: str = ""
+
+
+def machine_page(material: Material, entries: Sequence[Entry]) -> MachinePage:
+    """Make the page of the machine."""
+    today = material.today
+    slow = {e.id: disturbance(e.timed.facts) for e in entries if e.timed and not e.on_host}
+    past, nights = (Counter(run.gpu_uuid for run in runs) for runs in (material.baseline, material.nights))
+    tables = [_floors(entries), _self_check(material.checked.cases if material.checked else {})]
+    return MachinePage(
+        facts=_facts(today.gpu) | _clocks(entries),
+        uuids={uuid: (past[uuid], nights[uuid]) for uuid in dict.fromkeys([today.gpu_uuid, *past, *nights])},
+        baseline=material.baseline,
+        charts=_charts(entries),
+        tables=[table for table in tables if table.rows],
+        throttled={name: why for name, why in slow.items() if why},
+        check=path_of(today.slug, material.project.baselines) if material.checked else None,
+        checked=material.checked.gpu.uuid if material.checked else "",
+    )
+
+
+def _facts(gpu: Gpu) -> dict[str, str]:
+    shown = {
+        "GPU": gpu.name or "none",
+        "Compute capability": gpu.capability,
+        "Multiprocessors": f"{gpu.multiprocessors}" if gpu.multiprocessors else "",
+        "Memory": f"{gpu.memory_bytes / 2**30:,.0f} GiB" if gpu.memory_bytes else "",
+        "Memory moves at most": f"{gpu.peak_bytes_per_second / 1e9:,.0f} GB/s" if gpu.peak_bytes_per_second else "",
+        "L2": f"{gpu.l2_bytes / 2**20:,.0f} MiB" if gpu.l2_bytes else "",
+        "Timed with L2": gpu.cache,
+        "Driver": gpu.driver,
+        "CUDA toolkit": gpu.toolkit,
+        "Note": gpu.note,
+    }
+    return {name: text for name, text in shown.items() if text}
+
+
+def _clocks(entries: Sequence[Entry]) -> dict[str, str]:
+    clocks = [mhz for e in entries if e.timed for mhz in e.timed.facts.sm_clock_mhz if mhz]
+    if not clocks:
+        return {}
+    return {"SM clock in this run": f"{min(clocks):,} to {max(clocks):,} MHz, median {median(clocks):,.0f}"}
+
+
+def _sized(entries: Sequence[Entry]) -> dict[str, list[tuple[float, float]]]:
+    """Median in seconds and noise floor of the compared cases, by the class of their size."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for name, (low, high) in CLASSES.items():
+        found[name] = [
+            (e.decision.before, e.decision.floor)
+            for e in entries
+            if e.decision and not math.isnan(e.decision.floor) and low <= e.decision.before < high
+        ]
+    return {name: points for name, points in found.items() if points}
+
+
+def _charts(entries: Sequence[Entry]) -> list[Chart]:
+    points = [(1e6 * t, 100 * floor) for own in _sized(entries).values() for t, floor in own]
+    if not points:
+        return []
+    says = f"Noise floor of {len(points)} cases over their median time; smaller changes cannot be told from none"
+    spec = charts.scatter({"noise floor": points}, "median, µs", "noise floor, %")
+    return [Chart(title="Noise floors", says=says, spec=spec)]
+
+
+def _floors(entries: Sequence[Entry]) -> Table:
+    rows: list[Row] = []
+    for name, points in _sized(entries).items():
+        floors = sorted(100 * floor for _, floor in points)
+        tenth = quantiles(floors, n=10)[-1] if len(floors) > 1 else floors[0]
+        texts = [f"{len(points)}", f"{median(floors):.1f} %", f"{tenth:.1f} %", f"{floors[-1]:.1f} %"]
+        rows.append(([name], [Cell(text=text) for text in texts]))
+    columns = ["cases", "number", "median floor", "nine in ten below", "highest"]
+    return Table(title="Noise floors by size", columns=columns, rows=rows)
+
+
+def _self_check(cases: Mapping[str, CheckedCase]) -> Table:
+    rows: list[Row] = []
+    for name, (low, high) in CLASSES.items():
+        own = [case for case in cases.values() if low <= case.median < high]
+        if not own:
+            continue
+        alarms = sum(case.verdict == "slower" for case in own)
+        cells = [Cell(text=f"{len(own)}"), Cell(text=f"{alarms}")]
+        for share in SLOWDOWNS:
+            tried = [case.found for case in own if case.slowdown == share]
+            heat = round(sum(tried) / len(tried), 2) if tried else None
+            cells.append(Cell(text=f"{sum(tried)} of {len(tried)}" if tried else "", heat=heat))
+        rows.append(([name], cells))
+    columns = ["cases", "number", "false alarms", *(f"found of +{100 * share:g} %" for share in SLOWDOWNS)]
+    return Table(
+        title="Self-check",
+        columns=columns,
+        rows=rows,
+        note="Unchanged kernels against themselves, then slowdowns of known size (pytest bench --self-check).",
+    )

@@ -1,0 +1,156 @@
+"""Gathers what the site shows: the newest run and its verdicts, the nights before it, the baseline, the self-check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import timed_cases
+from warpwatch.compare.history import LONG_AGO, Step, find_steps
+from warpwatch.compare.saved_self_check import Checked, path_of, read
+from warpwatch.compare.saved_verdicts import Verdicts, against_baseline, on_gpu, side_by_side
+from warpwatch.runs.saved import BadRun, Run, Timed, read_run, read_usable
+from warpwatch.verdict.process_effects import ProcessEffect, mean_of, process_effect
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """Holds what the pages are made of.
+
+    ``today``: the newest of the given runs, with all its samples. ``nights``: those of which there is a history, oldest
+    first, ``today`` among them; each case has its median alone. ``steps``: lasting changes in them. ``effects``: what
+    each of them did to every case. ``problems``: sentences on files and cases that were left out.
+    """
+
+    project: Project
+    today: Run
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    baseline: Sequence[Run] = ()
+    nights: Sequence[Run] = ()
+    steps: Sequence[Step] = ()
+    effects: Sequence[ProcessEffect] = ()
+    checked: Checked | None = None
+    problems: Sequence[str] = ()
+
+    @cached_property
+    def cases(self) -> Mapping[str, Case]:
+        """The declared cases, and those of today's run that the catalogue still knows, by their ids."""
+        found = {case.id: case for case in timed_cases(self.project.families)}
+        for name in {*self.today.cases, *self.verdicts.missing} - found.keys():
+            try:
+                found[name] = find_case(self.project.families, name)
+            except BadCase:  # renamed or taken away since
+                continue
+        return found
+
+    @cached_property
+    def medians(self) -> Mapping[str, float]:
+        """Median of each case of today's run, in seconds: what ladders, rates and shares are worked out from."""
+        return {name: median(timed.samples) for name, timed in self.today.cases.items()}
+
+
+def thinned(run: Run) -> Run:
+    """Return a run whose cases have their medians in place of their samples, since a hundred runs fill the memory."""
+    cases = {
+        name: Timed(samples=(median(timed.samples),), facts=replace(timed.facts, again=(), pairs=None))
+        for name, timed in run.cases.items()
+    }
+    return replace(run, cases=cases)
+
+
+def read_nights(paths: Iterable[Path]) -> tuple[Run, list[Run], list[str]]:
+    """Read the newest run whole and all of them thinned, oldest first, with sentences on what was left out.
+
+    Raises BadRun where none can be read, or where they are of several GPU models.
+    """
+    newest: Run | None = None
+    nights: list[Run] = []
+    problems: list[str] = []
+    for path in dict.fromkeys(paths):
+        try:
+            run = read_run(path, tolerant=True)
+        except BadRun as error:
+            problems.append(str(error))
+            continue
+        problems += run.problems.values()
+        if not run.cases:
+            problems.append(f"{path}: holds no case that can be used")
+            continue
+        if newest and run.slug != newest.slug:
+            raise BadRun(
+                f"{path}: is of {run.slug}, and {newest.path} of {newest.slug}: give the runs of one GPU model"
+            )
+        nights.append(thinned(run))
+        if newest is None or (run.when or LONG_AGO) >= (newest.when or LONG_AGO):
+            newest = run
+    if newest is None:
+        raise BadRun(problems[0] if problems else "no run was given")
+    nights.sort(key=lambda run: run.when or LONG_AGO)
+    return newest, nights, problems
+
+
+def with_history(newest: Run, nights: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Select what has a history in common with the newest run, with sentences on the rest.
+
+    Of every run only the cases count that the newest run's GPUs measured: two GPUs of one model differ for good.
+    """
+    chosen, problems, elsewhere = [], [], 0
+    uuids = gpus_of(newest)
+    for run in nights:
+        if run.against:
+            why = f"was measured side by side with {run.against[:12]}, in fewer samples"
+        elif run.setting("cache") != newest.setting("cache"):
+            why = "was measured with another cache mode than the newest run"
+        elif run.when is None:
+            why = "does not say when it was measured"
+        else:
+            cases = {n: t for n, t in run.cases.items() if (t.facts.gpu_uuid or run.gpu_uuid) in uuids}
+            elsewhere += not cases
+            chosen += [replace(run, cases=cases)] if cases else []
+            continue
+        problems.append(f"{run.path}: {why}, and is no part of the history")
+    if elsewhere:
+        runs = f"{elsewhere} runs are" if elsewhere > 1 else "1 run is"
+        problems.append(f"{runs} of other GPUs of this model, and no part of the history of this one")
+    return chosen, problems
+
+
+def gpus_of(run: Run) -> set[str]:
+    """UUIDs of the GPUs that measured a run's cases."""
+    return {timed.facts.gpu_uuid or run.gpu_uuid for timed in run.cases.values()}
+
+
+def gather(project: Project, paths: Iterable[Path]) -> Material:
+    """Read runs, and beside them the baseline and the self-check of their GPU. Raises BadRun."""
+    newest, read_ones, problems = read_nights(paths)
+    nights, left_out = with_history(newest, read_ones)
+    baseline: list[Run] = []
+    if not newest.against:
+        baseline, bad = read_usable(sorted((project.baselines / newest.slug).glob("*.json")))
+        left_out += bad
+    check = path_of(newest.slug, project.baselines)
+    return Material(
+        project=project,
+        today=newest,
+        verdicts=side_by_side(newest) if newest.against else against_baseline(newest, baseline),
+        baseline=baseline,
+        nights=nights,
+        steps=find_steps(nights),
+        effects=common_effects(nights),
+        checked=read(check) if check.exists() else None,
+        problems=[*problems, *left_out],
+    )
+
+
+def common_effects(nights: Sequence[Run]) -> list[ProcessEffect]:
+    """Estimate what each run did to every case, against the mean of all runs."""
+    times = [{name: timed.samples[0] for name, timed in on_gpu(run)} for run in nights]
+    shared = set.intersection(*map(set, times)) if times else set()
+    centre = mean_of([{name: run[name] for name in run if name in shared} for run in times])
+    return [process_effect(centre, run) for run in times]
