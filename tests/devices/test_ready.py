@@ -7,6 +7,7 @@ import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,9 +71,9 @@ def test_an_image_for_the_software_device_runs_there_and_nowhere_else(folder: Pa
     code = made.path.read_bytes()
     image = code_image(code, "made", software())
     worker = Worker(PROJECT, Settings(kind="software"))
-    left = worker.call(calls.run_with_zeros, image.path, "in_c", 128)
+    left: Any = worker.call(calls.run_with_zeros, image.path, "in_c", 128)
     worker.stop()
-    assert np.frombuffer(left, "i4").tolist() == [6] * 32  # type: ignore[arg-type]
+    assert np.frombuffer(left, "i4").tolist() == [6] * 32
     with pytest.raises(CompileError, match=r"^made is an image for the software device, and cannot run on a GPU$"):
         code_image(code, "made", Target("sm_90"))
     with pytest.raises(CompileError, match=r"^made is cut off: it has [\d,]+ bytes$"):

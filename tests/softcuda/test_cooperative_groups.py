@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -97,8 +98,8 @@ def of_sums(group: list[int], own: int) -> list[int]:
     weighted = functools.reduce(lambda one, other: one + 2 * other, before) if before else 0
     inclusive = int(values[: rank + 1].sum())
     return [
-        *(int(fold(values)) for fold in folds), int(values.sum()), int(values.max()) + 100 * where,
-        inclusive, sum(before), int(values[: rank + 1].max()), weighted, len(group), rank, inclusive,
+        *(int(fold(values)) for fold in folds), int(values.sum()), int(np.max(values)) + 100 * where,
+        inclusive, sum(before), int(np.max(values[: rank + 1])), weighted, len(group), rank, inclusive,
     ]  # fmt: skip
 
 
@@ -148,13 +149,14 @@ def test_warp_intrinsics_of_many_lanes_and_of_all_types(software: Worker, target
     mine = THREADS * 7 % 11 - 5
     for own, row in enumerate(rows):
         half, warp = mine[own // 16 * 16 :][:16], mine[own // 32 * 32 :][:32]
+        unsigned = warp.astype(np.int32).view(np.uint32)
         bits = half.astype(np.int32)
         lane, low = own % 32, half.astype(np.int32).view(np.uint32)
         mask = 0xFFFF if lane < 16 else -65536
         assert row == [
-            half.sum(), half.min(), half.max(), warp.sum(), warp.astype(np.int32).view(np.uint32).min().view(np.int32),
-            np.bitwise_and.reduce(bits), np.bitwise_or.reduce(bits), np.bitwise_xor.reduce(bits),
-            low.max().view(np.int32),
+            half.sum(), np.min(half), np.max(half), warp.sum(), np.min(unsigned).view(np.int32),
+            *(functools.reduce(fold, bits) for fold in (operator.and_, operator.or_, operator.xor)),
+            np.max(low).view(np.int32),
             mask + 1, 0, warp[min(lane + 1, 31)], warp[lane ^ 5], warp[lane - 3 if lane >= 3 else lane],
             warp[lane // 8 * 8 + 2], warp[lane ^ 9] + 5,
         ], own  # fmt: skip

@@ -33,7 +33,7 @@ def ballot_queue() -> list[int]:
 
 def maximum() -> list[int]:
     values = np.arange(64 * BLOCKS).reshape(BLOCKS, 64) * 37 % 101
-    return [int(values.max()), *values.max(axis=1).tolist()]
+    return [int(np.max(values)), *np.max(values, axis=1).tolist()]
 
 
 def sum_of_prefixes(number: int) -> int:

@@ -17,7 +17,7 @@ Rule = Callable[[Sequence[Samples], Samples], bool]
 
 def minimum_5(past: Sequence[Samples], new: Samples) -> bool:
     """pytest-benchmark 5.3, --benchmark-compare-fail=min:5%, against the last run."""
-    return bool(new.min() > 1.05 * past[-1].min())
+    return bool(np.min(new) > 1.05 * np.min(past[-1]))
 
 
 def median_5(past: Sequence[Samples], new: Samples) -> bool:
@@ -34,7 +34,7 @@ def nvbench_legacy(past: Sequence[Samples], new: Samples) -> bool:
 
 def nvbench_robust(past: Sequence[Samples], new: Samples) -> bool:
     """nvbench-compare-robust: [minimum, third quartile] lie apart by 0.5 %; its test of cycles is left out."""
-    return bool(new.min() > 1.005 * np.percentile(past[-1], 75))
+    return bool(np.min(new) > 1.005 * np.percentile(past[-1], 75))
 
 
 def benchstat(past: Sequence[Samples], new: Samples) -> bool:

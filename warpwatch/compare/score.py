@@ -56,7 +56,11 @@ def play_pairs(recording: PairRecording, trials: int, seed: int = 1) -> Score:
         }
         for slowdown in (0.0, *SLOWDOWNS):
             slow = {name for name in played if rng.random() < 0.1} if slowdown else set()
-            shifted = {name: logs + math.log1p(slowdown) * (name in slow) for name, logs in played.items()}
+            # Written as an array of float64, because choice() of NumPy 2.5 is typed as of any floating type.
+            shifted = {
+                name: np.asarray(logs + math.log1p(slowdown) * (name in slow), np.float64)
+                for name, logs in played.items()
+            }
             called, unsure, worth = called_side_by_side(recording, shifted)
             _note(score, recording.medians, slow, slowdown, called)
             if not slowdown:

@@ -11,11 +11,14 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+# The types of NumPy 2.5 on Python 3.12 have no call of it with one array alone.
+_sum = cast(Callable[[Floats], np.float64], np.add.reduce)
 
 
 class Verdict(StrEnum):
@@ -153,9 +156,9 @@ def _mean_and_squares(values: Floats) -> tuple[float, float]:
 
     As ``mean()`` and ``var()`` compute them, to the last digit, in a third of the time: a run asks for thousands.
     """
-    mean = np.add.reduce(values) / len(values)
+    mean = float(_sum(values)) / len(values)
     deviations = values - mean
-    return float(mean), float(np.add.reduce(deviations * deviations))
+    return mean, float(_sum(deviations * deviations))
 
 
 def learn(effects: Collection[Effect]) -> Prior:
