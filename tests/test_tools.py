@@ -122,7 +122,7 @@ def check(target: Path) -> subprocess.CompletedProcess[str]:
 
 BROKEN = {
     "    runs-on: ubuntu-24.04\n": ("", "is not valid under any|'runs-on' is a required"),
-    "        with:\n          persist-credentials: false\n": ("", "artipacked"),
+    "          persist-credentials: false\n": ("", "artipacked"),
     "group: ci-${{ github.ref }}": ("group: ci-${{ github.reff }}", 'property "reff" is not defined'),
     "permissions:\n  contents: read": ("permissions: write-all", "excessive-permissions"),
     "run: make check": ('run: echo "${{ github.event.pull_request.title }}"', "template-injection"),
