@@ -19,6 +19,9 @@ NAMES = {
     "textures.h": r"cuda(?:Texture|Surface|AddressMode|FilterMode|ReadMode|ChannelFormat|BoundaryMode)\w+"
                   r"|CU(?:tex|surf)Object|(?:tex|surf)(?:[123]D|Cubemap)\w*",
     "ptx_matrices.h": r"[nt]?(?:mma|(?:ld|st)matrix|movmatrix)|rna",  # n, t: of \\n and \\t in front
+    # nvcc includes it unasked.
+    "include/cuda/type_traits": r"enable_if(?:_t)?|is_(?:same|integral|floating_point|arithmetic|base_of)(?:_v)?"
+                                r"|conditional(?:_t)?|(?:decay|remove_\w+)(?:_t)?|void_t|true_type|false_type",
     "ptx.h": r"asm|__asm|__asm__|__barrier_sync(?:_count)?",
 }  # fmt: skip
 

@@ -104,7 +104,7 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     host.headers |= any("std" in words_without(source, item, gone) for item in chosen if item.kind != "using")
     left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
     host.without = bool(left_out)
-    return edited(source, (begin, end), [*edits, *inner], left_out)
+    return edited(source, (begin, end), [*edits, *inner, *renamed(source, chosen)], left_out)
 
 
 def bare(instance: str) -> str:
@@ -259,7 +259,7 @@ def members(source: Source, item: Item, marked: set[str]) -> list[Edit]:
         words = head(source, member)
         if member.kind == "class" and member.body:
             edits += members(source, member, marked)
-        if words[0] == "friend" and not member.body and "(" in words and DEVICE.isdisjoint(words):
+        if words[0] == "friend" and not member.body and "(" in words and (DEVICE | COMPUTED).isdisjoint(words):
             edits.append((member.first, member.last, ""))
         defaulted = source.tokens[member.last - 2] in ("default", "delete")
         if member.kind != "function" or defaulted or not (DEVICE | COMPUTED).isdisjoint(words):
@@ -285,6 +285,15 @@ def constant_initialisers(source: Source, item: Item) -> list[Edit]:
     return [(place, place + 1, f"__constinit {mark}")]
 
 
+def renamed(source: Source, chosen: list[Item]) -> Iterator[Edit]:
+    """Rename types of fixed width that a source declares itself: those of <cstdint> are there, maybe with others."""
+    words = {item.names[0][-1] for item in chosen if item.kind == "using" and source.tokens[item.first] == "typedef"}
+    own = {word for word in words if re.fullmatch(r"u?int\d+_t", word)}
+    for place, token in enumerate(source.tokens if own else []):
+        if token in own and source.tokens[place - 1] != "::":
+            yield (place, place + 1, f"softcuda_own_{token}")
+
+
 def is_assignment(source: Source, member: Item) -> bool:
     return source.tokens[member.brackets - 2 : member.brackets] == ["operator", "="]
 
@@ -307,7 +316,7 @@ def edited(source: Source, limits: tuple[int, int], edits: list[Edit], left_out:
         start, stop = source.places[first][0], source.places[last - 1][1]
         changes.append((start, stop, instead + remains(source.text, start, stop, stay)))
     out, position = [source.text[: limits[0]]], limits[0]
-    for start, stop, instead in sorted(changes):
+    for start, stop, instead in sorted(changes, key=lambda change: (change[0], -change[1])):
         if start >= position:
             out += [source.text[position:start], instead]
             position = stop

@@ -18,7 +18,7 @@ COVERED = ["builtin_types.h", "cuda_device_runtime_api.h", "device_atomic_functi
            "vector_functions.hpp", "driver_functions.h", "library_types.h", "channel_descriptor.h",
            "texture_types.h", "surface_types.h", "cuda_texture_types.h", "cuda_surface_types.h",
            "texture_fetch_functions.h", "texture_indirect_functions.h", "surface_functions.h",
-           "surface_indirect_functions.h", "crt/host_defines.h"]  # fmt: skip
+           "surface_indirect_functions.h", "crt/host_defines.h", "cudaTypedefs.h"]  # fmt: skip
 # Libraries that host code calls, with the types of their handles.
 HANDLES = {
     "cublas.h": "",
@@ -55,6 +55,11 @@ HANDLES = {
 CUFFT = ["#include <cuComplex.h>", "typedef int cufftHandle;", "typedef float cufftReal;",
          "typedef double cufftDoubleReal;", "typedef cuComplex cufftComplex;",
          "typedef cuDoubleComplex cufftDoubleComplex;"]  # fmt: skip
+# Parts of cooperative_groups.h, which some include one by one, and what of softcuda's has what they have.
+GROUPS = "cooperative_groups/details/"
+PARTS = {"async.h": "/memcpy_async", "memory.h": "/memcpy_async", "reduce.h": "/reduce",
+         "coalesced_reduce.h": "/reduce", "scan.h": "/scan", "coalesced_scan.h": "/scan", "partitioning.h": "", "functional.h": "/reduce", "sync.h": "",
+         "helpers.h": "", "info.h": "", "invoke.h": "", "driver_abi.h": ""}  # fmt: skip
 # Libraries whose headers lie in a folder of that name.
 SPACES = {"thrust": "namespace thrust { }", "cub": "namespace cub { }"}
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
@@ -82,6 +87,8 @@ def content_of(name: str) -> str:
         lines += [f"struct {BRINGS};"] if name.startswith("cublas") else []
     elif (space := name.partition("/")[0]) in SPACES and "/" in name and ".." not in name:
         lines.append(SPACES[space])
+    elif name.startswith(GROUPS) and name.removeprefix(GROUPS) in PARTS:
+        lines.append(f"#include <cooperative_groups{PARTS[name.removeprefix(GROUPS)]}.h>")
     elif name not in COVERED:
         return ""
     return "\n".join(lines) + "\n"

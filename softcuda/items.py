@@ -73,11 +73,10 @@ def source_of(text: str, begin: int, end: int, foreign: str) -> Source | None:
     while (match := LEXEME.search(text, position, end)) is not None:
         position, token = match.end(), match[0]
         if match["line"]:
-            flags = match["flags"].split()
             softcudas = softcudas or match["file"].startswith(foreign)
             # Where a macro of the user's is used in a header, the flag is missing; where one of the system's is used
             # in the user's file, it is there.
-            if match["file"] in own or not (softcudas or SYSTEM in flags or match["file"] in theirs):
+            if match["file"] in own or not (softcudas or match["file"] in theirs or is_systems(match, own)):
                 own.add(match["file"])
                 softcudas = False
                 markers.append((match.start(), match.end() + 1))
@@ -101,6 +100,12 @@ def source_of(text: str, begin: int, end: int, foreign: str) -> Source | None:
     places += [(end, end)] * 3
     return None if opened else Source(text=text, tokens=tokens, places=places, partner=partner, markers=markers,
                                       others=others)  # fmt: skip
+
+
+def is_systems(marker: re.Match, own: set[str]) -> bool:
+    """Whether a header is the system's: beside a file of the user's it has that flag of a pragma of the one before."""
+    beside = marker["file"].rpartition("/")[0] in {path.rpartition("/")[0] for path in own}
+    return SYSTEM in marker["flags"].split() and (not beside or marker["file"][0] == "<")
 
 
 def items(source: Source, first: int, last: int) -> Iterator[Item]:

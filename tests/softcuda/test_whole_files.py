@@ -285,6 +285,36 @@ TAKEN = {
         "__global__ void __launch_bounds__((32 < size ? 32 : size) * 4, 2) other(int* out) { *out = 1; }",
         "2;",
     ),
+    "a header in a header's own folder": (
+        "#include <cooperative_groups/details/partitioning.h>\n#include <cooperative_groups/details/reduce.h>",
+        "2 + 0 * cooperative_groups::this_thread_block().size();",
+    ),
+    "a header of types of the driver's functions": ("#include <cudaTypedefs.h>", "2;"),
+    "traits without a header": (
+        "template <typename T, std::enable_if_t<std::is_same_v<std::decay_t<T>, float>>* = nullptr>\n"
+        "__device__ T two(T x) { return 2 * x; }",
+        "two(1.0f);",
+    ),
+    "types of fixed width once more": (
+        "typedef unsigned int uint32_t;\ntypedef unsigned long long uint64_t;\n"
+        "struct __align__(16) Wide { uint64_t parts[2]; uint64_t first() { return 0; } };",
+        "uint64_t(sizeof(Wide)) / uint32_t(8);",
+    ),
+    "a friend that is a constant": (
+        "class Hidden {\n    friend constexpr bool operator==(Hidden, Hidden);\n    unsigned bits;\npublic:\n"
+        "    __host__ __device__ constexpr explicit Hidden(unsigned given) : bits(given) { }\n};\n"
+        "inline constexpr bool operator==(Hidden a, Hidden b) { return a.bits == b.bits; }",
+        "1 + (Hidden(3) == Hidden(3));",
+    ),
+    "the smaller and the larger of cuda/functional": (
+        "#include <cuda/functional>",
+        "cuda::minimum<>()(2.0f, 3) * cuda::maximum<float>()(0, 1) * cuda::minimum()(1, 5);",
+    ),
+    "a pointer of Thrust's": (
+        "#include <thrust/device_ptr.h>\n"
+        "__device__ float* bare(thrust::device_ptr<float> x) { return thrust::raw_pointer_cast(x); }",
+        "2 + 0 * (thrust::raw_pointer_cast(out) == bare(thrust::device_pointer_cast(out)) && bare({}) == nullptr);",
+    ),
 }
 
 
@@ -294,6 +324,20 @@ def test_what_whole_files_declare_is_taken(
 ) -> None:
     source = tmp_path / "taken.cu"
     source.write_text(f"{before}\n{KERNEL}{code} }}\n")
+    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    assert isinstance(left, bytes), left
+    assert np.frombuffer(left, np.float32)[0] == 2
+
+
+def test_host_code_goes_of_a_header_that_one_with_the_pragma_of_system_headers_includes(
+    software: Worker, target: Target, tmp_path: Path
+) -> None:
+    (tmp_path / "outer.h").write_text(
+        '#pragma GCC system_header\n#include <cctype>\nclass Writer { int x; };\n#include "inner.h"\n'
+    )
+    (tmp_path / "inner.h").write_text("inline void written(Writer& w, int) { }\n")
+    source = tmp_path / "pragma.cu"
+    source.write_text(f'#include "outer.h"\n{KERNEL}std::size_t(2); }}\n')
     left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
     assert isinstance(left, bytes), left
     assert np.frombuffer(left, np.float32)[0] == 2
