@@ -58,8 +58,9 @@ CUFFT = ["#include <cuComplex.h>", "typedef int cufftHandle;", "typedef float cu
 # Parts of cooperative_groups.h, which some include one by one, and what of softcuda's has what they have.
 GROUPS = "cooperative_groups/details/"
 PARTS = {"async.h": "/memcpy_async", "memory.h": "/memcpy_async", "reduce.h": "/reduce",
-         "coalesced_reduce.h": "/reduce", "scan.h": "/scan", "coalesced_scan.h": "/scan", "partitioning.h": "", "functional.h": "/reduce", "sync.h": "",
-         "helpers.h": "", "info.h": "", "invoke.h": "", "driver_abi.h": ""}  # fmt: skip
+         "coalesced_reduce.h": "/reduce", "scan.h": "/scan", "coalesced_scan.h": "/scan", "partitioning.h": "",
+         "functional.h": "/reduce", "sync.h": "", "helpers.h": "", "info.h": "", "invoke.h": "",
+         "driver_abi.h": ""}  # fmt: skip
 # Libraries whose headers lie in a folder of that name.
 SPACES = {"thrust": "namespace thrust { }", "cub": "namespace cub { }"}
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)

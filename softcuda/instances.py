@@ -75,7 +75,8 @@ def bindings(
         yield {}, item
         return
     for caller in host if depth < DEPTH else ():
-        instantiated = tokens[caller.first] == "template" and not caller.body and caller.names[0][-1] == name
+        named = any(each[-1] == name for each in caller.names[:1])
+        instantiated = named and tokens[caller.first] == "template" and not caller.body
         inside = range(caller.first if instantiated else caller.body, caller.last if instantiated or caller.body else 0)
         calls = [place for place in inside if tokens[place] == name and tokens[place + 1] in ("<", "(")]
         outer = [({}, caller)] if instantiated else bindings(source, host, caller, known, depth + 1)

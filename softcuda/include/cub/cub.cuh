@@ -6,6 +6,7 @@
 #include <cfloat>
 #include <limits>
 
+#include "../cuda/functional"
 #include "block/block_load.cuh"
 #include "block/block_radix_sort.cuh"
 #include "block/block_reduce.cuh"
