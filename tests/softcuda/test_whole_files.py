@@ -310,10 +310,7 @@ TAKEN = {
         "#include <cuda/functional>",
         "cuda::minimum<>()(2.0f, 3) * cuda::maximum<float>()(0, 1) * cuda::minimum()(1, 5);",
     ),
-    "the same of cub's header, which brings them": (
-        "#include <cub/cub.cuh>",
-        "cuda::minimum<>()(2.0f, 3) * cuda::maximum<float>()(0, 1);",
-    ),
+    "the same by cub": ("#include <cub/cub.cuh>", "cuda::minimum<>()(2.0f, 3) * cuda::maximum<float>()(0, 1);"),
     "a pointer of Thrust's": (
         "#include <thrust/device_ptr.h>\n"
         "__device__ float* bare(thrust::device_ptr<float> x) { return thrust::raw_pointer_cast(x); }",
