@@ -59,7 +59,9 @@ std::vector<std::string> ask_addr2line(int file, uintptr_t offset)
     char line[4096];
     while (fgets(line, sizeof line, pipe)) {
         std::string text = line;
-        text = text.substr(0, text.find_first_of(" \n"));
+        text = text.substr(0, text.find('\n'));
+        if (text.size() && text.back() == ')') // and not in between, because paths may have blanks
+            text = text.substr(0, text.rfind(" (discriminator "));
         const size_t colon = text.rfind(':');
         if (colon == std::string::npos || text[0] == '?')
             continue;

@@ -175,6 +175,14 @@ extern "C" __global__ void kernel(int* in, int* out)
 """
 
 
+@pytest.mark.parametrize("name", ["two words", "c: d", "a (discriminator 3) b", "x:9"])
+def test_a_place_may_lie_in_a_folder_of_any_name(software: Worker, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    said = said_of(software, folder, "out[t + 1024] = 1;")
+    assert re.search(r"out of bounds in kernel\n  kernel\.cu:6: thread \(0, 0\)", said), said
+
+
 @pytest.mark.parametrize(
     ("writer", "said"),
     [
