@@ -108,7 +108,7 @@ def test_without_git_nothing_is_said_to_be_right(tmp_path: Path) -> None:
 
 
 def test_kernels_that_no_test_covers_are_not_called_right(repository: Path) -> None:
-    (repository / "tests" / "test_kernels.py").write_text(TESTS.replace("mark.cases", "mark.skipif"))
+    (repository / "tests" / "test_kernels.py").write_text(TESTS.replace("mark.cases", "mark.usefixtures"))
     edit(repository / NAIVE, "if (i < n)", "if (i < n)  // inside")
     lines = once(repository, "-k", ONE_BUILD, status=1)
     assert "  untested  no file of tests has pytest.mark.cases or pytest.mark.builds" in lines
