@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,9 @@ import msgspec
 from warpwatch.devices.compiler import CompileError, Image, cached, digest_of, from_pypi, nvcc, read_image
 from warpwatch.machine_code.kinds import mix
 from warpwatch.machine_code.listing import Instruction, parse
-from warpwatch.machine_code.loops import inside_loops, loop_sizes
+from warpwatch.machine_code.loops import inside_loops, loop_bodies, loop_sizes
+from warpwatch.machine_code.marks import marks
+from warpwatch.machine_code.strides import Access, accesses
 
 SECONDS = 120.0  # a listing of the largest kernel here takes one
 HOW = "pip install nvidia-cuda-nvdisasm (extra 'disassembly'), or name one in $NVDISASM"
@@ -31,7 +33,9 @@ class Code:
     """Holds what a kernel's instructions come to.
 
     ``inside``, ``outside``: instructions in loops and outside of them, by kind. ``loops``: how many instructions each
-    loop has. ``text``: a hash of the instructions, which does not change with addresses, padding and order.
+    loop has; ``bodies``: the instructions of each that are in no loop within it, by kind. ``marks``: operations of the
+    source by name. ``accesses``: loads and stores. ``text``: a hash of the instructions, which does not change with
+    addresses, padding and order.
     """
 
     instructions: int
@@ -39,6 +43,9 @@ class Code:
     inside: Mapping[str, int]
     outside: Mapping[str, int]
     text: str
+    bodies: tuple[Mapping[str, int], ...] = ()
+    marks: Mapping[str, int] = field(default_factory=dict)
+    accesses: tuple[Access, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ def _run(command: list[str]) -> str:
 @functools.cache
 def _version() -> bytes:
     """Return a hash of the code that makes a Code of a cubin, so that the cache holds none of another version."""
-    names = ("listing.py", "loops.py", "kinds.py", "disassembler.py")
+    names = ("listing.py", "loops.py", "kinds.py", "marks.py", "strides.py", "disassembler.py")
     return digest_of(*(Path(__file__).with_name(name).read_bytes() for name in names)).encode()
 
 
@@ -122,4 +129,7 @@ def summary(instructions: tuple[Instruction, ...]) -> Code:
         inside=mix(inside),
         outside=mix(outside),
         text=digest_of("\n".join(map(str, instructions)).encode()),
+        bodies=tuple(mix(instructions[i] for i in body) for body in loop_bodies(instructions)),
+        marks=marks(instructions),
+        accesses=accesses(instructions),
     )

@@ -37,12 +37,27 @@ def loop_sizes(instructions: Sequence[Instruction]) -> list[int]:
 
     Several branches to one target, as `continue` makes them, are one loop.
     """
+    return [end - begin + 1 for begin, end in _loops(instructions)]
+
+
+def loop_bodies(instructions: Sequence[Instruction]) -> list[list[int]]:
+    """List the instructions of each loop, in the order of ``loop_sizes``, that are in no loop within it."""
+    loops = _loops(instructions)
+    bodies = []
+    for begin, end in loops:
+        within = [(b, e) for b, e in loops if (b, e) != (begin, end) and begin <= b and e <= end]
+        bodies.append([i for i in range(begin, end + 1) if not any(b <= i <= e for b, e in within)])
+    return bodies
+
+
+def _loops(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
+    """Return the first and the last instruction of each loop, in order."""
     groups = _groups([_ways(instructions, i) for i in range(len(instructions))])
     last: dict[int, int] = {}
     for i, each in enumerate(instructions):
         if each.name in JUMPS:
             last |= {target: i for target in each.targets if target <= i and groups[target] == groups[i]}
-    return [end - begin + 1 for begin, end in sorted(last.items())]
+    return sorted(last.items())
 
 
 def _ways(instructions: Sequence[Instruction], i: int) -> list[int]:

@@ -1,0 +1,215 @@
+"""Finds how far apart in memory neighbouring threads' accesses lie, from the instructions that compute addresses.
+
+A register is followed as a linear function of the thread's index in its block: so much for each step of threadIdx.x, y
+and z. That needs no launch, and holds within a warp. Whatever is not linear, or comes from memory, is unknown. The code
+is read once from its begin to its end; where paths meet, what they disagree about is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from warpwatch.machine_code.kinds import ACCESSES, width
+from warpwatch.machine_code.listing import Instruction
+from warpwatch.machine_code.loops import JUMPS
+
+Steps = tuple[int, int, int]  # bytes, or what a register holds, for each step of threadIdx.x, y and z
+FAR = 1 << 40  # a step of unknown length, such as a row of a matrix: far more than a warp's contiguous accesses
+UNIFORM: Steps = (0, 0, 0)
+INDICES: Mapping[str, Steps] = {"SR_TID.X": (1, 0, 0), "SR_TID.Y": (0, 1, 0), "SR_TID.Z": (0, 0, 1)}
+WHOLE_WARP = 31  # threadIdx.x & 31 changes within a warp as threadIdx.x does
+WARP_BITS = 5
+ADDRESS = re.compile(r"\[(R\d+)(?:\.\w+)*(?:\+(?:UR\d+|-?0x[0-9a-f]+))*\]")
+REGISTER = re.compile(r"-?\|?(U?R\d+|U?RZ)\|?(?:\.\w+)*")
+NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)")
+LOADS = frozenset({"ATOM", "ATOMG", "ATOMS", "SHFL", "TEX", "TLD", "LDSM"})  # more that bring what is not computed
+AND = 0xC0  # LOP3's table of a & b
+HIGH = frozenset({"HI", "X", "SX32"})  # modifiers of instructions that compute the upper half of an address
+
+
+@dataclass(frozen=True)
+class Value:
+    """Holds what is known of a register: its steps, its value where it is a constant, and if it is threadIdx.x."""
+
+    steps: Steps
+    constant: int | None = None
+    is_x: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """Holds equal accesses of a kernel: how many instructions, of which kind, and how far neighbours are apart.
+
+    ``kind``: such as "global load"; ``bytes``: of a thread. ``steps``: bytes for each step of threadIdx.x, y and z, or
+    None where they are unknown.
+    """
+
+    kind: str
+    bytes: int
+    steps: Steps | None
+    count: int = 1
+
+
+State = dict[str, Value | None]
+
+
+def accesses(instructions: Sequence[Instruction]) -> tuple[Access, ...]:
+    """List the loads and stores of a kernel, equal ones together."""
+    found: Counter[tuple[str, int, Steps | None]] = Counter()
+    state: State = {}
+    waiting: dict[int, list[State]] = {}  # states on paths that join at an instruction
+    for i, each in enumerate(instructions):
+        for other in waiting.pop(i, ()):
+            state = _joined(state, other)
+        if each.name in ACCESSES and (match := ADDRESS.search(each.operands)):
+            value = state.get(match[1])
+            found[ACCESSES[each.name], width(each), value.steps if value else None] += 1
+        for target in each.targets if each.name in JUMPS else ():
+            if target > i:
+                waiting.setdefault(target, []).append(dict(state))
+        _run(each, state)
+        if (each.name in JUMPS or each.name == "EXIT") and not each.predicate:
+            state = {}  # what follows is reached from elsewhere alone
+            if following := waiting.pop(i + 1, ()):
+                state = following[0]
+                waiting[i + 1] = following[1:]
+    listed = [Access(kind=k, bytes=b, steps=s, count=n) for (k, b, s), n in found.items()]
+    return tuple(sorted(listed, key=lambda a: (a.kind, a.bytes, a.steps or (-1, 0, 0))))
+
+
+def _joined(one: State, other: State) -> State:
+    return {name: _common(one.get(name), other.get(name)) for name in {*one, *other}}
+
+
+def _common(one: Value | None, other: Value | None) -> Value | None:
+    """Return what two paths agree on about a register."""
+    if one is None or other is None or one == other:
+        return one if one == other else None
+    return Value(one.steps) if one.steps == other.steps else None
+
+
+def _run(each: Instruction, state: State) -> None:
+    """Change the state as an instruction does."""
+    target = each.operands.partition(",")[0].strip()
+    if not re.fullmatch(r"R\d+", target) or each.name.startswith(("ST", "RED")):
+        return
+    made = _value(each, _operands(each.operands)[1:], state)
+    count = 4 if "128" in each.modifiers else 2 if {"64", "WIDE"} & set(each.modifiers) or each.name == "LD64" else 1
+    names = [target, *(f"R{int(target[1:]) + step}" for step in range(1, count))]
+    for name in names:
+        new = made if name == target or (made and made.steps == UNIFORM) else None
+        state[name] = _common(state.get(name), new) if each.predicate else new
+
+
+def _operands(text: str) -> list[str]:
+    """Split operands, without predicates and without what marks a register as used again."""
+    words = [word.strip().removesuffix(".reuse") for word in text.split(",")]
+    return [word for word in words if word and not re.fullmatch(r"!?U?P(?:\d|T)", word)]
+
+
+def _value(each: Instruction, operands: Sequence[str], state: State) -> Value | None:
+    """Return what an instruction computes, or None where that is unknown."""
+    name, modifiers = each.name, set(each.modifiers)
+    if name == "S2R":
+        special = operands[0]
+        return Value(INDICES.get(special, UNIFORM), is_x=special == "SR_TID.X") if special != "SR_LANEID" else None
+    if name in ("LDC", "ULDC", "CS2R"):  # a parameter, unless a thread's own index chooses it
+        return Value(UNIFORM) if ADDRESS.search(each.operands) is None else None
+    if name in ACCESSES or name in LOADS:
+        return None
+    return _computed(name, modifiers, [_read(word, state) for word in operands])
+
+
+def _computed(name: str, modifiers: set[str], values: Sequence[Value | None]) -> Value | None:
+    """Return what arithmetic makes of values, or None where that is unknown."""
+    if (name in ("MOV", "UMOV") or (name == "IMAD" and "MOV" in modifiers)) and values:
+        return values[-1]
+    if all(value is not None and value.steps == UNIFORM for value in values):
+        return Value(UNIFORM)
+    if modifiers & HIGH and name != "SHF":
+        return None
+    return _linear(name, modifiers, values) or _within_warp(name, modifiers, values)
+
+
+def _linear(name: str, modifiers: set[str], values: Sequence[Value | None]) -> Value | None:
+    """Return a linear function of values, at least one of which differs from thread to thread; None for others."""
+    made = None
+    if name in ("IADD3", "IADD", "VIADD"):
+        made = _sum(values)
+    elif name == "IMAD" and len(values) == 3:
+        made = _sum([_product(values[0], values[1]), values[2]])
+    elif name == "LEA" and len(values) == 3:
+        made = _sum([_shifted(values[0], values[2]), values[1]])
+    elif name == "SHF" and "L" in modifiers and not modifiers & HIGH:
+        made = _shifted(values[0], values[1])
+    return made
+
+
+def _within_warp(name: str, modifiers: set[str], values: Sequence[Value | None]) -> Value | None:
+    """Return what is linear within a warp: the lower bits of threadIdx.x, and those above a warp's; else None."""
+    if not any(value and value.is_x for value in values):
+        return None
+    numbers = [value.constant for value in values if value and value.constant is not None]
+    if name == "SHF" and "R" in modifiers and numbers:
+        return Value(UNIFORM) if max(numbers) >= WARP_BITS else None
+    masked = name == "LOP3" and numbers[-1:] == [AND] and any(n & WHOLE_WARP == WHOLE_WARP for n in numbers[:-1])
+    return Value(INDICES["SR_TID.X"]) if masked else None
+
+
+def _read(word: str, state: State) -> Value | None:
+    """Read an operand: a register, a number, or something that all threads share."""
+    if NUMBER.fullmatch(word):
+        return Value(UNIFORM, int(word, 0))
+    if match := REGISTER.fullmatch(word):
+        register = match[1]
+        if register in ("RZ", "URZ"):
+            return Value(UNIFORM, 0)
+        if register.startswith("U"):
+            return Value(UNIFORM)
+        value = state.get(register)
+        if value and word.startswith("-"):
+            return Value(_times(value.steps, -1), None if value.constant is None else -value.constant)
+        return value
+    return Value(UNIFORM) if word.startswith(("c[", "cx[", "-c[")) else None
+
+
+def _sum(values: Sequence[Value | None]) -> Value | None:
+    total = UNIFORM
+    for value in values:
+        if value is None:
+            return None
+        total = (_add(total[0], value.steps[0]), _add(total[1], value.steps[1]), _add(total[2], value.steps[2]))
+    return Value(total)
+
+
+def _add(one: int, other: int) -> int:
+    return FAR if FAR in (abs(one), abs(other)) else one + other
+
+
+def _times(steps: Steps, factor: int) -> Steps:
+    x, y, z = (FAR if abs(step) == FAR and factor else step * factor for step in steps)
+    return (x, y, z)
+
+
+def _product(one: Value | None, other: Value | None) -> Value | None:
+    if one is None or other is None:
+        return None
+    if other.steps != UNIFORM:
+        one, other = other, one
+    if other.steps != UNIFORM:
+        return None
+    if other.constant is not None:
+        return Value(_times(one.steps, other.constant))
+    x, y, z = (FAR if step else 0 for step in one.steps)
+    return Value((x, y, z))
+
+
+def _shifted(value: Value | None, shift: Value | None) -> Value | None:
+    if value is None or shift is None:
+        return None
+    if shift.constant is None:
+        return _product(value, Value(UNIFORM))
+    return Value(_times(value.steps, 1 << shift.constant)) if 0 <= shift.constant < 32 else None
