@@ -46,9 +46,10 @@ ARROWS: dict[str, set[str]] = {
     "timing": {"devices", "catalogue"},
     "runs": {"devices", "catalogue"},
     "compare": {"verdict", "machine_code", "timing", "runs", "devices", "catalogue"},
-    "report": {"compare", "verdict", "timing", "runs", "devices", "catalogue"},
-    "plugin": {"arguments", "report", "compare", "verdict", "timing", "runs", "devices", "catalogue"},
-    "commands": {"report", "compare", "verdict", "machine_code", "timing", "runs", "devices", "catalogue"},
+    "explain": {"compare", "verdict", "machine_code", "runs", "devices", "catalogue"},
+    "report": {"explain", "compare", "verdict", "timing", "runs", "devices", "catalogue"},
+    "plugin": {"arguments", "report", "explain", "compare", "verdict", "timing", "runs", "devices", "catalogue"},
+    "commands": {"report", "explain", "compare", "verdict", "machine_code", "timing", "runs", "devices", "catalogue"},
     "cli": {"arguments", "commands", "compare", "runs", "devices", "catalogue"},
     "__main__": {"cli", "report"},
 }

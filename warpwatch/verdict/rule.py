@@ -40,6 +40,7 @@ class Decision:
 
     ``floor``: the noise floor, a share; smaller changes cannot be told from none. ``suspect``: listed as probably
     slower, at a false discovery rate of 5 % (Benjamini and Hochberg 1995); suspects alone fail no run.
+    ``explanation``: the likely cause in the machine code, where that was looked for.
     """
 
     verdict: Verdict
@@ -52,6 +53,7 @@ class Decision:
     processes: int = 0
     suspect: bool = False
     reason: str = ""
+    explanation: str = ""
 
 
 FAMILYWISE_ERROR = 0.01  # the share of runs on unchanged code in which any case is called slower

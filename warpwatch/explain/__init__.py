@@ -1,0 +1,1 @@
+"""Says why a kernel became slower or faster, and since when."""

@@ -1,0 +1,138 @@
+"""Explains why a case became slower or faster, from the machine code and the launches of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.launches import Capability, Launch, read_capability
+from warpwatch.devices.builds import kernels_of, symbols_in
+from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Image, read_image
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.other_kernel import OtherKernel
+from warpwatch.explain.causes import Cause, causes, likely
+from warpwatch.explain.sides import KernelSide
+from warpwatch.machine_code.cubin import read_cubin
+from warpwatch.machine_code.disassembler import NoDisassembler, read_code
+from warpwatch.machine_code.occupancy import occupancy
+from warpwatch.verdict.rule import Verdict
+
+IN_FULL = "`python -m warpwatch explain {case} --against {revision}` shows what differs"
+NO_RULE = "no rule names a cause in the machine code"
+SAME_CODE = "the machine code and the launches are the same, so nothing in them is the cause"
+NO_CUBIN = "there is no machine code of a GPU to compare"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseCode:
+    """Holds what one side of a case runs: its machine code, and what each of its kernels is launched with.
+
+    ``flags``: those of nvcc that the declaration adds.
+    """
+
+    image: Image
+    launches: Mapping[str, Launch]
+    entries: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Holds what differs between the two sides of a case, and the likely cause.
+
+    ``causes``: everything that the rules found, by kernel. ``likely``: the cause that fits the verdict, or None.
+    ``note``: why nothing, or not everything, could be compared; or empty. ``sides``: what was compared, by kernel.
+    """
+
+    likely: Cause | None = None
+    causes: tuple[tuple[str, Cause], ...] = ()
+    note: str = ""
+    sides: Mapping[str, tuple[KernelSide, KernelSide]]
+
+    @property
+    def sentence(self) -> str:
+        """The likely cause in one sentence, or why there is none."""
+        if self.likely:
+            return f"likely cause: {self.likely.finding.sentence}"
+        return self.note or NO_RULE
+
+
+def own_code(case: Case, image: Image) -> CaseCode:
+    """Describe the working tree's side of a case."""
+    launches = {step.entry: step.launch for step in reversed(case.steps)}
+    ready = callable(case.variant.source)
+    kernels = None if ready else kernels_of(case.build)
+    entries = kernels.entries if kernels else tuple(dict.fromkeys(step.entry for step in case.steps))
+    return CaseCode(image=image, launches=launches, entries=entries, flags=added(kernels.flags if kernels else ()))
+
+
+def other_code(other: OtherKernel, image: Image) -> CaseCode:
+    """Describe another revision's side of a case."""
+    launches = {step.entry: step.launch for step in reversed(other.steps)}
+    return CaseCode(image=image, launches=launches, entries=other.kernels.entries, flags=added(other.kernels.flags))
+
+
+def added(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the flags that are not those of every kernel."""
+    return tuple(flag for flag in flags if flag not in NVCC_FLAGS)
+
+
+def explain(old: CaseCode, new: CaseCode, arch: str, verdict: Verdict) -> Explanation:
+    """Compare both sides of a case, and name the likely cause of its verdict."""
+    capability = read_capability(arch)
+    try:
+        sides, note = _pairs(old, new, capability) if capability else ({}, NO_CUBIN)
+    except (CompileError, DeviceError, OSError) as error:
+        return Explanation(sides={}, note=f"the machine code cannot be compared: {str(error).partition(chr(10))[0]}")
+    if not sides:
+        return Explanation(sides={}, note=note)
+    if old.image.image_hash == new.image.image_hash and old.launches == new.launches:
+        return Explanation(sides=sides, note=SAME_CODE)
+    found = [(entry, cause) for entry, (before, after) in sides.items() for cause in causes(before, after)]
+    chosen = likely([cause for _, cause in found], slower=verdict != Verdict.FASTER)
+    return Explanation(likely=chosen, causes=tuple(found), note=note, sides=sides)
+
+
+def _pairs(
+    old: CaseCode, new: CaseCode, capability: Capability
+) -> tuple[dict[str, tuple[KernelSide, KernelSide]], str]:
+    """Pair the kernels of both sides by their names; a case's only kernel under another name too."""
+    first, lacking = _sides(old, capability)
+    second, _ = _sides(new, capability)
+    if len(first) == len(second) == 1:
+        (before,), ((entry, after),) = first.values(), second.items()
+        return {entry: (before, after)}, lacking
+    return {entry: (first[entry], second[entry]) for entry in second if entry in first}, lacking or (
+        "" if set(first) & set(second) else NO_CUBIN
+    )
+
+
+def _sides(code: CaseCode, capability: Capability) -> tuple[dict[str, KernelSide], str]:
+    """Describe the kernels that a side launches, by name; and say what is lacking, if anything is."""
+    cubin = read_cubin(read_image(code.image.path), capability)
+    if cubin is None:
+        return {}, NO_CUBIN
+    symbols, lacking = symbols_in(code.image.path, code.entries), ""
+    try:
+        codes = read_code(code.image)
+    except NoDisassembler as error:
+        codes, lacking = {}, f"instructions were not compared: {error}"
+    sides = {}
+    for entry, launch in code.launches.items():
+        if needs := cubin.kernels.get(symbols.get(entry, "")):
+            shared = needs.shared_bytes + launch.shared_bytes
+            sides[entry] = KernelSide(
+                needs=needs,
+                launch=launch,
+                code=codes.get(symbols[entry]),
+                occupancy=occupancy(
+                    (capability.major, capability.minor),
+                    threads=prod(launch.block),
+                    registers=needs.registers,
+                    shared_bytes=shared,
+                ),
+                flags=code.flags,
+            )
+    return sides, lacking
