@@ -34,7 +34,7 @@ from warpwatch.devices.compiler import nvcc
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin import gpu_lock, outcome, several_gpus
+from warpwatch.plugin import explanations, gpu_lock, outcome, several_gpus
 from warpwatch.plugin.bench_folder import keep_storage_in_root, names_benchmark
 from warpwatch.plugin.cases import is_timed
 from warpwatch.plugin.options import spelled, value_of
@@ -42,7 +42,7 @@ from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
 from warpwatch.report.ladder import share
-from warpwatch.report.tables import line, summary, told
+from warpwatch.report.tables import summary
 from warpwatch.runs.saved import NO_GPU, BadRun
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
@@ -248,11 +248,9 @@ class BenchPlugin:
                 self.concluded = True
                 if isinstance(self.comparison, SelfCheck):
                     self._keep(self.comparison)
-                decisions = self.comparison.decisions
-                slower = {name: line(each) for name, each in decisions.items() if each.verdict == Verdict.SLOWER}
-                verdicts = {
-                    name: {"verdict": str(each.verdict), "comparison": told(each)} for name, each in decisions.items()
-                }
+                progress = functools.partial(self._progress, "explaining")
+                explanations.explain_cases(self.comparison, self.project, self._device(), progress)
+                slower, verdicts = explanations.reports(self.comparison.decisions)
             return result
         finally:
             self._postponed.release(slower | self.broken, verdicts)
@@ -276,6 +274,7 @@ class BenchPlugin:
             self.failed[name] = report.longreprtext
         if report.passed and report.when == "call" and name in self.selected:
             self.passed[name] = report
+        explanations.add_to_junit(self.config, report)
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         machine_info["gpu"] = self.gpu

@@ -39,7 +39,8 @@ def summary(decisions: Mapping[str, Decision], missing: Sequence[str], most: int
     for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
         chosen = [(name, decision) for name, decision in decisions.items() if decision.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
-        lines += [f"{name}: {told(decision)}" for name, decision in chosen[:most]]
+        for name, decision in chosen[:most]:
+            lines += [f"{name}: {told(decision)}", *[f"    {decision.explanation}"] * bool(decision.explanation)]
         if most is not None and len(chosen) > most:
             lines.append(f"... and {len(chosen) - most} more {verdict}")
     lines += [f"{name}: new" for name, decision in decisions.items() if decision.verdict == Verdict.NEW]

@@ -76,6 +76,7 @@ class Facts:
     pairs: Sides | None = None
     gpu_uuid: Text = ""  # of a run on several GPUs: which of them it was
     verdict: Text = ""  # what the run itself concluded, if it compared with anything
+    explanation: Text = ""  # the likely cause of that verdict
     again: tuple[Samples, ...] = ()  # samples of further processes, where the case was measured again
     local_bytes: Count = 0
     occupancy: Annotated[float, Meta(ge=0, le=1)] | None = None
