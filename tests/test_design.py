@@ -46,11 +46,13 @@ ARROWS: dict[str, set[str]] = {
     "timing": {"devices", "catalogue"},
     "runs": {"devices", "catalogue"},
     "compare": {"verdict", "machine_code", "timing", "runs", "devices", "catalogue"},
-    "explain": {"compare", "verdict", "machine_code", "runs", "devices", "catalogue"},
+    "explain": {"compare", "verdict", "machine_code", "timing", "runs", "devices", "catalogue"},
     "report": {"explain", "compare", "verdict", "timing", "runs", "devices", "catalogue"},
     "plugin": {"arguments", "report", "explain", "compare", "verdict", "timing", "runs", "devices", "catalogue"},
     "commands": {"report", "explain", "compare", "verdict", "machine_code", "timing", "runs", "devices", "catalogue"},
-    "cli": {"arguments", "commands", "compare", "runs", "devices", "catalogue"},
+    "subcommands": {"catalogue"},
+    "cli_changes": {"subcommands", "commands", "compare", "catalogue"},
+    "cli": {"arguments", "subcommands", "cli_changes", "commands", "compare", "runs", "devices", "catalogue"},
     "__main__": {"cli", "report"},
 }
 PACKAGES = ("warpwatch", "softcuda", "kernels", "correctness", "bench", "tests")

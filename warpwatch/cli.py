@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,14 @@ from warpwatch.arguments import positive_seconds
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project, find_setting
-from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import require
+from warpwatch.cli_changes import add_changes
 from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.runs.saved import BadRun
+from warpwatch.subcommands import add, add_device, case_ids
 
-DIFF_ARCH = "sm_90"  # what `warpwatch diff` compiles for where nothing is said
 EXTRAS = {
     "matplotlib": "pictures",
     "jinja2": "report",
@@ -79,26 +77,6 @@ def _history(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.compare.history import show  # noqa: PLC0415
 
     return show(options.runs or project.saved_runs, options.case)
-
-
-def _diff(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.commands.diff import BadDiff, Request, show_difference  # noqa: PLC0415
-
-    try:
-        return show_difference(
-            project,
-            Request(
-                revision=options.revision,
-                architectures=tuple(dict.fromkeys(filter(None, options.arch.split(",")))),
-                keywords=options.k,
-                fail_on=tuple(dict.fromkeys(filter(None, options.fail_on.split(",")))),
-                markdown=options.markdown,
-                json=options.json,
-            ),
-        )
-    except BadDiff as error:
-        print(f"error: {error}", file=sys.stderr)
-    return 2
 
 
 def _watch(project: Project | None, options: argparse.Namespace) -> int:
@@ -178,52 +156,24 @@ def count_of(text: str) -> int:
 count_of.__name__ = "number of runs (1 or more)"
 
 
-def _case_ids(prefix: str, **_: object) -> list[str]:
-    """List case ids for tab completion."""
-    try:
-        project = find_project(Path.cwd())
-    except BadProject:
-        return []
-    return [case.id for case in timed_cases(project.families) if case.id.startswith(prefix)]
-
-
-def _revisions(prefix: str, **_: object) -> list[str]:
-    """List branches and tags for tab completion."""
-    command = ["git", "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags"]
-    try:
-        names = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
-    except OSError:  # no git
-        return []
-    return [name for name in names if name.startswith(prefix)]
-
-
-def _add(commands: Any, name: str, run: Callable[[Any, argparse.Namespace], int], text: str) -> Any:
-    """Add a subcommand whose one-line help and description are the same text."""
-    parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-    parser.set_defaults(run=run, loads_project=True)
-    return parser
-
-
 def _add_init(commands: Any) -> None:
-    beginning = _add(
-        commands, "init", _init, "write a small example into a repository: a kernel, its tests, a workflow"
-    )
+    beginning = add(commands, "init", _init, "write a small example into a repository: a kernel, its tests, a workflow")
     beginning.add_argument("folder", nargs="?", type=Path, default=Path(), help="the repository (this folder)")
     beginning.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
     beginning.set_defaults(loads_project=False)
 
 
 def _add_kernels(commands: Any) -> None:
-    listing = _add(commands, "list", _list, "list the cases that the benchmark times, and those that it leaves out")
+    listing = add(commands, "list", _list, "list the cases that the benchmark times, and those that it leaves out")
     listing.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
-    running = _add(commands, "run", _run, "run one case on random data, of any shape, or every kernel once with --all")
+    running = add(commands, "run", _run, "run one case on random data, of any shape, or every kernel once with --all")
     case = running.add_argument("case", nargs="?", default="", help="such as matmul-tiled-16x16-512x256x512-float64")
-    case.completer = _case_ids
+    case.completer = case_ids
     running.add_argument(
         "--all", action="store_true", help="every tested case once, for a tool such as compute-sanitizer"
     )
     running.add_argument("-k", default="", metavar="EXPR", help="with --all: only cases that match, as pytest -k")
-    _add_device(running)
+    add_device(running)
     running.add_argument(
         "--schedule-seed", type=int, metavar="N", help="seed of the software device's order of threads"
     )
@@ -235,70 +185,39 @@ def _add_kernels(commands: Any) -> None:
         metavar="SECONDS",
         help="limit of a kernel (10; --all: 300)",
     )
-    _add(commands, "timer", _timer, "show the times of an empty kernel and of a small copy")
-
-
-def _add_device(parser: Any) -> None:
-    kinds = ("auto", "gpu", "software")
-    parser.add_argument("--device", choices=kinds, default="auto", help="auto: a GPU where there is one, else software")
+    add(commands, "timer", _timer, "show the times of an empty kernel and of a small copy")
 
 
 def _add_watch(commands: Any) -> None:
-    watching = _add(commands, "watch", _watch, "check each kernel whose files are saved: right, and slower than HEAD?")
+    watching = add(commands, "watch", _watch, "check each kernel whose files are saved: right, and slower than HEAD?")
     watching.add_argument("-k", default="", metavar="EXPR", help="only kernels with a case that matches, as pytest -k")
-    _add_device(watching)
+    add_device(watching)
     watching.add_argument("--once", action="store_true", help="check what differs from HEAD, and end with 0 or 1")
     watching.set_defaults(loads_project=False)
-
-
-def _add_diff(commands: Any) -> None:
-    comparing = _add(
-        commands, "diff", _diff, "show what changed in the machine code since another revision, without a GPU"
-    )
-    revision = comparing.add_argument(
-        "revision",
-        nargs="?",
-        default=None,
-        metavar="REV",
-        help="a commit, branch or tag (the merge base with the main branch)",
-    )
-    revision.completer = _revisions
-    comparing.add_argument(
-        "--arch", default=DIFF_ARCH, metavar="LIST", help=f"architectures, such as sm_80,sm_90 ({DIFF_ARCH})"
-    )
-    comparing.add_argument("-k", default="", metavar="EXPR", help="only builds that match, as pytest -k")
-    comparing.add_argument(
-        "--fail-on",
-        default="",
-        metavar="LIST",
-        help="exit with 1 where these got worse: spills, registers, occupancy, with commas between them",
-    )
-    comparing.add_argument("--markdown", type=Path, metavar="FILE", help="write it as Markdown, for a pull request")
-    comparing.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON, for machines")
 
 
 def _add_runs(commands: Any) -> None:
     baseline = commands.add_parser("baseline", help="change the baseline that later runs are compared with")
     changing = baseline.add_subparsers(required=True)
-    recording = _add(
+    recording = add(
         changing, "record", _record, "measure in several processes, and make these runs the baseline of this GPU"
     )
     recording.add_argument("-n", type=count_of, default=5, metavar="RUNS", help="processes that measure (5)")
     recording.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
     recording.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="as for promote")
-    promotion = _add(changing, "promote", _promote, "make saved runs the baseline of their GPU")
+    promotion = add(changing, "promote", _promote, "make saved runs the baseline of their GPU")
     _add_saved(promotion, "a file in .benchmarks/<gpu>/")
     promotion.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="failed, partial, dirty, mixed")
     promotion.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
-    past = _add(commands, "history", _history, "show a case's times in saved runs, and where cases changed for good")
+    past = add(commands, "history", _history, "show a case's times in saved runs, and where cases changed for good")
     past.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")
     past.add_argument("--runs", type=Path, metavar="FOLDER", help="folder of one GPU's saved runs (.benchmarks)")
     _add_report(commands)
-    _add_saved(_add(commands, "ladder", _ladder, "print how far each kernel is from its reference, in Markdown"))
-    drawing = _add_saved(_add(commands, "picture", _picture, "draw how far each kernel is from its reference, as SVG"))
+    _add_saved(add(commands, "ladder", _ladder, "print how far each kernel is from its reference, in Markdown"))
+    drawing = _add_saved(add(commands, "picture", _picture, "draw how far each kernel is from its reference, as SVG"))
     drawing.add_argument("--to", type=Path, metavar="FOLDER", help="where the SVG files go (beside the last run)")
     scoring = _add_saved(
-        _add(
+        add(
             commands,
             "score",
             _score,
@@ -307,14 +226,14 @@ def _add_runs(commands: Any) -> None:
     )
     scoring.add_argument("--trials", type=int, default=30, help="whole runs to play (30)")
     checks = commands.add_parser("self-check", help="join parts of a self-check")
-    merging = _add(checks.add_subparsers(required=True), "merge", _self_check, "join parts that were made with -k")
+    merging = add(checks.add_subparsers(required=True), "merge", _self_check, "join parts that were made with -k")
     merging.add_argument(
         "parts", nargs="+", type=Path, metavar="PART", help="what `pytest bench --self-check -k` saved"
     )
 
 
 def _add_report(commands: Any) -> None:
-    reporting = _add(commands, "report", _report, "print time and rate of each kernel on each shape, or make a site")
+    reporting = add(commands, "report", _report, "print time and rate of each kernel on each shape, or make a site")
     _add_saved(reporting, "a saved run; of several, medians are shown, and the site shows the newest and its history")
     reporting.add_argument("--html", type=Path, metavar="FOLDER", help="write a site that opens in a browser there")
     reporting.add_argument(
@@ -343,7 +262,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_init(commands)
     _add_kernels(commands)
     _add_watch(commands)
-    _add_diff(commands)
+    add_changes(commands)
     _add_runs(commands)
     return parser
 

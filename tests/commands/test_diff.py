@@ -15,11 +15,11 @@ import pytest
 
 from tests.fork_server import run_module
 from tests.stranger import environment
-from warpwatch.cli import _revisions
 from warpwatch.commands.diff import BadDiff, check_file, write_whole
 from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA
 from warpwatch.devices.compiler import NoCompiler, nvcc
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
+from warpwatch.subcommands import revisions
 
 BUILD = "-128-float32"
 DECLARATION = """
@@ -340,10 +340,10 @@ def test_bad_input_is_one_sentence(repository: Repository, arguments: tuple[str,
 
 def test_revisions_are_completed(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repository.folder)
-    assert {"main", "work"} <= set(_revisions(""))
-    assert _revisions("ma") == ["main"]
+    assert {"main", "work"} <= set(revisions(""))
+    assert revisions("ma") == ["main"]
     monkeypatch.setenv("PATH", "")
-    assert _revisions("ma") == []
+    assert revisions("ma") == []
 
 
 def test_a_shallow_clone_says_how_to_get_the_rest(repository: Repository, tmp_path: Path) -> None:

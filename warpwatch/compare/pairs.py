@@ -33,8 +33,8 @@ class Pair:
     ``image``: the new side's machine code. ``delay``: how long the new side is made to wait, where a slowdown is
     injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
     ``checked``: a build of the new side that finds more faults, if there is one. ``apart``: the other side's process,
-    where the two cannot be in one. ``fingerprints``: of the
-    right results of both sides.
+    where the two cannot be in one. ``fingerprints``: of the right results of both sides. ``newer``: the new side, where
+    it is another revision's too.
     """
 
     measured: Measured
@@ -47,6 +47,7 @@ class Pair:
     taken: list[PairSamples] = field(default_factory=list)
     fingerprints: Fingerprints | None = None
     apart: OtherProcess | None = None
+    newer: OtherKernel | None = None
 
     def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> PairSamples:
         """Measure both sides in the current process, the ``process``-th of this pair; the first proves both right.
@@ -63,6 +64,7 @@ class Pair:
             delay=self.delay,
             fingerprints=self.fingerprints,
             checking_image=self.checked,
+            newer=self.newer,
         )
         call, case = self.measured.kernel.worker.call, self.measured.case
         if self.apart:

@@ -26,6 +26,7 @@ from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machi
 from warpwatch.devices.placement import PLAIN, Placement
 
 _libc = ctypes.CDLL(None)
+Prepared = tuple[Function, Callable[[], None]]  # a loaded kernel, and what launches it
 LINE = "line"  # what the result of a kernel that prints is called
 
 
@@ -117,6 +118,24 @@ def load(
     machine: Machine, case: Case, image: Path, inputs: tuple[GuardedArray, ...], placement: Placement = PLAIN
 ) -> Loaded:
     """Load the kernel and allocate poisoned results, for inputs that are uploaded already. Raises DeviceError."""
+
+    def prepare(addresses: Mapping[str, int]) -> Prepared:
+        return _prepare(machine, case, image, addresses, inputs, placement)
+
+    return load_with(machine, case, inputs, prepare, placement)
+
+
+def load_with(
+    machine: Machine,
+    case: Case,
+    inputs: tuple[GuardedArray, ...],
+    prepare: Callable[[Mapping[str, int]], Prepared],
+    placement: Placement = PLAIN,
+) -> Loaded:
+    """Allocate poisoned results, and load what ``prepare`` makes for the addresses of all arrays. Raises DeviceError.
+
+    ``prepare``: returns a kernel's function, and one that launches.
+    """
     own: dict[str, GuardedArray] = {}
     try:
         for index, array in enumerate(case.arrays):
@@ -125,7 +144,7 @@ def load(
                 padded = first[0] if first else placement.padded_shape(array.shape)
                 own[array.name] = GuardedArray(machine, array.name, padded, array.dtype, placement.offset(index, array))
         addresses = {array.name: array.address for array in inputs} | {name: a.address for name, a in own.items()}
-        function, start = _prepare(machine, case, image, addresses, inputs, placement)
+        function, start = prepare(addresses)
         restore = _restorer(machine, case, inputs, own)
     except DeviceError as error:
         for made in own.values() if not error.lost else ():
@@ -141,7 +160,7 @@ def _prepare(
     addresses: Mapping[str, int],
     inputs: Sequence[GuardedArray],
     placement: Placement,
-) -> tuple[Function, Callable[[], None]]:
+) -> Prepared:
     """Load the kernels of a case, and return the first and a function that launches them all in order."""
     if case.variant.call:
         return Function(case.variant.name, None), machine.call(case, addresses)

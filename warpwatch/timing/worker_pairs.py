@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -21,9 +21,9 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.devices.builds import symbols_in
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError
-from warpwatch.devices.machine import DeviceError, Function, Machine
+from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.devices.runner import Loaded, in_order, load, set_symbols
+from warpwatch.devices.runner import Loaded, Prepared, in_order, load, load_with, set_symbols
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
@@ -80,7 +80,8 @@ class Plan:
     ``kind``: cold or warm. ``swap``: load the old side first. ``check``: compare both sides with NumPy before they are
     timed. Otherwise ``fingerprints`` are those of right results in another process. ``seconds``: wall time for the
     samples; noisy ones may take twice that. ``warm_up``: seconds, at most. ``checking_image``: a build of the new side
-    that finds more faults; it is checked too where it is another file.
+    that finds more faults; it is checked too where it is another file. ``newer``: the new side's kernel, where it is
+    that of a revision too and not the case's own.
     """
 
     kind: str
@@ -91,6 +92,7 @@ class Plan:
     delay: Delay | None = None
     fingerprints: Fingerprints | None = None
     checking_image: Path | None = None
+    newer: OtherKernel | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +141,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     if plan.check and plan.checking_image not in (None, image):
         sampling.check_other_build(where, case, plan.checking_image, shared)
     functions = _load_other(where, other, other_image) if plan.swap else ()
-    new = [load(where, case, image, copy) for copy in shared.copies]
+    new = [_load_new(where, case, image, copy, plan.newer) for copy in shared.copies]
     sampling.state.loaded = tuple(new)
     functions = functions or _load_other(where, other, other_image)
     old = [_other_side_of(loaded, other, functions) for loaded in new]
@@ -161,29 +163,63 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     return pairs
 
 
+def _load_new(
+    where: Machine, case: Case, image: Path, inputs: tuple[GuardedArray, ...], newer: OtherKernel | None
+) -> Loaded:
+    """Load the new side on uploaded inputs: the case's own kernel, or that of a revision. Raises DeviceError."""
+    if newer is None:
+        return load(where, case, image, inputs)
+
+    def prepare(addresses: Mapping[str, int]) -> Prepared:
+        try:
+            functions = _functions(where, newer, image)
+            return functions[0], _launcher(where, case, newer, functions, addresses, inputs)
+        except (CompileError, IndexError, TypeError) as error:
+            raise DeviceError(str(error)) from None
+
+    return load_with(where, case, inputs, prepare)
+
+
 def _load_other(where: Machine, other: OtherKernel, image: Path) -> tuple[Function, ...]:
-    functions: list[Function] = []
     try:
-        symbols = symbols_in(image, other.kernels.entries)
-        for step in other.steps:
-            functions.append(where.load(image, symbols[step.entry], functions[0] if functions else None))
-        return tuple(functions)
+        return _functions(where, other, image)
     except (DeviceError, CompileError) as error:
         raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
+
+
+def _functions(where: Machine, other: OtherKernel, image: Path) -> tuple[Function, ...]:
+    functions: list[Function] = []
+    symbols = symbols_in(image, other.kernels.entries)
+    for step in other.steps:
+        functions.append(where.load(image, symbols[step.entry], functions[0] if functions else None))
+    return tuple(functions)
+
+
+def _launcher(
+    where: Machine,
+    case: Case,
+    other: OtherKernel,
+    functions: Sequence[Function],
+    addresses: Mapping[str, int],
+    inputs: Sequence[GuardedArray],
+) -> Callable[[], None]:
+    """Return a function that launches a revision's kernels on a case's arrays."""
+    set_symbols(where, functions[0], other.symbols, inputs)
+    pointers = [addresses[array.name] for array in case.arrays]
+    starts = [
+        where.launcher(function, step.launch, step.fill(pointers))
+        for function, step in zip(functions, other.steps, strict=True)
+    ]
+    return in_order(starts)
 
 
 def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Function]) -> Loaded:
     """Load the old side on the new side's arrays."""
     try:
-        addresses = [loaded.addresses[array.name] for array in loaded.case.arrays]
-        set_symbols(loaded.machine, functions[0], other.symbols, loaded.inputs)
-        starts = [
-            loaded.machine.launcher(function, step.launch, step.fill(addresses))
-            for function, step in zip(functions, other.steps, strict=True)
-        ]
+        start = _launcher(loaded.machine, loaded.case, other, functions, loaded.addresses, loaded.inputs)
     except (DeviceError, IndexError, TypeError) as error:
         raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
-    return replace(loaded, function=functions[0], start=in_order(starts))
+    return replace(loaded, function=functions[0], start=start)
 
 
 def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> Fingerprints:

@@ -1,0 +1,239 @@
+"""Finds the commits that made cases slower: ``warpwatch bisect CASE... GOOD..BAD``.
+
+No GPU is needed to find which commits changed the machine code; only those are measured.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.validation import require
+from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.history import find_steps, load
+from warpwatch.compare.revision import same_files
+from warpwatch.devices.compiler import Target
+from warpwatch.devices.compiling import on_all_cores
+from warpwatch.devices.gpu import NoDevice, Settings
+from warpwatch.devices.worker import Worker, describe_device
+from warpwatch.explain.commit_range import Commit, Stretch, list_commits, stretches
+from warpwatch.explain.commits import CommitCase, build_cases
+from warpwatch.explain.explanation import explain
+from warpwatch.explain.measure_commits import Asked, Failed, measure
+from warpwatch.explain.search import Found, Measure, Range, Unusable, search
+from warpwatch.report.tables import line
+from warpwatch.verdict.rule import Decision, Verdict
+
+LISTED = 3  # commits that a line names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Holds what was asked for. ``range``: GOOD..BAD. ``all_commits``: those of merged branches too.
+
+    ``arch``: what is compiled for where there is no GPU.
+    """
+
+    cases: tuple[str, ...]
+    range: str
+    all_commits: bool = False
+    cold: bool = True
+    device: str = "auto"
+    arch: str = "sm_90"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walked:
+    """Holds the history of a case: its stretches of one machine code, and why commits have none, by their ids."""
+
+    case: Case
+    stretches: Sequence[Stretch]
+    why: Mapping[str, str]
+
+
+def range_of_history(project: Project, name: str) -> str:
+    """Return the range of commits in which a case's saved runs show its largest slowdown.
+
+    Raises BadRun or BadRevision.
+    """
+    runs, _ = load(project.saved_runs)
+    slower = [step for step in find_steps(runs) if step.case == name and step.ratio > 1]
+    if not slower:
+        raise BadRevision(f"the saved runs show no lasting slowdown of {name}: give GOOD..BAD")
+    step = slower[0]
+    if not step.before.commit.id or not step.after.commit.id:
+        raise BadRevision(f"the runs at the slowdown of {name} do not say which commits they are of: give GOOD..BAD")
+    print(f"history: {step}")
+    return f"{step.before.commit.id}..{step.after.commit.id}"
+
+
+def bisect(project: Project, request: Request) -> int:
+    """Find the commits that made cases slower; returns the exit status: 0 where each slowdown has its commits.
+
+    Raises BadCase, BadRevision, NoCompiler, DeviceError.
+    """
+    cases = [_case(project, name) for name in request.cases]
+    commits = list_commits(request.range, project.root, first_parent=not request.all_commits)
+    if not same_files("HEAD", "HEAD", project.root):
+        print("the working tree has changes that are not committed: they take no part")
+    worker = Worker(project, Settings(kind=request.device))
+    try:
+        target, why_not = _target(worker, request)
+        walked = walk(project, cases, commits, target)
+        good = True
+        for each in walked:
+            measurer = None if why_not else _on_gpu(each, worker, cold=request.cold)
+            good &= _bisect_case(each, commits, target, measurer, why_not)
+        return 0 if good else 1
+    finally:
+        worker.stop()
+
+
+def _case(project: Project, name: str) -> Case:
+    require(project.families, name)
+    case = find_case(project.families, name)
+    if case.variant.call or case.variant.on_host:
+        raise BadCase(f"{name} has no machine code of a kernel: bisect takes cases of kernels")
+    return case
+
+
+def _target(worker: Worker, request: Request) -> tuple[Target, str]:
+    """Return what to compile for, and why nothing can be measured, or an empty text."""
+    try:
+        device = worker.call(describe_device)
+    except NoDevice as error:
+        return Target(request.arch), f"nothing was measured: {error}"
+    if not device.has_gpu_clock:
+        why = f"nothing was measured: {device.note or 'times of this device judge no kernel'}"
+        return Target(request.arch), why
+    return device.timing_target, ""
+
+
+def walk(project: Project, cases: Sequence[Case], commits: Sequence[Commit], target: Target) -> list[Walked]:
+    """Build cases for all commits on all cores, and group commits whose machine code is the same."""
+    names = [case.id for case in cases]
+    build = functools.partial(_build, names=names, project=project, target=target)
+    jobs = on_all_cores(
+        {commit.id: functools.partial(build, commit) for commit in commits}, progress("building commits")
+    )
+    made = {commit: job.result() for commit, job in jobs.items()}
+    walked = []
+    for case in cases:
+        own = {commit: built if isinstance(built, str) else _of_case(case, built) for commit, built in made.items()}
+        found, why = stretches(commits, own)
+        walked.append(Walked(case=case, stretches=found, why=why))
+    return walked
+
+
+def _build(commit: Commit, names: Sequence[str], project: Project, target: Target) -> dict[str, CommitCase] | str:
+    try:
+        return build_cases(commit.id, commit.id[:12], names, project, target)
+    except BadRevision as error:
+        return str(error).replace("--against=", "")
+
+
+def _of_case(case: Case, built: Mapping[str, CommitCase]) -> CommitCase | str:
+    """Return what a commit has for a case, or why that is not comparable."""
+    each = built.get(case.id)
+    if each is None:
+        return "it does not have this case"
+    return each.other.differs(case) or each
+
+
+def _on_gpu(walked: Walked, worker: Worker, *, cold: bool) -> Measure:
+    """Make a function that measures pairs of a case's stretches."""
+
+    def decide(ranges: Sequence[Range]) -> dict[Range, Decision | Unusable]:
+        built = [stretch.built for stretch in walked.stretches]
+        asked = {f"{i}-{j}": Asked(case=walked.case, old=built[i], new=built[j]) for i, j in ranges}
+        decisions = measure(asked, worker, cold=cold, progress=progress("measuring"))
+        found: dict[Range, Decision | Unusable] = {}
+        for i, j in ranges:
+            each = decisions[f"{i}-{j}"]
+            found[i, j] = Unusable(j if each.is_new else i, each.reason) if isinstance(each, Failed) else each
+        return found
+
+    return decide
+
+
+def _bisect_case(
+    walked: Walked, commits: Sequence[Commit], target: Target, measurer: Measure | None, why_not: str
+) -> bool:
+    """Report on one case; returns whether its slowdown was found, or everything that can be said without a GPU."""
+    codes, name = walked.stretches, walked.case.id
+    print(f"{name}: {len(commits)} commits, {len(codes)} different machine codes{_unused(walked.why, len(commits))}")
+    if len(codes) < 2:
+        print("  no commit changed its machine code or launch, so none of them changed what the kernel costs")
+        return False
+    if measurer is None:
+        print(f"  {why_not}; these commits changed its machine code:")
+        for i in range(1, len(codes)):
+            _print_step(codes, (i - 1, i), target, None, "")
+        return False
+    begin = time.monotonic()
+    found = search(len(codes), measurer)
+    _print_found(codes, found, target)
+    print(f"  {time.monotonic() - begin:.0f} s on the GPU")
+    return bool(found.steps)
+
+
+def _unused(why: Mapping[str, str], count: int) -> str:
+    """Say how many commits have no machine code, and why the first of them."""
+    if not why:
+        return ""
+    commit, reason = next(iter(why.items()))
+    return f"; {len(why)} of {count} cannot be used, such as {commit[:12]}: {reason}"
+
+
+def _print_found(codes: Sequence[Stretch], found: Found, target: Target) -> None:
+    for code, reason in found.unusable.items():
+        print(f"  {codes[code].commits[0].id[:12]} cannot be measured: {reason}")
+    if found.ends is None:
+        print("  fewer than two of the machine codes can be measured")
+        return
+    first, last = codes[found.first].commits[0], codes[found.last].commits[-1]
+    print(f"  {first.id[:12]}..{last.id[:12]}: {line(found.ends)}")
+    if found.ends.verdict != Verdict.SLOWER:
+        print("  so there is no slowdown in this range to look for")
+    for step, decision in sorted(found.steps.items()):
+        _print_step(codes, step, target, decision, _share(decision, found.ends, len(found.steps) + len(found.ranges)))
+    for (i, j), decision in sorted(found.ranges.items()):
+        print(f"  {codes[i].commits[-1].id[:12]}..{codes[j].commits[0].id[:12]}: {line(decision)}")
+        print("      in small parts: none of the commits between is slower by itself beyond its noise floor")
+
+
+def _share(decision: Decision, ends: Decision, parts: int) -> str:
+    """Say which part of the whole slowdown a step is, where there are several."""
+    return f", {100 * math.log(decision.ratio) / math.log(ends.ratio):.0f} % of the slowdown" if parts > 1 else ""
+
+
+def _print_step(codes: Sequence[Stretch], step: Range, target: Target, decision: Decision | None, share: str) -> None:
+    old, new = codes[step[0]], codes[step[1]]
+    between = [commit for code in codes[step[0] + 1 : step[1]] for commit in code.commits]
+    print(f"  {new.commits[0]}")
+    if decision:
+        print(f"      {line(decision)}{share}")
+    before, after = old.built.code, new.built.code
+    if before and after:
+        print(f"      {explain(before, after, target.arch, Verdict.SLOWER).sentence}")
+    if possible := [*between, *new.skipped]:
+        named = ", ".join(commit.id[:12] for commit in possible[:LISTED])
+        more = f" and {len(possible) - LISTED} more" if len(possible) > LISTED else ""
+        print(f"      or one of the commits before it that cannot be measured: {named}{more}")
+
+
+def progress(what: str) -> Callable[[int, int], None]:
+    """Make a function that shows on a terminal how far the work is."""
+
+    def show(done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{what} {done}/{total} ", end="\n" if done >= total else "", file=sys.stderr, flush=True)
+
+    return show

@@ -1,0 +1,108 @@
+"""Lists the commits of a range, oldest first, with the machine code that each has for a case."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpwatch.compare.declared import BadRevision, shortened
+from warpwatch.compare.revision import find_commit
+from warpwatch.devices.compiler import CompileError, Image
+from warpwatch.explain.commits import CommitCase
+
+FIELDS = "%H%x00%an%x00%as%x00%s"  # of git's log: commit, author, day, subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """Holds a commit as git describes it."""
+
+    id: str
+    author: str
+    day: str
+    subject: str
+
+    def __str__(self) -> str:
+        return f"{self.id[:12]} {self.day} {shortened(self.author)}: {shortened(self.subject)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """Holds commits that follow each other and have the same machine code for a case.
+
+    ``skipped``: commits before them, since the last stretch, that have no code; any may be the cause.
+    """
+
+    built: CommitCase
+    commits: tuple[Commit, ...]
+    skipped: tuple[Commit, ...] = ()
+
+
+def list_commits(text: str, root: Path, *, first_parent: bool) -> list[Commit]:
+    """List the commits of GOOD..BAD with GOOD as the first. Raises BadRevision."""
+    good, dots, bad = text.partition("..")
+    if not dots or not good or bad.startswith(".") or ".." in bad:
+        raise BadRevision(f"{text} is no range: give GOOD..BAD, such as v1.0..main or HEAD~40..HEAD")
+    first, last = find_commit(good, root), find_commit(bad or "HEAD", root)
+    base = _git(root, "merge-base", "--is-ancestor", first, last)
+    if base.returncode:
+        shallow = _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
+        cure = (
+            "this clone is shallow, and `git fetch --unshallow` gets the rest"
+            if shallow
+            else "name them in time's order"
+        )
+        raise BadRevision(
+            f"{good} is no ancestor of {bad or 'HEAD'}, so there is nothing to walk from one to the other: {cure}"
+        )
+    way = ["--first-parent"] if first_parent else ["--topo-order"]
+    listed = _git(root, "log", "-z", "--reverse", *way, f"--format={FIELDS}", f"{first}..{last}")
+    start = _git(root, "log", "-z", "-1", f"--format={FIELDS}", first)
+    if listed.returncode or start.returncode:
+        raise BadRevision(f"git cannot list {text}: {shortened(listed.stderr or start.stderr)}")
+    words = [*start.stdout.split("\0")[:4], *listed.stdout.split("\0")]
+    fields = [words[i : i + 4] for i in range(0, len(words) - 3, 4)]
+    commits = [Commit(id=each[0], author=each[1], day=each[2], subject=each[3]) for each in fields]
+    if len(commits) < 2:
+        raise BadRevision(f"{text} holds no commit: both name {first[:12]}")
+    return commits
+
+
+def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["git", "-C", str(root), *arguments], capture_output=True, text=True, errors="replace", check=False
+    )
+
+
+def stretches(commits: Sequence[Commit], built: Mapping[str, CommitCase | str]) -> tuple[list[Stretch], dict[str, str]]:
+    """Group commits by machine code and launches, and say why commits have none, by their ids.
+
+    ``built``: by commit, what it has for the case, or why it has nothing.
+    """
+    found: list[Stretch] = []
+    why: dict[str, str] = {}
+    skipped: list[Commit] = []
+    for commit in commits:
+        each = built[commit.id]
+        problem = each if isinstance(each, str) else _problem(each)
+        if problem or isinstance(each, str):
+            why[commit.id] = problem
+            skipped.append(commit)
+        elif found and _key(found[-1].built) == _key(each):
+            found[-1] = Stretch(built=found[-1].built, commits=(*found[-1].commits, commit), skipped=found[-1].skipped)
+            skipped = []
+        else:
+            found.append(Stretch(built=each, commits=(commit,), skipped=tuple(skipped)))
+            skipped = []
+    return found, why
+
+
+def _problem(each: CommitCase) -> str:
+    return str(each.image).partition("\n")[0] if isinstance(each.image, CompileError) else ""
+
+
+def _key(each: CommitCase) -> tuple[object, ...]:
+    assert isinstance(each.image, Image)
+    return each.image.image_hash, each.other.steps
