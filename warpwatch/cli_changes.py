@@ -56,6 +56,37 @@ def _bisect(project: Project, options: argparse.Namespace) -> int:
     return 2
 
 
+def _explain(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.explain import explain_case  # noqa: PLC0415
+    from warpwatch.compare.declared import BadRevision  # noqa: PLC0415
+
+    try:
+        return explain_case(project, options.case, options.against, arch=options.arch, with_ncu=not options.without_ncu)
+    except BadRevision as error:
+        print(f"error: {str(error).replace('--against=', '')}", file=sys.stderr)
+    return 2
+
+
+def _add_explain(commands: Any) -> None:
+    explaining = add(
+        commands,
+        "explain",
+        _explain,
+        "say what changed in a case: machine code and, with Nsight Compute, counters",
+    )
+    explaining.add_argument("case", metavar="CASE", help="a case's id").completer = case_ids
+    revision = explaining.add_argument(
+        "--against",
+        metavar="REV",
+        help="a commit, branch or tag (HEAD where files differ from it, else the merge base with the main branch)",
+    )
+    revision.completer = revisions
+    explaining.add_argument("--without-ncu", action="store_true", help="compare the machine code alone")
+    explaining.add_argument(
+        "--arch", default=DIFF_ARCH, help=f"compile for this one where there is no GPU ({DIFF_ARCH})"
+    )
+
+
 def _add_diff(commands: Any) -> None:
     comparing = add(
         commands, "diff", _diff, "show what changed in the machine code since another revision, without a GPU"
@@ -101,4 +132,5 @@ def _add_bisect(commands: Any) -> None:
 def add_changes(commands: Any) -> None:
     """Add the subcommands."""
     _add_diff(commands)
+    _add_explain(commands)
     _add_bisect(commands)

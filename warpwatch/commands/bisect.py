@@ -222,7 +222,8 @@ def _print_step(codes: Sequence[Stretch], step: Range, target: Target, decision:
         print(f"      {line(decision)}{share}")
     before, after = old.built.code, new.built.code
     if before and after:
-        print(f"      {explain(before, after, target.arch, Verdict.SLOWER).sentence}")
+        found = explain(before, after, target.arch, Verdict.SLOWER)
+        print(f"      {found.sentence if decision else found.summary}")
     if possible := [*between, *new.skipped]:
         named = ", ".join(commit.id[:12] for commit in possible[:LISTED])
         more = f" and {len(possible) - LISTED} more" if len(possible) > LISTED else ""

@@ -52,11 +52,9 @@ def list_commits(text: str, root: Path, *, first_parent: bool) -> list[Commit]:
         cure = (
             "this clone is shallow, and `git fetch --unshallow` gets the rest"
             if shallow
-            else "name them in time's order"
+            else "name the older one first"
         )
-        raise BadRevision(
-            f"{good} is no ancestor of {bad or 'HEAD'}, so there is nothing to walk from one to the other: {cure}"
-        )
+        raise BadRevision(f"{good} is no ancestor of {bad or 'HEAD'}, so no commits lead from one to the other: {cure}")
     way = ["--first-parent"] if first_parent else ["--topo-order"]
     listed = _git(root, "log", "-z", "--reverse", *way, f"--format={FIELDS}", f"{first}..{last}")
     start = _git(root, "log", "-z", "-1", f"--format={FIELDS}", first)

@@ -58,6 +58,24 @@ class Explanation:
             return f"likely cause: {self.likely.finding.sentence}"
         return self.note or NO_RULE
 
+    @property
+    def summary(self) -> str:
+        """Everything that the rules found; else how many instructions and registers there are."""
+        if self.causes:
+            return "; ".join(cause.finding.sentence for _, cause in self.causes)
+        if self.note or not self.sides:
+            return self.note
+        counts = [
+            f"{entry}: registers {old.needs.registers} -> {new.needs.registers}"
+            + (
+                f", instructions {old.code.instructions:,} -> {new.code.instructions:,}"
+                if old.code and new.code
+                else ""
+            )
+            for entry, (old, new) in self.sides.items()
+        ]
+        return "; ".join(counts)
+
 
 def own_code(case: Case, image: Image) -> CaseCode:
     """Describe the working tree's side of a case."""

@@ -141,7 +141,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     if plan.check and plan.checking_image not in (None, image):
         sampling.check_other_build(where, case, plan.checking_image, shared)
     functions = _load_other(where, other, other_image) if plan.swap else ()
-    new = [_load_new(where, case, image, copy, plan.newer) for copy in shared.copies]
+    new = [load_side(where, case, image, copy, plan.newer) for copy in shared.copies]
     sampling.state.loaded = tuple(new)
     functions = functions or _load_other(where, other, other_image)
     old = [_other_side_of(loaded, other, functions) for loaded in new]
@@ -163,7 +163,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     return pairs
 
 
-def _load_new(
+def load_side(
     where: Machine, case: Case, image: Path, inputs: tuple[GuardedArray, ...], newer: OtherKernel | None
 ) -> Loaded:
     """Load the new side on uploaded inputs: the case's own kernel, or that of a revision. Raises DeviceError."""

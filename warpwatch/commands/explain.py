@@ -1,0 +1,114 @@
+"""Explains in full what changed in a case since another revision: ``warpwatch explain CASE [--against REV]``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.validation import require
+from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.revision import find_commit, find_merge_base, same_files
+from warpwatch.devices.builds import compile_build, symbols_in
+from warpwatch.devices.compiler import CompileError, Image, Target
+from warpwatch.devices.gpu import NoDevice, Settings
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.worker import Worker, describe_device
+from warpwatch.explain.commits import CommitCase, build_cases
+from warpwatch.explain.explanation import CaseCode, explain, own_code
+from warpwatch.explain.profile import NoProfile, Profile, profile
+from warpwatch.explain.profiled import Side
+from warpwatch.report.explanation import lines_of, profile_lines
+from warpwatch.verdict.rule import Verdict
+
+SLOWER = 1.005  # a ratio of ncu's times from which on a case is explained as slower or faster
+
+
+def explain_case(project: Project, name: str, revision: str | None, *, arch: str, with_ncu: bool) -> int:
+    """Print the explanation; returns the exit status.
+
+    Raises BadCase, BadRevision, NoCompiler, CompileError or DeviceError.
+    """
+    require(project.families, name)
+    case = find_case(project.families, name)
+    if case.variant.call or case.variant.on_host:
+        raise BadCase(f"{name} has no machine code of a kernel: explain takes cases of kernels")
+    commit, named = _commit(project, revision)
+    device = _gpu(project)
+    target = device.timing_target if device else Target(arch)
+    built = build_cases(commit, named, [name], project, target).get(name)
+    if built is None:
+        raise BadRevision(f"{named} does not have {name}: it is new")
+    if isinstance(built.image, CompileError):
+        raise BadRevision(f"in {named}, {str(built.image).partition(chr(10))[0]}")
+    image = compile_build(case.build, target)
+    old, new = built.code, own_code(case, image)
+    assert old
+    print(f"{name}: against {named} ({commit[:12]}), {target.arch}")
+    profiles, lacking = _profiles(project, case, (built, old), (image, new), device if with_ncu else None)
+    if not with_ncu:
+        lacking = "ncu was not asked"
+    for line in lines_of(explain(old, new, target.arch, _verdict(profiles))):
+        print(line)
+    if profiles:
+        for line in profile_lines(case, *profiles, device.peak_bytes_per_second if device else 0.0):
+            print(line)
+    else:
+        print(f"  {lacking}")
+    return 0
+
+
+def _commit(project: Project, revision: str | None) -> tuple[str, str]:
+    """Return the commit to compare with, and its name: HEAD where files differ from it, else the merge base."""
+    if revision is not None:
+        return find_commit(revision, project.root), revision
+    if not same_files("HEAD", "HEAD", project.root):
+        return find_commit("HEAD", project.root), "HEAD"
+    commit, branch = find_merge_base(project.root)
+    return commit, f"the merge base with {branch}"
+
+
+def _gpu(project: Project) -> DeviceInfo | None:
+    """Describe the GPU; None where there is none."""
+    worker = Worker(project, Settings(kind="gpu"))
+    try:
+        with contextlib.suppress(NoDevice):
+            return worker.call(describe_device)
+        return None
+    finally:
+        worker.stop()
+
+
+def _profiles(
+    project: Project,
+    case: Case,
+    old: tuple[CommitCase, CaseCode],
+    new: tuple[Image, CaseCode],
+    device: DeviceInfo | None,
+) -> tuple[tuple[Profile, Profile] | None, str]:
+    """Profile both sides; or say why not."""
+    if device is None:
+        return None, "there is no GPU here, so no counters of Nsight Compute are compared"
+    before, after = Path(old[1].image.path), Path(new[0].path)
+    sides = [
+        Side(root=project.root, module=project.module, case=case.id, image=before, other=old[0].other),
+        Side(root=project.root, module=project.module, case=case.id, image=after, other=None),
+    ]
+    try:
+        first, second = (profile(side, _symbols(code)) for side, code in zip(sides, (old[1], new[1]), strict=True))
+    except NoProfile as error:
+        return None, str(error)
+    return (first, second), ""
+
+
+def _symbols(code: CaseCode) -> Sequence[str]:
+    return list(symbols_in(code.image.path, code.entries).values())
+
+
+def _verdict(profiles: tuple[Profile, Profile] | None) -> Verdict:
+    """Return which way ncu's times went, for the cause that fits; slower where there are none."""
+    times = [side.values.get("time", 0.0) for side in profiles] if profiles else []
+    return Verdict.FASTER if all(times) and times and times[1] * SLOWER < times[0] else Verdict.SLOWER
