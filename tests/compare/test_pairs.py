@@ -83,6 +83,8 @@ def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
     ("verdict", "change", "half", "may"),
     [
         (Verdict.UNSURE, 0.005, 0.0009, False),  # the floor itself, well known
+        (Verdict.UNSURE, 0.010, 0.0005, True),  # beyond it, and called slower with one process more
+        (Verdict.UNSURE, -0.010, 0.0005, True),
         (Verdict.UNSURE, -0.0045, 0.0009, False),
         (Verdict.UNSURE, 0.005, 0.002, True),
         (Verdict.UNSURE, 0.02, 0.016, True),

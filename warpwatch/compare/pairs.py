@@ -144,7 +144,9 @@ class PairComparison:
 
 def _may_change(decision: Decision) -> bool:
     """Tell whether more processes may decide about a case: not where its change is known to be about its floor."""
-    known = math.log(decision.high / decision.low) / 2 <= AT_THE_FLOOR * math.log1p(decision.floor)
+    floor, low, high = math.log1p(decision.floor), math.log(decision.low), math.log(decision.high)
+    crosses = low <= floor <= high or low <= -floor <= high
+    known = crosses and (high - low) / 2 <= AT_THE_FLOOR * floor
     return decision.verdict == Verdict.UNSURE and not known
 
 
