@@ -1,8 +1,9 @@
 """Makes repositories whose histories hold a slowdown, and asks ``warpwatch bisect`` for the commits, on a GPU.
 
-``python -m tests.explain.histories OUT`` makes 20 histories of 40 commits. Of these six change the machine code of the
-case, and one or two of the six make it slower by 1 to 5 %; the others change files that the kernel has nothing to do
-with, or its comments. It prints a line for each history, and writes the same to OUT/histories.json.
+``python -m tests.explain.histories OUT [NUMBER ...]`` makes 20 histories of 40 commits, or those of these numbers. Six
+commits of a history change the machine code of the case, and one or two of the six make it slower by 1 to 5 %; the
+others change files that the kernel has nothing to do with, or its comments. It prints a line for each history, and
+writes the same to OUT/histories.json.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ import warpwatch as ww
 
 {family}
 '''
-# Each kernel does its work again in SLOW of 200 blocks. MARK changes the machine code and nothing else.
+# Each kernel does its work again in SLOW of 200 blocks, which costs that share of its time. MARK changes the machine
+# code and nothing else.
 KERNELS = {
     "steps": (
         """extern "C" __global__ void steps_chain(const float* x, float* y, int m, int n)
@@ -66,59 +68,62 @@ FAMILY = ww.Family(
 """,
         "steps-chain-256-1x4194304-float32",
     ),
-    "sums": (
-        """extern "C" __global__ void sums_columns(const float* x, float* y, int m, int n)
+    "roots": (
+        """extern "C" __global__ void roots_chain(const float* x, float* y, int m, int n)
 {
     const int at = blockIdx.x * BLOCK_X + threadIdx.x;
     if (at >= n || m == -MARK)
         return;
     for (int again = blockIdx.x % 200 < SLOW; again >= 0; --again) {
-        float sum = 0;
-        for (int i = 0; i < m; ++i)
-            sum += x[size_t(i) * n + at];
-        y[at] = sum;
+        float value = 1 + x[at] * x[at];
+        for (int i = 0; i < 100; ++i)
+            value = sqrtf(value);
+        y[at] = value;
     }
 }
 """,
         """
 FAMILY = ww.Family(
-    "sums", sizes=("m", "n"), dtypes=("float32",),
+    "roots", sizes=("m", "n"), dtypes=("float32",),
     arrays=lambda m, n: {"x": ww.In((m, n)), "y": ww.Out(n)},
-    reference=lambda x: x.astype(np.float64).sum(0), tolerance=ww.relative(1e-4, absolute=1e-4),
-    work=lambda m, n: ww.Work(m * n, 4 * (m * n + n)), tests=((8, 512),), benchmarks=((16, 1 << 22),),
-    variants=(ww.kernel("columns", "sums of columns", source="kernel.cu", configurations=((128,),),
+    reference=lambda x: np.ones_like(x[0]), tolerance=ww.relative(1e-5),
+    work=lambda m, n: ww.Work(m * n, 4 * (m * n + n)), tests=((1, 512),), benchmarks=((1, 1 << 21),),
+    variants=(ww.kernel("chain", "a chain of square roots", source="kernel.cu", configurations=((128,),),
                         grid=lambda n, block: ww.blocks(n, block[0]), arguments="x y m n"),),
 )
 """,
-        "sums-columns-128-16x4194304-float32",
+        "roots-chain-128-1x2097152-float32",
     ),
-    "tiles": (
-        """extern "C" __global__ void tiles_transpose(const float* x, float* y, int m, int n)
+    "turns": (
+        """extern "C" __global__ void turns_shared(const float* x, float* y, int m, int n)
 {
-    __shared__ float tile[32][33];
+    __shared__ float line[BLOCK_X];
+    const int at = blockIdx.x * BLOCK_X + threadIdx.x;
     if (m == -MARK)
         return;
-    const int number = blockIdx.y * gridDim.x + blockIdx.x;
-    for (int again = number % 200 < SLOW; again >= 0; --again) {
-        __syncthreads();
-        for (int i = threadIdx.y; i < 32; i += 8)
-            tile[i][threadIdx.x] = x[size_t(blockIdx.y * 32 + i) * n + blockIdx.x * 32 + threadIdx.x];
-        __syncthreads();
-        for (int i = threadIdx.y; i < 32; i += 8)
-            y[size_t(blockIdx.x * 32 + i) * m + blockIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][i];
+    line[threadIdx.x] = x[at];
+    __syncthreads();
+    for (int again = blockIdx.x % 200 < SLOW; again >= 0; --again) {
+        float sum = 0;
+        for (int i = 0; i < 2 * BLOCK_X; ++i)
+            sum += line[(threadIdx.x + i) % BLOCK_X];
+        y[at] = sum;
+        asm volatile("" ::: "memory");  // without it the second time is left out
     }
 }
 """,
         """
 FAMILY = ww.Family(
-    "tiles", sizes=("m", "n"), dtypes=("float32",),
-    arrays=lambda m, n: {"x": ww.In((m, n)), "y": ww.Out((n, m))},
-    reference=lambda x: x.T, work=lambda m, n: ww.Work(0, 8 * m * n), tests=((64, 96),), benchmarks=((8192, 8192),),
-    variants=(ww.kernel("transpose", "a transpose by tiles", source="kernel.cu", configurations=((32, 8),),
-                        grid=lambda m, n: (n // 32, m // 32), arguments="x y m n"),),
+    "turns", sizes=("m", "n"), dtypes=("float32",),
+    arrays=lambda m, n: {"x": ww.In((m, n)), "y": ww.Out(n)},
+    reference=lambda x: np.repeat(2 * x[0].astype(np.float64).reshape(-1, 256).sum(1), 256),
+    tolerance=ww.relative(1e-4, absolute=1e-2), work=lambda m, n: ww.Work(m * n, 4 * (m * n + n)),
+    tests=((1, 512),), benchmarks=((1, 1 << 21),),
+    variants=(ww.kernel("shared", "sums of blocks, in turns", source="kernel.cu", configurations=((256,),),
+                        grid=lambda n, block: n // block[0], arguments="x y m n"),),
 )
 """,
-        "tiles-transpose-32x8-8192x8192-float32",
+        "turns-shared-256-1x2097152-float32",
     ),
 }
 
@@ -162,6 +167,7 @@ def make_history(folder: Path, seed: int, *, commits: int = COMMITS, changes: in
     package = folder / "perf"
     package.mkdir(parents=True)
     (folder / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "perf"\n')
+    (folder / ".gitignore").write_text("__pycache__/\n")
     (package / "__init__.py").write_text(DECLARATION.format(family=family))
     places = sorted(draw.sample(range(1, commits + 1), changes))
     slow_places = sorted(draw.sample(places, 1 + seed % 2))
@@ -219,7 +225,7 @@ def ask(history: History) -> Answer:
 
 def main(arguments: Sequence[str]) -> int:
     folder = Path(arguments[0])
-    numbers = range(*map(int, arguments[1:3])) if arguments[1:] else range(HISTORIES)
+    numbers = list(map(int, arguments[1:])) or list(range(HISTORIES))
     folder.mkdir(parents=True, exist_ok=True)
     answers = []
     with tempfile.TemporaryDirectory() as made:
@@ -230,8 +236,7 @@ def main(arguments: Sequence[str]) -> int:
             verdict = "right" if each.right else f"WRONG: {each.output}"
             times = f"{each.seconds:.0f} s, {each.gpu_seconds:.0f} s of them on the GPU"
             print(f"{seed:3} {each.case}: planted {planted}: {verdict}, {times}", flush=True)
-            name = folder / f"histories-{numbers.start}.json"
-            name.write_text(json.dumps([asdict(answer) for answer in answers], indent=1))
+            (folder / "histories.json").write_text(json.dumps([asdict(answer) for answer in answers], indent=1))
     print(f"{sum(answer.right for answer in answers)} of {len(answers)} right")
     return int(not all(answer.right for answer in answers))
 

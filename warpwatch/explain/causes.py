@@ -30,6 +30,7 @@ RULES: Mapping[str, Find] = {
     "unrolling": code_rules.unrolling,
     "occupancy": code_rules.occupancy,
     "more accesses": access_rules.more_accesses,
+    "more arithmetic": code_rules.more_arithmetic,
 }
 
 

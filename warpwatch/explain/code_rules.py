@@ -10,6 +10,7 @@ from warpwatch.machine_code.marks import FLOAT_DIVISION, INTEGER_DIVISION, PLAIN
 
 FEWER = 1.5  # a turn of a loop that does this many times less work is unrolled less
 ABOUT = 1.25  # two ratios are taken for the same within this
+MORE = 1.03  # more arithmetic than this times as much is a cause
 PADDING = 0.75  # rows that lose their padding keep at least this share of their bytes
 
 
@@ -124,6 +125,20 @@ def unrolling(old: KernelSide, new: KernelSide) -> Finding | None:
         return None
     said = f"a turn of it does {_of(old, new)}"
     return by_loss(before, after, f"the main loop is unrolled less: {said}", f"the main loop is unrolled more: {said}")
+
+
+def more_arithmetic(old: KernelSide, new: KernelSide) -> Finding | None:
+    """Find more arithmetic for the same accesses, in the main loop or, where there is no loop, in the whole code."""
+    if not old.code or not new.code or len(old.code.loops) != len(new.code.loops):
+        return None
+    first, second = (side.main_body or (side.code.outside if side.code else {}) for side in (old, new))
+    before, after = _arithmetic(first), _arithmetic(second)
+    accesses = [sum(n for kind, n in body.items() if "load" in kind or "store" in kind) for body in (first, second)]
+    if accesses[0] != accesses[1] or max(before, after) < MORE * max(1, min(before, after)):
+        return None
+    where = "in a turn of the main loop" if old.main_body else "in the code"
+    figures = f"{before} -> {after} instructions {where} for the same accesses"
+    return by_growth(before, after, f"more arithmetic: {figures}", f"less arithmetic: {figures}")
 
 
 def _arithmetic(body: Mapping[str, int]) -> int:

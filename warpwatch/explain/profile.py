@@ -173,7 +173,7 @@ def _place(action: Any, address: int) -> str:
     source = action.source_info(address)
     if source is not None and source.line():
         return f"{Path(source.file_name()).name}:{source.line()}"
-    return " ".join(str(action.sass_by_pc(address)).split())
+    return re.sub(r"\s+0x[0-9a-f]+$", "", " ".join(str(action.sass_by_pc(address)).split()))  # a branch's own address
 
 
 def grown(old: Mapping[str, float], new: Mapping[str, float], count: int = LINES) -> list[tuple[str, float, float]]:

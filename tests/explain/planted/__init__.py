@@ -140,7 +140,7 @@ FAMILIES = (
             ),
         ),
     ),
-    family("occupancy", "column", lambda x: x.astype(np.float64).sum(0), shape=TALL, small=SMALL),
+    family("occupancy", "column", lambda x: x.astype(np.float64).sum(0), shape=(64, 2**20), small=SMALL),
     family("store", "tile", lambda x: 2 * x, result=lambda m, n: (m, n), **TILES),
     family(
         "precision", "steps", lambda x: fixed_point(x, lambda v: v * 0.5 + 0.25, 64), shape=WIDE, small=FLAT,
