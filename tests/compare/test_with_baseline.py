@@ -57,6 +57,7 @@ def test_slower_is_a_failure_of_just_that_case_with_one_line(recorded: Bench) ->
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("17", "1", "0")
     (failure,) = suite.iter("failure")
     assert failure.get("message") == sentence
+    assert re.search(r"^    not explained: [0-9a-f]{12}, compiled here, is not the code", done.stdout, re.MULTILINE)
     # --lf runs just that again
     again = recorded.bench("--benchmark-compare", "--lf", seed=97)
     assert "1 passed" in again.stdout

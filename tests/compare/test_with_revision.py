@@ -79,6 +79,12 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     assert re.search(pattern, done.stdout, re.MULTILINE)
     (failure,) = ET.parse(old.folder / "results.xml").getroot().iter("failure")
     assert str(failure.get("message")).startswith("slower: median")
+    cases = ET.parse(old.folder / "results.xml").getroot().iter("testcase")
+    (case,) = (case for case in cases if case.find("failure") is not None)
+    explained = {each.get("name"): each.get("value") for each in case.iter("property")}["explanation"]
+    assert explained == "the machine code cannot be compared: [Errno 2] No such file or directory: 'none'"
+    assert [each.text for each in case.iter("system-out")] == [explained]
+    assert f"floor 0.5 %, 5 processes\n    {explained}\n" in done.stdout
     told = times(read_report(old.folder / "results.xml"), done.stdout.splitlines())  # what `warpwatch watch` says of it
     assert not told.good
     pattern = rf"times     1 slower, 3 same, 13 identical; {NAIVE}: slower: median .*, 5 processes"
@@ -88,6 +94,7 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     (entry,) = (entry for entry in document["benchmarks"] if entry["param"] == NAIVE)
     assert [len(side) for side in entry["extra_info"]["pairs"].values()] == [5, 5]
     assert entry["stats"]["data"] == entry["extra_info"]["pairs"]["new"][0]
+    assert entry["extra_info"]["explanation"] == explained
     assert len(document["warpwatch"]["controls"]) == 1
     run = read_run(path)
     assert run.against == find_commit("HEAD", old.folder)

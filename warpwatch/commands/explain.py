@@ -19,7 +19,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.explain.commits import CommitCase, build_cases
 from warpwatch.explain.explanation import CaseCode, explain, own_code
-from warpwatch.explain.profile import NoProfile, Profile, profile
+from warpwatch.explain.profile import NoProfile, Profile, more_from_memory, profile
 from warpwatch.explain.profiled import Side
 from warpwatch.report.explanation import lines_of, profile_lines
 from warpwatch.verdict.rule import Verdict
@@ -51,8 +51,11 @@ def explain_case(project: Project, name: str, revision: str | None, *, arch: str
     profiles, lacking = _profiles(project, case, (built, old), (image, new), device if with_ncu else None)
     if not with_ncu:
         lacking = "ncu was not asked"
-    for line in lines_of(explain(old, new, target.arch, _verdict(profiles))):
+    found = explain(old, new, target.arch, _verdict(profiles))
+    for line in lines_of(found):
         print(line)
+    if profiles and not found.likely and (more := more_from_memory(*profiles)):
+        print(f"likely cause: {more}")
     if profiles:
         for line in profile_lines(case, *profiles, device.peak_bytes_per_second if device else 0.0):
             print(line)

@@ -132,6 +132,8 @@ def show(folder: Path, case: str) -> int:
     if not case:
         print(f"{len(runs)} runs, {len(steps)} steps, the largest slowdown first")
         print("\n".join(map(str, steps)))
+        if any(step.ratio > 1 for step in steps):
+            print("which commit it was: python -m warpwatch bisect --from-history CASE")
         return 0
     recorded = [run for run in runs if case in run.cases]
     if not recorded:
@@ -147,4 +149,6 @@ def show(folder: Path, case: str) -> int:
         told = f"  <- {100 * (mark.ratio - 1):+.1f} % from here on" if mark else ""
         spread = f"{100 * (high - low) / median(samples):.1f} %"
         print(f"{_minute(run)}  {run.commit!s:<13} {median(samples) * 1e6:12,.2f} µs  IQR {spread:>6}{told}")
+    if any(step.ratio > 1 for step in marks.values()):
+        print(f"which commit it was: python -m warpwatch bisect --from-history {case}")
     return 0

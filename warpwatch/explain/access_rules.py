@@ -19,7 +19,7 @@ Cost = Callable[[Access, Sequence[int]], int | None]
 def coalescing(old: KernelSide, new: KernelSide) -> Finding | None:
     """Find loads or stores of global memory whose warps touch more sectors for the same bytes."""
     for kind in reversed(GLOBAL):
-        before, after = (_worst(side, kind, sectors, by_bytes=True) for side in (old, new))
+        before, after = (_worst(*sides, kind, sectors, by_bytes=True) for sides in ((old, new), (new, old)))
         if before and after and max(before / after, after / before) >= TWICE:
             figures = f"bytes moved for each byte that is asked for {before:.1f} -> {after:.1f}"
             return by_growth(
@@ -34,7 +34,7 @@ def coalescing(old: KernelSide, new: KernelSide) -> Finding | None:
 def bank_conflicts(old: KernelSide, new: KernelSide) -> Finding | None:
     """Find accesses to shared memory whose threads meet in one bank more often."""
     for kind in SHARED:
-        before, after = (_worst(side, kind, bank_ways) for side in (old, new))
+        before, after = (_worst(*sides, kind, bank_ways) for sides in ((old, new), (new, old)))
         if before and after and max(before / after, after / before) >= TWICE:
             sizes = ""
             if old.shared_bytes != new.shared_bytes:
@@ -49,15 +49,16 @@ def bank_conflicts(old: KernelSide, new: KernelSide) -> Finding | None:
     return None
 
 
-def _worst(side: KernelSide, kind: str, cost: Cost, *, by_bytes: bool = False) -> float:
-    """Return the highest cost of the accesses of a kind; 0 where the addresses of one in four are unknown.
+def _worst(side: KernelSide, other: KernelSide, kind: str, cost: Cost, *, by_bytes: bool = False) -> float:
+    """Return the highest cost of a side's accesses of a kind; 0 where too little is known for a comparison.
 
-    ``by_bytes``: as a multiple of what the warp's bytes would cost at best.
+    That is so where more than one address in four is unknown, unless as many are on the other side. ``by_bytes``: as a
+    multiple of what the warp's bytes would cost at best.
     """
     own = [each for each in side.code.accesses if each.kind == kind] if side.code else []
     costs = {each: cost(each, side.launch.block) for each in own}
-    unknown = sum(each.count for each, value in costs.items() if value is None)
-    if not own or unknown * 4 > sum(each.count for each in own):
+    unknown, total = _unknown(side, kind)
+    if not total or unknown == total or (unknown * 4 > total and (unknown, total) != _unknown(other, kind)):
         return 0.0
     values = []
     for each, value in costs.items():
@@ -67,9 +68,24 @@ def _worst(side: KernelSide, kind: str, cost: Cost, *, by_bytes: bool = False) -
     return max(values)
 
 
+def _unknown(side: KernelSide, kind: str) -> tuple[int, int]:
+    """Count the accesses of a kind whose addresses are unknown, and all of them."""
+    own = [each for each in side.code.accesses if each.kind == kind] if side.code else []
+    return sum(each.count for each in own if each.steps is None), sum(each.count for each in own)
+
+
 def width(old: KernelSide, new: KernelSide) -> Finding | None:
-    """Find accesses that move fewer bytes each, and are more for it."""
-    for kind in (*GLOBAL, *SHARED):
+    """Find accesses to global memory that move fewer bytes each."""
+    return _width(old, new, GLOBAL)
+
+
+def shared_width(old: KernelSide, new: KernelSide) -> Finding | None:
+    """Find accesses to shared memory that move fewer bytes each; the compiler joins them where it unrolls loops."""
+    return _width(old, new, SHARED)
+
+
+def _width(old: KernelSide, new: KernelSide, kinds: Sequence[str]) -> Finding | None:
+    for kind in kinds:
         both = [_by_width(side, kind) for side in (old, new)]
         if not all(both):
             continue

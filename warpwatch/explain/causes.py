@@ -28,6 +28,7 @@ RULES: Mapping[str, Find] = {
     "barriers": code_rules.barriers,
     "restrict": code_rules.restrict,
     "unrolling": code_rules.unrolling,
+    "shared width": access_rules.shared_width,
     "occupancy": code_rules.occupancy,
     "more accesses": access_rules.more_accesses,
     "more arithmetic": code_rules.more_arithmetic,

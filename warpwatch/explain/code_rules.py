@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpwatch.explain.findings import Effect, Finding, by_growth, by_loss
-from warpwatch.explain.sides import KernelSide, work
+from warpwatch.explain.sides import KernelSide, arithmetic, work
 from warpwatch.machine_code.marks import FLOAT_DIVISION, INTEGER_DIVISION, PLAIN_LOAD, READ_ONLY_LOAD
 
 FEWER = 1.5  # a turn of a loop that does this many times less work is unrolled less
@@ -120,10 +120,10 @@ def restrict(old: KernelSide, new: KernelSide) -> Finding | None:
 
 def unrolling(old: KernelSide, new: KernelSide) -> Finding | None:
     """Find a main loop that does less in a turn."""
-    before, after = (_arithmetic(side.main_body) or work(side.main_body) for side in (old, new))
+    before, after = (arithmetic(side.main_body) or work(side.main_body) for side in (old, new))
     if not min(before, after) or 1 / FEWER < before / after < FEWER:
         return None
-    said = f"a turn of it does {_of(old, new)}"
+    said = f"a turn of it has {before} -> {after} instructions of arithmetic or, without any, of memory"
     return by_loss(before, after, f"the main loop is unrolled less: {said}", f"the main loop is unrolled more: {said}")
 
 
@@ -132,25 +132,13 @@ def more_arithmetic(old: KernelSide, new: KernelSide) -> Finding | None:
     if not old.code or not new.code or len(old.code.loops) != len(new.code.loops):
         return None
     first, second = (side.main_body or (side.code.outside if side.code else {}) for side in (old, new))
-    before, after = _arithmetic(first), _arithmetic(second)
+    before, after = arithmetic(first), arithmetic(second)
     accesses = [sum(n for kind, n in body.items() if "load" in kind or "store" in kind) for body in (first, second)]
     if accesses[0] != accesses[1] or max(before, after) < MORE * max(1, min(before, after)):
         return None
     where = "in a turn of the main loop" if old.main_body else "in the code"
     figures = f"{before} -> {after} instructions {where} for the same accesses"
     return by_growth(before, after, f"more arithmetic: {figures}", f"less arithmetic: {figures}")
-
-
-def _arithmetic(body: Mapping[str, int]) -> int:
-    return work({kind: count for kind, count in body.items() if not kind.startswith("global")})
-
-
-def _of(old: KernelSide, new: KernelSide) -> str:
-    """Say what a turn of the main loop does on both sides, by its most frequent kind of work."""
-    bodies: tuple[Mapping[str, int], Mapping[str, int]] = (old.main_body, new.main_body)
-    kinds = sorted({kind for body in bodies for kind in body if work({kind: 1})})
-    kind = max(kinds, key=lambda each: bodies[0].get(each, 0) + bodies[1].get(each, 0))
-    return f"{bodies[0].get(kind, 0)} -> {bodies[1].get(kind, 0)} instructions of the kind {kind}"
 
 
 def occupancy(old: KernelSide, new: KernelSide) -> Finding | None:

@@ -30,6 +30,7 @@ HOW_RIGHTS = (
 )
 ENGINE = Path(__file__).parents[2]
 STALL = "smsp__pcsamp_warps_issue_stalled_"
+MORE_BYTES = 1.1  # a side that moves this many times more is slower for it
 LINES = 3  # whose stalls grew most
 # What is shown: name, ncu's metric, the factor to the unit that is shown, and that unit.
 METRICS: Sequence[tuple[str, str, float, str]] = (
@@ -128,7 +129,7 @@ def _reason(said: str) -> str:
     """Return what is wrong from what ncu printed."""
     if "ERR_NVGPUCTRPERM" in said:
         return HOW_RIGHTS
-    errors = [line.strip("= ") for line in said.splitlines() if "ERROR" in line.upper()]
+    errors = [line.rpartition("==")[2].strip() for line in said.splitlines() if "ERROR" in line.upper()]
     return (errors or said.strip().splitlines()[-1:] or ["it said nothing"])[0]
 
 
@@ -174,6 +175,14 @@ def _place(action: Any, address: int) -> str:
     if source is not None and source.line():
         return f"{Path(source.file_name()).name}:{source.line()}"
     return re.sub(r"\s+0x[0-9a-f]+$", "", " ".join(str(action.sass_by_pc(address)).split()))  # a branch's own address
+
+
+def more_from_memory(old: Profile, new: Profile) -> str:
+    """Say that the new side moves more bytes from and to memory, where it does; else an empty text."""
+    before, after = (
+        sum(side.values.get(name, 0.0) for name in ("read from memory", "written to memory")) for side in (old, new)
+    )
+    return f"more bytes from and to memory: {before:,.1f} -> {after:,.1f} MB" if after > MORE_BYTES * before > 0 else ""
 
 
 def grown(old: Mapping[str, float], new: Mapping[str, float], count: int = LINES) -> list[tuple[str, float, float]]:

@@ -56,10 +56,15 @@ class KernelSide:
 
     @property
     def main_body(self) -> Mapping[str, int]:
-        """The instructions by kind of the loop that does the most work in a turn; empty where there is no loop."""
-        return max(self.code.bodies if self.code else (), key=work, default={})
+        """The instructions by kind of the loop that does the most in a turn; empty where there is no loop."""
+        return max(self.code.bodies if self.code else (), key=lambda body: (arithmetic(body), work(body)), default={})
 
 
 def work(body: Mapping[str, int]) -> int:
     """Count the instructions that a turn of a loop is there for."""
     return sum(count for kind, count in body.items() if kind.startswith(WORK))
+
+
+def arithmetic(body: Mapping[str, int]) -> int:
+    """Count the instructions of arithmetic in a turn of a loop, without indices and conversions."""
+    return work({kind: count for kind, count in body.items() if not kind.startswith("global")})

@@ -1,7 +1,8 @@
 """Finds how far apart in memory neighbouring threads' accesses lie, from the instructions that compute addresses.
 
 A register is followed as a linear function of the thread's index in its block: so much for each step of threadIdx.x, y
-and z. That needs no launch, and holds within a warp. Whatever is not linear, or comes from memory, is unknown. The code
+and z, from a value that may be known. That needs no launch, and holds within a warp. Whatever is not linear, or comes
+from memory, is unknown. The code
 is read once from its begin to its end; where paths meet, what they disagree about is unknown.
 """
 
@@ -21,7 +22,8 @@ FAR = 1 << 40  # a step of unknown length, such as a row of a matrix: far more t
 UNIFORM: Steps = (0, 0, 0)
 INDICES: Mapping[str, Steps] = {"SR_TID.X": (1, 0, 0), "SR_TID.Y": (0, 1, 0), "SR_TID.Z": (0, 0, 1)}
 WHOLE_WARP = 31  # threadIdx.x & 31 changes within a warp as threadIdx.x does
-WARP_BITS = 5
+WARP_BITS, SIGN_BIT = 5, 31
+PREDICATE = re.compile(r"\b(U?P\d)\b")
 ADDRESS = re.compile(r"\[(R\d+)(?:\.\w+)*(?:\+(?:UR\d+|-?0x[0-9a-f]+))*\]")
 REGISTER = re.compile(r"-?\|?(U?R\d+|U?RZ)\|?(?:\.\w+)*")
 NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)")
@@ -32,11 +34,15 @@ HIGH = frozenset({"HI", "X", "SX32"})  # modifiers of instructions that compute 
 
 @dataclass(frozen=True)
 class Value:
-    """Holds what is known of a register: its steps, its value where it is a constant, and if it is threadIdx.x."""
+    """Holds what is known of a register: its steps, and what it holds in thread (0, 0, 0), or None."""
 
     steps: Steps
-    constant: int | None = None
-    is_x: bool = False
+    origin: int | None = None
+
+    @property
+    def constant(self) -> int | None:
+        """The value in all threads, where it is known."""
+        return self.origin if self.steps == UNIFORM else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +59,7 @@ class Access:
     count: int = 1
 
 
-State = dict[str, Value | None]
+State = dict[str, Value | None]  # by register, and of what is written under a condition by condition and register
 
 
 def accesses(instructions: Sequence[Instruction]) -> tuple[Access, ...]:
@@ -65,7 +71,7 @@ def accesses(instructions: Sequence[Instruction]) -> tuple[Access, ...]:
         for other in waiting.pop(i, ()):
             state = _joined(state, other)
         if each.name in ACCESSES and (match := ADDRESS.search(each.operands)):
-            value = state.get(match[1])
+            value = _held(match[1], each, state)
             found[ACCESSES[each.name], width(each), value.steps if value else None] += 1
         for target in each.targets if each.name in JUMPS else ():
             if target > i:
@@ -91,17 +97,32 @@ def _common(one: Value | None, other: Value | None) -> Value | None:
     return Value(one.steps) if one.steps == other.steps else None
 
 
+def _held(register: str, each: Instruction, state: State) -> Value | None:
+    """Return what an instruction finds in a register: what was written under its own condition, or to all threads."""
+    under = f"{each.predicate} {register}"
+    return state[under] if each.predicate and under in state else state.get(register)
+
+
 def _run(each: Instruction, state: State) -> None:
     """Change the state as an instruction does."""
+    for predicate in PREDICATE.findall(",".join(each.operands.split(",")[:2])):  # what it may set
+        for name in [name for name in state if name.partition(" ")[0] in (f"@{predicate}", f"@!{predicate}")]:
+            del state[name]
     target = each.operands.partition(",")[0].strip()
     if not re.fullmatch(r"R\d+", target) or each.name.startswith(("ST", "RED")):
         return
     made = _value(each, _operands(each.operands)[1:], state)
-    count = 4 if "128" in each.modifiers else 2 if {"64", "WIDE"} & set(each.modifiers) or each.name == "LD64" else 1
+    count = 4 if "128" in each.modifiers else 2 if {"64", "WIDE"} & set(each.modifiers) else 1
     names = [target, *(f"R{int(target[1:]) + step}" for step in range(1, count))]
     for name in names:
         new = made if name == target or (made and made.steps == UNIFORM) else None
-        state[name] = _common(state.get(name), new) if each.predicate else new
+        if each.predicate:
+            state[f"{each.predicate} {name}"] = new
+            state[name] = _common(state.get(name), new)
+        else:
+            for other in [other for other in state if other.endswith(f" {name}")]:
+                del state[other]
+            state[name] = new
 
 
 def _operands(text: str) -> list[str]:
@@ -115,12 +136,14 @@ def _value(each: Instruction, operands: Sequence[str], state: State) -> Value | 
     name, modifiers = each.name, set(each.modifiers)
     if name == "S2R":
         special = operands[0]
-        return Value(INDICES.get(special, UNIFORM), is_x=special == "SR_TID.X") if special != "SR_LANEID" else None
+        if special == "SR_LANEID":
+            return None
+        return Value(INDICES[special], 0) if special in INDICES else Value(UNIFORM)
     if name in ("LDC", "ULDC", "CS2R"):  # a parameter, unless a thread's own index chooses it
         return Value(UNIFORM) if ADDRESS.search(each.operands) is None else None
     if name in ACCESSES or name in LOADS:
         return None
-    return _computed(name, modifiers, [_read(word, state) for word in operands])
+    return _computed(name, modifiers, [_read(word, each, state) for word in operands])
 
 
 def _computed(name: str, modifiers: set[str], values: Sequence[Value | None]) -> Value | None:
@@ -129,6 +152,8 @@ def _computed(name: str, modifiers: set[str], values: Sequence[Value | None]) ->
         return values[-1]
     if all(value is not None and value.steps == UNIFORM for value in values):
         return Value(UNIFORM)
+    if name == "LEA" and "HI" in modifiers and [v.constant if v else None for v in (values[0], values[2])] == [0, 0]:
+        return values[1]  # a number that is not negative, to which its sign is added before it is divided
     if modifiers & HIGH and name != "SHF":
         return None
     return _linear(name, modifiers, values) or _within_warp(name, modifiers, values)
@@ -149,17 +174,45 @@ def _linear(name: str, modifiers: set[str], values: Sequence[Value | None]) -> V
 
 
 def _within_warp(name: str, modifiers: set[str], values: Sequence[Value | None]) -> Value | None:
-    """Return what is linear within a warp: the lower bits of threadIdx.x, and those above a warp's; else None."""
-    if not any(value and value.is_x for value in values):
-        return None
+    """Return what lower bits, and those above them, are of a thread's number such as y * 32 + x; None for others.
+
+    ``& mask`` and ``>> bits`` leave the x of such a number and its other steps apart, where a warp is a row of them.
+    """
+    number = next((value for value in values if value and value.steps != UNIFORM), None)
     numbers = [value.constant for value in values if value and value.constant is not None]
-    if name == "SHF" and "R" in modifiers and numbers:
-        return Value(UNIFORM) if max(numbers) >= WARP_BITS else None
-    masked = name == "LOP3" and numbers[-1:] == [AND] and any(n & WHOLE_WARP == WHOLE_WARP for n in numbers[:-1])
-    return Value(INDICES["SR_TID.X"]) if masked else None
+    if number is None or number.origin is None or number.steps[0] != 1 or not numbers:
+        return None
+    if name == "SHF" and "R" in modifiers:
+        if max(numbers) == SIGN_BIT and min(number.steps) >= 0 <= number.origin:
+            return Value(UNIFORM, 0)
+        return _rows(number, 1 << max(numbers), "number") if max(numbers) >= WARP_BITS else None
+    if name == "LOP3" and numbers[-1] == AND:
+        for mask in numbers[:-1]:
+            if mask & WHOLE_WARP == WHOLE_WARP and mask & (mask + 1) == 0:
+                return _rows(number, mask + 1, "place")
+            row = 2**32 - mask
+            if mask >> SIGN_BIT and row > WHOLE_WARP and row & (row - 1) == 0:
+                return _rows(number, row, "begin")
+    return None
 
 
-def _read(word: str, state: State) -> Value | None:
+def _rows(number: Value, row: int, asked: str) -> Value | None:
+    """Split a number into rows of ``row``, where its steps and its origin are whole rows.
+
+    ``asked``: the number of its row, its place in it, or where its row begins.
+    """
+    _, y, z = number.steps
+    if any(step % row for step in (y, z, number.origin or 0)) or FAR in (abs(y), abs(z)):
+        return None
+    made = {
+        "number": Value((0, y // row, z // row)),
+        "place": Value(INDICES["SR_TID.X"], 0),
+        "begin": Value((0, y, z), number.origin),
+    }
+    return made[asked]
+
+
+def _read(word: str, each: Instruction, state: State) -> Value | None:
     """Read an operand: a register, a number, or something that all threads share."""
     if NUMBER.fullmatch(word):
         return Value(UNIFORM, int(word, 0))
@@ -169,20 +222,23 @@ def _read(word: str, state: State) -> Value | None:
             return Value(UNIFORM, 0)
         if register.startswith("U"):
             return Value(UNIFORM)
-        value = state.get(register)
+        value = _held(register, each, state)
         if value and word.startswith("-"):
-            return Value(_times(value.steps, -1), None if value.constant is None else -value.constant)
+            return Value(_times(value.steps, -1), None if value.origin is None else -value.origin)
         return value
     return Value(UNIFORM) if word.startswith(("c[", "cx[", "-c[")) else None
 
 
 def _sum(values: Sequence[Value | None]) -> Value | None:
-    total = UNIFORM
+    steps, origin = UNIFORM, 0
+    known = True
     for value in values:
         if value is None:
             return None
-        total = (_add(total[0], value.steps[0]), _add(total[1], value.steps[1]), _add(total[2], value.steps[2]))
-    return Value(total)
+        steps = (_add(steps[0], value.steps[0]), _add(steps[1], value.steps[1]), _add(steps[2], value.steps[2]))
+        known = known and value.origin is not None
+        origin += value.origin or 0
+    return Value(steps, origin if known else None)
 
 
 def _add(one: int, other: int) -> int:
@@ -202,7 +258,7 @@ def _product(one: Value | None, other: Value | None) -> Value | None:
     if other.steps != UNIFORM:
         return None
     if other.constant is not None:
-        return Value(_times(one.steps, other.constant))
+        return Value(_times(one.steps, other.constant), None if one.origin is None else one.origin * other.constant)
     x, y, z = (FAR if step else 0 for step in one.steps)
     return Value((x, y, z))
 
@@ -212,4 +268,4 @@ def _shifted(value: Value | None, shift: Value | None) -> Value | None:
         return None
     if shift.constant is None:
         return _product(value, Value(UNIFORM))
-    return Value(_times(value.steps, 1 << shift.constant)) if 0 <= shift.constant < 32 else None
+    return _product(value, Value(UNIFORM, 1 << shift.constant)) if 0 <= shift.constant < 32 else None

@@ -90,13 +90,15 @@ class CasePages:
             return ["It runs on the host, where it is the measure of gains. No GPU runs it, so it has no verdict."]
         if decision is None:
             return ["There was nothing to compare it with."]
-        said = [decision.reason[:1].upper() + decision.reason[1:] + "."] if decision.reason else []
+        said = [_sentence(decision.reason)] if decision.reason else []
         if entry.differs:
             said.insert(
                 0,
                 f"The run said {entry.verdict} when it was made; with the baseline of now its samples say "
                 f"{decision.verdict}.",
             )
+        if entry.timed and entry.timed.facts.explanation:
+            said.append(_sentence(entry.timed.facts.explanation))
         if decision.suspect and decision.verdict == "unsure":
             said.append("Probably slower: of the cases that are listed so, at most one in twenty is not.")
         if entry.timed and not today.against and same_code(entry.timed.facts, self._past_facts(entry)):
@@ -207,3 +209,8 @@ def _resources(facts: Facts) -> dict[str, str]:
         "Machine code": facts.image_hash or "",
     }
     return {name: text for name, text in shown.items() if text}
+
+
+def _sentence(text: str) -> str:
+    """Return a sentence of a text that begins with a small letter."""
+    return f"{text[:1].upper()}{text[1:]}."
