@@ -15,7 +15,7 @@ from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.worker_pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Plan, log_ratio
-from warpwatch.verdict.rule import Decision, Verdict
+from warpwatch.verdict.rule import MEASURED, Decision, Verdict, decide
 
 
 @pytest.fixture
@@ -74,6 +74,10 @@ def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
     pair = Pair(measured=own, other=own, other_image=Path(), image=Path(), taken=first)
     effect = pair.effect("")
     assert (effect.processes, effect.doubt) == (2, "")
+    assert effect.left_out == "clock throttled: software power cap"
+    decision = decide({"case": effect}, MEASURED)["case"]
+    assert decision.verdict == Verdict.UNSURE
+    assert decision.reason == "2 of 5 processes, because others do not count: clock throttled: software power cap"
     assert effect.log == pytest.approx(math.log(1.03))
     pair.taken = [taken(1.03, slow), taken(1.03, steady), taken(1.03, slow)]
     assert pair.effect("").doubt == "clock throttled: software power cap"

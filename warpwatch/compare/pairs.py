@@ -88,6 +88,7 @@ class Pair:
         steady = [taken for taken in self.taken if not disturbance(_clock_facts(taken))]
         used = steady if len(steady) > 1 else self.taken
         why = next(filter(None, (disturbance(_clock_facts(taken)) for taken in used)), "")
+        left_out = next(filter(None, (disturbance(_clock_facts(taken)) for taken in self.taken)), "")
         old, new = ([median(getattr(taken, side)) for taken in used] for side in ("old", "new"))
         effect = paired(fmean(old), fmean(new), [taken.log for taken in used])
         variance, df = self.recorded_variance
@@ -95,7 +96,7 @@ class Pair:
             total = effect.baseline_df + df
             pooled = (effect.baseline_variance * effect.baseline_df + variance * df) / total
             effect = replace(effect, variance=pooled, df=total, baseline_variance=pooled, baseline_df=total)
-        return replace(effect, doubt=why or doubt, no_gain=doubt)
+        return replace(effect, doubt=why or doubt, no_gain=doubt, left_out="" if why else left_out)
 
 
 @dataclass

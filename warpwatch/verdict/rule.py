@@ -100,7 +100,7 @@ class Effect:
     ``leverage`` times as large. ``baseline_variance`` and ``baseline_df``: the same from unchanged code alone, from
     which the noise floor is learned. ``processes``: how many measured the new side. ``doubt`` says why a slowdown
     would not be the kernel's, ``no_gain`` why a gain would not; both may be empty. ``floor``: the least noise floor.
-    ``clock``: SM clock, new over old.
+    ``clock``: SM clock, new over old. ``left_out``: why processes that measured it do not count, or empty.
     """
 
     before: float
@@ -116,6 +116,7 @@ class Effect:
     no_gain: str = ""
     floor: float = 0.0
     clock: float = 1.0
+    left_out: str = ""
 
 
 def paired(before: float, after: float, logs: Sequence[float]) -> Effect:
@@ -293,7 +294,8 @@ def _qualify(verdict: Verdict, effect: Effect, low: float, high: float, floor: f
     if why:
         return Verdict.UNSURE, why
     if verdict in (Verdict.SLOWER, Verdict.FASTER) and effect.processes < MIN_PROCESSES:
-        return Verdict.UNSURE, f"{effect.processes} of {MIN_PROCESSES} processes"
+        others = f", because others do not count: {effect.left_out}" if effect.left_out else ""
+        return Verdict.UNSURE, f"{effect.processes} of {MIN_PROCESSES} processes{others}"
     if verdict != Verdict.UNSURE:
         return verdict, ""
     if low > 1 + floor or high < 1 / (1 + floor):
