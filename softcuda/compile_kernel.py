@@ -84,8 +84,8 @@ def sources() -> list[Path]:
     names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
              "narrow_type.h", "ptx.h", "ptx_matrices.h", "ptx_memory.h", "ptx_values.h", "host_names.h",
              "textures.h", "byte_functions.h")  # fmt: skip
-    modules = (__name__, "chosen_headers", "declarations", "host_code", "host_headers", "instances", "items",
-               "local_arrays", "lowered_names", "messages", "ptx", "ptx_table", "red_zones", "slices",
+    modules = (__name__, "chosen_headers", "declarations", "host_bodies", "host_code", "host_headers", "instances",
+               "items", "local_arrays", "lowered_names", "messages", "ptx", "ptx_table", "red_zones", "slices",
                "unset")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
     headers = [path for folder in ("intrinsics", "include") for path in sorted((HERE / folder).glob("**/*"))]
@@ -180,7 +180,7 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
             # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
             lenient = ["-fpermissive"] if "changes meaning of" in str(error) and "-fpermissive" not in flags else []
             if not lenient and not host.learn(str(error)):
-                raise
+                raise BadKernel(host.complaint or str(error)) from error
             flags += lenient
     written = made.read_text()
     if options["checks"]:
@@ -225,6 +225,7 @@ def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Ho
     plain = preprocessed
     own, here = re.escape(f"{Path.cwd()}/"), re.escape(f"{HERE}/")
     plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
+    plain = declarations.without_pragmas_of_macros(plain)
     begin, end = plain.index(f'# 1 "{source}"'), plain.index(f'# 1 "{IMAGE}"')
     plain = host_code.without_host_code(plain, begin, end, f"{HERE}/", host)
     plain = declarations.with_default_constructors(plain, begin, host.constructors)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import instances
 import messages
+from host_bodies import DEVICE, Parsed, broken, head, is_marked, place_of, trapped
 from items import Item, Source, items, source_of
 
-DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
 # Words that are no names: besides them, no three names follow each other in a declaration.
@@ -43,6 +43,8 @@ class Host:
     shared variables whose constructor is code. ``headers``: whether the
     headers of the system are needed; ``without``: whether some were left out. ``instances``: whether those of templates
     that host code launches are made; ``launching``: whether there were any; ``refused``: those that cannot be.
+    ``broken``: first tokens of functions that kernels do without, since g++ refuses them; ``complaint``: what it
+    said of the first of them; ``parsed``: the last attempt.
     """
 
     names: set[str] = field(default_factory=set)
@@ -53,6 +55,9 @@ class Host:
     without: bool = False
     instances: bool = True
     launching: bool = False
+    broken: set[int] = field(default_factory=set)
+    complaint: str = ""
+    parsed: Parsed | None = None
 
     def learn(self, errors: str) -> bool:
         """Take note of what g++ complains of. Returns whether the next attempt can differ from the last."""
@@ -67,6 +72,9 @@ class Host:
             self.headers = True
         elif refused - self.refused:
             self.refused |= refused
+        elif self.parsed and (more := broken(self.parsed, errors, self.names) - self.broken):
+            self.broken |= more
+            self.complaint = self.complaint or errors
         elif self.launching and self.instances:
             self.instances = False
         else:
@@ -87,15 +95,20 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     marked = marked_functions(source, found)
     whole = {name[-1] for item in found if item.kind == "function" and item.body and is_marked(source, item)
              for name in item.names}  # fmt: skip
+    asked = asked_types(source)
     remaining, hosts = [], []
     for item in found:
-        of_host = is_host(source, item, marked, whole) or is_computed(source, item, host.computed)
+        typed = item.kind == "function" and not item.body and item.names[0][-1] in asked
+        of_host = (is_host(source, item, marked, whole) and not typed) or is_computed(source, item, host.computed)
+        of_host |= item.first in host.broken and not is_marked(source, item)
         (hosts if of_host else remaining).append(item)
+    host.parsed = Parsed(source=source, found=found)
     host.names |= {name[-1] for item in hosts for name in item.names}
     made = launches(source, hosts, remaining, host.refused) if host.instances else {}
     edits = [(item.first, item.last, made.get(item, "")) for item in hosts]
     host.launching = bool(made)
-    chosen, inner = reached(source, remaining, marked, set(re.findall(r"\w+", " ".join(made.values()))))
+    used = set(re.findall(r"\w+", " ".join(made.values())))
+    chosen, inner = reached(source, remaining, marked, used, host.broken)
     gone = places(inner)
     refuse_unsupported(source, chosen, gone)
     kept = {item.first for item in chosen}
@@ -105,6 +118,13 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
     host.without = bool(left_out)
     return edited(source, (begin, end), [*edits, *inner, *renamed(source, chosen)], left_out)
+
+
+def asked_types(source: Source) -> set[str]:
+    """Names within decltype(...): of functions whose type alone may be asked for, and that need no body."""
+    tokens = source.tokens
+    asked = (place + 1 for place, token in enumerate(tokens) if token == "decltype" and tokens[place + 1] == "(")
+    return {token for opened in asked for token in tokens[opened : source.partner[opened]]}
 
 
 def bare(instance: str) -> str:
@@ -150,15 +170,6 @@ def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> No
         raise NotHere("\n".join(errors))
 
 
-def place_of(source: Source, token: int) -> str:
-    """File, line and column of a token, as compilers write them."""
-    place = source.places[token][0]
-    first, marker = source.markers[bisect.bisect_left(source.markers, (place, place)) - 1]
-    line, file = re.findall(r'^# (\d+) "(.*)"', source.text[first:marker])[0]
-    begin = source.text.rfind("\n", 0, place) + 1
-    return f"{file}:{int(line) + source.text.count(chr(10), marker, place)}:{place - begin + 1}"
-
-
 def is_declaration(source: Source, item: Item) -> bool:
     """Whether an item can be a declaration by its words and its end."""
     words = head(source, item)
@@ -171,22 +182,21 @@ def is_name(token: str) -> bool:
     return token.isidentifier() and token not in KEYWORDS and not token.startswith("__")
 
 
-def head(source: Source, item: Item) -> list[str]:
-    """The tokens of a declaration in front of its body."""
-    return source.tokens[item.first : item.body or item.last]
-
-
-def is_marked(source: Source, item: Item) -> bool:
-    return not DEVICE.isdisjoint(head(source, item))
-
-
 def marked_functions(source: Source, found: Iterable[Item]) -> set[str]:
-    """The names of functions that run on the device, of members too."""
+    """The names of functions that run on the device; of members also with that of their class, which ends in ::."""
     names = {name[-1] for item in found if item.kind == "function" and is_marked(source, item) for name in item.names}
     for item in found:
-        if item.kind == "class" and item.body:
-            names |= marked_functions(source, list(items(source, item.body + 1, source.partner[item.body])))
+        if item.kind == "class" and item.body and item.names:
+            inner = marked_functions(source, list(items(source, item.body + 1, source.partner[item.body])))
+            own = f"{item.names[0][-1]}::"
+            names |= {own, *inner, *(own + name for name in inner)}
     return names
+
+
+def is_marked_name(name: tuple[str, ...], marked: set[str]) -> bool:
+    """Whether a function of that name runs on the device; A::f is known by its class where that is the file's."""
+    of_class = len(name) > 1 and f"{name[-2]}::" in marked
+    return (f"{name[-2]}::{name[-1]}" if of_class else name[-1]) in marked
 
 
 def is_host(source: Source, item: Item, marked: set[str], whole: set[str]) -> bool:
@@ -195,10 +205,10 @@ def is_host(source: Source, item: Item, marked: set[str], whole: set[str]) -> bo
     if item.kind == "function":
         if not (DEVICE | COMPUTED).isdisjoint(words):
             return False
-        name = item.names[0][-1]
+        is_devices = is_marked_name(item.names[0], marked)
         if item.body and words[0] != "template":  # its declaration may be the one that is marked
-            return name not in marked or name in whole
-        return name not in marked or bool(item.body)
+            return not is_devices or item.names[0][-1] in whole
+        return not is_devices or bool(item.body)
     if item.kind == "variable":
         return DEVICE.isdisjoint(words) and CONSTANT.isdisjoint(words) and "texture" not in words
     return False
@@ -209,8 +219,10 @@ def is_computed(source: Source, item: Item, computed: set[str]) -> bool:
     return item.kind == "variable" and not is_marked(source, item) and not names.isdisjoint(computed)
 
 
-def reached(source: Source, remaining: list[Item], marked: set[str], used: set[str]) -> tuple[list[Item], list[Edit]]:
-    """What of the declarations the device's code and ``used`` need, and the edits within its classes."""
+def reached(
+    source: Source, remaining: list[Item], marked: set[str], used: set[str], broken: set[int]
+) -> tuple[list[Item], list[Edit]]:
+    """What of the declarations the device's code and ``used`` need, and the edits within it."""
     edits: list[Edit] = []
     chosen: list[Item] = []
     waiting = remaining
@@ -219,7 +231,8 @@ def reached(source: Source, remaining: list[Item], marked: set[str], used: set[s
         if not any(wanted):
             return chosen, edits
         for item in itertools.compress(waiting, wanted):
-            inner = members(source, item, marked) if item.kind == "class" and item.body else []
+            inner = members(source, item, marked, broken) if item.kind == "class" and item.body else []
+            inner += [trapped(source, item)] if item.first in broken else []
             edits += inner
             used |= words_without(source, item, places(inner))
             chosen.append(item)
@@ -232,7 +245,12 @@ def is_wanted(source: Source, item: Item, used: set[str]) -> bool:
         return True
     if words[0] == "using" and "=" not in words:
         return words[1] == "namespace" or item.names[0][-1] in used
-    return not item.names or any(used.issuperset(name) for name in item.names)
+    return not item.names or any(used.issuperset(without_operator(name)) for name in item.names)
+
+
+def without_operator(name: tuple[str, ...]) -> tuple[str, ...]:
+    """A name without an operator in it, which is used without being named."""
+    return name[:-1] if name[-1].startswith("operator") else name
 
 
 def places(edits: list[Edit]) -> set[int]:
@@ -244,7 +262,7 @@ def words_without(source: Source, item: Item, gone: set[int]) -> set[str]:
     return {source.tokens[place] for place in range(item.first, item.last) if place not in gone}
 
 
-def members(source: Source, item: Item, marked: set[str]) -> list[Edit]:
+def members(source: Source, item: Item, marked: set[str], broken: set[int]) -> list[Edit]:
     """What is to go of a class: bodies of host functions, and such functions as change nothing about the class.
 
     A function without body stays where a constant or a type of the class asks for its type, as traits do.
@@ -258,9 +276,13 @@ def members(source: Source, item: Item, marked: set[str]) -> list[Edit]:
     for member in found:
         words = head(source, member)
         if member.kind == "class" and member.body:
-            edits += members(source, member, marked)
-        if words[0] == "friend" and not member.body and "(" in words and (DEVICE | COMPUTED).isdisjoint(words):
+            edits += members(source, member, marked, broken)
+        befriended = words[0] == "friend" and not member.body and "(" in words
+        if befriended and member.names[0][-1] not in marked and (DEVICE | COMPUTED).isdisjoint(words):
             edits.append((member.first, member.last, ""))
+        if member.first in broken:
+            edits += [trapped(source, member)] if is_marked(source, member) else without_body(source, member)
+            continue
         defaulted = source.tokens[member.last - 2] in ("default", "delete")
         if member.kind != "function" or defaulted or not (DEVICE | COMPUTED).isdisjoint(words):
             continue

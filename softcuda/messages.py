@@ -10,8 +10,8 @@ HERE = Path(__file__).resolve().parent
 # Names whose mere use in the device's code is an error, and why.
 UNSUPPORTED = {
     "managed memory": ["__managed__"],
-    "collectives of cub beyond reductions, scans, radix sorts, loads and stores":
-        [f"cub::{name}" for name in ("BlockMergeSort", "BlockExchange", "BlockHistogram",
+    "collectives of cub beyond reductions, scans, radix sorts, exchanges, loads and stores":
+        [f"cub::{name}" for name in ("BlockMergeSort", "BlockHistogram",
          "BlockDiscontinuity", "BlockAdjacentDifference", "BlockShuffle", "BlockRunLengthDecode", "BlockRadixRank",
          "WarpMergeSort", "WarpExchange", "WarpLoad", "WarpStore")],
     "warp functions without a mask": ["__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"],

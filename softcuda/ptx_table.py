@@ -141,8 +141,10 @@ red[.SEM][.SCOPE][.SPACE].OP.X               = @ T            atom_OP<before_SEM
 {applypriority|discard}[.global].L2[::\w+]   = @ u32          ((void)0)
 createpolicy.fractional.L2::\w+[.L2::\w+].b64    b64 = [f32]      uint64_t(0)
 
-bar.sync                                     = u32 [u32]      bar_sync(ALL)
+bar[.cta].sync                               = u32 [u32]      bar_sync(ALL)
 barrier[.cta].sync[.aligned]                 = u32 [u32]      bar_sync(ALL)
+bar[.cta].arrive                             = u32 u32        bar_arrive(a, b)
+barrier[.cta].arrive[.aligned]               = u32 u32        bar_arrive(a, b)
 {bar|barrier}[.cta].red.popc[.aligned].u32   u32 = u32 pred   bar_red<0>(a, b)
 {bar|barrier}[.cta].red.and[.aligned].pred   pred = u32 pred  bar_red<1>(a, b) != 0
 {bar|barrier}[.cta].red.or[.aligned].pred    pred = u32 pred  bar_red<2>(a, b) != 0
