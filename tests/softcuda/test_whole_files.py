@@ -311,12 +311,68 @@ TAKEN = {
         "cuda::minimum<>()(2.0f, 3) * cuda::maximum<float>()(0, 1) * cuda::minimum()(1, 5);",
     ),
     "the same by cub": ("#include <cub/cub.cuh>", "cuda::minimum<>()(2.0f, 3) * cuda::maximum<float>()(0, 1);"),
+    "a pragma out of a macro": (
+        "#define UNROLLED #pragma unroll\n#define FOUR_TIMES #pragma unroll 4\n"
+        "__device__ float two(float x)\n{\n    UNROLLED\n    for (int i = 0; i < 1; ++i)\n        x += 1;\n"
+        '    FOUR_TIMES for (int i = 0; i < 1; ++i) x -= "#pragma unroll 4"[8] == \'4\';\n    return x;\n}',
+        "two(1);",
+    ),
+    "a default of a template that compares": (
+        "template <int N, bool Wide = sizeof(int)>=N> struct Chosen;\n"
+        "template <int N> struct Chosen<N, true> { static constexpr int value = 2; };",
+        "Chosen<3>::value;",
+    ),
+    "functions that are asked for their types": (
+        "std::true_type known(int);\nstd::false_type known(...);\n"
+        "template <typename T> struct Known : decltype(known(T())) { };",
+        "Known<int>::value + !Known<float*>::value;",
+    ),
+    "a tensor's map": ("#include <cuda.h>\nusing Map = CUtensorMap;\n", "sizeof(Map) / 64;"),
+    "an operator of the host's beside one of the device's": (
+        "struct Pair { int a, b; };\nstruct Log { Log& operator+(const char*); void* sink; };\n"
+        "__device__ Pair operator+(Pair x, Pair y) { return {x.a + y.a, x.b + y.b}; }\n"
+        "inline Log& Log::operator+(const char* text) { sink = open_sink(text); return *this; }\n"
+        "class Half {\n    friend Half operator+(Half, Half);\n    int bits;\n};\n"
+        "inline Half operator+(Half x, Half y) { x.bits += y.bits; return x; }",
+        "(Pair{1, 2} + Pair{1, 3}).a + 0 * sizeof(Log) * sizeof(Half);",
+    ),
+    "a function of both sides with host code": (
+        "int of_host(int);\ntemplate <typename T> __host__ __device__ T both(T x) { return of_host(3) + x; }\n"
+        "struct Both { __host__ __device__ int value() const { return of_host(1); } int two; };",
+        "Both{2}.two;",
+    ),
+    "a constant that g++ computes in no way": (
+        "struct Table { int first; constexpr Table(int x) : first(x) { }\n"
+        "    constexpr int checked() const { if (first < 0) throw first; return first; } };",
+        "Table(2).first;",
+    ),
     "a pointer of Thrust's": (
         "#include <thrust/device_ptr.h>\n"
         "__device__ float* bare(thrust::device_ptr<float> x) { return thrust::raw_pointer_cast(x); }",
         "2 + 0 * (thrust::raw_pointer_cast(out) == bare(thrust::device_pointer_cast(out)) && bare({}) == nullptr);",
     ),
 }
+
+
+def test_a_kernel_that_needs_host_code_by_a_function_of_both_sides_stops(
+    software: Worker, target: Target, tmp_path: Path
+) -> None:
+    source = tmp_path / "both.cu"
+    source.write_text(
+        "int of_host(int);\n__host__ __device__ int both(int x) { return x > 3 ? of_host(x) : 2; }\n"
+        f"{KERNEL}both(out[0] == 0 ? 4 : 1); }}\n"
+    )
+    worker = Worker(PROJECT, Settings(kind="software"))
+    said = worker.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    worker.stop()
+    assert re.search(r"a call of a function that needs host code in kernel\n  \S*both\.cu:2 ", str(said)), said
+
+
+def test_what_g_said_first_is_told_where_setting_functions_aside_does_not_help(target: Target, tmp_path: Path) -> None:
+    source = tmp_path / "wrong.cu"
+    source.write_text(f"constexpr int helper(int x) {{ return x + undeclared; }}\n{KERNEL}helper(2); }}\n")
+    with pytest.raises(CompileError, match=r"wrong\.cu:1:\d+: error: .undeclared. was not declared"):
+        compile_file(source, {}, target)
 
 
 @pytest.mark.parametrize(("before", "code"), TAKEN.values(), ids=TAKEN)
