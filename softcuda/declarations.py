@@ -32,6 +32,7 @@ NAMESPACE = re.compile(
 PLAIN_WORDS = {
     "__global__": "__attribute__((noinline, used))",
     "__device__": "",
+    "__managed__": "",
     "__host__": "",
     "__constant__": '__attribute__((section("softcuda_constant")))',
     "__noinline__": "__attribute__((noinline))",

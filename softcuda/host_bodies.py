@@ -2,7 +2,8 @@
 
 nvcc compiles host code with its headers and libraries, which are not all here. A function without mark that stayed (as
 a constexpr one, or an operator that is named as one of the device's) is none of the device's business, and one for both
-sides that calls host code is an error only where a kernel calls it: it stops with a word about that.
+sides that calls host code is an error only where a kernel calls it: it stops with a word about that. A template of a
+kernel that has no instance is looked at by g++ more than by nvcc.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def place_of(source: Source, token: int) -> str:
 
 def broken(parsed: Parsed, errors: str, hosts: set[str]) -> set[int]:
     """The first tokens of functions that g++ complains of and that can go. ``hosts``: names of what was set aside."""
-    complaints: dict[str, list[tuple[int, bool]]] = {}
+    complaints: dict[str, list[tuple[int, bool]]] = {}  # lines, and whether they are of host code
     for error in ERROR.finditer(errors):
         quoted = " ".join(re.findall(r"[‘'][^’']*[’']", error["what"] or ""))
         of_host = not hosts.isdisjoint(re.findall(r"\w+", quoted))
@@ -67,11 +68,16 @@ def is_meant(source: Source, item: Item, complaints: dict[str, list[tuple[int, b
     """Whether complaints are of a function that can go; of one for both sides, that they name host code."""
     words = head(source, item)
     both = "__host__" in words and "__device__" in words
-    if not (both or DEVICE.isdisjoint(words)):
+    if not (both or DEVICE.isdisjoint(words) or is_kernel_template(source, item)):
         return False
     file, first = line_of(source, item.first)
     last = first + source.text.count("\n", source.places[item.first][0], source.places[item.last - 1][1])
     return any(first <= line <= last and (of_host or not both) for line, of_host in complaints.get(file, ()))
+
+
+def is_kernel_template(source: Source, item: Item) -> bool:
+    words = head(source, item)
+    return words[0] == "template" and words[2] != ">" and "__global__" in words
 
 
 def functions(source: Source, found: list[Item]) -> Iterator[Item]:

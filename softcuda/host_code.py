@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import instances
 import messages
-from host_bodies import DEVICE, Parsed, broken, head, is_marked, place_of, trapped
+from host_bodies import DEVICE, Parsed, broken, head, is_kernel_template, is_marked, place_of, trapped
 from items import Item, Source, items, source_of
 
 COMPUTED = {"constexpr", "consteval"}
@@ -64,7 +64,7 @@ class Host:
         computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
         constructors = set(re.findall(r"non-[‘']constexpr[’'] function [‘'](?:\w+::)*?(\w+)(?:<.*>)?::\1\(", errors))
         undeduced = re.findall(r"unable to deduce [‘']const auto[’'] from [‘']& ?(.+)[’']$", errors, re.MULTILINE)
-        refused = set(map(bare, undeduced))
+        refused = set(map(bare, [*undeduced, *wrong_instances(errors)]))
         if computed - self.computed or constructors - self.constructors:
             self.computed |= computed
             self.constructors |= constructors
@@ -100,7 +100,8 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     for item in found:
         typed = item.kind == "function" and not item.body and item.names[0][-1] in asked
         of_host = (is_host(source, item, marked, whole) and not typed) or is_computed(source, item, host.computed)
-        of_host |= item.first in host.broken and not is_marked(source, item)
+        if item.first in host.broken:
+            of_host |= not is_marked(source, item) or is_kernel_template(source, item)
         (hosts if of_host else remaining).append(item)
     host.parsed = Parsed(source=source, found=found)
     host.names |= {name[-1] for item in hosts for name in item.names}
@@ -118,6 +119,14 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
     host.without = bool(left_out)
     return edited(source, (begin, end), [*edits, *inner, *renamed(source, chosen)], left_out)
+
+
+def wrong_instances(errors: str) -> Iterator[str]:
+    """The instances within which g++ finds an error: it shows their line."""
+    for match in re.finditer(r"^\S.*:(?P<column>\d+): error: .*\n +\d+ \| (?P<line>.*)$", errors, re.MULTILINE):
+        for instance in re.finditer(r"softcuda_instance\d+ = &(.*?);", match["line"]):
+            if instance.start() < int(match["column"]) <= instance.end():
+                yield instance[1]
 
 
 def asked_types(source: Source) -> set[str]:
@@ -165,6 +174,9 @@ def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> No
         and source.tokens[place - 1] not in (".", "->")
         and place not in gone
         and name not in own
+        and not (
+            name in messages.WITHOUT_MASK and source.tokens[item.first] == "template"
+        )  # only instances can be wrong
     ]
     if errors:
         raise NotHere("\n".join(errors))
@@ -302,7 +314,7 @@ def constant_initialisers(source: Source, item: Item) -> list[Edit]:
     before = words[: words.index("=")] if "=" in words else words
     if ("(", "*") in itertools.pairwise(before):  # a pointer to a function, where g++ 12 takes no such word
         return []
-    mark = next((word for word in words if word in ("__device__", "__constant__", "const")), "")
+    mark = next((word for word in words if word in ("__device__", "__managed__", "__constant__", "const")), "")
     place = item.first + words.index(mark)
     return [(place, place + 1, f"__constinit {mark}")]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
+WITHOUT_MASK = ["__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"]
 # Names whose mere use in the device's code is an error, and why.
 UNSUPPORTED = {
-    "managed memory": ["__managed__"],
     "collectives of cub beyond reductions, scans, radix sorts, exchanges, loads and stores":
         [f"cub::{name}" for name in ("BlockMergeSort", "BlockHistogram",
          "BlockDiscontinuity", "BlockAdjacentDifference", "BlockShuffle", "BlockRunLengthDecode", "BlockRadixRank",
          "WarpMergeSort", "WarpExchange", "WarpLoad", "WarpStore")],
-    "warp functions without a mask": ["__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"],
+    "warp functions without a mask": WITHOUT_MASK,
     "thread block clusters": ["__cluster_dims__", "cluster_group", "this_cluster"],
     "tiles of more than a warp": ["block_tile_memory"],
     "several devices": ["multi_grid_group", "this_multi_grid"],

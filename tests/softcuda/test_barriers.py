@@ -102,7 +102,10 @@ FAULTS = {
     ("staged_by_roles", 2): (f"race|{COPY}", "thread "),
     ("over_the_grid", 1): (UNORDERED, "thread "),
     ("by_number", 1): ("race|barrier error", "thread "),
-    ("by_number", 2): ("barrier error", r"thread .* waits for barrier [13], where (?:32|64) of 96 arrivals are missing"),
+    ("by_number", 2): (
+        "barrier error",
+        r"thread .* waits for barrier [13], where (?:32|64) of 96 arrivals are missing",
+    ),
     ("by_number", 3): (f"{UNORDERED}|barrier error", "thread "),
     ("by_number", 4): ("barrier error", r"thread .* is at barrier 3 for \d+ threads, where others are for \d+$"),
     ("in_ptx", 1): (f"uninitialised memory|{COPY}", "thread "),

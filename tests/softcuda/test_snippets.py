@@ -104,7 +104,7 @@ def test_what_is_not_there_is_an_error_that_names_it(tmp_path: Path, line: str, 
 
 
 def test_what_cannot_go_on_is_a_finding(tmp_path: Path) -> None:
-    """An assumption that is false, a barrier for more threads than the block has, and a trap of PTX, each with its line."""
+    """An assumption that is false, a barrier for more threads than a block has, a trap of PTX, each with its line."""
     endings = {
         "__builtin_assume(t < 31);": "a false __builtin_assume",
         'asm volatile("bar.sync 0, 64;");': "barrier error",

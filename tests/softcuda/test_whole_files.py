@@ -314,7 +314,7 @@ TAKEN = {
     "a pragma out of a macro": (
         "#define UNROLLED #pragma unroll\n#define FOUR_TIMES #pragma unroll 4\n"
         "__device__ float two(float x)\n{\n    UNROLLED\n    for (int i = 0; i < 1; ++i)\n        x += 1;\n"
-        '    FOUR_TIMES for (int i = 0; i < 1; ++i) x -= "#pragma unroll 4"[8] == \'4\';\n    return x;\n}',
+        "    FOUR_TIMES for (int i = 0; i < 1; ++i) x -= \"#pragma unroll 4\"[8] == '4';\n    return x;\n}",
         "two(1);",
     ),
     "a default of a template that compares": (
@@ -345,6 +345,32 @@ TAKEN = {
         "struct Table { int first; constexpr Table(int x) : first(x) { }\n"
         "    constexpr int checked() const { if (first < 0) throw first; return first; } };",
         "Table(2).first;",
+    ),
+    "variables in managed memory": (
+        "__managed__ float there = 2;\n__device__ __managed__ int other[2];",
+        "there + other[1];",
+    ),
+    "a warp function without a mask that no kernel calls": (
+        "template <typename T> __device__ T all(T x) { return __all(x); }",
+        "2;",
+    ),
+    "a narrowing constant": ("__device__ int narrow[2] = {2.0, 1.0};", "narrow[0];"),
+    "a template without an instance that g++ refuses": (
+        "template <int N> __global__ void other(int* out) { const int n = 1; n += N; *out = n; }",
+        "2;",
+    ),
+    "a name of the standard library's without its header": ("constexpr int two = std::min(2, 3);", "two;"),
+    "a name of Thrust's behind another header of it": (
+        "#include <thrust/sort.h>\n__device__ int second(thrust::tuple<int, int> x) { return thrust::get<1>(x); }",
+        "second(thrust::make_tuple(1, 2));",
+    ),
+    "an instance by names that are known elsewhere": (
+        "template <typename T, typename U> __global__ void other(T* out, U by) { *out = by; }\n"
+        "struct Outer { typedef int data_t; };\nusing data_u = int;\n"
+        "struct data_t;\n__device__ data_t* unknown;\n"
+        "template <typename data_t, typename traits> void launch(data_t* out)\n"
+        "{ other<data_t, typename traits::type><<<1, 1>>>(out, 1); }",
+        "2;",
     ),
     "a pointer of Thrust's": (
         "#include <thrust/device_ptr.h>\n"
@@ -422,7 +448,10 @@ REFUSED = {
         f"__global__ void other() {{ }}\n{KERNEL}1;\n    other<<<1, 1>>>(); }}",
         r":3:.*<<<\.\.\.>>> \(launches from kernels\)",
     ),
-    "managed memory": (f"__managed__ float there;\n{KERNEL}there; }}", r":1:1: error: .*__managed__ \(managed memory"),
+    "a warp function without a mask in a template": (
+        f"template <typename T> __device__ T all(T x)\n{{ return __all(x); }}\n{KERNEL}all(2); }}",
+        r":2:\S* error: softcuda does not support __all \(warp functions without a mask\)",
+    ),
     "synchronising from a kernel": (
         f"#include <vector>\n\n{KERNEL}1;\n    cudaDeviceSynchronize(); }}",
         r":4:5: error: softcuda does not support cudaDeviceSynchronize",
