@@ -26,7 +26,7 @@ REASON = {name: why for why, names in UNSUPPORTED.items() for name in names}
 # A call that ptx.h forbids: g++ names the line of ptx.h, and after "inlined from" those that led there.
 FORBIDDEN_CALL = re.compile(
     r"^In function .*\n(?P<chain>(?:    inlined from .*\n)+)"
-    r"\S+ error: call to .* declared with attribute error: (?P<why>.*)(?:\n .*)*",
+    r"(?P<place>\S+) error: call to .* declared with attribute error: (?P<why>.*)(?:\n .*)*",
     re.MULTILINE,
 )
 
@@ -58,9 +58,8 @@ COPIES = re.compile(
 
 def forbidden(match: re.Match) -> str:
     """The error at the innermost line that is the kernel's own, and notes with the lines that led there."""
-    places = [
-        place for place in re.findall(r" at (\S+:\d+:\d+)[,:]", match["chain"]) if not place.startswith(str(HERE))
-    ]
+    called = [match["place"].rstrip(":"), *re.findall(r" at (\S+:\d+:\d+)[,:]", match["chain"])]
+    places = [place for place in called if not place.startswith(str(HERE))]
     return "\n".join([f"{places[0]}: error: {match['why']}", *(f"{place}: note: called here" for place in places[1:])])
 
 
