@@ -181,7 +181,8 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
         except BadKernel as error:
             # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
             lenient = ["-fpermissive"] if "changes meaning of" in str(error) and "-fpermissive" not in flags else []
-            if (more := chosen_headers.brought(str(error))) and not set(more) <= set(brought):
+            more = [] if host.without and not host.headers else chosen_headers.brought(str(error))
+            if not set(more) <= set(brought):
                 brought += more
                 text = read(brought) + asked
             elif not lenient and not host.learn(str(error)):

@@ -24,10 +24,11 @@ TRAP = '{ softcuda_trap("a call of a function that needs host code"); }'
 
 @dataclass(frozen=True, kw_only=True)
 class Parsed:
-    """A source and its declarations."""
+    """A source and its declarations. ``launched``: words of the instances that host code launches."""
 
     source: Source
     found: list[Item]
+    launched: set[str]
 
 
 def head(source: Source, item: Item) -> list[str]:
@@ -61,14 +62,15 @@ def broken(parsed: Parsed, errors: str, hosts: set[str]) -> set[int]:
         quoted = " ".join(re.findall(r"[‘'][^’']*[’']", error["what"] or ""))
         of_host = not hosts.isdisjoint(re.findall(r"\w+", quoted))
         complaints.setdefault(error["file"], []).append((int(error["line"]), of_host))
-    return {item.first for item in functions(parsed.source, parsed.found) if is_meant(parsed.source, item, complaints)}
+    return {item.first for item in functions(parsed.source, parsed.found) if is_meant(parsed, item, complaints)}
 
 
-def is_meant(source: Source, item: Item, complaints: dict[str, list[tuple[int, bool]]]) -> bool:
+def is_meant(parsed: Parsed, item: Item, complaints: dict[str, list[tuple[int, bool]]]) -> bool:
     """Whether complaints are of a function that can go; of one for both sides, that they name host code."""
-    words = head(source, item)
+    source, words = parsed.source, head(parsed.source, item)
     both = "__host__" in words and "__device__" in words
-    if not (both or DEVICE.isdisjoint(words) or is_kernel_template(source, item)):
+    unused = is_kernel_template(source, item) and item.names[0][-1] not in parsed.launched
+    if not (both or unused or DEVICE.isdisjoint(words)):
         return False
     file, first = line_of(source, item.first)
     last = first + source.text.count("\n", source.places[item.first][0], source.places[item.last - 1][1])

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import instances
 import messages
-from host_bodies import DEVICE, Parsed, broken, head, is_kernel_template, is_marked, place_of, trapped
+from host_bodies import DEVICE, Parsed, broken, functions, head, is_kernel_template, is_marked, place_of, trapped
 from items import Item, Source, items, source_of
 
 COMPUTED = {"constexpr", "consteval"}
@@ -44,7 +44,8 @@ class Host:
     headers of the system are needed; ``without``: whether some were left out. ``instances``: whether those of templates
     that host code launches are made; ``launching``: whether there were any; ``refused``: those that cannot be.
     ``broken``: first tokens of functions that kernels do without, since g++ refuses them; ``complaint``: what it
-    said of the first of them; ``parsed``: the last attempt.
+    said of the first of them; ``launched``: words of all instances; ``parsed``: the
+    last attempt.
     """
 
     names: set[str] = field(default_factory=set)
@@ -57,6 +58,7 @@ class Host:
     launching: bool = False
     broken: set[int] = field(default_factory=set)
     complaint: str = ""
+    launched: set[str] = field(default_factory=set)
     parsed: Parsed | None = None
 
     def learn(self, errors: str) -> bool:
@@ -75,7 +77,7 @@ class Host:
         elif self.parsed and (more := broken(self.parsed, errors, self.names) - self.broken):
             self.broken |= more
             self.complaint = self.complaint or errors
-        elif self.launching and self.instances:
+        elif self.launching and self.instances and "declared with attribute error" not in errors:
             self.instances = False
         else:
             return False
@@ -103,17 +105,19 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
         if item.first in host.broken:
             of_host |= not is_marked(source, item) or is_kernel_template(source, item)
         (hosts if of_host else remaining).append(item)
-    host.parsed = Parsed(source=source, found=found)
     host.names |= {name[-1] for item in hosts for name in item.names}
-    made = launches(source, hosts, remaining, host.refused) if host.instances else {}
+    made = launches(source, found, hosts, remaining, host.refused) if host.instances else {}
     edits = [(item.first, item.last, made.get(item, "")) for item in hosts]
     host.launching = bool(made)
     used = set(re.findall(r"\w+", " ".join(made.values())))
+    host.launched |= used
+    host.parsed = Parsed(source=source, found=found, launched=host.launched)
     chosen, inner = reached(source, remaining, marked, used, host.broken)
     gone = places(inner)
     refuse_unsupported(source, chosen, gone)
     kept = {item.first for item in chosen}
-    edits += [(item.first, item.last, "") for item in remaining if item.first not in kept]
+    edits += [(item.first, item.last, made.get(item, "")) for item in remaining if item.first not in kept]
+    edits += [(item.last, item.last, made[item]) for item in chosen if item in made]
     edits += [edit for item in chosen if item.kind == "variable" for edit in constant_initialisers(source, item)]
     host.headers |= any("std" in words_without(source, item, gone) for item in chosen if item.kind != "using")
     left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
@@ -141,10 +145,12 @@ def bare(instance: str) -> str:
     return re.sub(r"\w+::", "", "".join(instance.split()))
 
 
-def launches(source: Source, hosts: list[Item], remaining: list[Item], refused: set[str]) -> dict[Item, str]:
+def launches(
+    source: Source, found: list[Item], hosts: list[Item], remaining: list[Item], refused: set[str]
+) -> dict[Item, str]:
     """What is to stand in place of host functions that launch instances of templates: these, so that they are made.
 
-    ``refused``: instances that are none.
+    For functions of a class it stands behind that. ``refused``: instances that are none.
     """
     known = {name[-1] for item in remaining for name in item.names}
     templates: dict[str, list[Item]] = {}
@@ -152,15 +158,25 @@ def launches(source: Source, hosts: list[Item], remaining: list[Item], refused: 
         template = item.kind == "function" and source.tokens[item.first : item.first + 2] == ["template", "<"]
         if template and "__global__" in head(source, item):
             templates.setdefault(item.names[0][-1], []).append(item)
+    owners = {member: item for item in found for member in host_members(source, item)} if templates else {}
+    hosts = [*hosts, *owners]
     made: dict[Item, str] = {}
     done: set[str] = set()
     for item in hosts:
-        for instance, where in instances.launched(source, hosts, item, templates, known) if item.body else ():
+        for instance, behind in instances.launched(source, hosts, item, templates, known) if item.body else ():
             if instance not in done and bare(instance) not in refused:
-                variable = f"softcuda_instance{len(done)}"
+                where, variable = owners.get(behind, behind), f"softcuda_instance{len(done)}"
                 made[where] = f"{made.get(where, '')} __attribute__((used)) static const auto {variable} = &{instance};"
                 done.add(instance)
     return made
+
+
+def host_members(source: Source, item: Item) -> Iterator[Item]:
+    """The functions of a class that have a body and are not the device's."""
+    if item.kind == "class" and item.body and "enum" not in head(source, item):
+        for member in functions(source, [item]):
+            if not is_marked(source, member):
+                yield member
 
 
 def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:
@@ -347,7 +363,10 @@ def edited(source: Source, limits: tuple[int, int], edits: list[Edit], left_out:
     stay = sorted({*source.markers, *((first, last) for first, last, _ in source.others)} - {*left_out})
     changes = [(first, last, "") for first, last in left_out]
     for first, last, instead in edits:
-        start, stop = source.places[first][0], source.places[last - 1][1]
+        start, stop = (
+            source.places[first][0] if first < last else source.places[last - 1][1],
+            source.places[last - 1][1],
+        )
         changes.append((start, stop, instead + remains(source.text, start, stop, stay)))
     out, position = [source.text[: limits[0]]], limits[0]
     for start, stop, instead in sorted(changes, key=lambda change: (change[0], -change[1])):

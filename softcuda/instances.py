@@ -6,13 +6,14 @@ declared in the same function.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from items import PAIRS, Item, Source
 
 TYPES = re.compile(
-    r"bool|char|short|int|long|signed|unsigned|float|double|void|const|true|false|size_t|u?int\d+_t|cuda\w+_t"
+    r"bool|char|short|int|long|signed|unsigned|float|double|void|const|true|false|sizeof|size_t|u?int\d+_t|cuda\w+_t"
     r"|(?:__)?half2?|(?:__)?nv_bfloat16(?:2|_?)|(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]"
 )
 BETWEEN = {",", "::", "*", "<", ">", "+", "-", "/", "%", "(", ")"}
@@ -36,7 +37,12 @@ def launched(
     """
     tokens = source.tokens
     uses = [place for place in range(item.body, item.last) if tokens[place] in templates and tokens[place + 1] == "<"]
-    for binding, caller in bindings(source, host, item, known) if uses else ():
+    found = list(bindings(source, host, item, known)) if uses else []
+    if uses and not found:  # nobody is seen to call this template: what does not depend on its parameters is known
+        parameters = split(tokens[item.first + 2 : closing(tokens, item.first + 1)])
+        known = known - {name for part in parameters for name in (part[-1], parameter_name(part))}
+        found = [({}, item)]
+    for binding, caller in found:
         values = local_constants(source, item, known, binding)
         for place in uses:
             written = tokens[place + 1 : place + 4] != LAUNCH
@@ -100,7 +106,7 @@ def asked(
     arguments: list[Tokens] | None = given
     if tokens[behind] == "(" and len(given) < len(parameters):
         passed = split(tokens[behind + 1 : source.partner[behind]])
-        arguments = of_declaration(source, template, passed) if instantiated else None
+        arguments = of_declaration(source, template, given, passed) if instantiated else None
         arguments = arguments or deduced(source, template, given, passed, caller)
     # Those that are not given have a default.
     defaults = [part[part.index("=") + 1 :] for part in parameters[len(arguments or ()) :] if "=" in part]
@@ -109,12 +115,14 @@ def asked(
     return dict(zip(map(parameter_name, parameters), arguments, strict=True)) if complete else None
 
 
-def of_declaration(source: Source, template: Item, written: list[Tokens]) -> list[Tokens] | None:
-    """The arguments of a template that is instantiated without naming them, by the types of its parameters."""
+def of_declaration(
+    source: Source, template: Item, first_ones: list[Tokens], written: list[Tokens]
+) -> list[Tokens] | None:
+    """The arguments of a template that is instantiated without naming them all, by the types of its parameters."""
     tokens, first = source.tokens, template.first
     names = [parameter_name(part) for part in split(tokens[first + 2 : closing(tokens, first + 1)])]
     declared = split(tokens[template.brackets + 1 : source.partner[template.brackets]])
-    bound: dict[str, Tokens] = {}
+    bound: dict[str, Tokens] = dict(zip(names, first_ones, strict=False))
     for part, given in zip(declared, written, strict=False):
         groups: list[str] = []
         for token in without_name(part):
@@ -216,19 +224,32 @@ def local_constants(source: Source, item: Item, known: set[str], binding: Bindin
     """A template's arguments, and the constants of a function that are computed of these, numbers and the ``known``."""
     tokens = source.tokens
     values = dict(binding)
+    last = -1  # behind the last constant's value
     for place in range(item.body, item.last - 3 if item.body else 0):
-        if tokens[place + 1] not in ("=", "{") or {"const", "constexpr"}.isdisjoint(tokens[place - 4 : place]):
+        listed = place == last + 1 and tokens[last] == ","
+        if tokens[place + 1] not in ("=", "{") or not (
+            listed or not {"const", "constexpr"}.isdisjoint(tokens[place - 4 : place])
+        ):
             continue
-        end = source.partner[place + 1] if tokens[place + 1] == "{" else tokens.index(";", place)
+        end = last = source.partner[place + 1] if tokens[place + 1] == "{" else end_of_value(source, place + 2)
         value = substituted(tokens[place + 2 : end], values)
         if value and is_known(value, known):
             values[tokens[place]] = ["(", *value, ")"]
     return values
 
 
+def end_of_value(source: Source, place: int) -> int:
+    """The comma or semicolon behind the value that begins at a token; a comma in <> is taken for one."""
+    while source.tokens[place] not in (",", ";", ""):
+        place = source.partner.get(place, place) + 1
+    return place
+
+
 def is_known(arguments: Tokens, known: set[str]) -> bool:
+    """Whether all names are known; what stands before :: is a namespace or class of a name that is."""
     return all(
-        token in BETWEEN or token in known or token[:1].isdigit() or TYPES.fullmatch(token) for token in arguments
+        token in BETWEEN or token in known or token[:1].isdigit() or TYPES.fullmatch(token) or following == "::"
+        for token, following in itertools.zip_longest(arguments, arguments[1:])
     )
 
 

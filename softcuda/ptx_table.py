@@ -133,7 +133,9 @@ cvta.shared[::cta].u64                       u64 = u64        reinterpret_cast<u
 isspacep.{global|shared|const|local}[::cta]  pred = u64       is_in_\1(a)
 
 ld[.SEM][.SCOPE][.SPACE][.HINT][.VEC].M      T* = @           load_SEM<T, N>(a)
+ld[.SPACE].SEM[.SCOPE][.HINT][.VEC].M        T* = @           load_SEM<T, N>(a)
 st[.SEM][.SCOPE][.SPACE][.HINT][.VEC].M      = @ T*           store_SEM<T>(ALL)
+st[.SPACE].SEM[.SCOPE][.HINT][.VEC].M        = @ T*           store_SEM<T>(ALL)
 atom[.SEM][.SCOPE][.SPACE].OP.X              T = @ T          atom_OP<before_SEM>(static_cast<T*>(a), b)
 atom[.SEM][.SCOPE][.SPACE].cas.B             T = @ T T        atom_cas<before_SEM>(static_cast<T*>(a), b, c)
 red[.SEM][.SCOPE][.SPACE].OP.X               = @ T            atom_OP<before_SEM>(static_cast<T*>(a), b)
@@ -148,6 +150,9 @@ barrier[.cta].arrive[.aligned]               = u32 u32        bar_arrive(a, b)
 {bar|barrier}[.cta].red.popc[.aligned].u32   u32 = u32 pred   bar_red<0>(a, b)
 {bar|barrier}[.cta].red.and[.aligned].pred   pred = u32 pred  bar_red<1>(a, b) != 0
 {bar|barrier}[.cta].red.or[.aligned].pred    pred = u32 pred  bar_red<2>(a, b) != 0
+redux.sync.{add|min|max}.u32                 u32 = u32 u32    __reduce_\1_sync(b, a)
+redux.sync.{add|min|max}.s32                 s32 = s32 u32    __reduce_\1_sync(b, a)
+redux.sync.{and|or|xor}.b32                  b32 = b32 u32    __reduce_\1_sync(b, a)
 bar.warp.sync                                = u32            __syncwarp(a)
 membar.{cta|gl|sys}                          =                fence_\1()
 fence[.{sc|acq_rel}].{cta|cluster|gpu|sys}   =                fence_\2()

@@ -199,6 +199,18 @@ template <typename... Ts> void launch_by(void (*)(Ts...), Ts...);
 void by_pointer(float* out) { launch_by(pointed<float>, out); }
 template <typename T, int N> __global__ void turned(T* out, int) { *out = N; }
 template <int N, typename T> __global__ void turned(int, T* out) { *out = N; }
+void listed(float* out) { const int One = 20, Two = One / sizeof(int); inner<Two, false><<<1, 1>>>(out); }
+namespace traits { template <typename T> using device_type = T; }
+template <typename T> void by_trait(T* out) { pointed<traits::device_type<T>><<<1, 1>>>(out); }
+template void by_trait<int>(int*);
+template <bool B, typename T> void partly(T* out, int n) { inner<21, B><<<n, 1>>>(out); }
+template void partly<true>(float* out, int n);
+class Plugin {
+    void enqueue(void** outputs) const { sized<unsigned, 5><<<1, 1>>>(static_cast<unsigned*>(outputs[0]), 1); }
+};
+template <typename T> class Attention { void infer(float* out, int n); };
+template <typename T> void Attention<T>::infer(float* out, int n) { n ? inner<64, true><<<1, 1>>>(out) : void(); }
+template void Attention<float>::infer(float* out, int n);
 void not_found(short* out) { turned<4><<<1, 1>>>(1, out); }  // and leaves the others
 int main() { unsigned char* bytes = nullptr; run<float>(1); run<half>(3); third(bytes); }
 """
@@ -206,9 +218,21 @@ int main() { unsigned char* bytes = nullptr; run<float>(1); run<half>(3); third(
 INSTANCES = ["_Z4bothI6__halfLi2EEvPKT_PS1_S1_", "_Z4bothIfLi2EEvPKT_PS0_S0_", "_Z4bothIfLi4EEvPKT_PS0_S0_",
              "_Z4bothIiLi4EEvPKT_PS0_S0_", "_Z4tileIdLm16ELm24EEvPKT_PS0_S0_", "_Z4tileIfLm16ELm24EEvPKT_PS0_S0_",
              "_Z5sizedIdLi3EEvPT_i", "_Z5innerILi16ELb0EEvPf", "_Z5innerILi8ELb1EEvPf",
+             "_Z5innerILi5ELb0EEvPf", "_Z5innerILi21ELb1EEvPf", "_Z5innerILi64ELb1EEvPf", "_Z5sizedIjLi5EEvPT_i",
+             "_Z7pointedIiEvPT_",
              "_Z6mappedIXadL_Z7squaredfEEEvPf", "_Z7pointedIfEvPT_", "_Z6scaledIlEvPT_i", "_Z6scaledIsEvPT_i",
              "_Z7shiftedI6__halfEvPT_i", "_Z7shiftedIfEvPT_i", "_Z7shiftedIhEvPT_i",
              "_ZN5outer6withinIhEEvPT_d"]  # fmt: skip
+
+
+def test_an_instance_with_what_softcuda_has_not_is_a_compile_error(target: Target, tmp_path: Path) -> None:
+    source = tmp_path / "refused.cu"
+    source.write_text(
+        'template <int N> __global__ void kernel(int* out)\n{ *out = N; asm volatile("wgmma.fence.sync.aligned;"); }\n'
+        "int main() { kernel<3><<<1, 1>>>(nullptr); }\n"
+    )
+    with pytest.raises(CompileError, match=r"refused\.cu:2:\d+: error: softcuda does not support .*wgmma"):
+        compile_file(source, {}, target)
 
 
 def test_an_image_has_the_instances_that_host_code_launches(software: Worker, target: Target, tmp_path: Path) -> None:
