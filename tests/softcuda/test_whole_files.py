@@ -211,6 +211,16 @@ class Plugin {
 template <typename T> class Attention { void infer(float* out, int n); };
 template <typename T> void Attention<T>::infer(float* out, int n) { n ? inner<64, true><<<1, 1>>>(out) : void(); }
 template void Attention<float>::infer(float* out, int n);
+#define BY_TYPE(kind, ...) [&] { switch (kind) { \\
+    case 0: { using number_t = short; return __VA_ARGS__(); } \\
+    case 1: { using number_t = unsigned char; return __VA_ARGS__(); } \\
+    default: { using number_t = double; constexpr bool is_wide = true; return __VA_ARGS__(); } } }()
+struct Tensor { template <typename T> T* data_ptr() const; int kind; };
+void dispatched(const Tensor& tensor)
+{
+    BY_TYPE(tensor.kind, [&] { pointed<number_t><<<1, 1>>>(tensor.data_ptr<number_t>()); });
+    BY_TYPE(tensor.kind, [&] { scaled<<<1, 1>>>(tensor.data_ptr<number_t>(), 3); });
+}
 void not_found(short* out) { turned<4><<<1, 1>>>(1, out); }  // and leaves the others
 int main() { unsigned char* bytes = nullptr; run<float>(1); run<half>(3); third(bytes); }
 """
@@ -219,7 +229,8 @@ INSTANCES = ["_Z4bothI6__halfLi2EEvPKT_PS1_S1_", "_Z4bothIfLi2EEvPKT_PS0_S0_", "
              "_Z4bothIiLi4EEvPKT_PS0_S0_", "_Z4tileIdLm16ELm24EEvPKT_PS0_S0_", "_Z4tileIfLm16ELm24EEvPKT_PS0_S0_",
              "_Z5sizedIdLi3EEvPT_i", "_Z5innerILi16ELb0EEvPf", "_Z5innerILi8ELb1EEvPf",
              "_Z5innerILi5ELb0EEvPf", "_Z5innerILi21ELb1EEvPf", "_Z5innerILi64ELb1EEvPf", "_Z5sizedIjLi5EEvPT_i",
-             "_Z7pointedIiEvPT_",
+             "_Z7pointedIiEvPT_", "_Z7pointedIsEvPT_", "_Z7pointedIhEvPT_", "_Z7pointedIdEvPT_", "_Z6scaledIhEvPT_i",
+             "_Z6scaledIdEvPT_i",
              "_Z6mappedIXadL_Z7squaredfEEEvPf", "_Z7pointedIfEvPT_", "_Z6scaledIlEvPT_i", "_Z6scaledIsEvPT_i",
              "_Z7shiftedI6__halfEvPT_i", "_Z7shiftedIfEvPT_i", "_Z7shiftedIhEvPT_i",
              "_ZN5outer6withinIhEEvPT_d"]  # fmt: skip
