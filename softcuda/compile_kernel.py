@@ -161,13 +161,7 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
     unit, preprocessed, made, dump, inlined = (
         folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
     )
-    includes = [option for option in options["pass"] if option.startswith("-I")]
-    includes += [] if NAMEABLE else [f"-I{HERE}"]
-    beside = source.parent.resolve()  # where nvcc looks first
-    flags = [*FLAGS, *(checks() if options["checks"] else []), f"-iquote{beside}", *includes, f"-I{HERE}/include",
-             f"-I{beside}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
-             f"-fdebug-prefix-map={unit}={source}",
-             f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
+    flags = flags_of(folder, source, unit, options)
     read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options["pass"], flags)
     asked = lowered_names.asked(options["expressions"])
     text, brought = read([]) + asked, []
@@ -197,6 +191,17 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
     if too_much:
         raise BadKernel(f"{source}: error: {too_much}")
     return "\n".join(lines) + "\n"
+
+
+def flags_of(folder: Path, source: Path, unit: Path, options: dict) -> list[str]:
+    """What g++ is called with for a source that is compiled in a folder as ``unit``."""
+    includes = [option for option in options["pass"] if option.startswith("-I")]
+    includes += [] if NAMEABLE else [f"-I{HERE}"]
+    beside = source.parent.resolve()  # where nvcc looks first
+    return [*FLAGS, *(checks() if options["checks"] else []), f"-iquote{beside}", *includes, f"-I{HERE}/include",
+             f"-I{beside}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
+             f"-fdebug-prefix-map={unit}={source}",
+             f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
 
 
 def preprocessed_text(

@@ -137,7 +137,16 @@ def asked_types(source: Source) -> set[str]:
     """Names within decltype(...): of functions whose type alone may be asked for, and that need no body."""
     tokens = source.tokens
     asked = (place + 1 for place, token in enumerate(tokens) if token == "decltype" and tokens[place + 1] == "(")
-    return {token for opened in asked for token in tokens[opened : source.partner[opened]]}
+    return {token for opened in asked for token in tokens[opened : source.partner[opened]]} | taken_over(tokens)
+
+
+def taken_over(tokens: list[str]) -> set[str]:
+    """Names of functions that a class has from another one by "using A::f;"."""
+    return {
+        tokens[place - 1]
+        for place, token in enumerate(tokens)
+        if token == ";" and tokens[place - 2 : place - 1] == ["::"] and "using" in tokens[max(0, place - 8) : place]
+    }
 
 
 def bare(instance: str) -> str:
@@ -253,13 +262,13 @@ def reached(
     """What of the declarations the device's code and ``used`` need, and the edits within it."""
     edits: list[Edit] = []
     chosen: list[Item] = []
-    waiting = remaining
+    waiting, over = remaining, taken_over(source.tokens)
     while True:
         wanted = [is_wanted(source, item, used) for item in waiting]
         if not any(wanted):
             return chosen, edits
         for item in itertools.compress(waiting, wanted):
-            inner = members(source, item, marked, broken) if item.kind == "class" and item.body else []
+            inner = members(source, item, marked, broken, over) if item.kind == "class" and item.body else []
             inner += [trapped(source, item)] if item.first in broken else []
             edits += inner
             used |= words_without(source, item, places(inner))
@@ -290,7 +299,7 @@ def words_without(source: Source, item: Item, gone: set[int]) -> set[str]:
     return {source.tokens[place] for place in range(item.first, item.last) if place not in gone}
 
 
-def members(source: Source, item: Item, marked: set[str], broken: set[int]) -> list[Edit]:
+def members(source: Source, item: Item, marked: set[str], broken: set[int], over: set[str]) -> list[Edit]:
     """What is to go of a class: bodies of host functions, and such functions as change nothing about the class.
 
     A function without body stays where a constant or a type of the class asks for its type, as traits do.
@@ -304,7 +313,7 @@ def members(source: Source, item: Item, marked: set[str], broken: set[int]) -> l
     for member in found:
         words = head(source, member)
         if member.kind == "class" and member.body:
-            edits += members(source, member, marked, broken)
+            edits += members(source, member, marked, broken, over)
         befriended = words[0] == "friend" and not member.body and "(" in words
         if befriended and member.names[0][-1] not in marked and (DEVICE | COMPUTED).isdisjoint(words):
             edits.append((member.first, member.last, ""))
@@ -315,7 +324,8 @@ def members(source: Source, item: Item, marked: set[str], broken: set[int]) -> l
         if member.kind != "function" or defaulted or not (DEVICE | COMPUTED).isdisjoint(words):
             continue
         name = member.names[0][-1]
-        if name.lstrip("~") in names or "virtual" in words or "override" in words or is_assignment(source, member):
+        asked_for = "virtual" in words or "override" in words or name in over
+        if name.lstrip("~") in names or asked_for or is_assignment(source, member):
             edits += without_body(source, member)
         elif member.body or name not in marked | asked:
             edits.append((member.first, member.last, ""))

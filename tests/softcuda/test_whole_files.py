@@ -371,6 +371,10 @@ TAKEN = {
         "inline Half operator+(Half x, Half y) { x.bits += y.bits; return x; }",
         "(Pair{1, 2} + Pair{1, 3}).a + 0 * sizeof(Log) * sizeof(Half);",
     ),
+    "a function of the host's that a class has from another": (
+        "struct Base { int given(int x) { return sink(x); } };\nstruct Derived : Base { using Base::given; int two; };",
+        "Derived{{}, 2}.two;",
+    ),
     "a function of both sides with host code": (
         "int of_host(int);\ntemplate <typename T> __host__ __device__ T both(T x) { return of_host(3) + x; }\n"
         "struct Both { __host__ __device__ int value() const { return of_host(1); } int two; };",
