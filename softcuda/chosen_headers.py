@@ -36,3 +36,18 @@ def chosen(text: str) -> list[str]:
     words = "\n".join({*re.findall(r"\w+", text.replace("mma.h", ""))})  # which is no instruction's name
     table = {**BROUGHT, **NAMES} if BRINGS in words else NAMES
     return [header for header, names in table.items() if re.search(f"^(?:{names})$", words, re.MULTILINE)]
+
+
+# Headers that CUDA's own bring, and that are included where g++ does not know a name of theirs.
+BRINGING = {"std": ["algorithm", "cmath", "limits", "utility"], "thrust": ["thrust/tuple.h", "thrust/functional.h"],
+            "__": ["softcuda/without_mask.h"]}  # fmt: skip
+UNKNOWN = re.compile(
+    r"(?:is not a member of|in namespace) [‘'](std|thrust)[’']"
+    r"|(?:no arguments to|error:) [‘'](__)(?:shfl(?:_up|_down|_xor)?|ballot|any|all)[’']"
+)
+
+
+def brought(errors: str) -> list[str]:
+    """The headers that have a name which g++ does not know."""
+    found = dict.fromkeys(one or other for one, other in UNKNOWN.findall(errors))
+    return [header for space in found for header in BRINGING[space]]

@@ -9,6 +9,7 @@ line.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -47,7 +48,7 @@ FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", 
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "-fno-optimize-sibling-calls", "-fno-strict-aliasing", "-ffp-contract=off",
          "-fno-tree-loop-distribute-patterns", "-Wno-attributes", "-Wno-unused-function",
-         "-Wno-subobject-linkage"]  # fmt: skip
+         "-Wno-subobject-linkage", "-Wno-narrowing"]  # fmt: skip
 # Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen.
 CHECKS = ["-fsanitize=thread", "-fsanitize=alignment,signed-integer-overflow,bounds",
           "--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sra", "-DSOFTCUDA_CHECKED"]  # fmt: skip
@@ -84,8 +85,8 @@ def sources() -> list[Path]:
     names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
              "narrow_type.h", "ptx.h", "ptx_matrices.h", "ptx_memory.h", "ptx_values.h", "host_names.h",
              "textures.h", "byte_functions.h")  # fmt: skip
-    modules = (__name__, "chosen_headers", "declarations", "host_code", "host_headers", "instances", "items",
-               "local_arrays", "lowered_names", "messages", "ptx", "ptx_table", "red_zones", "slices",
+    modules = (__name__, "chosen_headers", "declarations", "host_bodies", "host_code", "host_headers", "instances",
+               "items", "local_arrays", "lowered_names", "messages", "ptx", "ptx_table", "red_zones", "slices",
                "unset")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
     headers = [path for folder in ("intrinsics", "include") for path in sorted((HERE / folder).glob("**/*"))]
@@ -160,15 +161,10 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
     unit, preprocessed, made, dump, inlined = (
         folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
     )
-    includes = [option for option in options["pass"] if option.startswith("-I")]
-    includes += [] if NAMEABLE else [f"-I{HERE}"]
-    beside = source.parent.resolve()  # where nvcc looks first
-    flags = [*FLAGS, *(checks() if options["checks"] else []), f"-iquote{beside}", *includes, f"-I{HERE}/include",
-             f"-I{beside}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
-             f"-fdebug-prefix-map={unit}={source}",
-             f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
-    text = preprocessed_text(unit, preprocessed, text, source, options["pass"], flags)
-    text += lowered_names.asked(options["expressions"])
+    flags = flags_of(folder, source, unit, options)
+    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options["pass"], flags)
+    asked = lowered_names.asked(options["expressions"])
+    text, brought = read([]) + asked, []
     dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
     while True:
         plain = plain_cpp(text, source, options["checks"], host)
@@ -179,8 +175,12 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
         except BadKernel as error:
             # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
             lenient = ["-fpermissive"] if "changes meaning of" in str(error) and "-fpermissive" not in flags else []
-            if not lenient and not host.learn(str(error)):
-                raise
+            more = [] if host.without and not host.headers else chosen_headers.brought(str(error))
+            if not set(more) <= set(brought):
+                brought += more
+                text = read(brought) + asked
+            elif not lenient and not host.learn(str(error)):
+                raise BadKernel(host.complaint or str(error)) from error
             flags += lenient
     written = made.read_text()
     if options["checks"]:
@@ -193,13 +193,27 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
     return "\n".join(lines) + "\n"
 
 
+def flags_of(folder: Path, source: Path, unit: Path, options: dict) -> list[str]:
+    """What g++ is called with for a source that is compiled in a folder as ``unit``."""
+    includes = [option for option in options["pass"] if option.startswith("-I")]
+    includes += [] if NAMEABLE else [f"-I{HERE}"]
+    beside = source.parent.resolve()  # where nvcc looks first
+    return [*FLAGS, *(checks() if options["checks"] else []), f"-iquote{beside}", *includes, f"-I{HERE}/include",
+             f"-I{beside}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
+             f"-fdebug-prefix-map={unit}={source}",
+             f"-fdebug-prefix-map={HERE}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
+
+
 def preprocessed_text(
-    unit: Path, preprocessed: Path, written: str, source: Path, options: list[str], flags: list[str]
+    unit: Path, preprocessed: Path, written: str, source: Path, options: list[str], flags: list[str], brought: list[str]
 ) -> str:
-    """Return a source behind the dialect and the headers of device functions that it needs, preprocessed."""
+    """Return a source behind the dialect and the headers of device functions that it needs, preprocessed.
+
+    ``brought``: further headers of the standard library's and of Thrust's.
+    """
     headers = chosen_headers.chosen(written)
     while True:
-        unit.write_text(translation_unit(written, source, options, headers), errors="surrogateescape")
+        unit.write_text(translation_unit(written, source, options, headers, brought), errors="surrogateescape")
         preprocess(unit, preprocessed, written, flags)
         text = preprocessed.read_text(errors="surrogateescape")
         more = chosen_headers.chosen(text[text.index(f'# 1 "{source}"') :])
@@ -225,6 +239,7 @@ def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Ho
     plain = preprocessed
     own, here = re.escape(f"{Path.cwd()}/"), re.escape(f"{HERE}/")
     plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
+    plain = declarations.without_pragmas_of_macros(plain)
     begin, end = plain.index(f'# 1 "{source}"'), plain.index(f'# 1 "{IMAGE}"')
     plain = host_code.without_host_code(plain, begin, end, f"{HERE}/", host)
     plain = declarations.with_default_constructors(plain, begin, host.constructors)
@@ -277,15 +292,16 @@ def macro(option: str) -> str:
     return f"#undef {name}" if option.startswith("-U") else ""
 
 
-def translation_unit(text: str, source: Path, options: list[str], headers: list[str]) -> str:
+def translation_unit(text: str, source: Path, options: list[str], headers: list[str], brought: list[str]) -> str:
     """The kernel's file, with lines where they were, between the dialect and what the driver reads of an image.
 
-    ``headers``: of device functions, behind the dialect. Macros of the command line are defined behind both, where they
-    cannot change them. Softcuda's headers are named by their whole path: the kernel's own may have the same names.
+    ``headers``: of device functions, behind the dialect; ``brought``: others, behind them. Macros of the command line
+    are defined behind all of them, where they cannot change them. Softcuda's headers are named by their whole path: the
+    kernel's own may have the same names.
     """
     here = {name: f"{HERE}/" if (HERE / name).exists() else f"{HERE}/include/" for name in ("cuda_dialect.h", *headers)}
     paths = [f"{folder if NAMEABLE else ''}{name}" for name, folder in here.items()]
-    includes = "\n".join(f'#include "{path}"' for path in paths)
+    includes = "\n".join([*(f'#include "{path}"' for path in paths), *(f"#include <{name}>" for name in brought)])
     macros = "\n".join(filter(None, map(macro, options)))
     return f"""{includes}
 {macros}

@@ -32,6 +32,7 @@ NAMESPACE = re.compile(
 PLAIN_WORDS = {
     "__global__": "__attribute__((noinline, used))",
     "__device__": "",
+    "__managed__": "",
     "__host__": "",
     "__constant__": '__attribute__((section("softcuda_constant")))',
     "__noinline__": "__attribute__((noinline))",
@@ -49,6 +50,14 @@ WORDS = re.compile(
 SHARED = re.compile(r"\b__shared__\b[^;{}()]*")
 CLASS = re.compile(rf"\b(?:struct|class)\s+{ATTRIBUTES}(\w+)")
 BRACKET = re.compile(rf"^[\ \t]*\#[^\n]*|{STRING}|[{{}}]", re.MULTILINE)
+
+
+# Where a line begins with #pragma, g++ reads it as one and knows which to leave alone.
+PRAGMA = re.compile(
+    r"#(?<=[^\n]#)[ \t]*pragma[ \t]+"
+    r"(?:(?:nv_)?(?:no)?unroll(?:[ \t]+\d+|[ \t]*\([^()\n]*\)|[ \t]+\w+$)?|\w+[^;{}\n]*$)",
+    re.MULTILINE,
+)
 
 
 class Kernel(NamedTuple):
@@ -70,6 +79,16 @@ def plain_cpp(text: str, begin: int, checked: bool) -> str:
         text = with_marked_returns(text)
     text = with_records(text)
     return head + WORDS.sub(plain_word, text)
+
+
+def without_pragmas_of_macros(text: str) -> str:
+    """The preprocessed text without pragmas inside lines, as macros leave them: nvcc takes them, g++ does not."""
+
+    def instead(match: re.Match) -> str:
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        return match[0] if '"' in before or before.startswith("#") else ""
+
+    return PRAGMA.sub(instead, text)
 
 
 def plain_word(match: re.Match) -> str:

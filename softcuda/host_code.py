@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import instances
 import messages
+from host_bodies import DEVICE, Parsed, broken, functions, head, is_kernel_template, is_marked, place_of, trapped
 from items import Item, Source, items, source_of
 
-DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
 # Words that are no names: besides them, no three names follow each other in a declaration.
@@ -43,6 +43,9 @@ class Host:
     shared variables whose constructor is code. ``headers``: whether the
     headers of the system are needed; ``without``: whether some were left out. ``instances``: whether those of templates
     that host code launches are made; ``launching``: whether there were any; ``refused``: those that cannot be.
+    ``broken``: first tokens of functions that kernels do without, since g++ refuses them; ``complaint``: what it
+    said of the first of them; ``launched``: words of all instances; ``parsed``: the
+    last attempt.
     """
 
     names: set[str] = field(default_factory=set)
@@ -53,13 +56,17 @@ class Host:
     without: bool = False
     instances: bool = True
     launching: bool = False
+    broken: set[int] = field(default_factory=set)
+    complaint: str = ""
+    launched: set[str] = field(default_factory=set)
+    parsed: Parsed | None = None
 
     def learn(self, errors: str) -> bool:
         """Take note of what g++ complains of. Returns whether the next attempt can differ from the last."""
         computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
         constructors = set(re.findall(r"non-[‘']constexpr[’'] function [‘'](?:\w+::)*?(\w+)(?:<.*>)?::\1\(", errors))
         undeduced = re.findall(r"unable to deduce [‘']const auto[’'] from [‘']& ?(.+)[’']$", errors, re.MULTILINE)
-        refused = set(map(bare, undeduced))
+        refused = set(map(bare, [*undeduced, *wrong_instances(errors)]))
         if computed - self.computed or constructors - self.constructors:
             self.computed |= computed
             self.constructors |= constructors
@@ -67,7 +74,10 @@ class Host:
             self.headers = True
         elif refused - self.refused:
             self.refused |= refused
-        elif self.launching and self.instances:
+        elif self.parsed and (more := broken(self.parsed, errors, self.names) - self.broken):
+            self.broken |= more
+            self.complaint = self.complaint or errors
+        elif self.launching and self.instances and "declared with attribute error" not in errors:
             self.instances = False
         else:
             return False
@@ -87,19 +97,27 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     marked = marked_functions(source, found)
     whole = {name[-1] for item in found if item.kind == "function" and item.body and is_marked(source, item)
              for name in item.names}  # fmt: skip
+    asked = asked_types(source)
     remaining, hosts = [], []
     for item in found:
-        of_host = is_host(source, item, marked, whole) or is_computed(source, item, host.computed)
+        typed = item.kind == "function" and not item.body and item.names[0][-1] in asked
+        of_host = (is_host(source, item, marked, whole) and not typed) or is_computed(source, item, host.computed)
+        if item.first in host.broken:
+            of_host |= not is_marked(source, item) or is_kernel_template(source, item)
         (hosts if of_host else remaining).append(item)
     host.names |= {name[-1] for item in hosts for name in item.names}
-    made = launches(source, hosts, remaining, host.refused) if host.instances else {}
+    made = launches(source, found, hosts, remaining, host.refused) if host.instances else {}
     edits = [(item.first, item.last, made.get(item, "")) for item in hosts]
     host.launching = bool(made)
-    chosen, inner = reached(source, remaining, marked, set(re.findall(r"\w+", " ".join(made.values()))))
+    used = set(re.findall(r"\w+", " ".join(made.values())))
+    host.launched |= used
+    host.parsed = Parsed(source=source, found=found, launched=host.launched)
+    chosen, inner = reached(source, remaining, marked, used, host.broken)
     gone = places(inner)
     refuse_unsupported(source, chosen, gone)
     kept = {item.first for item in chosen}
-    edits += [(item.first, item.last, "") for item in remaining if item.first not in kept]
+    edits += [(item.first, item.last, made.get(item, "")) for item in remaining if item.first not in kept]
+    edits += [(item.last, item.last, made[item]) for item in chosen if item in made]
     edits += [edit for item in chosen if item.kind == "variable" for edit in constant_initialisers(source, item)]
     host.headers |= any("std" in words_without(source, item, gone) for item in chosen if item.kind != "using")
     left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
@@ -107,15 +125,41 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     return edited(source, (begin, end), [*edits, *inner, *renamed(source, chosen)], left_out)
 
 
+def wrong_instances(errors: str) -> Iterator[str]:
+    """The instances within which g++ finds an error: it shows their line."""
+    for match in re.finditer(r"^\S.*:(?P<column>\d+): error: .*\n +\d+ \| (?P<line>.*)$", errors, re.MULTILINE):
+        for instance in re.finditer(r"softcuda_instance\d+ = &(.*?);", match["line"]):
+            if instance.start() < int(match["column"]) <= instance.end():
+                yield instance[1]
+
+
+def asked_types(source: Source) -> set[str]:
+    """Names within decltype(...): of functions whose type alone may be asked for, and that need no body."""
+    tokens = source.tokens
+    asked = (place + 1 for place, token in enumerate(tokens) if token == "decltype" and tokens[place + 1] == "(")
+    return {token for opened in asked for token in tokens[opened : source.partner[opened]]} | taken_over(tokens)
+
+
+def taken_over(tokens: list[str]) -> set[str]:
+    """Names of functions that a class has from another one by "using A::f;"."""
+    return {
+        tokens[place - 1]
+        for place, token in enumerate(tokens)
+        if token == ";" and tokens[place - 2 : place - 1] == ["::"] and "using" in tokens[max(0, place - 8) : place]
+    }
+
+
 def bare(instance: str) -> str:
     """The name of an instance without the namespaces and spaces in it, which g++ writes as it likes."""
     return re.sub(r"\w+::", "", "".join(instance.split()))
 
 
-def launches(source: Source, hosts: list[Item], remaining: list[Item], refused: set[str]) -> dict[Item, str]:
+def launches(
+    source: Source, found: list[Item], hosts: list[Item], remaining: list[Item], refused: set[str]
+) -> dict[Item, str]:
     """What is to stand in place of host functions that launch instances of templates: these, so that they are made.
 
-    ``refused``: instances that are none.
+    For functions of a class it stands behind that. ``refused``: instances that are none.
     """
     known = {name[-1] for item in remaining for name in item.names}
     templates: dict[str, list[Item]] = {}
@@ -123,15 +167,25 @@ def launches(source: Source, hosts: list[Item], remaining: list[Item], refused: 
         template = item.kind == "function" and source.tokens[item.first : item.first + 2] == ["template", "<"]
         if template and "__global__" in head(source, item):
             templates.setdefault(item.names[0][-1], []).append(item)
+    owners = {member: item for item in found for member in host_members(source, item)} if templates else {}
+    hosts = [*hosts, *owners]
     made: dict[Item, str] = {}
     done: set[str] = set()
     for item in hosts:
-        for instance, where in instances.launched(source, hosts, item, templates, known) if item.body else ():
+        for instance, behind in instances.launched(source, hosts, item, templates, known) if item.body else ():
             if instance not in done and bare(instance) not in refused:
-                variable = f"softcuda_instance{len(done)}"
+                where, variable = owners.get(behind, behind), f"softcuda_instance{len(done)}"
                 made[where] = f"{made.get(where, '')} __attribute__((used)) static const auto {variable} = &{instance};"
                 done.add(instance)
     return made
+
+
+def host_members(source: Source, item: Item) -> Iterator[Item]:
+    """The functions of a class that have a body and are not the device's."""
+    if item.kind == "class" and item.body and "enum" not in head(source, item):
+        for member in functions(source, [item]):
+            if not is_marked(source, member):
+                yield member
 
 
 def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:
@@ -145,18 +199,12 @@ def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> No
         and source.tokens[place - 1] not in (".", "->")
         and place not in gone
         and name not in own
+        and not (
+            name in messages.WITHOUT_MASK and source.tokens[item.first] == "template"
+        )  # only instances can be wrong
     ]
     if errors:
         raise NotHere("\n".join(errors))
-
-
-def place_of(source: Source, token: int) -> str:
-    """File, line and column of a token, as compilers write them."""
-    place = source.places[token][0]
-    first, marker = source.markers[bisect.bisect_left(source.markers, (place, place)) - 1]
-    line, file = re.findall(r'^# (\d+) "(.*)"', source.text[first:marker])[0]
-    begin = source.text.rfind("\n", 0, place) + 1
-    return f"{file}:{int(line) + source.text.count(chr(10), marker, place)}:{place - begin + 1}"
 
 
 def is_declaration(source: Source, item: Item) -> bool:
@@ -171,22 +219,21 @@ def is_name(token: str) -> bool:
     return token.isidentifier() and token not in KEYWORDS and not token.startswith("__")
 
 
-def head(source: Source, item: Item) -> list[str]:
-    """The tokens of a declaration in front of its body."""
-    return source.tokens[item.first : item.body or item.last]
-
-
-def is_marked(source: Source, item: Item) -> bool:
-    return not DEVICE.isdisjoint(head(source, item))
-
-
 def marked_functions(source: Source, found: Iterable[Item]) -> set[str]:
-    """The names of functions that run on the device, of members too."""
+    """The names of functions that run on the device; of members also with that of their class, which ends in ::."""
     names = {name[-1] for item in found if item.kind == "function" and is_marked(source, item) for name in item.names}
     for item in found:
-        if item.kind == "class" and item.body:
-            names |= marked_functions(source, list(items(source, item.body + 1, source.partner[item.body])))
+        if item.kind == "class" and item.body and item.names:
+            inner = marked_functions(source, list(items(source, item.body + 1, source.partner[item.body])))
+            own = f"{item.names[0][-1]}::"
+            names |= {own, *inner, *(own + name for name in inner)}
     return names
+
+
+def is_marked_name(name: tuple[str, ...], marked: set[str]) -> bool:
+    """Whether a function of that name runs on the device; A::f is known by its class where that is the file's."""
+    of_class = len(name) > 1 and f"{name[-2]}::" in marked
+    return (f"{name[-2]}::{name[-1]}" if of_class else name[-1]) in marked
 
 
 def is_host(source: Source, item: Item, marked: set[str], whole: set[str]) -> bool:
@@ -195,10 +242,10 @@ def is_host(source: Source, item: Item, marked: set[str], whole: set[str]) -> bo
     if item.kind == "function":
         if not (DEVICE | COMPUTED).isdisjoint(words):
             return False
-        name = item.names[0][-1]
+        is_devices = is_marked_name(item.names[0], marked)
         if item.body and words[0] != "template":  # its declaration may be the one that is marked
-            return name not in marked or name in whole
-        return name not in marked or bool(item.body)
+            return not is_devices or item.names[0][-1] in whole
+        return not is_devices or bool(item.body)
     if item.kind == "variable":
         return DEVICE.isdisjoint(words) and CONSTANT.isdisjoint(words) and "texture" not in words
     return False
@@ -209,17 +256,20 @@ def is_computed(source: Source, item: Item, computed: set[str]) -> bool:
     return item.kind == "variable" and not is_marked(source, item) and not names.isdisjoint(computed)
 
 
-def reached(source: Source, remaining: list[Item], marked: set[str], used: set[str]) -> tuple[list[Item], list[Edit]]:
-    """What of the declarations the device's code and ``used`` need, and the edits within its classes."""
+def reached(
+    source: Source, remaining: list[Item], marked: set[str], used: set[str], broken: set[int]
+) -> tuple[list[Item], list[Edit]]:
+    """What of the declarations the device's code and ``used`` need, and the edits within it."""
     edits: list[Edit] = []
     chosen: list[Item] = []
-    waiting = remaining
+    waiting, over = remaining, taken_over(source.tokens)
     while True:
         wanted = [is_wanted(source, item, used) for item in waiting]
         if not any(wanted):
             return chosen, edits
         for item in itertools.compress(waiting, wanted):
-            inner = members(source, item, marked) if item.kind == "class" and item.body else []
+            inner = members(source, item, marked, broken, over) if item.kind == "class" and item.body else []
+            inner += [trapped(source, item)] if item.first in broken else []
             edits += inner
             used |= words_without(source, item, places(inner))
             chosen.append(item)
@@ -232,7 +282,12 @@ def is_wanted(source: Source, item: Item, used: set[str]) -> bool:
         return True
     if words[0] == "using" and "=" not in words:
         return words[1] == "namespace" or item.names[0][-1] in used
-    return not item.names or any(used.issuperset(name) for name in item.names)
+    return not item.names or any(used.issuperset(without_operator(name)) for name in item.names)
+
+
+def without_operator(name: tuple[str, ...]) -> tuple[str, ...]:
+    """A name without an operator in it, which is used without being named."""
+    return name[:-1] if name[-1].startswith("operator") else name
 
 
 def places(edits: list[Edit]) -> set[int]:
@@ -244,7 +299,7 @@ def words_without(source: Source, item: Item, gone: set[int]) -> set[str]:
     return {source.tokens[place] for place in range(item.first, item.last) if place not in gone}
 
 
-def members(source: Source, item: Item, marked: set[str]) -> list[Edit]:
+def members(source: Source, item: Item, marked: set[str], broken: set[int], over: set[str]) -> list[Edit]:
     """What is to go of a class: bodies of host functions, and such functions as change nothing about the class.
 
     A function without body stays where a constant or a type of the class asks for its type, as traits do.
@@ -258,14 +313,19 @@ def members(source: Source, item: Item, marked: set[str]) -> list[Edit]:
     for member in found:
         words = head(source, member)
         if member.kind == "class" and member.body:
-            edits += members(source, member, marked)
-        if words[0] == "friend" and not member.body and "(" in words and (DEVICE | COMPUTED).isdisjoint(words):
+            edits += members(source, member, marked, broken, over)
+        befriended = words[0] == "friend" and not member.body and "(" in words
+        if befriended and member.names[0][-1] not in marked and (DEVICE | COMPUTED).isdisjoint(words):
             edits.append((member.first, member.last, ""))
+        if member.first in broken:
+            edits += [trapped(source, member)] if is_marked(source, member) else without_body(source, member)
+            continue
         defaulted = source.tokens[member.last - 2] in ("default", "delete")
         if member.kind != "function" or defaulted or not (DEVICE | COMPUTED).isdisjoint(words):
             continue
         name = member.names[0][-1]
-        if name.lstrip("~") in names or "virtual" in words or "override" in words or is_assignment(source, member):
+        asked_for = "virtual" in words or "override" in words or name in over
+        if name.lstrip("~") in names or asked_for or is_assignment(source, member):
             edits += without_body(source, member)
         elif member.body or name not in marked | asked:
             edits.append((member.first, member.last, ""))
@@ -280,7 +340,7 @@ def constant_initialisers(source: Source, item: Item) -> list[Edit]:
     before = words[: words.index("=")] if "=" in words else words
     if ("(", "*") in itertools.pairwise(before):  # a pointer to a function, where g++ 12 takes no such word
         return []
-    mark = next((word for word in words if word in ("__device__", "__constant__", "const")), "")
+    mark = next((word for word in words if word in ("__device__", "__managed__", "__constant__", "const")), "")
     place = item.first + words.index(mark)
     return [(place, place + 1, f"__constinit {mark}")]
 
@@ -313,7 +373,10 @@ def edited(source: Source, limits: tuple[int, int], edits: list[Edit], left_out:
     stay = sorted({*source.markers, *((first, last) for first, last, _ in source.others)} - {*left_out})
     changes = [(first, last, "") for first, last in left_out]
     for first, last, instead in edits:
-        start, stop = source.places[first][0], source.places[last - 1][1]
+        start, stop = (
+            source.places[first][0] if first < last else source.places[last - 1][1],
+            source.places[last - 1][1],
+        )
         changes.append((start, stop, instead + remains(source.text, start, stop, stay)))
     out, position = [source.text[: limits[0]]], limits[0]
     for start, stop, instead in sorted(changes, key=lambda change: (change[0], -change[1])):

@@ -6,19 +6,22 @@ declared in the same function.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from items import PAIRS, Item, Source
 
 TYPES = re.compile(
-    r"bool|char|short|int|long|signed|unsigned|float|double|void|const|true|false|size_t|u?int\d+_t|cuda\w+_t"
+    r"bool|char|short|int|long|signed|unsigned|float|double|void|const|true|false|sizeof|size_t|u?int\d+_t|cuda\w+_t"
     r"|(?:__)?half2?|(?:__)?nv_bfloat16(?:2|_?)|(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]"
 )
 BETWEEN = {",", "::", "*", "<", ">", "+", "-", "/", "%", "(", ")"}
 QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "static", "register", "typename"}
 NO_TYPES = {"return", "delete", "new", "goto", "else", "case", "using", "throw", "auto"}
 LITERALS = {r"\d+": "int", r"\d+[uU]": "unsigned", r"[\d.]+(?:e-?\d+)?[fF]": "float", r"\d*\.\d*(?:e-?\d+)?": "double"}
+# Functions of tensors' classes that give a pointer to elements of the type that they are called with.
+POINTERS = {"data", "data_ptr", "const_data_ptr", "mutable_data_ptr", "mutable_data", "ptr"}
 DEPTH = 4  # how many templates call one another at most, down to a launch
 LAUNCH = ["<", "<", "<"]
 Tokens = list[str]
@@ -36,15 +39,20 @@ def launched(
     """
     tokens = source.tokens
     uses = [place for place in range(item.body, item.last) if tokens[place] in templates and tokens[place + 1] == "<"]
-    for binding, caller in bindings(source, host, item, known) if uses else ():
-        values = local_constants(source, item, known, binding)
+    found = list(bindings(source, host, item, known)) if uses else []
+    if uses and not found:  # nobody is seen to call this template: what does not depend on its parameters is known
+        parameters = split(tokens[item.first + 2 : closing(tokens, item.first + 1)])
+        known = known - {name for part in parameters for name in (part[-1], parameter_name(part))}
+        found = [({}, item)]
+    for binding, caller in found:
         for place in uses:
+            values = local_names(source, item, known, binding, place)
             written = tokens[place + 1 : place + 4] != LAUNCH
             end = closing(tokens, place + 1) + 1 if written else place + 1
             given = [substituted(part, values) for part in split(tokens[place + 2 : end - 1])] if written else []
             passed = call(source, end) if tokens[end : end + 3] == LAUNCH else None
             if kernel := overload(source, templates[tokens[place]], len(given), passed):
-                given = deduced(source, kernel, given, passed or [], (item, binding)) or given
+                given = deduced(source, kernel, given, passed or [], (item, values)) or given
             arguments = [token for part in given for token in (",", *part)][1:]
             if arguments and is_known(arguments, known):
                 behind = caller if caller.first > item.first else item
@@ -92,7 +100,7 @@ def asked(
     """The arguments of a function template by the call or instantiation at ``place``; None where some are not known."""
     tokens, first, behind = source.tokens, template.first, place + 1
     parameters = split(tokens[first + 2 : closing(tokens, first + 1)])
-    values = local_constants(source, caller[0], known, caller[1])
+    values = local_names(source, caller[0], known, caller[1], place)
     given: list[Tokens] = []
     if tokens[behind] == "<":
         end = closing(tokens, behind)
@@ -100,8 +108,8 @@ def asked(
     arguments: list[Tokens] | None = given
     if tokens[behind] == "(" and len(given) < len(parameters):
         passed = split(tokens[behind + 1 : source.partner[behind]])
-        arguments = of_declaration(source, template, passed) if instantiated else None
-        arguments = arguments or deduced(source, template, given, passed, caller)
+        arguments = of_declaration(source, template, given, passed) if instantiated else None
+        arguments = arguments or deduced(source, template, given, passed, (caller[0], values))
     # Those that are not given have a default.
     defaults = [part[part.index("=") + 1 :] for part in parameters[len(arguments or ()) :] if "=" in part]
     arguments = [*(arguments or ()), *defaults]
@@ -109,12 +117,14 @@ def asked(
     return dict(zip(map(parameter_name, parameters), arguments, strict=True)) if complete else None
 
 
-def of_declaration(source: Source, template: Item, written: list[Tokens]) -> list[Tokens] | None:
-    """The arguments of a template that is instantiated without naming them, by the types of its parameters."""
+def of_declaration(
+    source: Source, template: Item, first_ones: list[Tokens], written: list[Tokens]
+) -> list[Tokens] | None:
+    """The arguments of a template that is instantiated without naming them all, by the types of its parameters."""
     tokens, first = source.tokens, template.first
     names = [parameter_name(part) for part in split(tokens[first + 2 : closing(tokens, first + 1)])]
     declared = split(tokens[template.brackets + 1 : source.partner[template.brackets]])
-    bound: dict[str, Tokens] = {}
+    bound: dict[str, Tokens] = dict(zip(names, first_ones, strict=False))
     for part, given in zip(declared, written, strict=False):
         groups: list[str] = []
         for token in without_name(part):
@@ -176,6 +186,9 @@ def type_of(source: Source, argument: Tokens, item: Item, binding: Binding) -> T
         written = argument[2 : closing(argument, 1)]
     elif argument[0] == "(" and ")" in argument:
         written = argument[1 : argument.index(")")]
+    elif argument[-3:] == [">", "(", ")"] and POINTERS.intersection(argument):
+        first = max(place for place, token in enumerate(argument) if token in POINTERS)
+        written = [*argument[first + 2 : -3], "*"] if argument[first + 1] == "<" else []
     elif argument[0].isidentifier() and (len(argument) == 1 or argument[1] in ("+", "-")):
         written = declared_type(source, argument[0], item) or []
     else:
@@ -212,23 +225,42 @@ def parameter_name(part: Tokens) -> str:
     return part[part.index("=") - 1] if "=" in part else part[-1]
 
 
-def local_constants(source: Source, item: Item, known: set[str], binding: Binding) -> dict[str, Tokens]:
-    """A template's arguments, and the constants of a function that are computed of these, numbers and the ``known``."""
-    tokens = source.tokens
+def local_names(source: Source, item: Item, known: set[str], binding: Binding, use: int) -> dict[str, Tokens]:
+    """A template's arguments, and the types and constants that a function has named where something is used.
+
+    Constants as far as they are computed of these, numbers and the ``known``. What is in blocks that have ended before
+    counts no more: macros that choose among types name each of them so, in a block of its own.
+    """
+    tokens, partner = source.tokens, source.partner
     values = dict(binding)
-    for place in range(item.body, item.last - 3 if item.body else 0):
-        if tokens[place + 1] not in ("=", "{") or {"const", "constexpr"}.isdisjoint(tokens[place - 4 : place]):
-            continue
-        end = source.partner[place + 1] if tokens[place + 1] == "{" else tokens.index(";", place)
-        value = substituted(tokens[place + 2 : end], values)
-        if value and is_known(value, known):
-            values[tokens[place]] = ["(", *value, ")"]
+    place, listed = item.body, 0  # where the next of several constants in one declaration would stand
+    while item.body and place < use:
+        after, is_type = tokens[place + 1], tokens[place - 1] == "using"
+        constant = place == listed or not {"const", "constexpr"}.isdisjoint(tokens[place - 4 : place])
+        if tokens[place].isidentifier() and ((after == "=" and is_type) or (after in ("=", "{") and constant)):
+            end = partner[place + 1] if after == "{" else end_of_value(source, place + 2, ";" if is_type else ",;")
+            value = substituted(tokens[place + 2 : end], values)
+            if value and is_known(value, known):
+                values[tokens[place]] = value if is_type else ["(", *value, ")"]
+            listed, place = end + 1 if tokens[end] == "," else 0, max(place + 1, min(end, use))
+        else:
+            ended = tokens[place] in PAIRS and partner[place] < use
+            place = partner[place] + 1 if ended else place + 1
     return values
 
 
+def end_of_value(source: Source, place: int, ends: str) -> int:
+    """Where the value that begins at a token ends; a comma in <> is taken for one that ends it."""
+    while source.tokens[place] and source.tokens[place] not in ends:
+        place = source.partner.get(place, place) + 1
+    return place
+
+
 def is_known(arguments: Tokens, known: set[str]) -> bool:
+    """Whether all names are known; what stands before :: is a namespace or class of a name that is."""
     return all(
-        token in BETWEEN or token in known or token[:1].isdigit() or TYPES.fullmatch(token) for token in arguments
+        token in BETWEEN or token in known or token[:1].isdigit() or TYPES.fullmatch(token) or following == "::"
+        for token, following in itertools.zip_longest(arguments, arguments[1:])
     )
 
 

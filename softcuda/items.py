@@ -14,7 +14,7 @@ STRING = r"(?:\"(?:\\.|[^\"\\\n])*\"|(?<![\w'])(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
 LEXEME = re.compile(
     rf"""^[\ \t]*\#\ (?P<line>\d+)\ "(?P<file>(?:\\.|[^"])*)"(?P<flags>[\ \d]*)$ | ^[\ \t]*\#[^\n]*
     | \bR"(?P<delimiter>[^(\s]*)\((?s:.*?)\)(?P=delimiter)" | {STRING}
-    | (?P<word>[A-Za-z_]\w*) | \d[\w.']* | :: | -> | [^\s\w]""",
+    | (?P<word>[A-Za-z_]\w*) | \d[\w.']* | :: | -> | [<>]=(?!=) | [^\s\w]""",
     re.MULTILINE | re.VERBOSE,
 )
 SYSTEM = "3"  # the flag of a line marker for a header of the system's
@@ -267,7 +267,11 @@ class Reader:
 
 
 def qualified(tokens: list[str], place: int, first: int) -> tuple[str, ...]:
-    """The parts of the name that ends at a token: A<T>::f is A and f, an operator is "operator"."""
+    """The parts of the name that ends at a token: A<T>::f is A and f, an operator of it is A and "operator+"."""
+    named = next((each for each in range(place, first - 1, -1) if tokens[each] == "operator"), None)
+    if named is not None:
+        before = qualified(tokens, named - 2, first) if tokens[named - 1] == "::" and named > first + 1 else ()
+        return (*before, "".join(tokens[named : place + 1]))
     parts: list[str] = []
     while place >= first:
         if tokens[place] == ">":  # the arguments of a template
@@ -278,8 +282,6 @@ def qualified(tokens: list[str], place: int, first: int) -> tuple[str, ...]:
             place -= 1
         elif tokens[place].isidentifier():
             name = tokens[place]
-            if tokens[place - 1] == "operator" or name == "operator":
-                return ("operator",)
             place -= 1
             if tokens[place] == "~":
                 name, place = f"~{name}", place - 1
@@ -288,5 +290,5 @@ def qualified(tokens: list[str], place: int, first: int) -> tuple[str, ...]:
                 break
             place -= 1
         else:
-            return ("operator",)
+            break
     return tuple(parts) or ("",)

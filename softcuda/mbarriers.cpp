@@ -1,10 +1,12 @@
-// Barriers in shared memory (mbarrier): counts of arrivals and of bytes, phases, and threads that wait for a phase to end.
+// Barriers in shared memory (mbarrier) and the block's numbered ones (barrier.sync 1, 64): counts of arrivals and of bytes, phases, and threads that wait for a phase to end.
 //
 // All of a barrier's state is in its 8 bytes, as on a GPU. What a thread did before it arrived is ordered before what
-// a thread does after it has waited for that phase: mbarrier_order.cpp.
+// a thread does after it has waited for that phase: mbarrier_order.cpp. A numbered barrier is one whose count is set by
+// the first that comes.
 #include "mbarriers.h"
 
 #include <algorithm>
+#include <array>
 
 #include "executor.h"
 
@@ -30,10 +32,15 @@ struct Waiter {
 std::vector<Waiter> waiters;
 unsigned fruitless = 0; // times that those who poll got no for an answer, and nothing has happened since
 
+std::array<Word, 16> numbered;
+
 Word& word_at(uintptr_t barrier) { return *reinterpret_cast<Word*>(barrier); }
 
 std::string name_barrier(uintptr_t barrier)
 {
+    const Word* const word = &word_at(barrier);
+    if (word >= numbered.data() && word < numbered.data() + numbered.size())
+        return "barrier " + std::to_string(word - numbered.data());
     return "the mbarrier at " + name_shared(barrier);
 }
 
@@ -116,6 +123,7 @@ void forget_mbarriers()
 {
     waiters.clear();
     fruitless = 0;
+    numbered = {};
     forget_mbarrier_order();
 }
 
@@ -223,6 +231,34 @@ EXPORT unsigned softcuda_mbarrier_phase(uint64_t state)
     Word word;
     __builtin_memcpy(&word, &state, sizeof word);
     return unsigned(word.phase);
+}
+
+// Arrives at one of the block's sixteen barriers, for so many threads (0: all of the block), and waits for them.
+EXPORT void softcuda_numbered_barrier(unsigned number, unsigned threads, int waits)
+{
+    if (number >= numbered.size())
+        barrier_error(HERE, " is at barrier " + std::to_string(number) + "; a block has 0 to 15");
+    if (threads % warp_size || threads > (turns.count + warp_size - 1) / warp_size * warp_size)
+        barrier_error(HERE, " is at barrier " + std::to_string(number) + " for " + std::to_string(threads)
+                + " threads; it takes whole warps, of the block's " + std::to_string(turns.count) + " threads at most");
+    threads = threads ? threads : turns.count;
+    Word& word = numbered[number];
+    const auto barrier = uintptr_t(&word);
+    order_begins();
+    if (word.pending == word.expected)
+        word = {threads, threads, 0, word.phase, marked};
+    else if (word.expected != threads)
+        barrier_error(HERE, " is at barrier " + std::to_string(number) + " for " + std::to_string(threads)
+                + " threads, where others are for " + std::to_string(word.expected));
+    const unsigned phase = word.phase;
+    --word.pending;
+    order_arrival(barrier);
+    end_phase_if_complete(barrier);
+    if (!waits)
+        return;
+    if (word.phase == phase)
+        wait_for_phase({running.thread, barrier, phase, false}, HERE);
+    order_wait(barrier);
 }
 
 // The barrier waits for the asynchronous copies that this thread has begun. `counted`: that is one of the arrivals which

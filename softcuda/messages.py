@@ -7,14 +7,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
+WITHOUT_MASK = ["__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"]
 # Names whose mere use in the device's code is an error, and why.
 UNSUPPORTED = {
-    "managed memory": ["__managed__"],
-    "collectives of cub beyond reductions, scans, radix sorts, loads and stores":
-        [f"cub::{name}" for name in ("BlockMergeSort", "BlockExchange", "BlockHistogram",
+    "collectives of cub beyond reductions, scans, radix sorts, exchanges, loads and stores":
+        [f"cub::{name}" for name in ("BlockMergeSort", "BlockHistogram",
          "BlockDiscontinuity", "BlockAdjacentDifference", "BlockShuffle", "BlockRunLengthDecode", "BlockRadixRank",
          "WarpMergeSort", "WarpExchange", "WarpLoad", "WarpStore")],
-    "warp functions without a mask": ["__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"],
+    "warp functions without a mask": WITHOUT_MASK,
     "thread block clusters": ["__cluster_dims__", "cluster_group", "this_cluster"],
     "tiles of more than a warp": ["block_tile_memory"],
     "several devices": ["multi_grid_group", "this_multi_grid"],
@@ -26,7 +26,7 @@ REASON = {name: why for why, names in UNSUPPORTED.items() for name in names}
 # A call that ptx.h forbids: g++ names the line of ptx.h, and after "inlined from" those that led there.
 FORBIDDEN_CALL = re.compile(
     r"^In function .*\n(?P<chain>(?:    inlined from .*\n)+)"
-    r"\S+ error: call to .* declared with attribute error: (?P<why>.*)(?:\n .*)*",
+    r"(?P<place>\S+) error: call to .* declared with attribute error: (?P<why>.*)(?:\n .*)*",
     re.MULTILINE,
 )
 
@@ -58,9 +58,8 @@ COPIES = re.compile(
 
 def forbidden(match: re.Match) -> str:
     """The error at the innermost line that is the kernel's own, and notes with the lines that led there."""
-    places = [
-        place for place in re.findall(r" at (\S+:\d+:\d+)[,:]", match["chain"]) if not place.startswith(str(HERE))
-    ]
+    called = [match["place"].rstrip(":"), *re.findall(r" at (\S+:\d+:\d+)[,:]", match["chain"])]
+    places = [place for place in called if not place.startswith(str(HERE))]
     return "\n".join([f"{places[0]}: error: {match['why']}", *(f"{place}: note: called here" for place in places[1:])])
 
 

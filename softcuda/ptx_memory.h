@@ -80,29 +80,23 @@ template <void (&before)(), class T> __forceinline__ T atom_cas(T* address, T ex
 
 static __forceinline__ void stop(const char* instruction) { softcuda_trap(instruction); }
 
-// Of the sixteen barriers of a block this device has number 0, for all its threads.
-__attribute__((error("softcuda does not support a barrier other than 0, of all threads of the block"))) void no_such_barrier();
-#define SOFTCUDA_ONLY_BARRIER_0(number) \
-    if (!__builtin_constant_p(number) || (number) != 0) \
-    no_such_barrier()
-static __forceinline__ void bar_sync(unsigned number)
-{
-    SOFTCUDA_ONLY_BARRIER_0(number);
-    softcuda_syncthreads();
-}
+// Of the sixteen barriers of a block number 0 is __syncthreads where all threads come.
 static __forceinline__ void bar_sync(unsigned number, unsigned threads)
 {
-    SOFTCUDA_ONLY_BARRIER_0(number);
-    if (threads != blockDim.x * blockDim.y * blockDim.z)
-        softcuda_trap("a barrier for some threads of the block, which softcuda does not support");
-    softcuda_syncthreads();
+    if (number || threads != blockDim.x * blockDim.y * blockDim.z)
+        softcuda_numbered_barrier(number, threads, 1);
+    else
+        softcuda_syncthreads();
 }
+static __forceinline__ void bar_sync(unsigned number) { bar_sync(number, number ? 0 : blockDim.x * blockDim.y * blockDim.z); }
+static __forceinline__ void bar_arrive(unsigned number, unsigned threads) { softcuda_numbered_barrier(number, threads, 0); }
+__attribute__((error("softcuda does not support a reduction at a barrier other than 0"))) void no_such_barrier();
 template <int kind> __forceinline__ unsigned bar_red(unsigned number, bool predicate)
 {
-    SOFTCUDA_ONLY_BARRIER_0(number);
+    if (!__builtin_constant_p(number) || number != 0)
+        no_such_barrier();
     return unsigned(softcuda_syncthreads_reduce(kind, predicate));
 }
-#undef SOFTCUDA_ONLY_BARRIER_0
 
 // The third operand holds the last lane that may be asked, and above bit 8 the bits that a segment's lanes share.
 static __forceinline__ int width_of(uint32_t c) { return int(32 - (c >> 8 & 31)); }

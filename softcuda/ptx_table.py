@@ -127,13 +127,17 @@ cvt[.RND][.ftz][.sat].DF.SF                  D = S            converted<D, R>(wi
 cvt.INT[.ftz][.sat].f32.f32                  f32 = f32        float(softcuda::whole(a, R))
 cvt.INT.f64.f64                              f64 = f64        softcuda::whole(a, R)
 cvt.{rn|rz}.PAIR.f32                         D = f32 f32      pair_of<D, rounding_\1>(a, b)
+cvt.pack.sat.{u8|s8}.s32.b32                 b32 = s32 s32 b32    c << 16 | packed_\1(a) << 8 | packed_\1(b)
+cvt.pack.sat.{u16|s16}.s32                   b32 = s32 s32    packed_\1(a) << 16 | packed_\1(b)
 cvta[.to].{global|local|const|param}.u64     u64 = u64        a
 cvta.to.shared[::cta].u64                    u64 = u64        __cvta_generic_to_shared(reinterpret_cast<const void*>(a))
 cvta.shared[::cta].u64                       u64 = u64        reinterpret_cast<uint64_t>(__cvta_shared_to_generic(a))
 isspacep.{global|shared|const|local}[::cta]  pred = u64       is_in_\1(a)
 
 ld[.SEM][.SCOPE][.SPACE][.HINT][.VEC].M      T* = @           load_SEM<T, N>(a)
+ld[.SPACE].SEM[.SCOPE][.HINT][.VEC].M        T* = @           load_SEM<T, N>(a)
 st[.SEM][.SCOPE][.SPACE][.HINT][.VEC].M      = @ T*           store_SEM<T>(ALL)
+st[.SPACE].SEM[.SCOPE][.HINT][.VEC].M        = @ T*           store_SEM<T>(ALL)
 atom[.SEM][.SCOPE][.SPACE].OP.X              T = @ T          atom_OP<before_SEM>(static_cast<T*>(a), b)
 atom[.SEM][.SCOPE][.SPACE].cas.B             T = @ T T        atom_cas<before_SEM>(static_cast<T*>(a), b, c)
 red[.SEM][.SCOPE][.SPACE].OP.X               = @ T            atom_OP<before_SEM>(static_cast<T*>(a), b)
@@ -141,11 +145,16 @@ red[.SEM][.SCOPE][.SPACE].OP.X               = @ T            atom_OP<before_SEM
 {applypriority|discard}[.global].L2[::\w+]   = @ u32          ((void)0)
 createpolicy.fractional.L2::\w+[.L2::\w+].b64    b64 = [f32]      uint64_t(0)
 
-bar.sync                                     = u32 [u32]      bar_sync(ALL)
+bar[.cta].sync                               = u32 [u32]      bar_sync(ALL)
 barrier[.cta].sync[.aligned]                 = u32 [u32]      bar_sync(ALL)
+bar[.cta].arrive                             = u32 u32        bar_arrive(a, b)
+barrier[.cta].arrive[.aligned]               = u32 u32        bar_arrive(a, b)
 {bar|barrier}[.cta].red.popc[.aligned].u32   u32 = u32 pred   bar_red<0>(a, b)
 {bar|barrier}[.cta].red.and[.aligned].pred   pred = u32 pred  bar_red<1>(a, b) != 0
 {bar|barrier}[.cta].red.or[.aligned].pred    pred = u32 pred  bar_red<2>(a, b) != 0
+redux.sync.{add|min|max}.u32                 u32 = u32 u32    __reduce_\1_sync(b, a)
+redux.sync.{add|min|max}.s32                 s32 = s32 u32    __reduce_\1_sync(b, a)
+redux.sync.{and|or|xor}.b32                  b32 = b32 u32    __reduce_\1_sync(b, a)
 bar.warp.sync                                = u32            __syncwarp(a)
 membar.{cta|gl|sys}                          =                fence_\1()
 fence[.{sc|acq_rel}].{cta|cluster|gpu|sys}   =                fence_\2()

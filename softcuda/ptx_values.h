@@ -33,7 +33,7 @@ template <class To, class From> __forceinline__ To as(From value)
 {
     if constexpr (sizeof(To) == sizeof(From)) {
         To made;
-        __builtin_memcpy(&made, &value, sizeof(To));
+        __builtin_memcpy((void*)&made, &value, sizeof(To)); // which may be volatile
         return made;
     } else if constexpr (__is_class(From) || __is_class(To)) {
         typename Word<sizeof(From)>::Type bits;
@@ -153,6 +153,12 @@ static __forceinline__ uint32_t lop3(uint32_t a, uint32_t b, uint32_t c, uint32_
     return made;
 }
 template <class T> T shifted_right(T a, uint32_t by) { return by < 8 * sizeof(T) ? T(a >> by) : a < 0 ? T(-1) : T(0); }
+// As far as it fits into 8 or 16 bits.
+template <class Narrow> uint32_t packed(int32_t a, int32_t least, int32_t most) { return uint32_t(Narrow(a < least ? least : a > most ? most : a)); }
+static __forceinline__ uint32_t packed_u8(int32_t a) { return packed<uint8_t>(a, 0, 255); }
+static __forceinline__ uint32_t packed_s8(int32_t a) { return packed<int8_t>(a, -128, 127) & 0xff; }
+static __forceinline__ uint32_t packed_u16(int32_t a) { return packed<uint16_t>(a, 0, 65535); }
+static __forceinline__ uint32_t packed_s16(int32_t a) { return packed<int16_t>(a, -32768, 32767) & 0xffff; }
 // The highest bit that is not the sign.
 template <class T> uint32_t bfind(T a)
 {

@@ -2,3 +2,7 @@
 #pragma once
 
 #define CUDA_VERSION CUDART_VERSION
+// How a bulk copy reads a tensor, which the driver encodes; a kernel only hands its address on.
+struct alignas(64) CUtensorMap {
+    unsigned long long opaque[16];
+};

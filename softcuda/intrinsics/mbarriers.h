@@ -10,6 +10,7 @@ unsigned softcuda_mbarrier_pending(uint64_t state);
 unsigned softcuda_mbarrier_phase(uint64_t state);
 int softcuda_mbarrier_wait(void* barrier, unsigned parity, int polls);
 void softcuda_mbarrier_track_copies(void* barrier, int counted);
+void softcuda_numbered_barrier(unsigned number, unsigned threads, int waits);
 }
 
 namespace softcuda_ptx {

@@ -42,6 +42,7 @@ KERNELS: dict[str, tuple[int, int, Callable[[Values], Values]]] = {
     "staged_together": (64, 320, lambda given: added(given, 4, 64)),
     "staged_by_roles": (64, 224, lambda given: added(given, 6, 32)),
     "over_the_grid": (64, 128, lambda given: given + np.tile(63 - OWN[:64] + 2 * (OWN[:64] ^ 37), 2)),
+    "by_number": (96, 192, lambda given: np.concatenate([given[:128], np.tile(added(given, 4, 32)[-32:], 2)])),
     "in_ptx": (64, 256, lambda given: np.concatenate([given[:128], given[:128].reshape(2, 64)[:, ::-1].ravel()])),
 }
 
@@ -100,6 +101,13 @@ FAULTS = {
     ("staged_by_roles", 1): (f"{UNORDERED}|{COPY}", "thread "),
     ("staged_by_roles", 2): (f"race|{COPY}", "thread "),
     ("over_the_grid", 1): (UNORDERED, "thread "),
+    ("by_number", 1): ("race|barrier error", "thread "),
+    ("by_number", 2): (
+        "barrier error",
+        r"thread .* waits for barrier [13], where (?:32|64) of 96 arrivals are missing",
+    ),
+    ("by_number", 3): (f"{UNORDERED}|barrier error", "thread "),
+    ("by_number", 4): ("barrier error", r"thread .* is at barrier 3 for \d+ threads, where others are for \d+$"),
     ("in_ptx", 1): (f"uninitialised memory|{COPY}", "thread "),
     ("in_ptx", 2): (COPY, "thread "),
     ("in_ptx", 3): ("barrier error", rf"{WAITS}.*all.*, where .*16 bytes are missing that never come"),

@@ -68,11 +68,30 @@ def sorts_of_a_block(given: Values) -> Values:
     return np.concatenate([mine, *rows, mine[low_bits]])
 
 
+def scans_with_prefixes(given: Values) -> Values:
+    mine = given[:THREADS]
+    upto, all_of_it = np.cumsum(mine), mine.sum()
+    pairs = np.cumsum(np.stack([mine, np.ones_like(mine)], 1).ravel()).reshape(-1, 2) + all_of_it
+    second = np.cumsum(mine + 1) - mine - 1 + 1000 + all_of_it
+    largest = np.maximum.accumulate(np.concatenate([[5], mine[:-1]]))
+    rows = [upto - mine + 1000, second, upto, largest, pairs[:, 0], pairs[:, 1]]
+    return np.concatenate([mine, np.stack(rows, 1).ravel()])
+
+
+def exchanges(given: Values) -> Values:
+    mine = given[: 2 * THREADS]
+    scattered = mine[::-1].copy()
+    scattered[-3:] = given[-3:]
+    return np.concatenate([mine, mine.reshape(3, 2, 32).transpose(0, 2, 1).ravel(), scattered])
+
+
 KERNELS: dict[str, tuple[int, Callable[[Values], Values]]] = {
     "sums_of_a_block": (THREADS, sums_of_a_block),
     "scans_of_a_block": (7 * THREADS, scans_of_a_block),
     "of_warps": (6 * THREADS, of_warps),
     "sorts_of_a_block": (9 * THREADS, sorts_of_a_block),
+    "scans_with_prefixes": (7 * THREADS, scans_with_prefixes),
+    "exchanges": (6 * THREADS, exchanges),
     "loads_and_stores": (8 * THREADS, loads_and_stores),
 }
 
@@ -101,6 +120,7 @@ FAULTS = {
     ("sums_of_a_block", 2): "barrier error|uninitialised memory",
     ("scans_of_a_block", 1): "race",
     ("sorts_of_a_block", 1): "race",
+    ("exchanges", 1): "race",
 }
 
 

@@ -62,7 +62,7 @@ def test_snippets_compute_what_they_must(software: Worker, tmp_path: Path, group
     assert run(software, tmp_path, SNIPPETS[group], group in CHECKED) == []
 
 
-BARRIER = r"does not support a barrier other than 0, of all threads of the block"
+BARRIER = r"does not support a reduction at a barrier other than 0"
 # What is refused, each on line 4 of its file, and what is said of it.
 REFUSED = {
     'asm volatile("wgmma.fence.sync.aligned;");': r"wgmma\.fence\.sync\.aligned$",
@@ -72,9 +72,7 @@ REFUSED = {
     'asm("{ .reg .v4 .b32 x; mov.u32 %0, 1; }" : "=r"(r));': r"\.reg \.v4 \.b32 x$",
     'asm("add.u32 %0, %1;" : "=r"(r) : "r"(1));': r"add\.u32 %0, %1$",
     'asm("mov.u32 %0, x;" : "=r"(r));': r"mov\.u32 %0, x \(it has no .* x\)$",
-    'asm volatile("bar.sync 1;");': BARRIER,
-    'asm volatile("barrier.sync %0, 64;" ::"r"(r));': BARRIER,
-    "__barrier_sync(3);": BARRIER,
+    'asm volatile("{ .reg .pred p; setp.lt.u32 p, %0, 7; bar.red.popc.u32 %0, 1, p; }" : "+r"(r));': BARRIER,
     "r = __vadd3(1, 2);": r"error: .__vadd3. was not declared",
 }
 
@@ -106,10 +104,10 @@ def test_what_is_not_there_is_an_error_that_names_it(tmp_path: Path, line: str, 
 
 
 def test_what_cannot_go_on_is_a_finding(tmp_path: Path) -> None:
-    """An assumption that is false, a barrier for half of the block, and a trap of PTX, each with its line."""
+    """An assumption that is false, a barrier for more threads than a block has, a trap of PTX, each with its line."""
     endings = {
         "__builtin_assume(t < 31);": "a false __builtin_assume",
-        'asm volatile("bar.sync 0, 64;");': "a barrier for some threads of the block",
+        'asm volatile("bar.sync 0, 64;");': "barrier error",
         'if (t == 3) asm volatile("trap;");': "trap",
     }
     for line, said in endings.items():

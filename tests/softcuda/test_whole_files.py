@@ -157,69 +157,6 @@ def test_a_source_in_this_folder_may_be_named_by_its_whole_path(tmp_path: Path) 
     assert re.search(r"^here\.cu:1:\d+: error: .undeclared. was not declared", said, re.MULTILINE), said
 
 
-LAUNCHES = """#include <cuda_fp16.h>
-template <typename T> __global__ void shifted(T* a, int s) { a[threadIdx.x + s] += 1; }
-template <typename T, int N = 4> __global__ void both(const T* __restrict__ a, T *b, T c)
-{ b[threadIdx.x] = a[threadIdx.x] + c * T(N); }
-template <typename T, size_t X, size_t Y> __global__ void tile(T const* a, T* b, T s) { b[threadIdx.x * X] = *a + Y; }
-template <typename T> void launch(T const* a, T* b, T const* s)
-{
-    constexpr unsigned int X { 16U };
-    const int Y = X / 2U * 3;
-    tile<T, X, Y><<<1, X>>>(a, b, *s);
-}
-template void launch<float>(float const*, float*, float const*);
-template void launch<double>(double const*, double*, double const*);
-template <typename T> void run(int n)
-{ T *in, *out, one = 1; shifted<<<n / 2, 3>>>(in, 0); both<T, 2><<<dim3(n), 3>>>(out + 4, in, one); }
-void cast(double* values) { float *x, y = 2; both<<<1, 2>>>(x, x, y); both<<<1, 2>>>((int*)values, (int*)nullptr, 1); }
-template <typename T> void third(T* values) { shifted<<<1, 1>>>(values, 3); }
-namespace outer { template <typename T> __global__ void within(T* a, double by) { a[threadIdx.x] *= by; } }
-void scoped(unsigned char* bytes) { outer::within<<<1, 1>>>(bytes, 2); }
-template <typename T> __global__ void scaled(T* out, int by) { out[threadIdx.x] *= by; }
-template <typename T> struct Parts { T* first; int count; };
-template <typename T> void signature(T* out, const Parts<T> parts, const unsigned int n) { scaled<<<1, n>>>(out, 2); }
-template void signature(short* out, const Parts<short> parts, const unsigned int n);
-template void signature<long>(long*, Parts<long>, unsigned);
-typedef float (*Function)(float);
-template <Function function> __global__ void mapped(float* out) { *out = function(*out); }
-template <Function function> void map(float* out) { mapped<function><<<1, 1>>>(out); }
-__device__ float squared(float x) { return x * x; }
-void square(float* out) { map<squared>(out); }
-template <typename T, int N> __global__ void sized(T* out, int) { *out = N; }
-template <int N> __global__ void sized(char* out) { *out = N; }
-template <typename T> void special(T*);
-template <> void special<double>(double* out) { sized<double, 3><<<1, 1>>>(out, 1); }
-template <int N, bool B> __global__ void inner(float* out) { *out = N + B; }
-template <int N, bool B = true> void middle(float* out) { constexpr int twice = 2 * N; inner<twice, B><<<1, 1>>>(out); }
-template <bool B> void outer_one(float* out, int n) { n > 3 ? middle<8, B>(out) : middle<4>(out); }
-void outermost(float* out) { outer_one<false>(out, 1); }
-template <typename T> __global__ void pointed(T* out) { *out = 1; }
-template <typename... Ts> void launch_by(void (*)(Ts...), Ts...);
-void by_pointer(float* out) { launch_by(pointed<float>, out); }
-template <typename T, int N> __global__ void turned(T* out, int) { *out = N; }
-template <int N, typename T> __global__ void turned(int, T* out) { *out = N; }
-void not_found(short* out) { turned<4><<<1, 1>>>(1, out); }  // and leaves the others
-int main() { unsigned char* bytes = nullptr; run<float>(1); run<half>(3); third(bytes); }
-"""
-# By nvcc 13 of the same text.
-INSTANCES = ["_Z4bothI6__halfLi2EEvPKT_PS1_S1_", "_Z4bothIfLi2EEvPKT_PS0_S0_", "_Z4bothIfLi4EEvPKT_PS0_S0_",
-             "_Z4bothIiLi4EEvPKT_PS0_S0_", "_Z4tileIdLm16ELm24EEvPKT_PS0_S0_", "_Z4tileIfLm16ELm24EEvPKT_PS0_S0_",
-             "_Z5sizedIdLi3EEvPT_i", "_Z5innerILi16ELb0EEvPf", "_Z5innerILi8ELb1EEvPf",
-             "_Z6mappedIXadL_Z7squaredfEEEvPf", "_Z7pointedIfEvPT_", "_Z6scaledIlEvPT_i", "_Z6scaledIsEvPT_i",
-             "_Z7shiftedI6__halfEvPT_i", "_Z7shiftedIfEvPT_i", "_Z7shiftedIhEvPT_i",
-             "_ZN5outer6withinIhEEvPT_d"]  # fmt: skip
-
-
-def test_an_image_has_the_instances_that_host_code_launches(software: Worker, target: Target, tmp_path: Path) -> None:
-    source = tmp_path / "launches.cu"
-    source.write_text(LAUNCHES)
-    image = compile_file(source, {}, target)
-    assert {name: software.call(calls.get_function, image.path, name) for name in INSTANCES} == dict.fromkeys(
-        INSTANCES, "no error"
-    )
-
-
 def test_functions_of_a_class_that_only_their_types_are_asked_of_stay(
     software: Worker, target: Target, tmp_path: Path
 ) -> None:
@@ -260,76 +197,6 @@ def test_no_macro_of_softcudas_breaks_a_standard_header(software: Worker, target
     assert np.frombuffer(left, np.float32)[0] == 9
 
 
-# Declarations of whole files that are taken, and what a kernel that uses them computes.
-TAKEN = {
-    "CUDA's own declarations again": (
-        "extern __device__ __device_builtin__ void __syncthreads(void);\n"
-        "extern __device__ __device_builtin__ void __threadfence(void);",
-        "2; __syncthreads(); __threadfence();",
-    ),
-    "a shuffle of the file's own under an old name": (
-        "__device__ float __shfl_down(float x, int by) { return __shfl_down_sync(0xffffffffu, x, by); }",
-        "__shfl_down(2, 1);",
-    ),
-    "the version of cuda.h": ("#include <cuda.h>\n#if CUDA_VERSION < 8000\n#error old\n#endif", "CUDA_VERSION / 6500;"),
-    "complex numbers of cuFFT": (
-        "#include <cufft.h>\n__device__ cufftReal real(cufftComplex x, cufftDoubleComplex y) { return x.x + y.y; }",
-        "real({1, 3}, {3, 1});",
-    ),
-    "a waiting launch": (
-        "#include <cuda_fp16.h>",
-        "2; cudaGridDependencySynchronize(); cudaTriggerProgrammaticLaunchCompletion();",
-    ),
-    "launch bounds that compare": (
-        "constexpr int size = 16;\n"
-        "__global__ void __launch_bounds__((32 < size ? 32 : size) * 4, 2) other(int* out) { *out = 1; }",
-        "2;",
-    ),
-    "a header in a header's own folder": (
-        "#include <cooperative_groups/details/partitioning.h>\n#include <cooperative_groups/details/reduce.h>",
-        "2 + 0 * cooperative_groups::this_thread_block().size();",
-    ),
-    "a header of types of the driver's functions": ("#include <cudaTypedefs.h>", "2;"),
-    "traits without a header": (
-        "template <typename T, std::enable_if_t<std::is_same_v<std::decay_t<T>, float>>* = nullptr>\n"
-        "__device__ T two(T x) { return 2 * x; }",
-        "two(1.0f);",
-    ),
-    "types of fixed width once more": (
-        "typedef unsigned int uint32_t;\ntypedef unsigned long long uint64_t;\n"
-        "struct __align__(16) Wide { uint64_t parts[2]; uint64_t first() { return 0; } };",
-        "uint64_t(sizeof(Wide)) / uint32_t(8);",
-    ),
-    "a friend that is a constant": (
-        "class Hidden {\n    friend constexpr bool operator==(Hidden, Hidden);\n    unsigned bits;\npublic:\n"
-        "    __host__ __device__ constexpr explicit Hidden(unsigned given) : bits(given) { }\n};\n"
-        "inline constexpr bool operator==(Hidden a, Hidden b) { return a.bits == b.bits; }",
-        "1 + (Hidden(3) == Hidden(3));",
-    ),
-    "the smaller and the larger of cuda/functional": (
-        "#include <cuda/functional>",
-        "cuda::minimum<>()(2.0f, 3) * cuda::maximum<float>()(0, 1) * cuda::minimum()(1, 5);",
-    ),
-    "the same by cub": ("#include <cub/cub.cuh>", "cuda::minimum<>()(2.0f, 3) * cuda::maximum<float>()(0, 1);"),
-    "a pointer of Thrust's": (
-        "#include <thrust/device_ptr.h>\n"
-        "__device__ float* bare(thrust::device_ptr<float> x) { return thrust::raw_pointer_cast(x); }",
-        "2 + 0 * (thrust::raw_pointer_cast(out) == bare(thrust::device_pointer_cast(out)) && bare({}) == nullptr);",
-    ),
-}
-
-
-@pytest.mark.parametrize(("before", "code"), TAKEN.values(), ids=TAKEN)
-def test_what_whole_files_declare_is_taken(
-    software: Worker, target: Target, tmp_path: Path, before: str, code: str
-) -> None:
-    source = tmp_path / "taken.cu"
-    source.write_text(f"{before}\n{KERNEL}{code} }}\n")
-    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
-    assert isinstance(left, bytes), left
-    assert np.frombuffer(left, np.float32)[0] == 2
-
-
 def test_host_code_goes_of_a_header_that_one_with_the_pragma_of_system_headers_includes(
     software: Worker, target: Target, tmp_path: Path
 ) -> None:
@@ -366,7 +233,10 @@ REFUSED = {
         f"__global__ void other() {{ }}\n{KERNEL}1;\n    other<<<1, 1>>>(); }}",
         r":3:.*<<<\.\.\.>>> \(launches from kernels\)",
     ),
-    "managed memory": (f"__managed__ float there;\n{KERNEL}there; }}", r":1:1: error: .*__managed__ \(managed memory"),
+    "a warp function without a mask in a template": (
+        f"template <typename T> __device__ T all(T x)\n{{ return __all(x); }}\n{KERNEL}all(2); }}",
+        r":2:\S* error: softcuda does not support __all \(warp functions without a mask\)",
+    ),
     "synchronising from a kernel": (
         f"#include <vector>\n\n{KERNEL}1;\n    cudaDeviceSynchronize(); }}",
         r":4:5: error: softcuda does not support cudaDeviceSynchronize",

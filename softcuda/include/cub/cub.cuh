@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "../cuda/functional"
+#include "block/block_exchange.cuh"
 #include "block/block_load.cuh"
 #include "block/block_radix_sort.cuh"
 #include "block/block_reduce.cuh"

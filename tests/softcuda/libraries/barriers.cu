@@ -273,3 +273,31 @@ extern "C" __global__ void in_ptx(int* out)
     if (threadIdx.x == 0)
         asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(bar));
 }
+
+// Numbered barriers: warp 0 fills two halves in turn, warps 1 and 2 read them. 1: nobody waits until a half is empty.
+// 2: the fullness of a half is not announced but waited for. 3: warp 2 reads without waiting. 4: counts that differ.
+extern "C" __global__ void by_number(int* out)
+{
+    __shared__ int halves[2][32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int sum = 0;
+    for (int i = 0; i < 4; ++i) {
+        const int full = 1 + i % 2, empty = 3 + i % 2;
+        if (warp == 0) {
+            if (i >= 2 && BROKEN != 1)
+                asm volatile("barrier.sync %0, %1;" ::"r"(empty), "r"(BROKEN == 4 ? 64 : 96) : "memory");
+            halves[i % 2][lane] = out[32 * i + lane];
+            if (BROKEN != 2)
+                asm volatile("barrier.cta.arrive %0, 96;" ::"r"(full) : "memory");
+        } else {
+            if (BROKEN != 3 || warp != 2)
+                asm volatile("bar.sync %0, 96;" ::"r"(full) : "memory");
+            sum += halves[i % 2][31 - lane];
+            if (i < 2)
+                asm volatile("bar.arrive %0, 96;" ::"r"(empty) : "memory");
+        }
+    }
+    __barrier_sync(5);
+    if (warp)
+        out[128 + 32 * (warp - 1) + lane] = sum;
+}

@@ -118,3 +118,54 @@ extern "C" __global__ void sorts_of_a_block(int* out)
     }
     out[8 * threads + own] = byte[0];
 }
+
+// Hands on what came before a block's values, and adds what they have.
+struct Before {
+    int sum;
+    __device__ int operator()(int all)
+    {
+        const int before = sum;
+        sum += all;
+        return before;
+    }
+};
+
+extern "C" __global__ void scans_with_prefixes(int* out)
+{
+    using BlockScan = cub::BlockScan<int, threads>;
+    __shared__ typename BlockScan::TempStorage storage;
+    const int own = threadIdx.x;
+    Before sum { 1000 }, upto { 0 };
+    int* row = out + threads + 6 * own;
+    for (int i = 0; i < 2; ++i) {
+        BlockScan(storage).ExclusiveSum(out[own] + i, row[i], sum);
+        __syncthreads();
+    }
+    BlockScan(storage).InclusiveScan(out[own], row[2], cub::Sum(), upto);
+    __syncthreads();
+    BlockScan(storage).ExclusiveScan(out[own], row[3], 5, cub::Max());
+    __syncthreads();
+    int two[2] = {out[own], 1}, sums[2];
+    BlockScan(storage).InclusiveSum(two, sums, upto);
+    row[4] = sums[0], row[5] = sums[1];
+}
+
+// 1: the storage is used again without a barrier.
+extern "C" __global__ void exchanges(int* out)
+{
+    using Exchange = cub::BlockExchange<int, threads, 2>;
+    __shared__ typename Exchange::TempStorage storage;
+    const int own = threadIdx.x;
+    int items[2], ranks[2], warps[2];
+    cub::LoadDirectStriped<threads>(own, out, items);
+    Exchange(storage).StripedToBlocked(items);
+    __syncthreads();
+    for (int i = 0; i < 2; ++i)
+        ranks[i] = 2 * threads - 1 - (2 * own + i);
+    Exchange(storage).BlockedToWarpStriped(items, warps);
+    cub::StoreDirectBlocked(own, out + 2 * threads, warps);
+    if (BROKEN != 1)
+        __syncthreads();
+    Exchange(storage).ScatterToStriped(items, ranks);
+    cub::StoreDirectStriped<threads>(own, out + 4 * threads, items, 2 * threads - 3);
+}

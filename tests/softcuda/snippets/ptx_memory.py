@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 
 from tests.softcuda.snippets.snippet import Snippet, of
@@ -59,6 +61,12 @@ PTX_MEMORY += [
             ' asm volatile("ld.global.L2::cache_hint.s32 %0, [%1], %2;" : "=r"(r) : "l"(scratch + t), "l"(p) : "memory");', lambda t: 1),
     of("i", f'{TILE} if (t == 0) tile[0] = 0; asm volatile("bar.sync 0;" ::: "memory"); atomicAdd(tile, 1);'
             ' asm volatile("barrier.sync.aligned 0;" ::: "memory"); r = tile[0];', lambda t: 32),
+    of("i", 'asm volatile("redux.sync.add.s32 %0, %1, 0xffffffff;" : "=r"(r) : "r"(t - 16));', lambda t: -16),
+    of("u", 'asm volatile("redux.sync.xor.b32 %0, %1, %2;" : "=r"(r) : "r"(t * t), "r"(t < 16 ? 0xffffu : 0xffff0000u));',
+       lambda t: functools.reduce(operator.xor, (k * k for k in range(t // 16 * 16, t // 16 * 16 + 16)))),
+    of("i", 'scratch[t] = t; __syncthreads(); asm volatile("st.global.release.gpu.b32 [%0], %1;" :: "l"(scratch + t),'
+            ' "r"(t + 1) : "memory"); asm volatile("ld.global.acquire.gpu.b32 %0, [%1];" : "=r"(r) : "l"(scratch + t));',
+       lambda t: t + 1),
     of("i", f'{TILE} tile[t] = t; asm volatile("bar.sync 0, 32;" ::: "memory"); r = tile[t ^ 5];', lambda t: t ^ 5),
     of("i", 'asm volatile("{ .reg .pred p; setp.lt.s32 p, %1, 7; bar.red.popc.u32 %0, 0, p; }" : "=r"(r) : "r"(t));', lambda t: 7),
     of("i", f'{TILE} tile[t] = t; asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); r = tile[t ^ 1];', lambda t: t ^ 1),

@@ -47,4 +47,34 @@ public:
     }
 };
 
+// The same without a class, for the thread of that number.
+#define SOFTCUDA_CUB_LOAD(name, before, place) \
+    template <before class Value, int count, class From> SOFTCUDA_CUB void name(int own, From from, Value (&items)[count]) \
+    { \
+        for (int i = 0; i < count; ++i) \
+            items[i] = from[place]; \
+    } \
+    template <before class Value, int count, class From> SOFTCUDA_CUB void name(int own, From from, Value (&items)[count], int valid) \
+    { \
+        for (int i = 0; i < count; ++i) \
+            if (place < valid) \
+                items[i] = from[place]; \
+    } \
+    template <before class Value, class Other, int count, class From> \
+    SOFTCUDA_CUB void name(int own, From from, Value (&items)[count], int valid, Other other) \
+    { \
+        for (int i = 0; i < count; ++i) { \
+            items[i] = Value(other); \
+            if (place < valid) \
+                items[i] = from[place]; \
+        } \
+    }
+#define SOFTCUDA_THREADS int threads,
+#define SOFTCUDA_NONE
+SOFTCUDA_CUB_LOAD(LoadDirectBlocked, SOFTCUDA_NONE, own * count + i)
+SOFTCUDA_CUB_LOAD(LoadDirectStriped, SOFTCUDA_THREADS, own + i * threads)
+#undef SOFTCUDA_CUB_LOAD
+#undef SOFTCUDA_THREADS
+#undef SOFTCUDA_NONE
+
 } // namespace cub

@@ -10,6 +10,7 @@ enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SC
 
 template <class Value, int x, BlockScanAlgorithm algorithm = BLOCK_SCAN_RAKING, int y = 1, int z = 1, int = 0> class BlockScan {
     static constexpr unsigned threads = x * y * z;
+    template <class Type> static Type& declared();
 
 public:
     struct TempStorage {
@@ -45,6 +46,20 @@ private:
         before = first ? prefix : softcuda_values[0];
         for (unsigned i = first ? first : 1; i < own; ++i)
             before = join(before, softcuda_values[i]);
+    }
+    // What comes before the whole block, by a function that its first warp calls with what all have. It is left where the
+    // values were, for all threads.
+    template <class Prefix> SOFTCUDA_CUB Value of_block(const Value& total, Prefix& prefix)
+    {
+        const unsigned own = softcuda_cub::own_number();
+        softcuda_syncthreads(); // all have read
+        if (own < 32) {
+            const Value given = prefix(total);
+            if (!own)
+                softcuda_values[0] = given;
+        }
+        softcuda_syncthreads();
+        return softcuda_values[0];
     }
 
 public:
@@ -85,6 +100,34 @@ public:
     SOFTCUDA_CUB void ExclusiveSum(Value value, Value& result) { ExclusiveScan(value, result, Value(), cub::Sum()); }
     SOFTCUDA_CUB void ExclusiveSum(Value value, Value& result, Value& total) { ExclusiveScan(value, result, Value(), cub::Sum(), total); }
 
+    // The same with a function for what comes before the block.
+    template <class Operator, class Prefix, class = decltype(declared<Prefix>()(declared<Value>()))>
+    SOFTCUDA_CUB void InclusiveScan(Value value, Value& result, Operator join, Prefix& prefix)
+    {
+        Value before, total;
+        scan(value, before, total, join);
+        const Value first = of_block(total, prefix);
+        result = join(softcuda_cub::own_number() ? join(first, before) : first, value);
+    }
+    template <class Operator, class Prefix, class = decltype(declared<Prefix>()(declared<Value>()))>
+    SOFTCUDA_CUB void ExclusiveScan(Value value, Value& result, Operator join, Prefix& prefix)
+    {
+        Value before, total;
+        scan(value, before, total, join);
+        const Value first = of_block(total, prefix);
+        result = softcuda_cub::own_number() ? join(first, before) : first;
+    }
+    template <class Prefix, class = decltype(declared<Prefix>()(declared<Value>()))>
+    SOFTCUDA_CUB void InclusiveSum(Value value, Value& result, Prefix& prefix)
+    {
+        InclusiveScan(value, result, cub::Sum(), prefix);
+    }
+    template <class Prefix, class = decltype(declared<Prefix>()(declared<Value>()))>
+    SOFTCUDA_CUB void ExclusiveSum(Value value, Value& result, Prefix& prefix)
+    {
+        ExclusiveScan(value, result, cub::Sum(), prefix);
+    }
+
     // Several values a thread, which lie side by side.
     template <int count, class Operator>
     SOFTCUDA_CUB void InclusiveScan(Value (&items)[count], Value (&results)[count], Operator join, Value& total)
@@ -117,6 +160,35 @@ public:
     {
         Value total;
         ExclusiveScan(items, results, initial, join, total);
+    }
+    template <int count, class Operator, class Prefix, class = decltype(declared<Prefix>()(declared<Value>()))>
+    SOFTCUDA_CUB void InclusiveScan(Value (&items)[count], Value (&results)[count], Operator join, Prefix& prefix)
+    {
+        Value before;
+        ExclusiveScan(softcuda_cub::together(items, join), before, join, prefix);
+        for (int i = 0; i < count; ++i)
+            results[i] = before = join(before, items[i]);
+    }
+    template <int count, class Operator, class Prefix, class = decltype(declared<Prefix>()(declared<Value>()))>
+    SOFTCUDA_CUB void ExclusiveScan(Value (&items)[count], Value (&results)[count], Operator join, Prefix& prefix)
+    {
+        Value before;
+        ExclusiveScan(softcuda_cub::together(items, join), before, join, prefix);
+        for (int i = 0; i < count; ++i) { // the results may be where the items are
+            const Value next = join(before, items[i]);
+            results[i] = before;
+            before = next;
+        }
+    }
+    template <int count, class Prefix, class = decltype(declared<Prefix>()(declared<Value>()))>
+    SOFTCUDA_CUB void ExclusiveSum(Value (&items)[count], Value (&results)[count], Prefix& prefix)
+    {
+        ExclusiveScan(items, results, cub::Sum(), prefix);
+    }
+    template <int count, class Prefix, class = decltype(declared<Prefix>()(declared<Value>()))>
+    SOFTCUDA_CUB void InclusiveSum(Value (&items)[count], Value (&results)[count], Prefix& prefix)
+    {
+        InclusiveScan(items, results, cub::Sum(), prefix);
     }
     template <int count> SOFTCUDA_CUB void InclusiveSum(Value (&items)[count], Value (&results)[count])
     {

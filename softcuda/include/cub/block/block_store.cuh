@@ -39,4 +39,25 @@ public:
     }
 };
 
+// The same without a class, for the thread of that number.
+#define SOFTCUDA_CUB_STORE(name, before, place) \
+    template <before class Value, int count, class To> SOFTCUDA_CUB void name(int own, To to, Value (&items)[count]) \
+    { \
+        for (int i = 0; i < count; ++i) \
+            to[place] = items[i]; \
+    } \
+    template <before class Value, int count, class To> SOFTCUDA_CUB void name(int own, To to, Value (&items)[count], int valid) \
+    { \
+        for (int i = 0; i < count; ++i) \
+            if (place < valid) \
+                to[place] = items[i]; \
+    }
+#define SOFTCUDA_THREADS int threads,
+#define SOFTCUDA_NONE
+SOFTCUDA_CUB_STORE(StoreDirectBlocked, SOFTCUDA_NONE, own * count + i)
+SOFTCUDA_CUB_STORE(StoreDirectStriped, SOFTCUDA_THREADS, own + i * threads)
+#undef SOFTCUDA_CUB_STORE
+#undef SOFTCUDA_THREADS
+#undef SOFTCUDA_NONE
+
 } // namespace cub

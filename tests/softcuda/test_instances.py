@@ -1,0 +1,108 @@
+"""An image has the instances of kernel templates that host code launches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.softcuda import calls
+from warpwatch.devices.compiler import CompileError, Target, compile_file
+from warpwatch.devices.worker import Worker
+
+LAUNCHES = """#include <cuda_fp16.h>
+template <typename T> __global__ void shifted(T* a, int s) { a[threadIdx.x + s] += 1; }
+template <typename T, int N = 4> __global__ void both(const T* __restrict__ a, T *b, T c)
+{ b[threadIdx.x] = a[threadIdx.x] + c * T(N); }
+template <typename T, size_t X, size_t Y> __global__ void tile(T const* a, T* b, T s) { b[threadIdx.x * X] = *a + Y; }
+template <typename T> void launch(T const* a, T* b, T const* s)
+{
+    constexpr unsigned int X { 16U };
+    const int Y = X / 2U * 3;
+    tile<T, X, Y><<<1, X>>>(a, b, *s);
+}
+template void launch<float>(float const*, float*, float const*);
+template void launch<double>(double const*, double*, double const*);
+template <typename T> void run(int n)
+{ T *in, *out, one = 1; shifted<<<n / 2, 3>>>(in, 0); both<T, 2><<<dim3(n), 3>>>(out + 4, in, one); }
+void cast(double* values) { float *x, y = 2; both<<<1, 2>>>(x, x, y); both<<<1, 2>>>((int*)values, (int*)nullptr, 1); }
+template <typename T> void third(T* values) { shifted<<<1, 1>>>(values, 3); }
+namespace outer { template <typename T> __global__ void within(T* a, double by) { a[threadIdx.x] *= by; } }
+void scoped(unsigned char* bytes) { outer::within<<<1, 1>>>(bytes, 2); }
+template <typename T> __global__ void scaled(T* out, int by) { out[threadIdx.x] *= by; }
+template <typename T> struct Parts { T* first; int count; };
+template <typename T> void signature(T* out, const Parts<T> parts, const unsigned int n) { scaled<<<1, n>>>(out, 2); }
+template void signature(short* out, const Parts<short> parts, const unsigned int n);
+template void signature<long>(long*, Parts<long>, unsigned);
+typedef float (*Function)(float);
+template <Function function> __global__ void mapped(float* out) { *out = function(*out); }
+template <Function function> void map(float* out) { mapped<function><<<1, 1>>>(out); }
+__device__ float squared(float x) { return x * x; }
+void square(float* out) { map<squared>(out); }
+template <typename T, int N> __global__ void sized(T* out, int) { *out = N; }
+template <int N> __global__ void sized(char* out) { *out = N; }
+template <typename T> void special(T*);
+template <> void special<double>(double* out) { sized<double, 3><<<1, 1>>>(out, 1); }
+template <int N, bool B> __global__ void inner(float* out) { *out = N + B; }
+template <int N, bool B = true> void middle(float* out) { constexpr int twice = 2 * N; inner<twice, B><<<1, 1>>>(out); }
+template <bool B> void outer_one(float* out, int n) { n > 3 ? middle<8, B>(out) : middle<4>(out); }
+void outermost(float* out) { outer_one<false>(out, 1); }
+template <typename T> __global__ void pointed(T* out) { *out = 1; }
+template <typename... Ts> void launch_by(void (*)(Ts...), Ts...);
+void by_pointer(float* out) { launch_by(pointed<float>, out); }
+template <typename T, int N> __global__ void turned(T* out, int) { *out = N; }
+template <int N, typename T> __global__ void turned(int, T* out) { *out = N; }
+void listed(float* out) { const int One = 20, Two = One / sizeof(int); inner<Two, false><<<1, 1>>>(out); }
+namespace traits { template <typename T> using device_type = T; }
+template <typename T> void by_trait(T* out) { pointed<traits::device_type<T>><<<1, 1>>>(out); }
+template void by_trait<int>(int*);
+template <bool B, typename T> void partly(T* out, int n) { inner<21, B><<<n, 1>>>(out); }
+template void partly<true>(float* out, int n);
+class Plugin {
+    void enqueue(void** outputs) const { sized<unsigned, 5><<<1, 1>>>(static_cast<unsigned*>(outputs[0]), 1); }
+};
+template <typename T> class Attention { void infer(float* out, int n); };
+template <typename T> void Attention<T>::infer(float* out, int n) { n ? inner<64, true><<<1, 1>>>(out) : void(); }
+template void Attention<float>::infer(float* out, int n);
+#define BY_TYPE(kind, ...) [&] { switch (kind) { \\
+    case 0: { using number_t = short; return __VA_ARGS__(); } \\
+    case 1: { using number_t = unsigned char; return __VA_ARGS__(); } \\
+    default: { using number_t = double; constexpr bool is_wide = true; return __VA_ARGS__(); } } }()
+struct Tensor { template <typename T> T* data_ptr() const; int kind; };
+void dispatched(const Tensor& tensor)
+{
+    BY_TYPE(tensor.kind, [&] { pointed<number_t><<<1, 1>>>(tensor.data_ptr<number_t>()); });
+    BY_TYPE(tensor.kind, [&] { scaled<<<1, 1>>>(tensor.data_ptr<number_t>(), 3); });
+}
+void not_found(short* out) { turned<4><<<1, 1>>>(1, out); }  // and leaves the others
+int main() { unsigned char* bytes = nullptr; run<float>(1); run<half>(3); third(bytes); }
+"""
+# By nvcc 13 of the same text.
+INSTANCES = ["_Z4bothI6__halfLi2EEvPKT_PS1_S1_", "_Z4bothIfLi2EEvPKT_PS0_S0_", "_Z4bothIfLi4EEvPKT_PS0_S0_",
+             "_Z4bothIiLi4EEvPKT_PS0_S0_", "_Z4tileIdLm16ELm24EEvPKT_PS0_S0_", "_Z4tileIfLm16ELm24EEvPKT_PS0_S0_",
+             "_Z5sizedIdLi3EEvPT_i", "_Z5innerILi16ELb0EEvPf", "_Z5innerILi8ELb1EEvPf",
+             "_Z5innerILi5ELb0EEvPf", "_Z5innerILi21ELb1EEvPf", "_Z5innerILi64ELb1EEvPf", "_Z5sizedIjLi5EEvPT_i",
+             "_Z7pointedIiEvPT_", "_Z7pointedIsEvPT_", "_Z7pointedIhEvPT_", "_Z7pointedIdEvPT_", "_Z6scaledIhEvPT_i",
+             "_Z6scaledIdEvPT_i",
+             "_Z6mappedIXadL_Z7squaredfEEEvPf", "_Z7pointedIfEvPT_", "_Z6scaledIlEvPT_i", "_Z6scaledIsEvPT_i",
+             "_Z7shiftedI6__halfEvPT_i", "_Z7shiftedIfEvPT_i", "_Z7shiftedIhEvPT_i",
+             "_ZN5outer6withinIhEEvPT_d"]  # fmt: skip
+
+
+def test_an_instance_with_what_softcuda_has_not_is_a_compile_error(target: Target, tmp_path: Path) -> None:
+    source = tmp_path / "refused.cu"
+    source.write_text(
+        'template <int N> __global__ void kernel(int* out)\n{ *out = N; asm volatile("wgmma.fence.sync.aligned;"); }\n'
+        "int main() { kernel<3><<<1, 1>>>(nullptr); }\n"
+    )
+    with pytest.raises(CompileError, match=r"refused\.cu:2:\d+: error: softcuda does not support .*wgmma"):
+        compile_file(source, {}, target)
+
+
+def test_an_image_has_the_instances_that_host_code_launches(software: Worker, target: Target, tmp_path: Path) -> None:
+    source = tmp_path / "launches.cu"
+    source.write_text(LAUNCHES)
+    image = compile_file(source, {}, target)
+    assert {name: software.call(calls.get_function, image.path, name) for name in INSTANCES} == dict.fromkeys(
+        INSTANCES, "no error"
+    )
