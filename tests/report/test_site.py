@@ -74,6 +74,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     for day in range(10, 10 + NIGHTS - 1):
         save(runs, names, Night(day=day, factors={STEPPED: 1.2 if day > 16 else 1}))
     changed = {name: {"image_hash": "another"} for name in (SLOWER, FASTER, UNSURE)}
+    changed[SLOWER]["explanation"] = "likely cause: more barriers: 2 -> 4 in the code"
     renamed = {NEW: {"image_hash": f"hash of {GONE}"}}
     last = Night(
         day=10 + NIGHTS,  # a night is missing before it
@@ -168,6 +169,7 @@ def test_the_page_of_a_case_has_the_figures_of_its_verdict(pages: Mapping[str, P
     assert "Its machine code and launch are the baseline's" not in text
     assert "Its machine code and launch are the baseline's" in pages[of_case(NAMES[12])].text
     assert "clock throttled: power cap" in pages[of_case(AGAIN)].text
+    assert "Likely cause: more barriers: 2 -> 4 in the code." in pages[of_case(SLOWER)].text
     assert "renamed or taken away" in pages[of_case(GONE)].text
 
 

@@ -48,6 +48,11 @@ def find_commit(revision: str, root: Path) -> str:
     raise BadRevision(f"--against={revision}: git knows no such revision here{cure}")
 
 
+def is_ancestor(commit: str, of: str, root: Path) -> bool:
+    """Tell whether a commit is another one or in its history."""
+    return _git(of, root, "merge-base", "--is-ancestor", "--end-of-options", commit, of).returncode == 0
+
+
 def find_merge_base(root: Path) -> tuple[str, str]:
     """Find where the working tree's branch left the main branch; returns the commit, and the main branch's name.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.compare.declared import BadRevision, shortened
-from warpwatch.compare.revision import find_commit
+from warpwatch.compare.revision import find_commit, is_ancestor
 from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.explain.commits import CommitCase
 
@@ -46,8 +46,7 @@ def list_commits(text: str, root: Path, *, first_parent: bool) -> list[Commit]:
     if not dots or not good or bad.startswith(".") or ".." in bad:
         raise BadRevision(f"{text} is no range: give GOOD..BAD, such as v1.0..main or HEAD~40..HEAD")
     first, last = find_commit(good, root), find_commit(bad or "HEAD", root)
-    base = _git(root, "merge-base", "--is-ancestor", first, last)
-    if base.returncode:
+    if not is_ancestor(first, last, root):
         shallow = _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
         cure = (
             "this clone is shallow, and `git fetch --unshallow` gets the rest"

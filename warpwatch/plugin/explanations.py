@@ -14,6 +14,7 @@ from _pytest.junitxml import xml_key
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.revision import is_ancestor
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compiler import CompileError, Image, Target
@@ -87,6 +88,8 @@ def _of_baseline(
     run = _newest(comparison.runs)
     if run is None:
         return {}, "not explained: the baseline does not say which commit it was made of"
+    if not is_ancestor(run.commit.id, "HEAD", project.root):
+        return {}, f"not explained: {run.commit}, which the baseline was made of, is not in HEAD's history here"
     try:
         made = build_cases(run.commit.id, f"the baseline's commit {run.commit}", names, project, target)
     except BadRevision as error:
