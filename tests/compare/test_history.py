@@ -90,7 +90,7 @@ def test_one_case_is_shown_night_by_night(tmp_path: Path, capsys: pytest.Capture
     folder = record(tmp_path / "a-gpu", factors)
     assert show(folder, f"case-{case}") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 12
+    assert lines[12:] == [f"which commit it was: python -m warpwatch bisect --from-history case-{case}"]
     assert lines[6].startswith("2026-10-07T03:00  060606060606 ")
     assert lines[6].endswith("% from here on")
     assert show(folder, "no-such-case") == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from warpwatch.devices.compiler import nvcc
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin import explanations, gpu_lock, outcome, several_gpus
+from warpwatch.plugin import ending, explanations, gpu_lock, outcome, several_gpus
 from warpwatch.plugin.bench_folder import keep_storage_in_root, names_benchmark
 from warpwatch.plugin.cases import is_timed
 from warpwatch.plugin.options import spelled, value_of
@@ -50,7 +50,6 @@ from warpwatch.verdict.rule import Verdict
 
 CHECK = "--self-check"
 CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
-SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and judge no kernel
 
 
 class BenchPlugin:
@@ -150,6 +149,7 @@ class BenchPlugin:
         """Set private attributes of pytest-benchmark's session, which no other code does."""
         benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
         benchmark.save_data = True
+        benchmark.quiet = benchmark.quiet or not ending.wants_tables(self.config, len(self.selected))
         if self.measures_part or self._first:
             several_gpus.measure_here(self.config)
         if self.gpu and not (self.measures_part or benchmark.save or benchmark.disabled):
@@ -380,20 +380,18 @@ class BenchPlugin:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.selected:
             return
-        lines = [*self._notes, *self._timeouts()]
+        lines, has_clock = [*self._notes, *ending.timeouts(self.config)], bool(self.gpu) and not self.gpu.get("note")
         if self.comparison.active:
             lines += self.comparison.describe()
-            most = SHOWN_WITHOUT_CLOCK if self.gpu.get("note") else None
             if self.concluded:
+                most = ending.most_lines(self.config, has_clock=has_clock)
                 lines += summary(self.comparison.decisions, self._missing(), most)
             else:
                 lines.append("interrupted: no case has a verdict")
+        lines += ending.what_is_left_out(self.config, len(self.selected), self.results.saved)
+        lines += ending.next_step(self.config, self.comparison, self.comparison.decisions, self.failed.keys())
+        slug, asked = self.gpu.get("slug", ""), bool(self.asked.option)
+        lines += ending.first_baseline(self.project.baselines, slug, has_clock=has_clock, compared=asked)
         terminalreporter.section("kernels")
         for text in lines:
             terminalreporter.line(text)
-
-    def _timeouts(self) -> Iterable[str]:
-        benchmarks = self.config._benchmarksession.benchmarks  # type: ignore[attr-defined]
-        thrown = sum(bench.extra_info.get("hold_timeouts", 0) for bench in benchmarks)
-        if thrown:
-            yield f"{thrown} samples were thrown away and taken again, because the hold ran into its limit"

@@ -50,7 +50,8 @@ class Storage:
         """Save a run; pytest-benchmark calls this when everything is measured."""
         folder = self.root / self.slug
         with self._results.saving(f"this run, in {folder},"):
-            self._say(f"saved {write_run(folder, name, document)}")
+            self._results.saved = str(write_run(folder, name, document))
+            self._say(f"saved {self._results.saved}")
 
 
 class Results:
@@ -59,6 +60,7 @@ class Results:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.lost: list[str] = []
+        self.saved = ""  # the file of this run
         storage: str = config.option.benchmark_storage  # FOLDER or file://FOLDER; pytest-benchmark has others
         if "://" in storage and not storage.startswith("file://"):
             raise pytest.UsageError(f"--benchmark-storage={storage}: give a folder, as FOLDER or file://FOLDER")

@@ -16,6 +16,8 @@ from warpwatch.compare.saved_self_check import path_of, read, table
 from warpwatch.runs.saved import Run
 from warpwatch.verdict.rule import Decision, Verdict
 
+MORE = "; -v prints all"  # what a list ends with that is cut off
+
 
 def line(decision: Decision) -> str:
     """Line on a case: ``slower: median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, 5 processes``."""
@@ -35,18 +37,25 @@ def summary(decisions: Mapping[str, Decision], missing: Sequence[str], most: int
     counts[Verdict.MISSING] = len(missing)
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
     lines = [total] if total else []
-    lines += [f"{name}: missing: the other side has it, this run has not" for name in missing]
+    lines += _first([f"{name}: missing: the other side has it, this run has not" for name in missing], most, "missing")
     for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
         chosen = [(name, decision) for name, decision in decisions.items() if decision.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
         for name, decision in chosen[:most]:
             lines += [f"{name}: {told(decision)}", *[f"    {decision.explanation}"] * bool(decision.explanation)]
         if most is not None and len(chosen) > most:
-            lines.append(f"... and {len(chosen) - most} more {verdict}")
-    lines += [f"{name}: new" for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
+            lines.append(f"... and {len(chosen) - most} more {verdict}{MORE}")
+    new = [f"{name}: new" for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
+    lines += _first(new, most, "new")
     reasons = Counter(decision.reason for decision in decisions.values() if decision.verdict == Verdict.INCOMPARABLE)
     lines += [f"{count} incomparable: {reason}" for reason, count in sorted(reasons.items())]
     return lines
+
+
+def _first(lines: Sequence[str], most: int | None, what: str) -> list[str]:
+    """Return the first lines and how many more there are."""
+    rest = len(lines) - len(lines[:most])
+    return [*lines[:most], *[f"... and {rest} more {what}{MORE}"] * bool(rest)]
 
 
 def told(decision: Decision) -> str:

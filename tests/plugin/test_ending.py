@@ -1,0 +1,75 @@
+"""Tests what a benchmark run prints at its end: little by default, everything with -v, and what to do next."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import Bench
+
+TABLE = "Name (time in us)"
+MANY = ("-k", "matmul and float32 and not host and not vendor and (128x128x128 or 256x256x256)")
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A checkout without a baseline."""
+    return Bench(tmp_path_factory.mktemp("unknown"))
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A checkout with a baseline of seventeen cases."""
+    checkout = Bench(tmp_path_factory.mktemp("judged"))
+    checkout.fill_baseline()
+    return checkout
+
+
+def test_few_cases_have_a_table_and_a_new_gpu_the_command_for_its_baseline(unknown: Bench) -> None:
+    done = unknown.bench()
+    assert done.returncode == 0
+    assert TABLE in done.stdout
+    said = "there is no baseline for fake-gpu-1 yet; `python -m warpwatch baseline record` makes one\n"
+    assert said in done.stdout
+    assert "times of" not in done.stdout
+
+
+def test_many_cases_have_a_line_that_says_where_their_times_are(unknown: Bench) -> None:
+    done = unknown.bench(*MANY, few=False)
+    assert TABLE not in done.stdout
+    (count, command) = re.findall(r"^times of (\d+) cases: (python -m warpwatch report \S+); -v", done.stdout, re.M)[0]
+    assert int(count) > 20
+    assert Path(unknown.folder, command.split()[-1]).is_file()
+
+
+@pytest.mark.parametrize("option", ["-vv", "--benchmark-columns=median", "--benchmark-sort=name"])
+def test_tables_are_printed_where_they_are_asked_for(unknown: Bench, option: str) -> None:
+    done = unknown.bench(*MANY, option, few=False)
+    assert TABLE in done.stdout
+    assert "times of" not in done.stdout
+
+
+def test_verdicts_have_twenty_lines_each_and_all_with_v(unknown: Bench) -> None:
+    play = {"slower": {"matmul": 1.1}, "throttle": ["hardware slowdown"]}
+    done = unknown.bench("--against", "HEAD", *MANY, few=False, **play)
+    listed = re.findall(r"^matmul-\S+: unsure: .*$", done.stdout, re.M)
+    assert len(listed) == 20
+    (more,) = re.findall(r"^\.\.\. and (\d+) more unsure; -v prints all$", done.stdout, re.M)
+    every = unknown.bench("--against", "HEAD", *MANY, "-vv", few=False, **play)
+    assert len(re.findall(r"^matmul-\S+: unsure: .*$", every.stdout, re.M)) == 20 + int(more)
+
+
+def test_what_to_do_next_is_one_line(unknown: Bench, judged: Bench) -> None:
+    slower = {"matmul-naive-8x8": 1.1, "matmul-naive-16x16": 1.2}
+    worst = "matmul-naive-16x16-128x128x128-float32"
+    done = unknown.bench("--against", "HEAD", slower=slower)
+    assert re.findall(r"^next: .*$", done.stdout, re.M) == [f"next: python -m warpwatch explain {worst} --against HEAD"]
+    done = judged.bench("--benchmark-compare", slower=slower)
+    (line,) = re.findall(r"^next: .*$", done.stdout, re.M)
+    assert line.startswith(f"next: pytest bench --against REV -k {worst},")
+    assert "there is no baseline" not in done.stdout
+    done = judged.bench("--benchmark-compare", wrong=["matmul-naive-8x8"])
+    (line,) = re.findall(r"^next: .*$", done.stdout, re.M)
+    assert line == "next: mend what is wrong; python -m warpwatch run matmul-naive-8x8-128x128x128-float32"

@@ -1,0 +1,80 @@
+"""Chooses what a benchmark run prints at its end: little by default, everything with ``-v``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from warpwatch.compare.comparison import Comparison
+from warpwatch.compare.reference import RECORD
+from warpwatch.compare.with_baseline import BaselineComparison
+from warpwatch.compare.with_revision import RevisionComparison
+from warpwatch.plugin.options import spelled
+from warpwatch.verdict.rule import Decision, Verdict
+
+SHOWN = 20  # lines of a verdict, and rows of pytest-benchmark's table
+SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and judge no kernel
+# Options of pytest-benchmark that are for its tables.
+FOR_TABLES = ("columns", "sort", "group-by", "name", "histogram", "verbose", "time-unit", "cprofile")
+
+
+def is_verbose(config: pytest.Config) -> bool:
+    """Tell whether everything is to be printed."""
+    return bool(config.get_verbosity() > 0)
+
+
+def wants_tables(config: pytest.Config, cases: int) -> bool:
+    """Tell whether pytest-benchmark's tables are printed: those that are asked for, and small ones.
+
+    Options in a repository's settings say what tables look like, and ask for none.
+    """
+    words = (*config.invocation_params.args, *os.environ.get("PYTEST_ADDOPTS", "").split())
+    named = {str(word).partition("=")[0] for word in words}
+    asked = any(f"--benchmark-{name}" in named for name in FOR_TABLES)
+    return asked or is_verbose(config) or cases <= SHOWN
+
+
+def most_lines(config: pytest.Config, *, has_clock: bool) -> int | None:
+    """Return how many lines of a verdict are printed; None for all of them."""
+    if not has_clock:
+        return SHOWN_WITHOUT_CLOCK
+    return None if is_verbose(config) else SHOWN
+
+
+def timeouts(config: pytest.Config) -> Iterator[str]:
+    """Yield how many samples were thrown away, if any were."""
+    benchmarks = config._benchmarksession.benchmarks  # type: ignore[attr-defined]
+    thrown = sum(bench.extra_info.get("hold_timeouts", 0) for bench in benchmarks)
+    if thrown:
+        yield f"{thrown} samples were thrown away and taken again, because the hold ran into its limit"
+
+
+def what_is_left_out(config: pytest.Config, cases: int, saved: str) -> Iterator[str]:
+    """Yield where the times are that no table shows. ``saved``: the run's file, or an empty text."""
+    if not wants_tables(config, cases):
+        read = f"python -m warpwatch report {saved}" if saved else "--benchmark-columns=median"
+        yield f"times of {cases} cases: {read}; -v prints them here"
+
+
+def next_step(
+    config: pytest.Config, comparison: Comparison, decisions: Mapping[str, Decision], failed: Collection[str]
+) -> Iterator[str]:
+    """Yield a line on what to do after a run that found a kernel wrong or slower."""
+    slower = [(each.ratio, name) for name, each in decisions.items() if each.verdict == Verdict.SLOWER]
+    whole = getattr(comparison, "whole", comparison)
+    if wrong := sorted(set(failed) - {name for _, name in slower}):
+        yield f"next: mend what is wrong; python -m warpwatch run {wrong[0]}"
+    elif slower and isinstance(whole, RevisionComparison):
+        yield f"next: python -m warpwatch explain {max(slower)[1]} --against {whole.revision}"
+    elif slower and isinstance(whole, BaselineComparison):
+        against = spelled(config, "against")
+        yield f"next: pytest bench {against} REV -k {max(slower)[1]}, with REV a commit in which it was fast"
+
+
+def first_baseline(baselines: Path, slug: str, *, has_clock: bool, compared: bool) -> Iterator[str]:
+    """Yield the command that makes a GPU's baseline, where there is none and the run did not say so already."""
+    if slug and has_clock and not compared and not any((baselines / slug).glob("*.json")):
+        yield f"there is no baseline for {slug} yet; `{RECORD}` makes one"
