@@ -185,7 +185,7 @@ def _within_warp(name: str, modifiers: set[str], values: Sequence[Value | None])
     if name == "SHF" and "R" in modifiers:
         if max(numbers) == SIGN_BIT and min(number.steps) >= 0 <= number.origin:
             return Value(UNIFORM, 0)
-        return _rows(number, 1 << max(numbers), "number") if max(numbers) >= WARP_BITS else None
+        return _rows(number, 1 << max(numbers), "number") if WARP_BITS <= max(numbers) < SIGN_BIT else None
     if name == "LOP3" and numbers[-1] == AND:
         for mask in numbers[:-1]:
             if mask & WHOLE_WARP == WHOLE_WARP and mask & (mask + 1) == 0:
