@@ -32,6 +32,7 @@ esac
 PYTHON = """#!/bin/sh
 echo "python $*" >> calls
 case "$*" in
+  *--html*) echo "a site";;
   *"warpwatch report"*) test -s results/bench.json && echo "a table";;
   *history*) echo "a history";;
 esac
@@ -61,6 +62,7 @@ def play(folder: Path, fails: str) -> Night:
         path.write_text(text)
         path.chmod(0o755)
     (folder / "warpwatch-runs" / "a-gpu").mkdir(parents=True)
+    (folder / "warpwatch-runs" / "a-gpu" / "0001_night.json").write_text("{}")
     environment = {
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "HOME": str(folder),
@@ -83,6 +85,8 @@ def test_a_night_measures_and_writes_its_table_whatever_fails_and_is_red_then(tm
     assert night.green == (not fails)
     assert night.summary == "a table\na history\n"
     assert len(re.findall("^make bench", night.calls, re.MULTILINE)) == 1 + ("void" in fails)
+    (site,) = re.findall(r"^python -m warpwatch report (\S+) --html (\S+)$", night.calls, re.MULTILINE)
+    assert site == (str(tmp_path / "warpwatch-runs" / "a-gpu" / "0001_night.json"), "results/site/a-gpu")
 
 
 def test_no_failure_of_a_night_is_waved_through() -> None:
