@@ -34,6 +34,7 @@ def test_right(check):
 """
 NAIVE = "mine/naive.cu"
 ONE_BUILD = "256 and float32"
+TIMED = "16777216"  # a size that no test has
 UNDER_WAY = 60.0  # seconds that a line may take on a busy machine
 
 
@@ -82,6 +83,13 @@ def test_only_the_kernel_whose_file_differs_from_head_is_checked(repository: Pat
     assert re.fullmatch(rf"  \d+\.\d s; in full: {command}", took)
 
 
+def test_a_kernel_that_is_chosen_by_what_is_timed_is_tested_all_the_same(repository: Path) -> None:
+    edit(repository / NAIVE, "if (i < n)", "if (i < n)  // inside")
+    _, _, right, _, took = once(repository, "-k", f"256 and {TIMED} and float32", status=0)
+    assert re.fullmatch(r"  right     \d+ tests", right)
+    assert took.endswith(" s; in full: pytest tests -k copy-")
+
+
 def test_what_is_wrong_before_a_kernel_runs_is_a_sentence(repository: Path) -> None:
     (line,) = once(repository, "-k", "no-such-kernel", status=1)
     assert line == "  error     -k 'no-such-kernel' matches no kernel: `warpwatch list` shows the ids"
@@ -121,7 +129,9 @@ def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(tmp_path: Path, m
     tests = TESTS.replace("check()", "assert case").replace("check", "case")
     (bench.folder / "correctness" / "test_case.py").write_text(tests)
     kernel = Look(affected=("copy-naive",), words=("copy-naive-",), tests=("correctness/test_case.py",), device="Fake")
-    monkeypatch.setattr(watch_steps, "_answer", lambda child, scratch: replace(kernel, judges_times=True, timed=4))
+    monkeypatch.setattr(
+        watch_steps, "_answer", lambda child, scratch: replace(kernel, judges_times=True, tested=3, timed=4)
+    )
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p tests.fake_gpu -p no:hypothesispytest --benchmark-min-rounds=20")
     monkeypatch.setenv("FAKE_GPU", json.dumps({"slower": {"copy-naive-256": 1.2}}))
     monkeypatch.setenv("PYTHONPATH", str(bench.folder))

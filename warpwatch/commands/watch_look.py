@@ -45,9 +45,9 @@ class Look:
     or -k matches no kernel. ``problems``: sentences on declarations with a mistake. ``files``, ``folders``: to be
     watched. ``families``: how many have kernels that -k matches. ``affected``: variants, as ``matmul-tiled``.
     ``words``: what the ids of their cases begin with: a family's name where all of its variants are affected.
-    ``timed``: how many of their cases a benchmark times. ``compiled``: builds that compile. ``broken``: messages of
-    those that do not, by build. ``tests``: files of tests. ``device``: its name. ``judges_times``: its times are a
-    GPU's.
+    ``tested``, ``timed``: how many of their cases that -k matches are tested, and timed by a benchmark. ``compiled``:
+    builds that compile. ``broken``: messages of those that do not, by build. ``tests``: files of tests. ``device``: its
+    name. ``judges_times``: its times are a GPU's.
     """
 
     error: str = ""
@@ -57,6 +57,7 @@ class Look:
     families: int = 0
     affected: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    tested: int = 0
     timed: int = 0
     compiled: int = 0
     broken: dict[str, str] = field(default_factory=dict)
@@ -90,8 +91,8 @@ def look(request: Request, start: Path) -> Look:
     affected = {name for name in files if name in chosen and changed & files[name]}
     left = {family for family, _ in chosen - affected}
     words = dict.fromkeys(f"{family}-" + (f"{variant}-" if family in left else "") for family, variant in affected)
-    times = sum((case.family.name, case.variant.name) in affected for case in timed)
-    found = replace(found, words=tuple(sorted(words)), timed=times)
+    of_affected = [sum((c.family.name, c.variant.name) in affected for c in each) for each in (tested, timed)]
+    found = replace(found, words=tuple(sorted(words)), tested=of_affected[0], timed=of_affected[1])
     return _compile(project, request, found, [c for c in cases if (c.family.name, c.variant.name) in affected])
 
 

@@ -114,7 +114,7 @@ def _run(watched: Watched, found: Look, scratch: Path, say: Say) -> Generator[Ch
         say("  untested  no file of tests has pytest.mark.cases or pytest.mark.builds")
         return False
     report = scratch / "right.xml"
-    with _pytest(watched, found, report, *found.tests, "-m", "not compiles_for", "-x") as child:
+    with _pytest(watched, found, report, _tests(watched, found), *found.tests, "-m", "not compiles_for", "-x") as child:
         yield child
         right = correctness(read_report(report), child.lines())
     say(f"  {right.line}")
@@ -124,7 +124,7 @@ def _run(watched: Watched, found: Look, scratch: Path, say: Say) -> Generator[Ch
         say(f"  times     {why}")
         return True
     report = scratch / "times.xml"
-    with _pytest(watched, found, report, "bench", "--warpwatch-against=HEAD") as child:
+    with _pytest(watched, found, report, _chosen(watched, found), "bench", "--warpwatch-against=HEAD") as child:
         yield child
         timed = times(read_report(report), child.lines())
     say(f"  {timed.line}")
@@ -161,10 +161,12 @@ def _answer(child: Child, scratch: Path) -> Look:
         return Look(error=f"the kernels cannot be looked at (exit status {child.status}): {last}")
 
 
-def _pytest(watched: Watched, found: Look, report: Path, *arguments: str) -> contextlib.AbstractContextManager[Child]:
-    """Run pytest on the affected kernels. The plugin is named for engines that are found by PYTHONPATH alone."""
+def _pytest(
+    watched: Watched, found: Look, report: Path, chosen: str, *arguments: str
+) -> contextlib.AbstractContextManager[Child]:
+    """Run pytest on the ``chosen`` cases. The plugin is named for engines that are found by PYTHONPATH alone."""
     command = [sys.executable, "-m", "pytest", "-p", "warpwatch.plugin", *arguments]
-    command += ["-p", "no:cacheprovider", "-q", "-k", _chosen(watched, found)]
+    command += ["-p", "no:cacheprovider", "-q", "-k", chosen]
     command += [f"--warpwatch-device={watched.device}", f"--junitxml={report}"]
     command.append(f"--benchmark-storage=file://{report.parent / 'runs'}")  # a save saves no run
     return _running(command, watched.root)
@@ -187,16 +189,20 @@ def _chosen(watched: Watched, found: Look) -> str:
     return f"({watched.keywords}) and ({kernels})"
 
 
+def _tests(watched: Watched, found: Look) -> str:
+    """Return pytest's expression for the tests: without -k where that names what is timed alone, such as a shape."""
+    return _chosen(watched, found) if found.tested else " or ".join(found.words)
+
+
 def _in_full(watched: Watched, found: Look) -> list[str]:
     """Return the commands that test the affected kernels wholly, for every architecture too, and time them."""
     parents = (Path(test).parent for test in found.tests)
     folders = sorted({str(parent) for parent in parents if parent != Path()})
     files = [test for test in found.tests if Path(test).parent == Path()]
     device = [] if watched.device == "auto" else [f"--warpwatch-device={watched.device}"]
-    words = ["-k", _chosen(watched, found), *device]
-    commands = [["pytest", *folders, *files, *words]]
+    commands = [["pytest", *folders, *files, "-k", _tests(watched, found), *device]]
     if not _untimed(watched, found):
-        commands.append(["pytest", "bench", "--warpwatch-against=HEAD", *words])
+        commands.append(["pytest", "bench", "--warpwatch-against=HEAD", "-k", _chosen(watched, found), *device])
     return [shlex.join(command) for command in commands]
 
 
