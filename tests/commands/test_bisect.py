@@ -14,10 +14,11 @@ import pytest
 
 from warpwatch.catalogue.project import Project, find_project
 from warpwatch.commands import bisect as command
-from warpwatch.commands.bisect import Request, Walked, bisect
+from warpwatch.commands.bisect import Request, Walked, _case, _print_found, bisect, walk
 from warpwatch.compare.declared import BadRevision
 from warpwatch.devices.compiler import Target
-from warpwatch.explain.search import Measure, Range, Unusable
+from warpwatch.explain.commit_range import list_commits
+from warpwatch.explain.search import Found, Measure, Range, Unusable
 from warpwatch.verdict.rule import Decision, Verdict
 
 CASE = "lines-chain-128-1x65536-float32"
@@ -230,6 +231,11 @@ def test_what_is_not_slower_is_said(history: History, capsys: pytest.CaptureFixt
     history.commit("As before", steps=100, mark=2)
     assert ask(history, f"{good}..HEAD") == 1
     assert "so there is no slowdown in this range to look for\n" in capsys.readouterr().out
+    unsure = Found(ends=Decision(verdict=Verdict.UNSURE, reason="4 of 5 processes"), first=0, last=1)
+    commits = list_commits(f"{good}..HEAD", history.folder, first_parent=True)
+    (walked,) = walk(history.project, [_case(history.project, CASE)], commits, Target("sm_90"))
+    _print_found(walked.stretches, unsure, Target("sm_90"))
+    assert "so it cannot be told whether there is a slowdown" in capsys.readouterr().out
     history.commit("Words")
     assert ask(history, "HEAD~1..HEAD") == 1
     assert "no commit changed its machine code or launch" in capsys.readouterr().out

@@ -166,9 +166,10 @@ def _on_gpu(walked: Walked, worker: Worker, *, cold: bool) -> Measure:
 def _bisect_case(
     walked: Walked, commits: Sequence[Commit], target: Target, measurer: Measure | None, why_not: str
 ) -> bool:
-    """Report on one case; returns whether its slowdown was found, or everything that can be said without a GPU."""
+    """Report on one case; returns whether commits were found that made it slower."""
     codes, name = walked.stretches, walked.case.id
-    print(f"{name}: {len(commits)} commits, {len(codes)} different machine codes{_unused(walked.why, len(commits))}")
+    many = f"{len(codes)} different machine code{'s' * (len(codes) != 1)}"
+    print(f"{name}: {len(commits)} commits, {many}{_unused(walked.why, len(commits))}")
     if len(codes) < 2:
         print("  no commit changed its machine code or launch, so none of them changed what the kernel costs")
         return False
@@ -200,13 +201,15 @@ def _print_found(codes: Sequence[Stretch], found: Found, target: Target) -> None
         return
     first, last = codes[found.first].commits[0], codes[found.last].commits[-1]
     print(f"  {first.id[:12]}..{last.id[:12]}: {line(found.ends)}")
-    if found.ends.verdict != Verdict.SLOWER:
+    if found.ends.verdict == Verdict.UNSURE:
+        print("  so it cannot be told whether there is a slowdown in this range")
+    elif found.ends.verdict != Verdict.SLOWER:
         print("  so there is no slowdown in this range to look for")
     for step, decision in sorted(found.steps.items()):
         _print_step(codes, step, target, decision, _share(decision, found.ends, len(found.steps) + len(found.ranges)))
     for (i, j), decision in sorted(found.ranges.items()):
         print(f"  {codes[i].commits[-1].id[:12]}..{codes[j].commits[0].id[:12]}: {line(decision)}")
-        print("      in small parts: none of the commits between is slower by itself beyond its noise floor")
+        print("      in parts: none of the commits between was called slower by itself")
 
 
 def _share(decision: Decision, ends: Decision, parts: int) -> str:
