@@ -165,7 +165,8 @@ def test_its_metadata_is_whole(wheel: Path) -> None:
     assert about["License-Expression"] == "MIT"
     assert f"{info}/licenses/LICENSE" in archive.namelist()
     assert f"{info}/licenses/warpwatch/report/site/assets/uplot/LICENSE" in archive.namelist()
-    assert set(about.get_all("Provides-Extra", [])) == {"pictures", "report", "disassembly", "vendor", "nvcc", "watch"}
+    extras = {"pictures", "report", "disassembly", "profile", "vendor", "nvcc", "watch"}
+    assert set(about.get_all("Provides-Extra", [])) == extras
     assert {url.partition(",")[0] for url in about.get_all("Project-URL", [])} >= {"Homepage", "Issues", "Source"}
     assert "Framework :: Pytest" in about.get_all("Classifier", [])
     needed = {re.split(r"[^\w-]", line)[0] for line in about.get_all("Requires-Dist", []) if "extra ==" not in line}

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests import stranger
 from tests.checkout import Bench
 from tests.project import PROJECT, ROOT
 from warpwatch.commands import watch_steps
+from warpwatch.commands.children import Child
 from warpwatch.commands.watch_files import files_by_variant, marked_files, reached
 from warpwatch.commands.watch_look import Look
 from warpwatch.commands.watch_reports import first_fault
@@ -223,6 +225,22 @@ def test_each_save_is_checked_and_one_during_a_run_begins_it_again(repository: P
     assert watching.process.returncode == 130, said
     assert "Traceback" not in said
     assert not [number for number in children if Path(f"/proc/{number}").exists()]
+
+
+def test_a_step_that_is_interrupted_while_it_starts_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    start = subprocess.Popen
+
+    def interrupted(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        process = start(*args, **kwargs)
+        started.append(process.pid)
+        signal.raise_signal(signal.SIGINT)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Child(["sleep", "60"], tmp_path)
+    assert not Path(f"/proc/{started[0]}").exists()
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,18 @@ class Child:
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  # end() closes it
-        self._process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-        )
+        with _held() as asked:
+            self._process = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+            )
+        if asked:  # to end, while it was started
+            self.end()
+            signal.raise_signal(asked[0])
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end, at most for a time; tells whether it has ended."""
@@ -59,6 +63,19 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._output.close()
+
+
+@contextlib.contextmanager
+def _held() -> Iterator[list[int]]:
+    """Put off signals that end this program, so that a program that is being started is known before; yields them."""
+    asked: list[int] = []
+    heeded = [n for n in (signal.SIGINT, *ENDING) if signal.getsignal(n) not in (None, signal.SIG_IGN)]
+    earlier = {number: signal.signal(number, lambda n, _: asked.append(n)) for number in heeded}
+    try:
+        yield asked
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

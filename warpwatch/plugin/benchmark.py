@@ -149,7 +149,6 @@ class BenchPlugin:
         """Set private attributes of pytest-benchmark's session, which no other code does."""
         benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
         benchmark.save_data = True
-        benchmark.quiet = benchmark.quiet or not ending.wants_tables(self.config, len(self.selected))
         if self.measures_part or self._first:
             several_gpus.measure_here(self.config)
         if self.gpu and not (self.measures_part or benchmark.save or benchmark.disabled):
@@ -309,6 +308,7 @@ class BenchPlugin:
             several_gpus.send(self.config, self._as_part())
         if self._first and self.selected:
             self._join()
+        ending.choose_tables(self.config, len(self.selected))
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         words: list[str] = []
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.config.option.collectonly:

@@ -37,6 +37,12 @@ def wants_tables(config: pytest.Config, cases: int) -> bool:
     return asked or is_verbose(config) or cases <= SHOWN
 
 
+def choose_tables(config: pytest.Config, cases: int) -> None:
+    """Keep pytest-benchmark from printing tables of more cases than anybody reads, unless they are asked for."""
+    if cases and not wants_tables(config, cases):
+        config._benchmarksession.quiet = True  # type: ignore[attr-defined]
+
+
 def most_lines(config: pytest.Config, *, has_clock: bool) -> int | None:
     """Return how many lines of a verdict are printed; None for all of them."""
     if not has_clock:
