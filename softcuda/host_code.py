@@ -40,12 +40,11 @@ class Host:
     """What was set aside.
 
     ``names``: of functions and variables. ``computed``: constants that only code can set. ``constructors``: classes of
-    shared variables whose constructor is code. ``headers``: whether the
-    headers of the system are needed; ``without``: whether some were left out. ``instances``: whether those of templates
-    that host code launches are made; ``launching``: whether there were any; ``refused``: those that cannot be.
-    ``broken``: first tokens of functions that kernels do without, since g++ refuses them; ``complaint``: what it
-    said of the first of them; ``launched``: words of all instances; ``parsed``: the
-    last attempt.
+    shared variables whose constructor is code. ``headers``: whether the headers of the system are needed; ``without``:
+    whether some were left out. ``instances``: whether those of templates that host code launches are made;
+    ``launching``: whether there were any; ``refused``: those that cannot be. ``broken``: first tokens of functions that
+    kernels do without, since g++ refuses them; ``complaint``: what it said of the first of them; ``launched``: words of
+    all instances; ``parsed``: the last attempt.
     """
 
     names: set[str] = field(default_factory=set)

@@ -1,4 +1,5 @@
-// Barriers in shared memory (mbarrier) and the block's numbered ones (barrier.sync 1, 64): counts of arrivals and of bytes, phases, and threads that wait for a phase to end.
+// Barriers in shared memory (mbarrier) and the block's numbered ones (barrier.sync 1, 64): counts of arrivals and of
+// bytes, phases, and threads that wait for a phase to end.
 //
 // All of a barrier's state is in its 8 bytes, as on a GPU. What a thread did before it arrived is ordered before what
 // a thread does after it has waited for that phase: mbarrier_order.cpp. A numbered barrier is one whose count is set by

@@ -52,7 +52,7 @@ def _bisect(project: Project, options: argparse.Namespace) -> int:
         )
         return bisect(project, request)
     except BadRevision as error:
-        print(f"error: {str(error).replace('--against=', '')}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
     return 2
 
 
@@ -63,7 +63,7 @@ def _explain(project: Project, options: argparse.Namespace) -> int:
     try:
         return explain_case(project, options.case, options.against, arch=options.arch, with_ncu=not options.without_ncu)
     except BadRevision as error:
-        print(f"error: {str(error).replace('--against=', '')}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
     return 2
 
 

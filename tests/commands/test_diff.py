@@ -320,8 +320,8 @@ def test_without_nvdisasm_the_rest_is_said(repository: Repository) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("no-such",), "error: diff no-such: git knows no such revision here"),
-        (("",), "error: diff names no revision: give a commit"),
+        (("no-such",), "error: no-such: git knows no such revision here"),
+        (("",), "error: '' names no revision: give a commit"),
         (("--arch", "sm_9"), "error: --arch sm_9: nvcc .* knows sm_75, "),
         (("--arch", ""), "error: --arch names no architecture: give some, such as sm_80,sm_90"),
         (("--fail-on", "spills,speed"), "error: --fail-on speed: it takes spills, registers, occupancy"),

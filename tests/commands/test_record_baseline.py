@@ -9,14 +9,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.checkout import Bench
+from tests.project import ROOT
 from tests.recorder import Recorder
+from warpwatch.catalogue.project import find_project
 from warpwatch.commands import record_baseline
+from warpwatch.commands.record_baseline import Recording
 from warpwatch.devices.gpu import NoDevice
-from warpwatch.runs.saved import read_runs
+from warpwatch.runs.saved import Run, read_runs
 
 FEW = "matmul and naive and 128x128x128 and float32 and not host"
 
@@ -47,6 +51,18 @@ def test_three_runs_become_the_baseline_and_a_part_replaces_no_greater_one(
     said = capsys.readouterr().err
     assert "does not hold every case; to do it all the same: --allow partial; nothing was promoted" in said
     assert sorted(path.name for path in recorder.bench.baseline.iterdir()) == before
+
+
+def test_the_time_left_is_that_of_runs_that_do_not_compile() -> None:
+    project = find_project(ROOT)
+    begun = time.monotonic() - 65
+    held: dict[str, Any] = {"project": project, "label": "", "count": 5, "keywords": "", "allowed": (), "begun": begun}
+    run = Run(path=Path("a run"))
+    assert Recording(**held).progress() == "run 1 of 5: 65 s so far"
+    first = Recording(**held, runs=[run], seconds=[60.0])
+    assert first.progress() == "run 2 of 5: 65 s so far, at most 235 s left"  # four more as long, of which 5 s passed
+    third = Recording(**held, runs=[run, run], seconds=[40.0, 20.0])
+    assert third.progress() == "run 3 of 5: 65 s so far, about 55 s left"
 
 
 def test_a_run_that_fails_stops_it_and_a_changed_checkout_does_so_before_any_run(

@@ -156,8 +156,8 @@ def test_an_interrupted_run_keeps_whole_files_and_says_so(old: Bench) -> None:
     [
         (("--against", "nope"), "ERROR: --against=nope: git knows no such revision here"),
         (("--against=--all",), "git knows no such revision here"),
-        (("--against", ""), "ERROR: --against names no revision: give a commit, a branch or a tag"),
-        (("--against", "  "), "ERROR: --against names no revision: give a commit, a branch or a tag"),
+        (("--against", ""), "ERROR: --against='' names no revision: give a commit, a branch or a tag"),
+        (("--against", "  "), "ERROR: --against='  ' names no revision: give a commit, a branch or a tag"),
         (("--against", "HEAD", "--require-baseline"), "ERROR: --require-baseline compares nothing by itself"),
         (
             ("--against", "HEAD", "-k", "matmul and host and float32 and 128x128x128"),

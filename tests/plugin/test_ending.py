@@ -56,6 +56,9 @@ def test_verdicts_have_twenty_lines_each_and_all_with_v(unknown: Bench) -> None:
     done = unknown.bench("--against", "HEAD", *MANY, few=False, **play)
     listed = re.findall(r"^matmul-\S+: unsure: .*$", done.stdout, re.M)
     assert len(listed) == 20
+    assert re.search(
+        r"^every verdict of this run: python -m warpwatch report \S+\.json --html FOLDER$", done.stdout, re.M
+    )
     (more,) = re.findall(r"^\.\.\. and (\d+) more unsure; -v prints all$", done.stdout, re.M)
     every = unknown.bench("--against", "HEAD", *MANY, "-vv", few=False, **play)
     assert len(re.findall(r"^matmul-\S+: unsure: .*$", every.stdout, re.M)) == 20 + int(more)

@@ -136,7 +136,7 @@ def _build(commit: Commit, names: Sequence[str], project: Project, target: Targe
     try:
         return build_cases(commit.id, commit.id[:12], names, project, target)
     except BadRevision as error:
-        return str(error).replace("--against=", "")
+        return str(error)
 
 
 def _of_case(case: Case, built: Mapping[str, CommitCase]) -> CommitCase | str:

@@ -10,11 +10,38 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import IO, NoReturn
 
 INTERRUPTED = 130  # the exit status of what Ctrl-C ends
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # a program in a process group of its own would outlive these
 SECONDS_TO_END = 2.0  # pytest ends its compilers and its worker process, which are groups of their own
+
+
+def start(command: Sequence[str], folder: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a program in a process group of its own, without input; what it prints goes to ``output``.
+
+    Where this program is asked to end meanwhile, the other one is killed first: nobody would know of it.
+    """
+    with _held() as asked:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+    if asked:
+        kill(process)
+        signal.raise_signal(asked[0])
+    return process
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a program's group, and wait for its end."""
+    with contextlib.suppress(ProcessLookupError):  # nobody is left
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 class Child:
@@ -22,18 +49,11 @@ class Child:
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  # end() closes it
-        with _held() as asked:
-            self._process = subprocess.Popen(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=subprocess.STDOUT,
-                process_group=0,
-            )
-        if asked:  # to end, while it was started
-            self.end()
-            signal.raise_signal(asked[0])
+        try:
+            self._process = start(command, folder, self._output)
+        except BaseException:
+            self._output.close()
+            raise
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end, at most for a time; tells whether it has ended."""
@@ -59,9 +79,7 @@ class Child:
                     self._process.terminate()
                     self.wait(SECONDS_TO_END)
         finally:
-            with contextlib.suppress(ProcessLookupError):  # nobody is left
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            kill(self._process)
             self._output.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -133,15 +132,10 @@ def _sides(project: Project, request: Request) -> tuple[Heading, Sides]:
         for arch in request.architectures:
             sides |= {(arch, NEW): own, (arch, OLD): other_builds(tree, project.module, called, arch)}
     except (BadRevision, BadCase) as error:
-        raise BadDiff(worded(error)) from None
+        raise BadDiff(str(error)) from None
     clean = same_files("HEAD", "HEAD", project.root)
     tree_said = "the working tree" if clean else "the working tree, with changes that are not committed"
     return Heading(revision=named, commit=commit, tree=tree_said, architectures=request.architectures), sides
-
-
-def worded(error: Exception) -> str:
-    """Return the message of an error on a revision, with this command's argument in place of pytest's option."""
-    return re.sub(r"--against[= ]?", "diff ", str(error)).replace("diff :", "diff:")
 
 
 def _has_disassembler() -> bool:

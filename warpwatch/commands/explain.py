@@ -10,6 +10,7 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import require
+from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import find_commit, find_merge_base, same_files
 from warpwatch.devices.builds import compile_build, symbols_in
@@ -43,7 +44,7 @@ def explain_case(project: Project, name: str, revision: str | None, *, arch: str
     if built is None:
         raise BadRevision(f"{named} does not have {name}: it is new")
     if isinstance(built.image, CompileError):
-        raise BadRevision(f"in {named}, {str(built.image).partition(chr(10))[0]}")
+        raise BadRevision(f"in {named}, {first_line(built.image)}")
     image = compile_build(case.build, target)
     old, new = built.code, own_code(case, image)
     assert old
@@ -52,6 +53,8 @@ def explain_case(project: Project, name: str, revision: str | None, *, arch: str
     if not with_ncu:
         lacking = "ncu was not asked"
     found = explain(old, new, target.arch, _verdict(profiles))
+    if found.likely and not profiles:
+        print("no time was measured here; if it is slower:")
     for line in lines_of(found):
         print(line)
     if profiles and not found.likely and (more := more_from_memory(*profiles)):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from warpwatch.catalogue.project import Project
-from warpwatch.commands.children import INTERRUPTED, ended_by_signals
+from warpwatch.commands.children import INTERRUPTED, ended_by_signals, kill, start
 from warpwatch.commands.keywords import selector
 from warpwatch.commands.saved_runs import promote
 from warpwatch.devices.detect import why_no_gpu
@@ -61,13 +60,15 @@ class Recording:
         return sorted(self.project.saved_runs.glob(f"*/[0-9]*_{self.label}.json"))
 
     def progress(self) -> str:
-        """Say how far it is; the time left is known once a run has ended."""
+        """Say how far it is; the time left is known once a run has ended. The first run compiles, the others do not."""
         passed = time.monotonic() - self.begun
         text = f"{self.name}: {passed:,.0f} s so far"
         if not self.runs:
             return text
-        left = sum(self.seconds) / len(self.seconds) * self.count - passed
-        return f"{text}, about {max(left, 0):,.0f} s left"
+        alike = self.seconds[1:] or self.seconds
+        left = sum(alike) / len(alike) * (self.count - len(self.runs)) - (passed - sum(self.seconds))
+        how = "about" if len(self.seconds) > 1 else "at most"
+        return f"{text}, {how} {max(left, 0):,.0f} s left"
 
     def kept(self) -> str:
         """Say that nothing became a baseline, and where the runs saved so far are."""
@@ -154,14 +155,7 @@ def _wait(command: Sequence[str], recording: Recording, output: IO[bytes]) -> in
     """
     live = sys.stderr.isatty()
     print(recording.progress(), end="" if live else "\n", file=sys.stderr, flush=True)
-    process = subprocess.Popen(
-        command,
-        cwd=recording.project.root,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        process_group=0,
-    )
+    process = start(command, recording.project.root, output)
     try:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -169,9 +163,7 @@ def _wait(command: Sequence[str], recording: Recording, output: IO[bytes]) -> in
             if live:
                 print(f"\r{recording.progress()}  ", end="", file=sys.stderr, flush=True)
     finally:
-        with contextlib.suppress(ProcessLookupError):  # nobody is left
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        kill(process)
         if live:
             print(file=sys.stderr)
 

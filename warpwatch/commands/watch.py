@@ -40,7 +40,7 @@ def watch(setting: Setting, *, keywords: str, device: str, once: bool) -> int:
     try:
         changed, problem = files_unlike_head(setting.root), ""
     except BadRevision as error:
-        changed, problem = [], str(error).removeprefix("--against=HEAD: ")
+        changed, problem = [], str(error).removeprefix("HEAD: ")
         _say(f"no HEAD to compare with: {problem}; {'nothing' if once else 'only what is saved'} is checked")
     watched = Watched(root=setting.root, module=setting.module, keywords=keywords, device=device, head_problem=problem)
     watcher = Watcher(watched=watched, once=once)

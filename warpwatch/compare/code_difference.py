@@ -204,17 +204,14 @@ def _kernels(side: Side, cubin: Cubin, capability: Capability) -> dict[str, Kern
 def _occupancies(
     needs: Needs, blocks: Sequence[tuple[int, int]], capability: Capability
 ) -> tuple[LaunchOccupancy, ...]:
-    known = (capability.major, capability.minor)
-    return tuple(
-        LaunchOccupancy(
-            threads=threads,
-            dynamic_bytes=dynamic,
-            occupancy=occupancy(
-                known, threads=threads, registers=needs.registers, shared_bytes=needs.shared_bytes + dynamic
-            ),
-        )
-        for threads, dynamic in blocks
-    )
+    return tuple(occupancy_at(needs, threads, dynamic, capability) for threads, dynamic in blocks)
+
+
+def occupancy_at(needs: Needs, threads: int, dynamic: int, capability: Capability) -> LaunchOccupancy:
+    """Return a kernel's occupancy in blocks of ``threads`` with ``dynamic`` bytes of shared memory."""
+    known, shared = (capability.major, capability.minor), needs.shared_bytes + dynamic
+    held = occupancy(known, threads=threads, registers=needs.registers, shared_bytes=shared)
+    return LaunchOccupancy(threads=threads, dynamic_bytes=dynamic, occupancy=held)
 
 
 def _codes(side: Side) -> dict[str, Code]:

@@ -149,7 +149,7 @@ def read_declared(tree: Path, module: str, revision: str, arch: str) -> Declared
             why = f"by this code ({_last_line(said) or f'it ended with status {status}'})"
         except (OSError, ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors
             why = f"({shortened(str(error) or type(error).__name__)})"
-    raise BadRevision(f"--against={revision}: its declarations cannot be read {why}")
+    raise BadRevision(f"{revision}: its declarations cannot be read {why}")
 
 
 def parse(text: bytes) -> Declared:

@@ -21,36 +21,41 @@ from warpwatch.devices.entries import Kernels, compile_entries
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
 from warpwatch.devices.ready import code_image
 
+UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
 
 
 def check_name(revision: str) -> None:
-    """Raise BadRevision for what cannot be a revision, whatever git knows."""
+    """Raise BadRevision for what cannot be a revision, whatever git knows. Its messages begin with the revision."""
     if not revision.strip():
-        raise BadRevision("--against names no revision: give a commit, a branch or a tag, such as --against main")
+        raise BadRevision(f"{revision!r} names no revision: give a commit, a branch or a tag, such as main")
     if revision.startswith("-"):
-        raise BadRevision(f"--against={revision}: git knows no such revision here: none begins with '-'")
+        raise BadRevision(f"{revision}: git knows no such revision here: none begins with '-'")
     if "\0" in revision:
-        raise BadRevision("--against names no revision: no revision holds a zero byte")
+        raise BadRevision(f"{revision!r} names no revision: none holds a zero byte")
 
 
 def find_commit(revision: str, root: Path) -> str:
     """Find the commit that a revision names. Raises BadRevision."""
     check_name(revision)
-    there = _git(revision, root, "rev-parse", "--git-dir")
+    there = git(revision, root, "rev-parse", "--git-dir")
     if there.returncode:
-        raise BadRevision(f"--against={revision}: {root} is no git checkout ({_message(there)})")
-    found = _git(revision, root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        raise BadRevision(f"{revision}: {root} is no git checkout ({_message(there)})")
+    found = git(revision, root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if found.returncode == 0:
         return found.stdout.decode().strip()
-    shallow = _git(revision, root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
-    cure = ": this clone is shallow; `git fetch --unshallow` gets the rest" if shallow else ""
-    raise BadRevision(f"--against={revision}: git knows no such revision here{cure}")
+    cure = f": {UNSHALLOW}" if is_shallow(root) else ""
+    raise BadRevision(f"{revision}: git knows no such revision here{cure}")
+
+
+def is_shallow(root: Path) -> bool:
+    """Tell whether a clone lacks a part of its history."""
+    return git("", root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 
 def is_ancestor(commit: str, of: str, root: Path) -> bool:
     """Tell whether a commit is another one or in its history."""
-    return _git(of, root, "merge-base", "--is-ancestor", "--end-of-options", commit, of).returncode == 0
+    return git(of, root, "merge-base", "--is-ancestor", "--end-of-options", commit, of).returncode == 0
 
 
 def find_merge_base(root: Path) -> tuple[str, str]:
@@ -59,17 +64,16 @@ def find_merge_base(root: Path) -> tuple[str, str]:
     The main branch is the one that the remote repository ``origin`` checks out, else main or master. Raises
     BadRevision.
     """
-    if (there := _git("", root, "rev-parse", "--git-dir")).returncode:
+    if (there := git("", root, "rev-parse", "--git-dir")).returncode:
         raise BadRevision(f"{root} is no git checkout ({_message(there)})")
-    remote = _git("", root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.decode().strip()
+    remote = git("", root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.decode().strip()
     for name in filter(None, (remote, "origin/main", "origin/master", "main", "master")):
-        if _git("", root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").returncode:
+        if git("", root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").returncode:
             continue
-        base = _git("", root, "merge-base", "HEAD", name)
+        base = git("", root, "merge-base", "HEAD", name)
         if base.returncode == 0:
             return base.stdout.decode().strip(), name
-        shallow = _git("", root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
-        cure = "this clone is shallow; `git fetch --unshallow` gets the rest" if shallow else "name a revision"
+        cure = UNSHALLOW if is_shallow(root) else "name a revision"
         raise BadRevision(f"HEAD and {name} have no commit in common here: {cure}")
     raise BadRevision("there is no main branch here to compare with, neither main nor master: name a revision")
 
@@ -84,40 +88,40 @@ def checkout(commit: str, revision: str, project: Project) -> Path:
     try:
         folder = private_folder("revisions") / f"{commit}-{module}-whole"
     except CompileError as error:
-        raise BadRevision(f"--against={revision}: there is no place to unpack its kernels in: {error}") from None
+        raise BadRevision(f"{revision}: there is no place to unpack its kernels in: {error}") from None
     if folder.exists():
         return folder
     kernels = _folder_of(commit, revision, root, module)
-    if (there := _git(revision, root, "cat-file", "-e", f"{commit}:./{kernels}")).returncode:
-        raise BadRevision(f"--against={revision}: it has no kernels ({_message(there)})")
+    if (there := git(revision, root, "cat-file", "-e", f"{commit}:./{kernels}")).returncode:
+        raise BadRevision(f"{revision}: it has no kernels ({_message(there)})")
     without = [f":(exclude){each}" for each in (project.baselines_folder, project.runs_folder)]
-    archive = _git(revision, root, "archive", "--format=tar", commit, "--", ".", *without)
+    archive = git(revision, root, "archive", "--format=tar", commit, "--", ".", *without)
     if archive.returncode:
-        raise BadRevision(f"--against={revision}: it cannot be unpacked ({_message(archive)})")
+        raise BadRevision(f"{revision}: it cannot be unpacked ({_message(archive)})")
     try:
         _unpack(archive.stdout, folder, (kernels, ENGINE_FOLDER))
     except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError) as error:
         raise BadRevision(_linked(revision, error.tarinfo)) from None
     except (OSError, tarfile.TarError) as error:
-        raise BadRevision(f"--against={revision}: no kernels can be unpacked in {folder.parent} ({error})") from None
+        raise BadRevision(f"{revision}: no kernels can be unpacked in {folder.parent} ({error})") from None
     return folder
 
 
 def same_files(commit: str, revision: str, root: Path) -> bool:
     """Tell whether no file of a repository differs from a commit, and none is there that git does not know."""
-    if _git(revision, root, "diff", "--quiet", commit, "--", ".").returncode:
+    if git(revision, root, "diff", "--quiet", commit, "--", ".").returncode:
         return False
-    unknown = _git(revision, root, "ls-files", "--others", "--exclude-standard", "--", ".")
+    unknown = git(revision, root, "ls-files", "--others", "--exclude-standard", "--", ".")
     return unknown.returncode == 0 and not unknown.stdout.strip()
 
 
 def files_unlike_head(root: Path) -> list[Path]:
     """List the files of a repository that differ from HEAD, and those that git does not know. Raises BadRevision."""
     find_commit("HEAD", root)
-    top = Path(os.fsdecode(_git("HEAD", root, "rev-parse", "--show-toplevel").stdout.removesuffix(b"\n")))
+    top = Path(os.fsdecode(git("HEAD", root, "rev-parse", "--show-toplevel").stdout.removesuffix(b"\n")))
     found = []
     for command in (["diff", "--name-only", "-z", "HEAD"], ["ls-files", "--others", "--exclude-standard", "-z"]):
-        listed = _git("HEAD", top, *command)
+        listed = git("HEAD", top, *command)
         if listed.returncode:
             raise BadRevision(f"git cannot say what differs from HEAD ({_message(listed)})")
         found += [top / os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
@@ -127,13 +131,13 @@ def files_unlike_head(root: Path) -> list[Path]:
 def _folder_of(commit: str, revision: str, root: Path, module: str) -> str:
     """Return the folder of a commit's package of kernels, or the one in which its module of kernels lies."""
     path = module.replace(".", "/")
-    alone = _git(revision, root, "cat-file", "-e", f"{commit}:./{path}.py").returncode == 0
+    alone = git(revision, root, "cat-file", "-e", f"{commit}:./{path}.py").returncode == 0
     return str(Path(path).parent) if alone else path
 
 
 def _linked(revision: str, member: tarfile.TarInfo) -> str:
     link = f"{member.name} is a link to {member.linkname}, outside of the revision's kernels/"
-    return f"--against={revision}: {shortened(link)}; nothing outside of it is read for a comparison"
+    return f"{revision}: {shortened(link)}; nothing outside of it is read for a comparison"
 
 
 def _unpack(archive: bytes, folder: Path, code: Sequence[str]) -> None:
@@ -165,11 +169,12 @@ def _unpack(archive: bytes, folder: Path, code: Sequence[str]) -> None:
             Path(made).mkdir()  # for the context manager to remove
 
 
-def _git(revision: str, root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def git(revision: str, root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run git in a repository. Raises BadRevision, which names ``revision``, where there is no git."""
     try:
         return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False)
     except OSError as error:
-        raise BadRevision(f"--against={revision} needs git, which cannot be run ({error}): apt install git") from None
+        raise BadRevision(f"{revision} needs git, which cannot be run ({error}): apt install git") from None
 
 
 def _message(done: subprocess.CompletedProcess[bytes]) -> str:
@@ -196,7 +201,7 @@ def read_other_kernels(
             for step in other.steps:
                 step.fill([0] * len(other.arrays))
         except (OSError, ValueError, TypeError, OverflowError) as error:
-            raise BadRevision(f"--against={revision}: its declaration of {name} cannot be used ({error})") from None
+            raise BadRevision(f"{revision}: its declaration of {name} cannot be used ({error})") from None
     return others
 
 

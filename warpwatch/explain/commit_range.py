@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.declared import BadRevision, shortened
-from warpwatch.compare.revision import find_commit, is_ancestor
+from warpwatch.compare.revision import UNSHALLOW, find_commit, git, is_ancestor, is_shallow
 from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.explain.commits import CommitCase
 
@@ -47,30 +47,22 @@ def list_commits(text: str, root: Path, *, first_parent: bool) -> list[Commit]:
         raise BadRevision(f"{text} is no range: give GOOD..BAD, such as v1.0..main or HEAD~40..HEAD")
     first, last = find_commit(good, root), find_commit(bad or "HEAD", root)
     if not is_ancestor(first, last, root):
-        shallow = _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
-        cure = (
-            "this clone is shallow, and `git fetch --unshallow` gets the rest"
-            if shallow
-            else "name the older one first"
-        )
+        cure = UNSHALLOW if is_shallow(root) else "name the older one first"
         raise BadRevision(f"{good} is no ancestor of {bad or 'HEAD'}, so no commits lead from one to the other: {cure}")
     way = ["--first-parent"] if first_parent else ["--topo-order"]
-    listed = _git(root, "log", "-z", "--reverse", *way, f"--format={FIELDS}", f"{first}..{last}")
-    start = _git(root, "log", "-z", "-1", f"--format={FIELDS}", first)
+    listed = git(text, root, "log", "-z", "--reverse", *way, f"--format={FIELDS}", f"{first}..{last}")
+    start = git(text, root, "log", "-z", "-1", f"--format={FIELDS}", first)
     if listed.returncode or start.returncode:
-        raise BadRevision(f"git cannot list {text}: {shortened(listed.stderr or start.stderr)}")
-    words = [*start.stdout.split("\0")[:4], *listed.stdout.split("\0")]
+        raise BadRevision(
+            f"git cannot list {text}: {shortened((listed.stderr or start.stderr).decode(errors='replace'))}"
+        )
+    one, others = (done.stdout.decode(errors="replace").split("\0") for done in (start, listed))
+    words = [*one[:4], *others]
     fields = [words[i : i + 4] for i in range(0, len(words) - 3, 4)]
     commits = [Commit(id=each[0], author=each[1], day=each[2], subject=each[3]) for each in fields]
     if len(commits) < 2:
         raise BadRevision(f"{text} holds no commit: both name {first[:12]}")
     return commits
-
-
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["git", "-C", str(root), *arguments], capture_output=True, text=True, errors="replace", check=False
-    )
 
 
 def stretches(commits: Sequence[Commit], built: Mapping[str, CommitCase | str]) -> tuple[list[Stretch], dict[str, str]]:
@@ -97,7 +89,7 @@ def stretches(commits: Sequence[Commit], built: Mapping[str, CommitCase | str]) 
 
 
 def _problem(each: CommitCase) -> str:
-    return str(each.image).partition("\n")[0] if isinstance(each.image, CompileError) else ""
+    return first_line(each.image) if isinstance(each.image, CompileError) else ""
 
 
 def _key(each: CommitCase) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from math import prod
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Capability, Launch, read_capability
+from warpwatch.compare.code_difference import first_line, occupancy_at
 from warpwatch.devices.builds import kernels_of, symbols_in
 from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Image, read_image
 from warpwatch.devices.machine import DeviceError
@@ -16,10 +17,8 @@ from warpwatch.explain.causes import Cause, causes, likely
 from warpwatch.explain.sides import KernelSide
 from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
-from warpwatch.machine_code.occupancy import occupancy
 from warpwatch.verdict.rule import Verdict
 
-IN_FULL = "`python -m warpwatch explain {case} --against {revision}` shows what differs"
 NO_RULE = "no rule names a cause in the machine code"
 SAME_CODE = "the machine code and the launches are the same, so nothing in them is the cause"
 NO_CUBIN = "there is no machine code of a GPU to compare"
@@ -65,16 +64,14 @@ class Explanation:
             return "; ".join(cause.finding.sentence for _, cause in self.causes)
         if self.note or not self.sides:
             return self.note
-        counts = [
-            f"{entry}: registers {old.needs.registers} -> {new.needs.registers}"
-            + (
-                f", instructions {old.code.instructions:,} -> {new.code.instructions:,}"
-                if old.code and new.code
-                else ""
-            )
-            for entry, (old, new) in self.sides.items()
-        ]
-        return "; ".join(counts)
+        return "; ".join(_counts(entry, *sides) for entry, sides in self.sides.items())
+
+
+def _counts(entry: str, old: KernelSide, new: KernelSide) -> str:
+    registers = f"{entry}: registers {old.needs.registers} -> {new.needs.registers}"
+    if not (old.code and new.code):
+        return registers
+    return f"{registers}, instructions {old.code.instructions:,} -> {new.code.instructions:,}"
 
 
 def own_code(case: Case, image: Image) -> CaseCode:
@@ -103,7 +100,7 @@ def explain(old: CaseCode, new: CaseCode, arch: str, verdict: Verdict) -> Explan
     try:
         sides, note = _pairs(old, new, capability) if capability else ({}, NO_CUBIN)
     except (CompileError, DeviceError, OSError) as error:
-        return Explanation(sides={}, note=f"the machine code cannot be compared: {str(error).partition(chr(10))[0]}")
+        return Explanation(sides={}, note=f"the machine code cannot be compared: {first_line(error)}")
     if not sides:
         return Explanation(sides={}, note=note)
     if old.image.image_hash == new.image.image_hash and old.launches == new.launches:
@@ -140,17 +137,9 @@ def _sides(code: CaseCode, capability: Capability) -> tuple[dict[str, KernelSide
     sides = {}
     for entry, launch in code.launches.items():
         if needs := cubin.kernels.get(symbols.get(entry, "")):
-            shared = needs.shared_bytes + launch.shared_bytes
+            held = occupancy_at(needs, prod(launch.block), launch.shared_bytes, capability)
+            instructions = codes.get(symbols[entry])
             sides[entry] = KernelSide(
-                needs=needs,
-                launch=launch,
-                code=codes.get(symbols[entry]),
-                occupancy=occupancy(
-                    (capability.major, capability.minor),
-                    threads=prod(launch.block),
-                    registers=needs.registers,
-                    shared_bytes=shared,
-                ),
-                flags=code.flags,
+                needs=needs, launch=launch, code=instructions, occupancy=held.occupancy, flags=code.flags
             )
     return sides, lacking

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import load_in_background
-from warpwatch.compare.pairs import SCREENING_PROCESSES, Pair, PairComparison
+from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import Image
 from warpwatch.devices.machine import DeviceError
@@ -54,8 +54,8 @@ def measure(
             found[name] = Failed(False, _first_line(error))
         except (DeviceError, WrongResult) as error:
             found[name] = Failed(True, _first_line(error))
-        progress(len(found) + len(comparison.pairs), len(asked) * SCREENING_PROCESSES)
-    again = Again(cold, lambda done, total: None, {})
+        progress(len(found) + len(comparison.pairs), len(asked))
+    again = Again(cold, progress, {})
     if comparison.pairs:
         found |= comparison.decide(again)
         found |= {name: Failed(True, why) for name, why in again.broken.items()}

@@ -308,7 +308,7 @@ class BenchPlugin:
             several_gpus.send(self.config, self._as_part())
         if self._first and self.selected:
             self._join()
-        ending.choose_tables(self.config, len(self.selected))
+        ending.choose_tables(self.config)
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         words: list[str] = []
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.config.option.collectonly:
@@ -388,7 +388,7 @@ class BenchPlugin:
                 lines += summary(self.comparison.decisions, self._missing(), most)
             else:
                 lines.append("interrupted: no case has a verdict")
-        lines += ending.what_is_left_out(self.config, len(self.selected), self.results.saved)
+        lines += ending.what_is_left_out(self.config, lines, self.results.saved)
         lines += ending.next_step(self.config, self.comparison, self.comparison.decisions, self.failed.keys())
         slug, asked = self.gpu.get("slug", ""), bool(self.asked.option)
         lines += ending.first_baseline(self.project.baselines, slug, has_clock=has_clock, compared=asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from warpwatch.compare.reference import RECORD
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.plugin.options import spelled
+from warpwatch.report.tables import MORE
 from warpwatch.verdict.rule import Decision, Verdict
 
 SHOWN = 20  # lines of a verdict, and rows of pytest-benchmark's table
@@ -37,10 +39,11 @@ def wants_tables(config: pytest.Config, cases: int) -> bool:
     return asked or is_verbose(config) or cases <= SHOWN
 
 
-def choose_tables(config: pytest.Config, cases: int) -> None:
+def choose_tables(config: pytest.Config) -> None:
     """Keep pytest-benchmark from printing tables of more cases than anybody reads, unless they are asked for."""
-    if cases and not wants_tables(config, cases):
-        config._benchmarksession.quiet = True  # type: ignore[attr-defined]
+    benchmark = config._benchmarksession  # type: ignore[attr-defined]
+    if not wants_tables(config, len(benchmark.benchmarks)):
+        benchmark.quiet = True
 
 
 def most_lines(config: pytest.Config, *, has_clock: bool) -> int | None:
@@ -58,11 +61,17 @@ def timeouts(config: pytest.Config) -> Iterator[str]:
         yield f"{thrown} samples were thrown away and taken again, because the hold ran into its limit"
 
 
-def what_is_left_out(config: pytest.Config, cases: int, saved: str) -> Iterator[str]:
-    """Yield where the times are that no table shows. ``saved``: the run's file, or an empty text."""
+def what_is_left_out(config: pytest.Config, lines: Collection[str], saved: str) -> Iterator[str]:
+    """Yield where the times and verdicts are that are not printed.
+
+    ``lines``: of the summary. ``saved``: the run's file, or an empty text.
+    """
+    cases = len(config._benchmarksession.benchmarks)  # type: ignore[attr-defined]
+    report = f"python -m warpwatch report {shlex.quote(saved)}"
     if not wants_tables(config, cases):
-        read = f"python -m warpwatch report {saved}" if saved else "--benchmark-columns=median"
-        yield f"times of {cases} cases: {read}; -v prints them here"
+        yield f"times of {cases} cases: {report if saved else '--benchmark-columns=median'}; -v prints them here"
+    if saved and any(line.endswith(MORE) for line in lines):
+        yield f"every verdict of this run: {report} --html FOLDER"
 
 
 def next_step(

@@ -12,6 +12,7 @@ import pytest
 from _pytest.junitxml import xml_key
 
 from warpwatch.catalogue.project import Project
+from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import is_ancestor
@@ -22,7 +23,7 @@ from warpwatch.devices.compiling import on_all_cores
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key
-from warpwatch.explain.commits import build_cases
+from warpwatch.explain.commits import CommitCase, build_cases
 from warpwatch.explain.explanation import CaseCode, explain, other_code, own_code
 from warpwatch.report.tables import line, told
 from warpwatch.runs.saved import Run
@@ -30,6 +31,8 @@ from warpwatch.timing.parent_samples import Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
 EXPLAINED = 40  # cases of a run: disassembling takes a third of a second each
+TOO_MANY = f"not explained: the {EXPLAINED} worst are; python -m warpwatch explain CASE does it"
+CALL = "it is a call, whose machine code is not compared"
 PROPERTY = "explanation"  # of a report, and a fact of a saved case
 NEVER = datetime.min.replace(tzinfo=UTC)
 EXPLAINABLE = (Verdict.SLOWER, Verdict.FASTER)
@@ -45,20 +48,23 @@ def explain_cases(comparison: Comparison, project: Project, device: DeviceInfo |
     chosen.sort(key=lambda name: -comparison.decisions[name].ratio)
     if not chosen:
         return
-    target = device.timing_target
+    target, worst = device.timing_target, chosen[:EXPLAINED]
     if isinstance(comparison, RevisionComparison):
-        both, why = _of_revision(comparison, chosen[:EXPLAINED])
+        found = {name: _of_revision(comparison, name) for name in worst}
     else:
-        both, why = _of_baseline(comparison, chosen[:EXPLAINED], project, target)
+        found = _of_baseline(comparison, worst, project, target)
     decisions, calls = comparison.decisions, {}
-    for name, (measured, old) in both.items():
-        calls[name] = functools.partial(_explained, measured, old, target.arch, decisions[name].verdict)
-    said = dict.fromkeys(chosen[:EXPLAINED], why)
+    said = dict.fromkeys(chosen, TOO_MANY)
+    for name, each in found.items():
+        if isinstance(each, str):
+            said[name] = f"not explained: {each}"
+        else:
+            measured, old = each
+            calls[name] = functools.partial(_explained, measured, old, target.arch, decisions[name].verdict)
     said |= {name: job.result() for name, job in on_all_cores(calls, progress).items()}
     for name, sentence in said.items():
-        if sentence:
-            decisions[name] = replace(decisions[name], explanation=sentence)
-            _measured(comparison)[name].facts[PROPERTY] = sentence
+        decisions[name] = replace(decisions[name], explanation=sentence)
+        _measured(comparison)[name].facts[PROPERTY] = sentence
 
 
 def _measured(comparison: RevisionComparison | BaselineComparison) -> Mapping[str, Measured]:
@@ -71,35 +77,46 @@ def _explained(measured: Measured, old: CaseCode, arch: str, verdict: Verdict) -
     return explain(old, own_code(measured.case, measured.kernel.image), arch, verdict).sentence
 
 
-def _of_revision(comparison: RevisionComparison, names: list[str]) -> tuple[dict[str, Both], str]:
-    found, pairs = {}, comparison.side_by_side.pairs
-    for name in names:
-        other = comparison.others[name]
-        image = None if other.call else comparison.images.get(key(other))
-        if isinstance(image, Image):
-            found[name] = pairs[name].measured, other_code(other, image)
-    return found, "it is a call, whose machine code is not compared"
+def _of_revision(comparison: RevisionComparison, name: str) -> Both | str:
+    """Return a measured case and the other revision's code, or why that is not compared."""
+    other = comparison.others[name]
+    image = None if other.call else comparison.images.get(key(other))
+    if not isinstance(image, Image):
+        return CALL
+    return comparison.side_by_side.pairs[name].measured, other_code(other, image)
 
 
 def _of_baseline(
-    comparison: BaselineComparison, names: list[str], project: Project, target: Target
-) -> tuple[dict[str, Both], str]:
-    """Build the baseline's side again from the commit of its newest run; say why where that cannot be done."""
+    comparison: BaselineComparison, names: Sequence[str], project: Project, target: Target
+) -> dict[str, Both | str]:
+    """Build the baseline's side again from the commit of its newest run; of each case its code, or why there is none.
+
+    That is somebody's code, which runs here: so only a commit in HEAD's history is built.
+    """
     run = _newest(comparison.runs)
     if run is None:
-        return {}, "not explained: the baseline does not say which commit it was made of"
+        return dict.fromkeys(names, "the baseline does not say which commit it was made of")
     if not is_ancestor(run.commit.id, "HEAD", project.root):
-        return {}, f"not explained: {run.commit}, which the baseline was made of, is not in HEAD's history here"
+        return dict.fromkeys(names, f"{run.commit}, which the baseline was made of, is not in HEAD's history here")
     try:
         made = build_cases(run.commit.id, f"the baseline's commit {run.commit}", names, project, target)
     except BadRevision as error:
-        return {}, f"not explained: {str(error).replace('--against=', '')}"
-    found = {}
-    for name, each in made.items():
-        recorded = run.cases[name].facts.image_hash if name in run.cases else None
-        if each.code and not isinstance(each.image, CompileError) and each.image.image_hash == recorded:
-            found[name] = comparison.measured[name], each.code
-    return found, f"not explained: {run.commit}, compiled here, is not the code that the baseline was measured with"
+        return dict.fromkeys(names, str(error))
+    return {name: _built_again(comparison.measured[name], made.get(name), run) for name in names}
+
+
+def _built_again(measured: Measured, built: CommitCase | None, run: Run) -> Both | str:
+    """Return a measured case and what a run's commit has for it, where that is what the run measured."""
+    name = measured.case.id
+    if measured.case.variant.call:
+        return CALL
+    if built is None or name not in run.cases:
+        return f"{run.commit}, the baseline's newest, does not have it"
+    if isinstance(built.image, CompileError):
+        return f"in {run.commit}, {first_line(built.image)}"
+    if built.image.image_hash != run.cases[name].facts.image_hash:
+        return f"{run.commit}, compiled here, is not the code that the baseline was measured with"
+    return measured, other_code(built.other, built.image)
 
 
 def _newest(runs: Sequence[Run]) -> Run | None:

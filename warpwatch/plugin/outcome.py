@@ -113,8 +113,8 @@ def asked_for(config: pytest.Config, compare: str | bool, against: str | None) -
 
 
 def worded(config: pytest.Config, error: Exception) -> str:
-    """Return the message of an error, with the option that takes a revision as it is written in this repository."""
-    return str(error).replace("--against", spelled(config, "against"))
+    """Return the message of an error on a revision behind the option that took it, as it is written here."""
+    return f"{spelled(config, 'against')}={error}"
 
 
 def refuse_rules_without_comparison(config: pytest.Config, compare: str | bool, asked: Asked) -> None:
