@@ -13,10 +13,19 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-import instances
 import messages
-from host_bodies import DEVICE, Parsed, broken, functions, head, is_kernel_template, is_marked, place_of, trapped
+from host_bodies import (
+    DEVICE,
+    Parsed,
+    broken,
+    head,
+    is_kernel_template,
+    is_marked,
+    place_of,
+    trapped,
+)
 from items import Item, Source, items, source_of
+from made_instances import bare, launches, made_at, wrong_ones
 
 COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
@@ -41,10 +50,10 @@ class Host:
 
     ``names``: of functions and variables. ``computed``: constants that only code can set. ``constructors``: classes of
     shared variables whose constructor is code. ``headers``: whether the headers of the system are needed; ``without``:
-    whether some were left out. ``instances``: whether those of templates that host code launches are made;
-    ``launching``: whether there were any; ``refused``: those that cannot be. ``broken``: first tokens of functions that
-    kernels do without, since g++ refuses them; ``complaint``: what it said of the first of them; ``launched``: words of
-    all instances; ``parsed``: the last attempt.
+    whether some were left out. ``asked``: instances of templates that host code launches; ``refused``: those that are
+    none, because g++ refuses the very words. ``broken``: first tokens of functions that kernels do without, since g++
+    refuses them; ``complaint``: what it said of the first of them; ``launched``: words of all instances; ``parsed``:
+    the last attempt.
     """
 
     names: set[str] = field(default_factory=set)
@@ -53,8 +62,7 @@ class Host:
     refused: set[str] = field(default_factory=set)
     headers: bool = False
     without: bool = False
-    instances: bool = True
-    launching: bool = False
+    asked: list[str] = field(default_factory=list)
     broken: set[int] = field(default_factory=set)
     complaint: str = ""
     launched: set[str] = field(default_factory=set)
@@ -65,7 +73,8 @@ class Host:
         computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
         constructors = set(re.findall(r"non-[‘']constexpr[’'] function [‘'](?:\w+::)*?(\w+)(?:<.*>)?::\1\(", errors))
         undeduced = re.findall(r"unable to deduce [‘']const auto[’'] from [‘']& ?(.+)[’']$", errors, re.MULTILINE)
-        refused = set(map(bare, [*undeduced, *wrong_instances(errors)]))
+        wrong = [self.asked[number] for number in wrong_ones(errors)]
+        refused = set(map(bare, [*undeduced, *wrong]))
         if computed - self.computed or constructors - self.constructors:
             self.computed |= computed
             self.constructors |= constructors
@@ -76,8 +85,6 @@ class Host:
         elif self.parsed and (more := broken(self.parsed, errors, self.names) - self.broken):
             self.broken |= more
             self.complaint = self.complaint or errors
-        elif self.launching and self.instances and "declared with attribute error" not in errors:
-            self.instances = False
         else:
             return False
         return True
@@ -96,27 +103,24 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     marked = marked_functions(source, found)
     whole = {name[-1] for item in found if item.kind == "function" and item.body and is_marked(source, item)
              for name in item.names}  # fmt: skip
-    asked = asked_types(source)
-    remaining, hosts = [], []
-    for item in found:
-        typed = item.kind == "function" and not item.body and item.names[0][-1] in asked
-        of_host = (is_host(source, item, marked, whole) and not typed) or is_computed(source, item, host.computed)
-        if item.first in host.broken:
-            of_host |= not is_marked(source, item) or is_kernel_template(source, item)
-        (hosts if of_host else remaining).append(item)
+    remaining, hosts = apart(source, found, marked, whole, host)
     host.names |= {name[-1] for item in hosts for name in item.names}
-    made = launches(source, found, hosts, remaining, host.refused) if host.instances else {}
-    edits = [(item.first, item.last, made.get(item, "")) for item in hosts]
-    host.launching = bool(made)
-    used = set(re.findall(r"\w+", " ".join(made.values())))
+    made = launches(source, found, hosts, remaining, host.refused)
+    host.asked = [instance for own in made.values() for instance in own]
+
+    def at(item: Item, token: int) -> str:
+        return made_at(source, token, {host.asked.index(instance): instance for instance in made.get(item, ())})
+
+    edits = [(item.first, item.last, at(item, item.first)) for item in hosts]
+    used = set(re.findall(r"\w+", " ".join(host.asked)))
     host.launched |= used
     host.parsed = Parsed(source=source, found=found, launched=host.launched)
     chosen, inner = reached(source, remaining, marked, used, host.broken)
     gone = places(inner)
     refuse_unsupported(source, chosen, gone)
     kept = {item.first for item in chosen}
-    edits += [(item.first, item.last, made.get(item, "")) for item in remaining if item.first not in kept]
-    edits += [(item.last, item.last, made[item]) for item in chosen if item in made]
+    edits += [(item.first, item.last, at(item, item.first)) for item in remaining if item.first not in kept]
+    edits += [(item.last, item.last, at(item, item.last - 1)) for item in chosen if item in made]
     edits += [edit for item in chosen if item.kind == "variable" for edit in constant_initialisers(source, item)]
     host.headers |= any("std" in words_without(source, item, gone) for item in chosen if item.kind != "using")
     left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
@@ -124,12 +128,20 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     return edited(source, (begin, end), [*edits, *inner, *renamed(source, chosen)], left_out)
 
 
-def wrong_instances(errors: str) -> Iterator[str]:
-    """The instances within which g++ finds an error: it shows their line."""
-    for match in re.finditer(r"^\S.*:(?P<column>\d+): error: .*\n +\d+ \| (?P<line>.*)$", errors, re.MULTILINE):
-        for instance in re.finditer(r"softcuda_instance\d+ = &(.*?);", match["line"]):
-            if instance.start() < int(match["column"]) <= instance.end():
-                yield instance[1]
+def apart(
+    source: Source, found: list[Item], marked: set[str], whole: set[str], host: Host
+) -> tuple[list[Item], list[Item]]:
+    """Declarations that stay, and those of host code. ``marked`` and ``whole``: names of the device's functions."""
+    asked = asked_types(source)
+    remaining: list[Item] = []
+    hosts: list[Item] = []
+    for item in found:
+        typed = item.kind == "function" and not item.body and item.names[0][-1] in asked
+        of_host = (is_host(source, item, marked, whole) and not typed) or is_computed(source, item, host.computed)
+        if item.first in host.broken:
+            of_host |= not is_marked(source, item) or is_kernel_template(source, item)
+        (hosts if of_host else remaining).append(item)
+    return remaining, hosts
 
 
 def asked_types(source: Source) -> set[str]:
@@ -146,45 +158,6 @@ def taken_over(tokens: list[str]) -> set[str]:
         for place, token in enumerate(tokens)
         if token == ";" and tokens[place - 2 : place - 1] == ["::"] and "using" in tokens[max(0, place - 8) : place]
     }
-
-
-def bare(instance: str) -> str:
-    """The name of an instance without the namespaces and spaces in it, which g++ writes as it likes."""
-    return re.sub(r"\w+::", "", "".join(instance.split()))
-
-
-def launches(
-    source: Source, found: list[Item], hosts: list[Item], remaining: list[Item], refused: set[str]
-) -> dict[Item, str]:
-    """What is to stand in place of host functions that launch instances of templates: these, so that they are made.
-
-    For functions of a class it stands behind that. ``refused``: instances that are none.
-    """
-    known = {name[-1] for item in remaining for name in item.names}
-    templates: dict[str, list[Item]] = {}
-    for item in remaining:
-        template = item.kind == "function" and source.tokens[item.first : item.first + 2] == ["template", "<"]
-        if template and "__global__" in head(source, item):
-            templates.setdefault(item.names[0][-1], []).append(item)
-    owners = {member: item for item in found for member in host_members(source, item)} if templates else {}
-    hosts = [*hosts, *owners]
-    made: dict[Item, str] = {}
-    done: set[str] = set()
-    for item in hosts:
-        for instance, behind in instances.launched(source, hosts, item, templates, known) if item.body else ():
-            if instance not in done and bare(instance) not in refused:
-                where, variable = owners.get(behind, behind), f"softcuda_instance{len(done)}"
-                made[where] = f"{made.get(where, '')} __attribute__((used)) static const auto {variable} = &{instance};"
-                done.add(instance)
-    return made
-
-
-def host_members(source: Source, item: Item) -> Iterator[Item]:
-    """The functions of a class that have a body and are not the device's."""
-    if item.kind == "class" and item.body and "enum" not in head(source, item):
-        for member in functions(source, [item]):
-            if not is_marked(source, member):
-                yield member
 
 
 def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:

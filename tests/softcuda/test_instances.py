@@ -99,6 +99,33 @@ def test_an_instance_with_what_softcuda_has_not_is_a_compile_error(target: Targe
         compile_file(source, {}, target)
 
 
+def test_an_instance_within_which_gxx_finds_an_error_is_a_compile_error(target: Target, tmp_path: Path) -> None:
+    source = tmp_path / "wrong.cu"
+    source.write_text(
+        "template <typename T> __global__ void good(T* out) { *out = 1; }\n"
+        "template <typename T> __global__ void wrong(T* out) { out->first = 1; }\n"
+        "int main() { good<int><<<1, 1>>>(nullptr); wrong<int><<<1, 1>>>(nullptr); }\n"
+    )
+    with pytest.raises(CompileError, match=r"wrong\.cu:2:\d+: error: request for member .*first"):
+        compile_file(source, {}, target)
+
+
+def test_an_instance_whose_words_are_not_known_where_it_is_made_leaves_the_others(
+    software: Worker, target: Target, tmp_path: Path
+) -> None:
+    source = tmp_path / "scoped.cu"
+    source.write_text(
+        "namespace inner { template <typename T> __global__ void hidden(T* out) { *out = 1; } }\n"
+        "template <typename T> __global__ void seen(T* out) { *out = 2; }\n"
+        "void in_scope(int* out) { using namespace inner; hidden<int><<<1, 1>>>(out); }\n"
+        "void here(float* out) { seen<float><<<1, 1>>>(out); }\n"
+        'extern "C" __global__ void last(int* out) { *out = __LINE__; }\n'
+    )
+    image = compile_file(source, {}, target)
+    assert software.call(calls.get_function, image.path, "_Z4seenIfEvPT_") == "no error"
+    assert software.call(calls.get_function, image.path, "last") == "no error"
+
+
 def test_an_image_has_the_instances_that_host_code_launches(software: Worker, target: Target, tmp_path: Path) -> None:
     source = tmp_path / "launches.cu"
     source.write_text(LAUNCHES)
