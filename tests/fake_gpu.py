@@ -165,6 +165,7 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     sampling.describe_gpu: describe_gpu,
     sampling.prepare: prepare,
     sampling.sample: sample,
+    sampling.take_samples: lambda kind, most: [sample(kind) for _ in range(most)],
     sampling.finish: finish,
     pairs.measure_pair: measure_pair,
     sampling.settle: lambda: None,

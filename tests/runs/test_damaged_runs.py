@@ -203,7 +203,7 @@ class FakeWorker:
         """There is no process."""
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        answers = {sampling.sample: (1e-3, 0), sampling.read_clock: Clock(1980, ())}
+        answers = {sampling.take_samples: [(1e-3, 0)], sampling.read_clock: Clock(1980, ())}
         return answers.get(function, {})
 
 

@@ -37,7 +37,8 @@ class Measured:
 
     ``kind``: cold, warm or host. ``facts``: what is recorded beside its samples. ``processes``: samples in seconds of
     each process that measured it. ``taken``: samples that were taken beforehand, to be played back. ``fingerprint``: of
-    its right result, for processes that check it again.
+    its right result, for processes that check it again. ``ahead``: samples of this process that no round has had yet.
+    ``rounds_left``: rounds without a sample.
     """
 
     kernel: Kernel
@@ -49,16 +50,28 @@ class Measured:
     processes: list[list[float]] = field(default_factory=list)
     taken: list[float] | None = None
     fingerprint: int | None = None
+    ahead: list[float] = field(default_factory=list)
+    rounds_left: int | None = None
 
     def sample(self) -> float:
         """Take one round: the timer of pytest-benchmark advances by the time that the GPU took."""
         if self.taken is not None:
             note(self.taken.pop(0))
             return 0.0
-        seconds, thrown_away = self.kernel.worker.call(sampling.sample, self.kind)
-        self.facts["hold_timeouts"] += thrown_away
+        if self.rounds_left is None:
+            self.rounds_left = self.rounds
+        if not self.ahead:
+            self.ahead = self.take(self.rounds_left)
+            self.rounds_left -= len(self.ahead)
+        seconds = self.ahead.pop(0)
         note(seconds)
         return seconds
+
+    def take(self, count: int) -> list[float]:
+        """Take at least one sample and at most ``count``: so many as one call to the worker takes."""
+        taken = self.kernel.worker.call(sampling.take_samples, self.kind, count)
+        self.facts["hold_timeouts"] += sum(thrown_away for _, thrown_away in taken)
+        return [seconds for seconds, _ in taken]
 
     def check_last_result(self) -> None:
         """Check the result of the last samples in the process that took them. Raises WrongResult or DeviceError."""
@@ -148,7 +161,9 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
             call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
             call(sampling.settle)
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
-            taken = [measured.sample() for _ in range(measured.rounds)]
+            taken: list[float] = []
+            while len(taken) < measured.rounds:
+                taken += measured.take(measured.rounds - len(taken))
             measured.check_last_result()
             if not call(sampling.read_clock).others:
                 samples[name] = taken

@@ -45,6 +45,8 @@ class State:
     clocks: Clocks | None = None
 
 
+# Wall seconds for the samples of one call. A call costs 0.08 ms (H200's host), a fifth of a short kernel's sample.
+CALL_SECONDS = 0.1
 state = State()
 
 
@@ -149,6 +151,14 @@ def sample(kind: str) -> tuple[float, int]:
     state.turn += 1
     state.launched.add(copy)
     return sample_of(state.loaded[copy], timer_of(kind))
+
+
+def take_samples(kind: str, most: int) -> list[tuple[float, int]]:
+    """Take samples of the prepared case for CALL_SECONDS, at least one and at most ``most``; return as ``sample``."""
+    begin, taken = time.perf_counter(), [sample(kind)]
+    while len(taken) < most and time.perf_counter() - begin < CALL_SECONDS:
+        taken.append(sample(kind))
+    return taken
 
 
 def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
