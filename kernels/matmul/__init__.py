@@ -49,7 +49,7 @@ def structs(at: Mapping[str, int], m: int, n: int, k: int, padding: int) -> tupl
 
 
 def reference(A: Array, B: Array, part: Part, magnitudes: bool = False) -> Array:
-    return product(np.abs(A[part]), np.abs(B)) if magnitudes else product(A[part], B)
+    return product(A[part], B, magnitudes)
 
 
 def rasterised(group: int) -> Callable[[tuple[int, int], tuple[int, int]], int]:

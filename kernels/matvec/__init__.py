@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import warpwatch as ww
 from kernels.copy import nearest_copy
 from kernels.matmul.cublas import CUBLAS
@@ -19,25 +17,13 @@ from warpwatch.catalogue.tolerance import product
 BLOCKS = ((64,), (128,), (256,), (512,))
 FLOATS = ("float32", "float64")
 ROWS = 4  # of the result that a warp of `rows` computes
-ROWS_AT_ONCE = 1024  # that the reference computes at a time
 SHAPES = ((1000, 1000), (10000, 10000), (4096, 1023))
 LADDER = dict.fromkeys(FLOATS, ((1000, 10000), (4096, 4096), (8192, 8192), (16384, 16384)))
 BOTH = {dtype: (*SHAPES, *LADDER[dtype]) for dtype in FLOATS}
 
 
-def multiply(a: Array, x: Array, magnitudes: bool = False) -> Array:
-    """Return A x in float64, computed some rows at a time: converting all of A would take longer than the product.
-
-    ``magnitudes``: use the magnitudes of the elements of both.
-    """
-    pieces = (a[row : row + ROWS_AT_ONCE] for row in range(0, len(a), ROWS_AT_ONCE))
-    if magnitudes:
-        return np.concatenate([product(np.abs(piece), np.abs(x)) for piece in pieces])
-    return np.concatenate([product(piece, x) for piece in pieces])
-
-
 def reference(A: Array, x: Array, part: Part, magnitudes: bool = False) -> Array:
-    return multiply(A[part], x, magnitudes)
+    return product(A[part], x, magnitudes)
 
 
 def work(m: int, n: int, itemsize: int) -> ww.Work:

@@ -5,7 +5,10 @@ A family chooses a rule for all its results, or one for each by name. Without a 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod, sqrt
 from typing import Any
@@ -17,6 +20,7 @@ from warpwatch.catalogue.by_name import BadFunction, call
 from warpwatch.catalogue.elements import is_float, numpy_type, rounding_error, spacing, unit_roundoff, wide
 
 Length = str | int | Callable[..., int]
+CONVERTED_AT_ONCE = 2**18  # elements of a matrix that are converted to float64 at a time, by a thread: 2 MB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,11 +156,36 @@ def dot_share(length: int, dtype: np.dtype[Any]) -> float:
     return min(length, 4 * sqrt(length)) * unit_roundoff(dtype) * (2 if dtype in (np.float64, np.complex128) else 1)
 
 
-def product(a: Array, b: Array) -> Array:
-    """Return a @ b: in float64 for floats, exact modulo 2^32 for int32."""
-    if is_float(a.dtype):
-        return a.astype(np.float64) @ b.astype(np.float64)
-    return _wrapping_product(a, b)
+def product(a: Array, b: Array, magnitudes: bool = False) -> Array:
+    """Return a @ b: in float64 for floats, exact modulo 2^32 for int32.
+
+    ``magnitudes``: use the magnitudes of the elements of both, which are floats.
+    """
+    if not is_float(a.dtype):
+        return _wrapping_product(a, b)
+    right = np.abs(b.astype(np.float64)) if magnitudes else b.astype(np.float64)
+    if b.ndim == 1:
+        return _by_rows(a, right, magnitudes)
+    left = np.abs(a) if magnitudes else a
+    return left.astype(np.float64) @ right
+
+
+def _by_rows(a: Array, right: Array, magnitudes: bool) -> Array:
+    """Return the product of a matrix and a vector: to convert all of a takes longer than the product itself.
+
+    The pieces depend on the shape alone, so that the number of cores changes nothing.
+    """
+    made = np.empty(len(a))
+    rows = max(1, CONVERTED_AT_ONCE // max(1, a.shape[1]))
+
+    def compute(row: int) -> None:
+        piece = a[row : row + rows].astype(np.float64)
+        np.matmul(np.abs(piece, out=piece) if magnitudes else piece, right, out=made[row : row + rows])
+
+    starts = range(0, len(a), rows)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) if len(starts) > 1 else nullcontext() as pool:
+        list((pool.map if pool else map)(compute, starts))
+    return made
 
 
 def _wrapping_product(a: Array, b: Array) -> Array:
