@@ -17,6 +17,7 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project, find_setting
 from warpwatch.catalogue.validation import require
 from warpwatch.cli_changes import add_changes
+from warpwatch.cli_pull_requests import add_pull_requests
 from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
@@ -263,6 +264,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_kernels(commands)
     _add_watch(commands)
     add_changes(commands)
+    add_pull_requests(commands)
     _add_runs(commands)
     return parser
 

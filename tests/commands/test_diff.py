@@ -15,10 +15,11 @@ import pytest
 
 from tests.fork_server import run_module
 from tests.stranger import environment
-from warpwatch.commands.diff import BadDiff, check_file, write_whole
+from warpwatch.commands.diff import BadDiff, check_file
 from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA
 from warpwatch.devices.compiler import NoCompiler, nvcc
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
+from warpwatch.runs.files import write_whole
 from warpwatch.subcommands import revisions
 
 BUILD = "-128-float32"

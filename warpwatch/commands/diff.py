@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from warpwatch.compare.revision import checkout, find_commit, find_merge_base, s
 from warpwatch.devices.compiler import CompileError, Image, architectures, nvcc
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.report.code_tables import Heading, document, markdown, text
+from warpwatch.runs.files import write_whole
 
 NEW, OLD = "working tree", "revision"
 Key = tuple[str, str, str]  # architecture, side and build
@@ -99,22 +99,6 @@ def check_file(path: Path) -> None:
         raise BadDiff(f"{path} cannot be written: there is no folder {path.parent}")
     if not os.access(path.absolute().parent, os.W_OK):
         raise BadDiff(f"{path} cannot be written: you may not write to {path.absolute().parent}")
-
-
-def write_whole(path: Path, content: str) -> None:
-    """Write a file under another name and rename it, so that it is there whole or not at all. Raises OSError."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.absolute().parent, prefix=f".{path.name}-", encoding="utf-8", delete=False
-    ) as file:
-        made = Path(file.name)
-        try:
-            file.write(content)
-            file.close()
-            made.chmod(0o644)
-            made.replace(path)
-        except BaseException:
-            made.unlink(missing_ok=True)
-            raise
 
 
 def _sides(project: Project, request: Request) -> tuple[Heading, Sides]:

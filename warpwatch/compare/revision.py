@@ -58,16 +58,17 @@ def is_ancestor(commit: str, of: str, root: Path) -> bool:
     return git(of, root, "merge-base", "--is-ancestor", "--end-of-options", commit, of).returncode == 0
 
 
-def find_merge_base(root: Path) -> tuple[str, str]:
-    """Find where the working tree's branch left the main branch; returns the commit, and the main branch's name.
+def find_merge_base(root: Path, branch: str = "") -> tuple[str, str]:
+    """Find where the working tree's branch left another one; returns the commit, and the other branch's name.
 
-    The main branch is the one that the remote repository ``origin`` checks out, else main or master. Raises
-    BadRevision.
+    ``branch``: the other one; empty: the main branch, which is what the remote repository ``origin`` checks out, else
+    main or master. Raises BadRevision.
     """
     if (there := git("", root, "rev-parse", "--git-dir")).returncode:
         raise BadRevision(f"{root} is no git checkout ({_message(there)})")
     remote = git("", root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.decode().strip()
-    for name in filter(None, (remote, "origin/main", "origin/master", "main", "master")):
+    main = filter(None, (remote, "origin/main", "origin/master", "main", "master"))
+    for name in (branch,) if branch else main:
         if git("", root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").returncode:
             continue
         base = git("", root, "merge-base", "HEAD", name)
@@ -75,6 +76,8 @@ def find_merge_base(root: Path) -> tuple[str, str]:
             return base.stdout.decode().strip(), name
         cure = UNSHALLOW if is_shallow(root) else "name a revision"
         raise BadRevision(f"HEAD and {name} have no commit in common here: {cure}")
+    if branch:
+        raise BadRevision(f"there is no branch {branch} here: {UNSHALLOW if is_shallow(root) else 'fetch it'}")
     raise BadRevision("there is no main branch here to compare with, neither main nor master: name a revision")
 
 

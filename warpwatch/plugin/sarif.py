@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from warpwatch.plugin.storage import Results
 from warpwatch.report.sarif import Found, document, found_in, merged
+from warpwatch.runs.files import write_whole
 
 
 class SarifPlugin:
@@ -47,19 +46,3 @@ class SarifPlugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(self._said)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all. Raises OSError."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.name}-", suffix=".tmp", delete=False
-    ) as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).chmod(0o644)
-            Path(file.name).replace(path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise

@@ -1,0 +1,237 @@
+"""Checks, compares and times a repository's kernels as a job does, and leaves a result: ``warpwatch ci``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from warpwatch.catalogue.project import Project
+from warpwatch.commands.children import ended_by_signals, kill, start
+from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.revision import find_commit, find_merge_base
+from warpwatch.devices.compiler import NoCompiler, nvcc
+from warpwatch.devices.detect import why_no_gpu
+from warpwatch.pull_requests.annotations import annotate
+from warpwatch.pull_requests.comment import About, comment, marker
+from warpwatch.pull_requests.gather import (
+    Test,
+    count_tests,
+    count_verdicts,
+    findings,
+    read_code,
+    read_tests,
+)
+from warpwatch.pull_requests.result import NAME, Finding, Result, limited, one_line, text_of
+from warpwatch.runs.files import write_whole
+from warpwatch.runs.saved import BadRun, read_run
+
+OWN = "warpwatch-"  # what the files in the folder of results begin with
+SOFTWARE = "the software device"
+LEFT = 3  # lines of a program that ended badly
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Holds what was asked for. ``against``: a revision, or empty: that where the pull request's branch began."""
+
+    tests: tuple[str, ...]
+    bench: str
+    against: str = ""
+    device: str = "auto"
+    architectures: str = "sm_90"
+    keywords: str = ""
+    results: Path = Path("warpwatch-results")
+    job: str = "kernels"
+
+
+@dataclass(kw_only=True)
+class Job:
+    """Holds what a job has found out so far. ``base``: the commit that it compares with; empty where there is none."""
+
+    request: Request
+    project: Project
+    on_gpu: bool
+    base: str = ""
+    tests: list[Test] = field(default_factory=list)
+    timed: list[Test] = field(default_factory=list)
+    code: dict[str, dict[str, int]] = field(default_factory=dict)
+    worse: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    where: str = SOFTWARE
+    failed: bool = False
+
+    def file(self, name: str) -> Path:
+        return self.request.results.absolute() / f"{OWN}{name}"
+
+    def fail(self, note: str) -> None:
+        self.failed = True
+        self.notes.append(one_line(note))
+
+
+def run(project: Project, request: Request) -> int:
+    """Run everything that this machine can, and write the result; returns 1 where a kernel is wrong or slower.
+
+    Raises DeviceError where the driver does not work, or OSError.
+    """
+    prepare(request.results)
+    missing = why_no_gpu() if request.device == "auto" else "" if request.device == "gpu" else "not asked for"
+    job = Job(request=request, project=project, on_gpu=not missing)
+    with ended_by_signals():
+        _find_base(job)
+        _check(job)
+        _compare_code(job)
+        _time(job)
+    result = _result(job)
+    write_whole(request.results / NAME, text_of(result))
+    _tell(result)
+    return int(result.failed)
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder of results, and remove the files of an earlier call. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob(f"{OWN}*"):
+        if path.is_file():
+            path.unlink()
+
+
+def _find_base(job: Job) -> None:
+    """Find the commit to compare with: the one that was named, or where a pull request's branch began."""
+    named, branch = job.request.against, os.environ.get("GITHUB_BASE_REF", "")
+    root = job.project.root
+    try:
+        if named:
+            job.base = find_commit(named, root)
+        elif branch:
+            job.base = find_merge_base(root, f"origin/{branch}")[0]
+        else:
+            job.notes.append("nothing is compared: this is no pull request; --against REV compares all the same")
+    except BadRevision as error:
+        job.fail(f"nothing is compared: {error}; in a workflow: `fetch-depth: 0` for actions/checkout")
+
+
+def _check(job: Job) -> None:
+    """Run the tests on the device."""
+    device = "gpu" if job.on_gpu else "software"
+    junit = job.file("tests.xml")
+    options = [f"--warpwatch-device={device}", f"--junitxml={junit}", f"--warpwatch-sarif={job.file('tests.sarif')}"]
+    status, said = _run(job, ["pytest", *job.request.tests, *options, *_chosen(job)])
+    job.tests = _read(job, junit, status, said, "the tests")
+
+
+def _compare_code(job: Job) -> None:
+    """Compare the machine code with that of the base, where there is a compiler for it."""
+    if not job.base:
+        return
+    try:
+        nvcc()
+    except NoCompiler:
+        job.notes.append("machine code is not compared: there is no nvcc on this machine")
+        return
+    json_file = job.file("diff.json")
+    files = ["--json", str(json_file), "--markdown", str(job.file("diff.md"))]
+    command = ["warpwatch", "diff", job.base, "--arch", job.request.architectures, *files, *_chosen(job)]
+    status, said = _run(job, command)
+    try:
+        job.code, job.worse, notes = read_code(json_file)
+    except (OSError, ValueError, KeyError):
+        job.fail(f"machine code was not compared: {said}")
+        return
+    job.notes += notes
+    job.failed |= status != 0
+
+
+def _time(job: Job) -> None:
+    """Time the kernels in turns with those of the base, where there is a GPU, and make a site of the times."""
+    if not job.on_gpu:
+        job.notes.append("nothing is timed: there is no GPU here")
+        return
+    if not job.base:
+        return
+    junit, saved = job.file("bench.xml"), job.file("bench.json")
+    options = ["--warpwatch-device=gpu", f"--warpwatch-against={job.base}", f"--junitxml={junit}"]
+    command = ["pytest", job.request.bench, *options, f"--benchmark-json={saved}", *_chosen(job)]
+    status, said = _run(job, command)
+    job.timed = _read(job, junit, status, said, "the benchmark")
+    try:
+        job.where = read_run(saved, tolerant=True).gpu.name or "a GPU"
+    except BadRun as error:
+        job.fail(f"no times were saved: {error}")
+        return
+    status, said = _run(job, ["warpwatch", "report", str(saved), "--html", str(job.file("site"))])
+    if status:
+        job.notes.append(one_line(f"no site was made: {said}"))
+
+
+def _read(job: Job, junit: Path, status: int, said: str, what: str) -> list[Test]:
+    """Read the tests that ran. A status that they do not explain makes the job red, with the last that was said."""
+    try:
+        tests = read_tests(junit)
+    except (OSError, ValueError):
+        tests = []
+    bad = any(test.outcome == "failed" for test in tests)
+    job.failed |= status != 0
+    if not tests or (status and not bad) or status > 1:
+        job.fail(f"{what} ended with exit status {status}{': ' if said else ''}{said}")
+    return tests
+
+
+def _chosen(job: Job) -> list[str]:
+    return ["-k", job.request.keywords] if job.request.keywords else []
+
+
+def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
+    """Run a module of Python in the repository, pass on what it prints, and return its status and its last line."""
+    print(f"$ python -m {' '.join(command)}", flush=True)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, errors="replace") as output:
+        with os.fdopen(writing, "wb") as end:
+            process = start([sys.executable, "-m", *command], job.project.root, end)
+        said = ""
+        try:
+            for line in output:
+                print(line, end="", flush=True)
+                said = line.strip() or said
+            status = process.wait()
+        finally:
+            kill(process)
+    return status, one_line(said)
+
+
+def _result(job: Job) -> Result:
+    families, root = job.project.families, job.project.root
+    found = [*findings([*job.tests, *job.timed], families, root), *job.worse]
+    shown, more = limited(found)
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return Result(
+        job=one_line(job.request.job),
+        where=one_line("a GPU" if job.on_gpu and job.where == SOFTWARE else job.where),
+        commit=commit,
+        against=job.base,
+        tests=count_tests(job.tests),
+        verdicts=count_verdicts(job.timed),
+        code=job.code,
+        findings=shown,
+        more=dict(more),
+        notes=tuple(job.notes),
+        failed=job.failed,
+    )
+
+
+def _tell(result: Result) -> None:
+    """Print the result; on GitHub, also beside the lines and on the run's page."""
+    page = os.environ.get("GITHUB_STEP_SUMMARY")
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in annotate(result.findings):
+            print(line)
+    text = comment([result], About(marker=marker(result.job), commit=result.commit))
+    print(text)
+    if page:
+        with Path(page).open("a", encoding="utf-8") as file:
+            file.write(text + "\n")

@@ -1,0 +1,184 @@
+"""Reads what a job's runs left behind: JUnit's files of pytest, and the JSON of ``warpwatch diff``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.names import BadCase
+from warpwatch.pull_requests.result import Finding, Kind, one_line
+from warpwatch.report.sarif import COMPILE_RULE, Found, found_in, merged
+
+COMPARED = {"slower": Kind.SLOWER, "unsure": Kind.UNSURE, "faster": Kind.FASTER}  # verdicts that are listed
+CHANGE = re.compile(r"([+-][\d.,]+) %")  # of a verdict's line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Test:
+    """Holds one test of JUnit's file. ``outcome``: passed, failed or skipped. ``text``: of its failure, whole."""
+
+    name: str
+    outcome: str
+    text: str
+    properties: dict[str, str]
+
+    @property
+    def parameters(self) -> str:
+        """Return what stands in the name's brackets: a case's id where the test is of one case."""
+        return self.name.partition("[")[2].removesuffix("]")
+
+
+def read_tests(path: Path) -> list[Test]:
+    """Read JUnit's file of this job's own run. Raises ValueError or OSError where it is not whole."""
+    try:
+        nodes = ElementTree.parse(path).getroot().iter("testcase")
+    except ElementTree.ParseError as error:
+        raise ValueError(f"{path} is not whole ({error})") from None
+    return [_test(node) for node in nodes]
+
+
+def _test(node: ElementTree.Element) -> Test:
+    bad = [each for kind in ("failure", "error") for each in node.findall(kind)]
+    outcome = "failed" if bad else "skipped" if node.find("skipped") is not None else "passed"
+    text = "\n".join(f"{each.get('message', '')}\n{each.text or ''}" for each in bad)
+    properties = {each.get("name", ""): each.get("value", "") for each in node.iter("property")}
+    return Test(name=node.get("name", ""), outcome=outcome, text=text, properties=properties)
+
+
+def count_tests(tests: Iterable[Test]) -> dict[str, int]:
+    """Count tests by outcome. A case that is slower is right: its test failed for its time alone."""
+    counts = Counter("passed" if _is_slower(test) else test.outcome for test in tests)
+    return {outcome: counts[outcome] for outcome in ("passed", "failed", "skipped") if counts[outcome]}
+
+
+def count_verdicts(tests: Iterable[Test]) -> dict[str, int]:
+    """Count the cases of each verdict."""
+    counts = Counter(test.properties["verdict"] for test in tests if test.properties.get("verdict"))
+    return dict(counts.most_common())
+
+
+def _is_slower(test: Test) -> bool:
+    return test.outcome == "failed" and test.properties.get("verdict") == "slower"
+
+
+def findings(tests: Sequence[Test], families: Sequence[Family], root: Path) -> Iterator[Finding]:
+    """Yield what failed tests and verdicts say: each fault once, and the first failure of each kernel."""
+    faults: list[Found] = []
+    wrong: dict[str, list[Finding]] = {}
+    for test in tests:
+        if test.outcome == "failed" and not _is_slower(test):
+            found = found_in(test.text, test.parameters or test.name)
+            faults += found
+            if not found:
+                wrong.setdefault(_kernel(test), []).append(_wrong(test, families, root))
+    for first, *others in wrong.values():
+        more = f"; {len(others)} more tests of this kernel failed" if others else ""
+        yield replace(first, said=f"{first.said}{more}")
+    for fault in merged(faults):
+        kind = Kind.NOT_COMPILED if fault.rule == COMPILE_RULE else Kind.FAULT
+        name = f"{fault.rule}{f' in {fault.kernel}' if fault.kernel else ''}"
+        place = _relative(fault.place.file, root)
+        yield Finding(kind=kind, name=one_line(name), said=one_line(fault.text), file=place, line=fault.place.line)
+    compared = [test for test in tests if test.properties.get("verdict") in COMPARED]
+    for test in sorted(compared, key=_change, reverse=True):
+        yield _compared(test, families, root)
+
+
+def _kernel(test: Test) -> str:
+    """Return family and variant of a test's case; the test's own name where it is of none."""
+    return "-".join(test.parameters.split("-")[:2]) or test.name
+
+
+def _change(test: Test) -> float:
+    found = CHANGE.search(test.properties.get("comparison", ""))
+    return float(found[1].replace(",", "")) if found else 0.0
+
+
+def _wrong(test: Test, families: Sequence[Family], root: Path) -> Finding:
+    first = next(filter(None, map(str.strip, test.text.splitlines())), "no message")
+    first = re.sub(r"^(Failed|[\w.]+(?:Error|Exception)): ", "", first)
+    said = first.removeprefix(f"{test.parameters} ") if test.parameters else first
+    file, line = place_of(test.parameters, families, root)
+    name = one_line(test.parameters or test.name)
+    return Finding(kind=Kind.WRONG, name=name, said=one_line(said), file=file, line=line)
+
+
+def _compared(test: Test, families: Sequence[Family], root: Path) -> Finding:
+    kind = COMPARED[test.properties["verdict"]]
+    said = one_line(test.properties.get("comparison", "").removeprefix(f"{kind}: "))
+    file, line = place_of(test.parameters, families, root)
+    likely = one_line(test.properties.get("explanation", ""))
+    return Finding(kind=kind, name=one_line(test.parameters), said=said, likely=likely, file=file, line=line)
+
+
+def place_of(name: str, families: Sequence[Family], root: Path) -> tuple[str, int]:
+    """Return a kernel's file and the first line of its function; empty and 0 where there is no such case."""
+    try:
+        case = find_case(families, name)
+    except (BadCase, ValueError):
+        return "", 0
+    if case.variant.call or callable(case.variant.source):
+        return "", 0
+    return _relative(str(case.build.source), root), first_line(case)
+
+
+def first_line(case: Case) -> int:
+    """Return the line in which a case's kernel function begins: that of __global__, or of its name; else 1."""
+    try:
+        lines = case.build.source.read_text(errors="replace").splitlines()
+    except OSError:
+        return 1
+    name = re.split(r"[<(]", case.entry)[0].rpartition("::")[2]
+    called = re.compile(rf"\b{re.escape(name)}\s*\(")
+    here = [number for number, line in enumerate(lines) if called.search(line.partition("//")[0])]
+    for number in here:
+        for start in range(number, max(-1, number - 6), -1):
+            if "__global__" in lines[start]:
+                return start + 1
+            if start < number and re.search(r"[;}]\s*$", lines[start]):
+                break
+    return here[0] + 1 if here else 1
+
+
+def _relative(file: str, root: Path) -> str:
+    path = Path(file)
+    if path.is_absolute() and path.is_relative_to(root):
+        path = path.relative_to(root)
+    return one_line(path.as_posix())
+
+
+def read_code(path: Path) -> tuple[dict[str, dict[str, int]], list[Finding], list[str]]:
+    """Read the JSON of ``warpwatch diff``: counts by architecture, builds that got worse, and notes."""
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    worse = [
+        Finding(kind=Kind.WORSE_CODE, name=one_line(f"{build['id']} ({build['arch']})"), said=one_line(said))
+        for build in document["builds"]
+        if (said := _worse(build))
+    ]
+    return document["counts"], worse, [one_line(note) for note in document["notes"]]
+
+
+def _worse(build: dict[str, Any]) -> str:
+    """Say by which figures a build got worse: local memory and occupancy; empty where it did not."""
+    said = []
+    for kernel in build.get("kernels", ()):
+        old, new = kernel.get("old"), kernel.get("new")
+        if not old or not new:
+            continue
+        before, after = old["needs"]["local_bytes"], new["needs"]["local_bytes"]
+        if after > before:
+            said.append(f"local memory {before:,} -> {after:,} B")
+        shares = [min((o["occupancy"]["share"] for o in side["occupancies"] if o["occupancy"]), default=0.0)
+                  for side in (old, new)]  # fmt: skip
+        if shares[1] < shares[0]:
+            registers = f"{old['needs']['registers']} -> {new['needs']['registers']}"
+            said.append(f"occupancy {shares[0]:.2f} -> {shares[1]:.2f} (registers {registers})")
+    return ", ".join(dict.fromkeys(said))
