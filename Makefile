@@ -36,7 +36,8 @@ check: $(READY)
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/python -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(BIN)/zizmor --offline --persona=pedantic --quiet --no-progress --strict-collection .github/workflows
+	$(BIN)/python -m check_jsonschema --builtin-schema vendor.github-actions .github/actions/*/action.yml
+	$(BIN)/zizmor --offline --persona=pedantic --quiet --no-progress --strict-collection .github/workflows .github/actions
 	$(BIN)/actionlint .github/workflows/*.yml
 	$(BIN)/python -m tools.workflows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.workflows import FOLDER, ROOT, SHELL, check_script, load, scripts, steps
+from tools.workflows import ACTIONS, FOLDER, ROOT, SHELL, check_script, load, scripts, steps
 
 NIGHTLY = load(FOLDER / "nightly.yml")
 (JOB,) = NIGHTLY["jobs"].values()
@@ -103,11 +104,22 @@ def test_no_pull_request_reaches_the_gpu() -> None:
     assert NIGHTLY["on"].keys() == {"schedule", "workflow_dispatch"}
     for path in FOLDER.glob("*.yml"):
         workflow = load(path)
-        assert workflow["permissions"] == {"contents": "read"}
-        if "pull_request" in workflow["on"]:
-            assert all(job["runs-on"] == "ubuntu-24.04" for job in workflow["jobs"].values())
         assert "pull_request_target" not in workflow["on"]
         assert "secrets." not in path.read_text()
+        if {"pull_request", "workflow_run"} & set(workflow["on"]):
+            assert all(job["runs-on"] == "ubuntu-24.04" for job in workflow["jobs"].values())
+
+
+def test_only_what_runs_no_code_of_a_pull_request_may_write() -> None:
+    for path in FOLDER.glob("*.yml"):
+        workflow = load(path)
+        if "workflow_run" in workflow["on"]:
+            assert workflow["permissions"] == {}
+            (job,) = workflow["jobs"].values()
+            assert [step.keys() for step in job["steps"]] == [{"uses"}]  # no checkout, no script
+            assert set(job["permissions"]) == {"actions", "contents", "pull-requests"}
+        else:
+            assert workflow["permissions"] == {"contents": "read"}
 
 
 # Checks of the files, as `make check` calls them
@@ -119,7 +131,7 @@ def check(target: Path) -> subprocess.CompletedProcess[str]:
     assert recipe
     tools = ("check_jsonschema", "zizmor", "actionlint")
     commands = [line.strip() for line in recipe[1].splitlines() if any(tool in line for tool in tools)]
-    assert len(commands) == len(tools)
+    assert len(commands) == len(tools) + 1  # the forms of workflows and of actions
     script = "\n".join(command.replace("$(BIN)", str(Path(sys.executable).parent)) for command in commands)
     return subprocess.run([*SHELL, "-c", script], cwd=target, capture_output=True, text=True, check=False, timeout=60)
 
@@ -140,6 +152,7 @@ def test_a_mistake_in_a_workflow_is_found(tmp_path: Path, sound: str) -> None:
     text = (FOLDER / "ci.yml").read_text()
     path = tmp_path / ".github" / "workflows" / "ci.yml"
     path.write_text(text)
+    shutil.copytree(ACTIONS, tmp_path / ".github" / "actions")
     done = check(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     broken, said = BROKEN[sound]
@@ -150,8 +163,31 @@ def test_a_mistake_in_a_workflow_is_found(tmp_path: Path, sound: str) -> None:
     assert re.search(said, done.stdout + done.stderr), done.stdout + done.stderr
 
 
-def test_shell_of_the_workflows_is_checked() -> None:
-    assert len(list(scripts())) >= 8
+BROKEN_ACTIONS = {
+    "  using: composite\n": ("", "is not valid under any|'using' is a required"),
+    'run: bash "$ENGINE/.github/actions/warpwatch/check.sh"': ('run: echo "${{ inputs.tests }}"', "template-injection"),
+    "actions/cache@0057852bfaa89a56745cba8c7296529d2fc39830": ("actions/cache@v4", "unpinned-uses"),
+}
+
+
+@pytest.mark.parametrize("sound", BROKEN_ACTIONS)
+def test_a_mistake_in_an_action_is_found(tmp_path: Path, sound: str) -> None:
+    for folder in (FOLDER, ACTIONS):
+        shutil.copytree(folder, tmp_path / ".github" / folder.name)
+    path = tmp_path / ".github" / "actions" / "warpwatch" / "action.yml"
+    broken, said = BROKEN_ACTIONS[sound]
+    text = path.read_text()
+    assert sound in text
+    path.write_text(text.replace(sound, broken))
+    done = check(tmp_path)
+    assert done.returncode != 0
+    assert re.search(said, done.stdout + done.stderr), done.stdout + done.stderr
+
+
+def test_shell_of_the_workflows_and_actions_is_checked() -> None:
+    places = [place for place, _ in scripts()]
+    assert len(places) >= 8
+    assert {"comment.sh", "install.sh", "check.sh"} <= {Path(place).name for place in places}
     assert not [text for place, script in scripts() if (text := check_script(place, script))]
     assert "SC2086" in check_script("here", 'for file in "$1"; do rm $file; done\n')
 

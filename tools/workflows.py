@@ -1,4 +1,4 @@
-"""Reads the workflows of GitHub and checks the shell of their steps: ``python -m tools.workflows``, in `make check`."""
+"""Reads workflows and actions of GitHub and checks their shell: ``python -m tools.workflows``, in `make check`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".github" / "workflows"
+ACTIONS = ROOT / ".github" / "actions"
 SHELL = ("bash", "-e", "-o", "pipefail")  # as a runner calls it for `shell: bash`, and stricter than its default
 
 
@@ -45,12 +46,18 @@ def steps(job: dict[str, Any]) -> list[Step]:
 
 
 def scripts() -> Iterator[tuple[str, str]]:
-    """Yield every shell script of the workflows, after its file, job and step."""
+    """Yield every shell script of workflows and actions, after its file, job and step."""
     for path in sorted(FOLDER.glob("*.yml")):
         for name, job in load(path)["jobs"].items():
             for step in steps(job):
                 if step.script:
                     yield f"{path.relative_to(ROOT)}: {name}: {step.name}", step.script
+    for path in sorted(ACTIONS.glob("*/action.yml")):
+        for step in steps(load(path)["runs"]):
+            if step.script:
+                yield f"{path.relative_to(ROOT)}: {step.name}", step.script
+    for path in sorted(ACTIONS.glob("*/*.sh")):
+        yield str(path.relative_to(ROOT)), path.read_text()
 
 
 def check_script(source: str, script: str) -> str:

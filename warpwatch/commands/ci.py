@@ -18,7 +18,7 @@ from warpwatch.devices.detect import why_no_gpu
 from warpwatch.pull_requests.annotations import annotate
 from warpwatch.pull_requests.comment import About, comment, marker
 from warpwatch.pull_requests.gather import (
-    Test,
+    JunitTest,
     count_tests,
     count_verdicts,
     findings,
@@ -56,8 +56,8 @@ class Job:
     project: Project
     on_gpu: bool
     base: str = ""
-    tests: list[Test] = field(default_factory=list)
-    timed: list[Test] = field(default_factory=list)
+    tests: list[JunitTest] = field(default_factory=list)
+    timed: list[JunitTest] = field(default_factory=list)
     code: dict[str, dict[str, int]] = field(default_factory=dict)
     worse: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -167,7 +167,7 @@ def _time(job: Job) -> None:
         job.notes.append(one_line(f"no site was made: {said}"))
 
 
-def _read(job: Job, junit: Path, status: int, said: str, what: str) -> list[Test]:
+def _read(job: Job, junit: Path, status: int, said: str, what: str) -> list[JunitTest]:
     """Read the tests that ran. A status that they do not explain makes the job red, with the last that was said."""
     try:
         tests = read_tests(junit)

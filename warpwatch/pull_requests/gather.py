@@ -22,7 +22,7 @@ CHANGE = re.compile(r"([+-][\d.,]+) %")  # of a verdict's line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Test:
+class JunitTest:
     """Holds one test of JUnit's file. ``outcome``: passed, failed or skipped. ``text``: of its failure, whole."""
 
     name: str
@@ -36,7 +36,7 @@ class Test:
         return self.name.partition("[")[2].removesuffix("]")
 
 
-def read_tests(path: Path) -> list[Test]:
+def read_tests(path: Path) -> list[JunitTest]:
     """Read JUnit's file of this job's own run. Raises ValueError or OSError where it is not whole."""
     try:
         nodes = ElementTree.parse(path).getroot().iter("testcase")
@@ -45,31 +45,31 @@ def read_tests(path: Path) -> list[Test]:
     return [_test(node) for node in nodes]
 
 
-def _test(node: ElementTree.Element) -> Test:
+def _test(node: ElementTree.Element) -> JunitTest:
     bad = [each for kind in ("failure", "error") for each in node.findall(kind)]
     outcome = "failed" if bad else "skipped" if node.find("skipped") is not None else "passed"
     text = "\n".join(f"{each.get('message', '')}\n{each.text or ''}" for each in bad)
     properties = {each.get("name", ""): each.get("value", "") for each in node.iter("property")}
-    return Test(name=node.get("name", ""), outcome=outcome, text=text, properties=properties)
+    return JunitTest(name=node.get("name", ""), outcome=outcome, text=text, properties=properties)
 
 
-def count_tests(tests: Iterable[Test]) -> dict[str, int]:
+def count_tests(tests: Iterable[JunitTest]) -> dict[str, int]:
     """Count tests by outcome. A case that is slower is right: its test failed for its time alone."""
     counts = Counter("passed" if _is_slower(test) else test.outcome for test in tests)
     return {outcome: counts[outcome] for outcome in ("passed", "failed", "skipped") if counts[outcome]}
 
 
-def count_verdicts(tests: Iterable[Test]) -> dict[str, int]:
+def count_verdicts(tests: Iterable[JunitTest]) -> dict[str, int]:
     """Count the cases of each verdict."""
     counts = Counter(test.properties["verdict"] for test in tests if test.properties.get("verdict"))
     return dict(counts.most_common())
 
 
-def _is_slower(test: Test) -> bool:
+def _is_slower(test: JunitTest) -> bool:
     return test.outcome == "failed" and test.properties.get("verdict") == "slower"
 
 
-def findings(tests: Sequence[Test], families: Sequence[Family], root: Path) -> Iterator[Finding]:
+def findings(tests: Sequence[JunitTest], families: Sequence[Family], root: Path) -> Iterator[Finding]:
     """Yield what failed tests and verdicts say: each fault once, and the first failure of each kernel."""
     faults: list[Found] = []
     wrong: dict[str, list[Finding]] = {}
@@ -92,17 +92,17 @@ def findings(tests: Sequence[Test], families: Sequence[Family], root: Path) -> I
         yield _compared(test, families, root)
 
 
-def _kernel(test: Test) -> str:
+def _kernel(test: JunitTest) -> str:
     """Return family and variant of a test's case; the test's own name where it is of none."""
     return "-".join(test.parameters.split("-")[:2]) or test.name
 
 
-def _change(test: Test) -> float:
+def _change(test: JunitTest) -> float:
     found = CHANGE.search(test.properties.get("comparison", ""))
     return float(found[1].replace(",", "")) if found else 0.0
 
 
-def _wrong(test: Test, families: Sequence[Family], root: Path) -> Finding:
+def _wrong(test: JunitTest, families: Sequence[Family], root: Path) -> Finding:
     first = next(filter(None, map(str.strip, test.text.splitlines())), "no message")
     first = re.sub(r"^(Failed|[\w.]+(?:Error|Exception)): ", "", first)
     said = first.removeprefix(f"{test.parameters} ") if test.parameters else first
@@ -111,7 +111,7 @@ def _wrong(test: Test, families: Sequence[Family], root: Path) -> Finding:
     return Finding(kind=Kind.WRONG, name=name, said=one_line(said), file=file, line=line)
 
 
-def _compared(test: Test, families: Sequence[Family], root: Path) -> Finding:
+def _compared(test: JunitTest, families: Sequence[Family], root: Path) -> Finding:
     kind = COMPARED[test.properties["verdict"]]
     said = one_line(test.properties.get("comparison", "").removeprefix(f"{kind}: "))
     file, line = place_of(test.parameters, families, root)
@@ -131,7 +131,7 @@ def place_of(name: str, families: Sequence[Family], root: Path) -> tuple[str, in
 
 
 def first_line(case: Case) -> int:
-    """Return the line in which a case's kernel function begins: that of __global__, or of its name; else 1."""
+    """Return the line in which a case's kernel function begins, or else the file's first kernel."""
     try:
         lines = case.build.source.read_text(errors="replace").splitlines()
     except OSError:
@@ -145,7 +145,8 @@ def first_line(case: Case) -> int:
                 return start + 1
             if start < number and re.search(r"[;}]\s*$", lines[start]):
                 break
-    return here[0] + 1 if here else 1
+    marked = [number for number, line in enumerate(lines) if "__global__" in line.partition("//")[0]]
+    return next(iter([*here, *marked]), 0) + 1  # the name of a template's or a macro's instance is in no line
 
 
 def _relative(file: str, root: Path) -> str:

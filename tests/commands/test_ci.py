@@ -1,0 +1,189 @@
+"""Tests ``warpwatch ci`` and ``warpwatch comment`` in a stranger's repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project import ROOT
+from tests.stranger import environment, run_command
+from warpwatch.catalogue.project import find_project
+from warpwatch.commands import ci
+from warpwatch.pull_requests.result import NAME, Kind, Result, read_result
+
+CASE = "copy-naive-16x16-1024x1024-float32"
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words], cwd=folder, check=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    assert run_command(folder, "init").returncode == 0
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "kernels")
+    return folder
+
+
+def run_ci(folder: Path, *words: str, **variables: str) -> tuple[int, str, Result]:
+    own = environment() | {"PYTEST_ADDOPTS": "-p warpwatch.plugin -p no:cacheprovider"} | variables
+    own = {name: value for name, value in own.items() if not name.startswith("GITHUB") or name in variables}
+    command = [sys.executable, "-m", "warpwatch", "ci", *words]
+    done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout + done.stderr, read_result(folder / "warpwatch-results" / NAME)
+
+
+def test_a_push_is_tested_and_compared_with_nothing(repository: Path) -> None:
+    status, said, result = run_ci(repository, "--device", "software")
+    assert status == 0, said
+    assert result.tests == {"passed": 16}
+    assert (result.where, result.against, result.failed) == ("the software device", "", False)
+    assert any("nothing is compared: this is no pull request" in note for note in result.notes)
+
+
+def test_a_revision_is_compared_by_machine_code(repository: Path) -> None:
+    kernel = repository / "perf" / "block_per_row.cu"
+    kernel.write_text(kernel.read_text().replace("sum += exp(", "sum += exp(0 + "))
+    status, said, result = run_ci(repository, "--against", "HEAD", "--device", "software")
+    assert status == 0, said
+    assert list(result.code) == ["sm_90"]
+    assert len(result.against) == 40
+
+
+def test_a_pull_request_in_a_shallow_clone_is_red_and_says_what_to_do(repository: Path, tmp_path: Path) -> None:
+    git(repository, "commit", "-q", "--allow-empty", "-m", "second")
+    subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{repository}", "shallow"], cwd=tmp_path, check=True)
+    git(tmp_path / "shallow", "update-ref", "-d", "refs/remotes/origin/main")
+    status, said, result = run_ci(tmp_path / "shallow", "--device", "software", GITHUB_BASE_REF="main")
+    assert status == 1
+    assert result.failed
+    assert any("`fetch-depth: 0` for actions/checkout" in note for note in result.notes)
+    assert "### Kernels: a job failed before all was checked" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (["--tests", "no/such"], "the tests ended with exit status 4"),
+        (["-k", "no_such_test"], "the tests ended with exit status 5"),
+        (["--device", "gpu"], "the tests ended with exit status"),
+    ],
+)
+def test_what_was_not_tested_is_red_with_its_reason(repository: Path, words: list[str], note: str) -> None:
+    status, said, result = run_ci(repository, "--device", "software", *words)
+    assert status == 1, said
+    assert result.failed
+    assert any(note in each for each in result.notes), result.notes
+
+
+def test_a_wrong_kernel_is_red_and_named(repository: Path) -> None:
+    kernel = repository / "perf" / "block_per_row.cu"
+    kernel.write_text(kernel.read_text().replace("/ sum;", "* sum;"))
+    status, said, result = run_ci(repository, "--device", "software")
+    assert status == 1
+    (finding,) = result.findings
+    assert (finding.kind, finding.file) == (Kind.WRONG, "perf/block_per_row.cu")
+    assert "__global__" in kernel.read_text().splitlines()[finding.line - 1]
+    assert "### Kernels: 1 kernel wrong" in said
+
+
+def test_files_of_an_earlier_call_are_gone_and_others_stay(repository: Path) -> None:
+    folder = repository / "warpwatch-results"
+    folder.mkdir()
+    (folder / "warpwatch-bench.xml").write_text("old")
+    (folder / "mine.txt").write_text("mine")
+    run_ci(repository, "--device", "software")
+    assert not (folder / "warpwatch-bench.xml").exists()
+    assert (folder / "mine.txt").read_text() == "mine"
+
+
+JUNIT = """<testsuites><testsuite>
+<testcase name="bench_kernel[{case}]"><properties><property name="verdict" value="slower"/>
+<property name="comparison" value="slower: median 1.0 -&gt; 2.0 µs, +100.0 % (95 %: +99 to +101)"/>
+<property name="explanation" value="more registers"/></properties>
+<failure message="slower">slower</failure></testcase>
+<testcase name="bench_kernel[other]"><properties><property name="verdict" value="same"/></properties></testcase>
+</testsuite></testsuites>"""
+
+
+def test_a_job_with_a_gpu_times_against_the_base_and_makes_a_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Imitates the programs that a job calls: those of a GPU run on one alone."""
+    calls: list[list[str]] = []
+    saved = sorted((ROOT / "bench" / "baselines" / "nvidia-h200").glob("*.json"))[0]
+
+    def run(job: ci.Job, command: list[str]) -> tuple[int, str]:
+        calls.append(command)
+        if command[0] == "pytest":
+            timing = any(word.startswith("--benchmark-json=") for word in command)
+            named = next(word.partition("=")[2] for word in command if word.startswith("--junitxml="))
+            passed = '<testsuites><testsuite><testcase name="a"/></testsuite></testsuites>'
+            Path(named).write_text(JUNIT.format(case=CASE) if timing else passed)
+            if timing:
+                job.file("bench.json").write_bytes(saved.read_bytes())
+            return int(timing), "1 failed"
+        if "diff" in command:
+            job.file("diff.json").write_text(json.dumps({"counts": {}, "builds": [], "notes": []}))
+        return 0, ""
+
+    monkeypatch.setattr(ci, "_run", run)
+    monkeypatch.setattr(ci, "why_no_gpu", lambda: "")
+    for name in [each for each in os.environ if each.startswith("GITHUB")]:
+        monkeypatch.delenv(name)
+    results = tmp_path / "results"
+    status = ci.run(find_project(ROOT), ci.Request(tests=("tests",), bench="bench", against="HEAD", results=results))
+    result = read_result(results / NAME)
+    assert status == 1
+    timed = next(call for call in calls if "bench" in call)
+    assert {"--warpwatch-device=gpu", f"--warpwatch-against={result.against}"} <= set(timed)
+    assert calls[-1][:2] == ["warpwatch", "report"]
+    assert result.where == "NVIDIA H200"
+    assert result.verdicts == {"slower": 1, "same": 1}
+    (finding,) = result.findings
+    assert (finding.kind, finding.likely) == (Kind.SLOWER, "more registers")
+    assert "### Kernels: 1 case slower" in capsys.readouterr().out
+
+
+def test_a_benchmark_that_compared_nothing_is_red(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(job: ci.Job, command: list[str]) -> tuple[int, str]:
+        named = next((word.partition("=")[2] for word in command if word.startswith("--junitxml=")), "")
+        if named:
+            Path(named).write_text('<testsuites><testsuite><testcase name="a"/></testsuite></testsuites>')
+        bench = any(word.startswith("--benchmark-json=") for word in command)
+        return (1, "NOTHING WAS COMPARED (--against): ...") if bench else (0, "")
+
+    monkeypatch.setattr(ci, "_run", run)
+    monkeypatch.setattr(ci, "why_no_gpu", lambda: "")
+    request = ci.Request(tests=("tests",), bench="bench", against="HEAD", results=tmp_path / "results")
+    assert ci.run(find_project(ROOT), request) == 1
+    result: Any = read_result(tmp_path / "results" / NAME)
+    assert any("NOTHING WAS COMPARED" in note for note in result.notes)
+    assert any("no times were saved" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["results"], "give --pull-request, or --head and --sha, by which it is found; or --dry-run"),
+        (["nowhere", "--pull-request", "3", "--repository", "a/b"], "set GITHUB_TOKEN in the step's environment"),
+        (["results", "--pull-request", "3"], "'' is no repository: give OWNER/NAME"),
+    ],
+)
+def test_a_comment_that_cannot_be_written_says_what_is_missing(tmp_path: Path, words: list[str], said: str) -> None:
+    (tmp_path / "results").mkdir()
+    done = run_command(tmp_path, "comment", *words)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
