@@ -80,6 +80,12 @@ def _history(project: Project, options: argparse.Namespace) -> int:
     return show(options.runs or project.saved_runs, options.case)
 
 
+def _thin(project: Project | None, options: argparse.Namespace) -> int:
+    from warpwatch.commands.thin_runs import thin_folder  # noqa: PLC0415
+
+    return thin_folder(options.folder, options.keep)
+
+
 def _watch(project: Project | None, options: argparse.Namespace) -> int:
     from warpwatch.commands.watch import watch  # noqa: PLC0415
 
@@ -213,6 +219,10 @@ def _add_runs(commands: Any) -> None:
     past = add(commands, "history", _history, "show a case's times in saved runs, and where cases changed for good")
     past.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")
     past.add_argument("--runs", type=Path, metavar="FOLDER", help="folder of one GPU's saved runs (.benchmarks)")
+    thinning = add(commands, "thin", _thin, "make older saved runs small: their medians and quartiles stay")
+    thinning.add_argument("folder", type=Path, metavar="FOLDER", help="one GPU's saved runs")
+    thinning.add_argument("--keep", type=count_of, default=7, metavar="RUNS", help="the newest stay whole (7)")
+    thinning.set_defaults(loads_project=False)
     _add_report(commands)
     _add_saved(add(commands, "ladder", _ladder, "print how far each kernel is from its reference, in Markdown"))
     drawing = _add_saved(add(commands, "picture", _picture, "draw how far each kernel is from its reference, as SVG"))

@@ -21,7 +21,8 @@ from warpwatch.cli import main
 from warpwatch.commands.saved_runs import promote
 from warpwatch.report.tables import changes, summary, tables
 from warpwatch.runs.baseline import objections
-from warpwatch.runs.saved import BadRun, Facts, Run, read_run, read_runs, write_run
+from warpwatch.runs.files import write_run
+from warpwatch.runs.saved import BadRun, Facts, Run, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
 
@@ -180,7 +181,7 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
 
 def test_runs_that_are_saved_at_once_are_all_kept(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from warpwatch.runs.saved import write_run\n"
+        "import sys, pathlib; from warpwatch.runs.files import write_run\n"
         "for _ in range(20): write_run(pathlib.Path(sys.argv[1]), 'x', {'a': 1})"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

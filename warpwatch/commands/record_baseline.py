@@ -26,6 +26,7 @@ from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.report.tables import spreads
 from warpwatch.runs.baseline import objections
+from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import Run, read_run
 
 LAST_LINES = 12  # of a failed run's output
@@ -57,7 +58,7 @@ class Recording:
 
     def saved(self) -> list[Path]:
         """List the files that were saved so far."""
-        return sorted(self.project.saved_runs.glob(f"*/[0-9]*_{self.label}.json"))
+        return [path for folder in self.project.saved_runs.glob("*/") for path in run_files(folder, f"*_{self.label}")]
 
     def progress(self) -> str:
         """Say how far it is; the time left is known once a run has ended. The first run compiles, the others do not."""
@@ -171,7 +172,7 @@ def _wait(command: Sequence[str], recording: Recording, output: IO[bytes]) -> in
 def check(recording: Recording) -> None:
     """Raise BadRecording as soon as the runs so far could not become the baseline."""
     runs, allowed = recording.runs, set(_allowances(recording))
-    previous = [read_run(path) for path in sorted((recording.project.baselines / runs[0].slug).glob("*.json"))]
+    previous = [read_run(path) for path in run_files(recording.project.baselines / runs[0].slug)]
     among = objections(runs, [])
     refused = {word: among[word] for word in among if word == "mixed" or word not in allowed}
     against = {word: what for word, what in objections(runs, previous).items() if word not in allowed}
@@ -191,7 +192,7 @@ def check(recording: Recording) -> None:
 def _allowances(recording: Recording) -> Sequence[str]:
     """Words that promote is given: -k asks for a part, which is right where the baseline loses no case by it."""
     folder = recording.project.baselines / recording.runs[0].slug
-    past = {name for path in sorted(folder.glob("*.json")) for name in read_run(path).cases}
+    past = {name for path in run_files(folder) for name in read_run(path).cases}
     part = recording.keywords.strip() and past <= recording.runs[0].cases.keys()
     return [*recording.allowed, *(["partial"] if part else [])]
 

@@ -13,6 +13,7 @@ from warpwatch.compare.saved_self_check import merge, read, table
 from warpwatch.compare.with_baseline import MIN_GPUS
 from warpwatch.report import ladder, tables
 from warpwatch.runs.baseline import objections, replace_baseline
+from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import read_run
 
 
@@ -23,7 +24,7 @@ def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], 
     """
     runs = [read_run(path) for path in paths]
     folder = project.baselines / runs[0].slug
-    previous = [read_run(path) for path in sorted(folder.glob("*.json"))]
+    previous = [read_run(path) for path in run_files(folder)]
     print(f"{len(runs)} runs become the baseline of {runs[0].slug}; it has {len(previous)} now")
     print(tables.changes(previous, runs))
     refused = {word: what for word, what in objections(runs, previous).items() if word not in set(allowed)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.compare.with_baseline import difference, find_runs
+from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import Run
 
 NAMED = 3  # the most files named in one line
@@ -56,7 +57,7 @@ def find_reference(chosen: str | bool, storage: Path, baselines: Path, gpu: Mapp
     cannot be read.
     """
     slug, gpu_uuid = str(gpu["slug"]), str(gpu["uuid"])
-    committed = chosen is True and any((baselines / slug).glob("*.json"))
+    committed = chosen is True and bool(run_files(baselines / slug))
     absent = f"there is no baseline for {slug}" if chosen is True and not committed else ""
     runs, problems = find_runs(chosen, storage, baselines, slug, gpu_uuid)
     reasons = {run.path: difference([run], gpu) for run in runs}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
@@ -14,6 +13,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Sampled, count_compared, recorded_facts
 from warpwatch.compare.doubts import SAME_CODE, clock_ratio, disturbance, doubt, same_code
 from warpwatch.devices.worker import Kernel
+from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
@@ -293,17 +293,16 @@ def find_runs(
     case wrong or slower. A value is a file, a folder of runs, or the start of the names of saved runs, such as 0003.
     """
     if chosen is True:
-        runs, problems = read_usable(sorted((baselines / slug).glob("*.json")))
+        runs, problems = read_usable(run_files(baselines / slug))
         if runs:
             return runs, problems
-        runs, problems = read_usable(sorted((storage / slug).glob("*.json")))
+        runs, problems = read_usable(run_files(storage / slug))
         return [r for r in runs if r.gpu_uuid == gpu_uuid and not (r.failed or r.slower or r.against)], problems
     path = Path(str(chosen))
     if os.path.isfile(path):  # Path.is_file can raise OSError
         return read_usable([path])
     folder = path if os.path.isdir(path) else storage / slug
-    pattern = "*.json" if folder == path else f"{chosen}*.json"
-    found = sorted(run for run in folder.glob("*.json") if fnmatchcase(run.name, pattern))  # glob refuses "/no/such"
+    found = run_files(folder, "*" if folder == path else f"{chosen}*")
     if not found:
         raise BadRun(f"--benchmark-compare={chosen}: no such run in {folder}")
     return read_usable(found)

@@ -15,6 +15,7 @@ from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.plugin.options import spelled
 from warpwatch.report.tables import MORE
+from warpwatch.runs.files import run_files
 from warpwatch.verdict.rule import Decision, Verdict
 
 SHOWN = 20  # lines of a verdict, and rows of pytest-benchmark's table
@@ -91,5 +92,5 @@ def next_step(
 
 def first_baseline(baselines: Path, slug: str, *, has_clock: bool, compared: bool) -> Iterator[str]:
     """Yield the command that makes a GPU's baseline, where there is none and the run did not say so already."""
-    if slug and has_clock and not compared and not any((baselines / slug).glob("*.json")):
+    if slug and has_clock and not compared and not run_files(baselines / slug):
         yield f"there is no baseline for {slug} yet; `{RECORD}` makes one"

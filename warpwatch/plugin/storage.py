@@ -17,7 +17,7 @@ import pytest
 from _pytest.junitxml import xml_key
 
 from warpwatch.plugin.cpu_info import ask_early
-from warpwatch.runs.saved import write_run
+from warpwatch.runs.files import write_run
 
 BYTES_OF_A_CASE = 4096  # in a saved run, with 100 samples: 2.6 kB on average
 

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from warpwatch.runs.saved import SETTINGS, BadRun, Run, read_document, write_run
+from warpwatch.runs.files import run_files, write_run
+from warpwatch.runs.saved import SETTINGS, BadRun, Run, read_document
 
 
 def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[str]]:
@@ -42,7 +43,7 @@ def replace_baseline(folder: Path, runs: Sequence[Run]) -> Iterator[Path]:
 
     An interruption leaves too many runs, never too few. Raises BadRun or OSError.
     """
-    old = sorted(folder.glob("*.json"))
+    old = run_files(folder)
     for run in runs:
         yield _write_into(folder, run.path)
     for path in old:

@@ -15,6 +15,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.history import LONG_AGO, Step, find_steps
 from warpwatch.compare.saved_self_check import Checked, path_of, read
 from warpwatch.compare.saved_verdicts import Verdicts, against_baseline, on_gpu, side_by_side
+from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import BadRun, Run, Timed, read_run, read_usable
 from warpwatch.verdict.process_effects import ProcessEffect, mean_of, process_effect
 
@@ -132,7 +133,7 @@ def gather(project: Project, paths: Iterable[Path]) -> Material:
     nights, left_out = with_history(newest, read_ones)
     baseline: list[Run] = []
     if not newest.against:
-        baseline, bad = read_usable(sorted((project.baselines / newest.slug).glob("*.json")))
+        baseline, bad = read_usable(run_files(project.baselines / newest.slug))
         left_out += bad
     check = path_of(newest.slug, project.baselines)
     return Material(

@@ -1,0 +1,39 @@
+"""Thins the older saved runs of a folder: ``warpwatch thin``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpwatch.runs.files import run_files
+from warpwatch.runs.saved import BadRun
+from warpwatch.runs.thin import KEPT, thin
+
+
+def thin_folder(folder: Path, keep: int) -> int:
+    """Thin all but the newest ``keep`` runs of a folder; returns 1 where some cannot be.
+
+    Raises BadRun or OSError.
+    """
+    files = run_files(folder)
+    if not files:
+        raise BadRun(f"{folder}: holds no saved runs; `pytest bench` saves to .benchmarks/<gpu>/")
+    older, before, wrong = files[:-keep], _megabytes(files), 0
+    for done, path in enumerate(older, 1):
+        try:
+            thin(path)
+        except BadRun as error:
+            wrong += 1
+            print(f"left as it is: {error}", file=sys.stderr)
+        if sys.stderr.isatty():
+            end = "\n" if done == len(older) else ""
+            print(f"\rthinning {done}/{len(older)}", end=end, file=sys.stderr, flush=True)
+    sizes = f"{before:,.1f} -> {_megabytes(run_files(folder)):,.1f} MB"
+    print(f"{folder}: {len(files)} runs, {sizes}; {len(older) - wrong} of them are thinned")
+    print(f"of their samples {KEPT} a process are left: extremes, quartiles, the median, and those between")
+    return int(wrong > 0)
+
+
+def _megabytes(files: Sequence[Path]) -> float:
+    return sum(path.stat().st_size for path in files) / 1e6
