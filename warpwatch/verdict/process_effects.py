@@ -74,7 +74,8 @@ def process_effect(reference: Mapping[str, float], seconds: Mapping[str, float])
 def aligned(processes: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
     """Medians of several processes by case, each without its effect against the mean of all."""
     runs = list(processes)
-    centre = mean_of([{name: run[name] for name in run if all(name in other for other in runs)} for run in runs])
+    shared = set.intersection(*map(set, runs)) if runs else set()
+    centre = mean_of([{name: run[name] for name in run if name in shared} for run in runs])
     effects = [process_effect(centre, run) for run in runs]
     return [{name: own.remove(time) for name, time in run.items()} for own, run in zip(effects, runs, strict=True)]
 
