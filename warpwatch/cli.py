@@ -21,6 +21,7 @@ from warpwatch.cli_pull_requests import add_pull_requests
 from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
+from warpwatch.runs.files import chosen_files
 from warpwatch.runs.saved import BadRun
 from warpwatch.subcommands import add, add_device, case_ids
 
@@ -65,7 +66,7 @@ def _run(project: Project, options: argparse.Namespace) -> int:
 def _promote(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.commands.saved_runs import promote  # noqa: PLC0415
 
-    return promote(project, options.runs, allowed=options.allow, dry_run=options.dry_run)
+    return promote(project, chosen_files(options.runs), allowed=options.allow, dry_run=options.dry_run)
 
 
 def _record(project: Project, options: argparse.Namespace) -> int:
@@ -97,30 +98,30 @@ def _report(project: Project, options: argparse.Namespace) -> int:
     if options.html:
         from warpwatch.commands.report_site import make_site  # noqa: PLC0415
 
-        return make_site(project, options.runs, options.html, options.runs_url)
+        return make_site(project, chosen_files(options.runs), options.html, options.runs_url)
     if options.runs_url:
         raise BadRun("--runs-url is for the site: give --html FOLDER too")
     from warpwatch.commands.saved_runs import report  # noqa: PLC0415
 
-    return report(project, options.runs)
+    return report(project, chosen_files(options.runs))
 
 
 def _ladder(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.commands.saved_runs import show_ladders  # noqa: PLC0415
 
-    return show_ladders(project, options.runs)
+    return show_ladders(project, chosen_files(options.runs))
 
 
 def _picture(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.commands.saved_runs import draw  # noqa: PLC0415
 
-    return draw(project, options.runs, options.to)
+    return draw(project, chosen_files(options.runs), options.to)
 
 
 def _score(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.commands.saved_runs import score_rules  # noqa: PLC0415
 
-    return score_rules(options.runs, options.trials)
+    return score_rules(chosen_files(options.runs), options.trials)
 
 
 def _self_check(project: Project, options: argparse.Namespace) -> int:
@@ -213,7 +214,7 @@ def _add_runs(commands: Any) -> None:
     recording.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
     recording.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="as for promote")
     promotion = add(changing, "promote", _promote, "make saved runs the baseline of their GPU")
-    _add_saved(promotion, "a file in .benchmarks/<gpu>/")
+    _add_saved(promotion, "a file in .benchmarks/<gpu>/, or a folder of them")
     promotion.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="failed, partial, dirty, mixed")
     promotion.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
     past = add(commands, "history", _history, "show a case's times in saved runs, and where cases changed for good")
@@ -245,14 +246,16 @@ def _add_runs(commands: Any) -> None:
 
 def _add_report(commands: Any) -> None:
     reporting = add(commands, "report", _report, "print time and rate of each kernel on each shape, or make a site")
-    _add_saved(reporting, "a saved run; of several, medians are shown, and the site shows the newest and its history")
+    _add_saved(
+        reporting, "a saved run, or a folder of them; tables show medians, the site the newest run and its history"
+    )
     reporting.add_argument("--html", type=Path, metavar="FOLDER", help="write a site that opens in a browser there")
     reporting.add_argument(
         "--runs-url", default="", metavar="URL", help="where the runs' files are published, for the site's links"
     )
 
 
-def _add_saved(parser: Any, text: str = "a saved run; of several, medians are shown") -> Any:
+def _add_saved(parser: Any, text: str = "a saved run, or a folder of them; of several, medians are shown") -> Any:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=text)
     return parser
 

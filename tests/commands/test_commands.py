@@ -17,9 +17,10 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.commands.keywords import selector
+from warpwatch.runs.files import run_files
 
 BASELINE = ROOT / "bench" / "baselines" / "nvidia-h200"
-RUNS = sorted(BASELINE.glob("*.json"))[:1]
+RUNS = run_files(BASELINE)[:1]
 NAIVE = "matmul-naive-16x16-5x5x5-float32"
 
 

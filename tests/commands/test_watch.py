@@ -24,6 +24,7 @@ from warpwatch.commands.watch_files import files_by_variant, marked_files, reach
 from warpwatch.commands.watch_look import Look
 from warpwatch.commands.watch_reports import first_fault
 from warpwatch.commands.watch_steps import Result, Round, Watched, check
+from warpwatch.runs.files import run_files
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 TESTS = """
@@ -251,7 +252,7 @@ def test_a_step_that_is_interrupted_while_it_starts_is_ended(tmp_path: Path, mon
     ],
 )
 def test_a_command_that_lacks_a_package_names_its_own_extra(package: str, extra: str, arguments: list[str]) -> None:
-    run = sorted((ROOT / "bench" / "baselines" / "nvidia-h200").glob("*.json"))[0]
+    run = run_files(ROOT / "bench" / "baselines" / "nvidia-h200")[0]
     arguments = [str(run) if "/" in each else each for each in arguments]
     code = f"import runpy, sys; sys.modules[{package!r}] = None; sys.argv = ['warpwatch', *{arguments}]\n"
     done = stranger.run_python(ROOT, "-c", code + "runpy.run_module('warpwatch', run_name='__main__')")

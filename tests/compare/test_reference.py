@@ -13,6 +13,8 @@ import pytest
 from tests.checkout import FEW, Bench
 from tests.project import ROOT
 from tests.recorder import Recorder
+from warpwatch.runs.files import run_files
+from warpwatch.runs.saved import read_document
 
 
 def test_after_a_driver_update_the_run_says_how_to_record_the_next_baseline(
@@ -41,7 +43,7 @@ def test_odd_runs_among_several_are_left_out_by_name(recorded: Bench) -> None:
     mixed = recorded.folder / "mixed"
     shutil.copytree(recorded.baseline, mixed)
     for path, play in (("0008_driver.json", {"driver": "999.1"}), ("0009_gpu.json", {"slug": "another-gpu"})):
-        document = json.loads(next(iter(sorted(recorded.baseline.iterdir()))).read_text())
+        document = read_document(run_files(recorded.baseline)[0])
         document["machine_info"]["gpu"] |= play
         (mixed / path).write_text(json.dumps(document))
     (mixed / "0010_foreign.json").write_text('{"a": "letter"}')

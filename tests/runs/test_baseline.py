@@ -22,7 +22,7 @@ from warpwatch.commands.saved_runs import promote
 from warpwatch.report.tables import changes, summary, tables
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.files import write_run
-from warpwatch.runs.saved import BadRun, Facts, Run, read_run, read_runs
+from warpwatch.runs.saved import BadRun, Facts, Run, read_document, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
 
@@ -158,8 +158,8 @@ def test_promoting_takes_packed_runs_and_no_number_that_json_lacks(
     packed.write_bytes(lzma.compress(json.dumps(document(a=1e-6)).encode()))
     assert promote(project, [packed], allowed=(), dry_run=False) == 0
     (written,) = baselines.iterdir()
-    assert written.name == "0001_night.json"
-    assert json.loads(written.read_text()) == document(a=1e-6)
+    assert written.name == "0001_night.json.xz"
+    assert read_document(written) == document(a=1e-6)
     odd = save(tmp_path / "0008_night.json", document(a=1e-6) | {"version": float("nan")})
     with pytest.raises(BadRun, match=r"0008_night\.json: holds a number that JSON does not have"):
         promote(project, [odd], allowed=(), dry_run=False)

@@ -32,7 +32,8 @@ from warpwatch.report import ladder, picture
 from warpwatch.report import tables as report
 from warpwatch.report.site.material import gather
 from warpwatch.report.site.render import render
-from warpwatch.runs.saved import BadRun, Commit, Facts, Gpu, Run, Sides, read_run, read_usable
+from warpwatch.runs.files import run_files
+from warpwatch.runs.saved import BadRun, Commit, Facts, Gpu, Run, Sides, read_document, read_run, read_usable
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.parent_samples import Again, Measured
@@ -58,7 +59,7 @@ CASES = {
 @functools.cache
 def whole() -> list[dict[str, Any]]:
     """Real runs with few cases and samples: of a baseline, and of pairs."""
-    runs = [json.loads(path.read_bytes()) for path in sorted(H200.glob("*.json"))[-3:]]
+    runs = [read_document(path) for path in run_files(H200)[-3:]]
     runs.append(json.loads(lzma.decompress((RECORDINGS / "0014_self-check.json.xz").read_bytes())))
     for run in runs:
         run["benchmarks"] = [entry for entry in run["benchmarks"] if entry["param"] in CASES]

@@ -17,7 +17,7 @@ from warpwatch.commands.thin_runs import thin_folder
 from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.saved_verdicts import against_baseline
 from warpwatch.runs.files import PACKED, PLAIN, read_content, run_files
-from warpwatch.runs.saved import LARGEST, BadRun, read_document, read_run, read_runs
+from warpwatch.runs.saved import LARGEST, read_document, read_run, read_runs
 from warpwatch.runs.thin import KEPT, octiles, thin
 
 BASELINE = run_files(ROOT / "bench" / "baselines" / "nvidia-h200")
@@ -119,7 +119,7 @@ def test_a_run_that_was_compressed_by_hand_is_thinned_in_its_place(tmp_path: Pat
 
 
 def test_a_folder_without_runs_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match="holds no saved runs"):
+    with pytest.raises(FileNotFoundError, match="holds no saved runs"):
         thin_folder(tmp_path, keep=1)
     done = run_command(tmp_path, "thin", str(tmp_path), "--keep", "0")
     assert done.returncode == 2

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpwatch.runs.files import run_files
+from warpwatch.runs.files import chosen_files, run_files
 from warpwatch.runs.saved import BadRun
 from warpwatch.runs.thin import KEPT, thin
 
@@ -14,11 +14,9 @@ from warpwatch.runs.thin import KEPT, thin
 def thin_folder(folder: Path, keep: int) -> int:
     """Thin all but the newest ``keep`` runs of a folder; returns 1 where some cannot be.
 
-    Raises BadRun or OSError.
+    Raises OSError.
     """
-    files = run_files(folder)
-    if not files:
-        raise BadRun(f"{folder}: holds no saved runs; `pytest bench` saves to .benchmarks/<gpu>/")
+    files = chosen_files([folder])
     older, before, wrong = files[:-keep], _megabytes(files), 0
     for done, path in enumerate(older, 1):
         try:

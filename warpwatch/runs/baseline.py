@@ -54,6 +54,6 @@ def _write_into(folder: Path, path: Path) -> Path:
     """Write a copy of a saved run into a baseline's folder. Raises BadRun or OSError."""
     name = path.name.split(".", maxsplit=1)[0].split("_", 1)[-1]
     try:
-        return write_run(folder, name, read_document(path))
+        return write_run(folder, name, read_document(path), packed=True)
     except ValueError as error:
         raise BadRun(f"{path}: holds a number that JSON does not have ({error})") from None

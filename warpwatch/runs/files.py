@@ -7,7 +7,7 @@ import json
 import lzma
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,20 @@ def run_files(folder: Path, pattern: str = "*") -> list[Path]:
             if fnmatchcase(name, pattern):
                 found[name] = path
     return [found[name] for name in sorted(found)]
+
+
+def chosen_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the files that are named, and those of the saved runs in a folder that is named. Raises OSError."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = run_files(path)
+            if not inside:
+                raise FileNotFoundError(f"{path}: holds no saved runs; `pytest bench` saves to .benchmarks/<gpu>/")
+            found += inside
+        else:
+            found.append(path)
+    return found
 
 
 def read_content(path: Path, most: int) -> bytes:
@@ -57,22 +71,23 @@ def write_whole(path: Path, content: str | bytes) -> None:
             raise
 
 
-def write_run(folder: Path, name: str, document: Mapping[str, Any]) -> Path:
+def write_run(folder: Path, name: str, document: Mapping[str, Any], *, packed: bool = False) -> Path:
     """Save a document as the folder's next NNNN_<name>.json, whole or not at all; two runs at once are both kept.
 
-    Raises OSError, and ValueError for a number that JSON does not have.
+    ``packed``: compress it. Raises OSError, and ValueError for a number that JSON does not have.
     """
     # json would write NaN, which other readers refuse; no run holds one.
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
+    content = (json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n").encode()
+    ending = PACKED if packed else PLAIN
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp") as file:
-        file.write(text)
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".tmp") as file:
+        file.write(lzma.compress(content) if packed else content)
         file.flush()
         os.fsync(file.fileno())
         Path(file.name).chmod(0o644)
         while True:
             numbers = [int(path.name[:4]) for path in run_files(folder, NUMBERED)]
-            path = folder / f"{max(numbers, default=0) + 1:04}_{name}.json"
+            path = folder / f"{max(numbers, default=0) + 1:04}_{name}{ending}"
             with contextlib.suppress(FileExistsError):  # another run was quicker
                 os.link(file.name, path)
                 return path
