@@ -10,13 +10,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tools.workflows import ACTIONS, FOLDER, ROOT, SHELL, check_script, load, scripts, steps
 
 NIGHTLY = load(FOLDER / "nightly.yml")
-(JOB,) = NIGHTLY["jobs"].values()
+JOB = NIGHTLY["jobs"]["gpu"]
 # Plays make and Python: fails as FAILS tells, and `make bench` writes its run unless it ends before it measures.
 MAKE = """#!/bin/sh
 echo "make $*" >> calls
@@ -35,6 +36,7 @@ echo "python $*" >> calls
 case "$*" in
   *--html*) echo "a site";;
   *"warpwatch report"*) test -s results/bench.json && echo "a table";;
+  *--new*) echo "new steps";;
   *history*) echo "a history";;
 esac
 """
@@ -55,9 +57,20 @@ def applies(condition: str, failed: bool) -> bool:
     return meaning[condition.removeprefix("${{").removesuffix("}}").strip()]
 
 
-def play(folder: Path, fails: str) -> Night:
-    """Run the steps of nightly.yml as a runner does, with a make and a Python that only record their calls."""
-    for name, text in (("bin/make", MAKE), (".venv/bin/python", PYTHON)):
+# Plays gh: knows the issue that OPEN names, and records its calls with the texts that it is given.
+GH = """#!/bin/sh
+echo "gh $*" >> calls
+case "$*" in
+  "issue list"*) printf '%s' "$OPEN";;
+  *--body-file*) for word; do case $word in *.md) cat "$word" >> calls;; esac; done;;
+esac
+"""
+
+
+def play(folder: Path, fails: str, job: dict[str, Any] = JOB, **variables: str) -> Night:
+    """Run the steps of a job of nightly.yml as a runner does; its make, Python and gh only record their calls."""
+    programs = {"bin/make": MAKE, ".venv/bin/python": PYTHON, "bin/gh": GH, "bin/python": PYTHON}
+    for name, text in programs.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -69,9 +82,11 @@ def play(folder: Path, fails: str) -> Night:
         "HOME": str(folder),
         "GITHUB_STEP_SUMMARY": str(folder / "summary"),
         "FAILS": fails,
+        "OPEN": "",
+        **variables,
     }
     failed = False
-    for step in steps(JOB):
+    for step in steps(job):
         if step.script and applies(step.condition, failed):
             command = [*SHELL, "-c", step.script]
             failed |= subprocess.run(command, cwd=folder, env=environment, check=False).returncode != 0
@@ -88,6 +103,48 @@ def test_a_night_measures_and_writes_its_table_whatever_fails_and_is_red_then(tm
     assert len(re.findall("^make bench", night.calls, re.MULTILINE)) == 1 + ("void" in fails)
     (site,) = re.findall(r"^python -m warpwatch report (\S+) --html (\S+)$", night.calls, re.MULTILINE)
     assert site == (f"{tmp_path}/warpwatch-runs/a-gpu/", "results/site/a-gpu")
+
+
+def issue_step() -> dict[str, Any]:
+    """Return a job with nothing but the step that writes the issue."""
+    tell = NIGHTLY["jobs"]["tell"]
+    (step,) = (each for each in tell["steps"] if "gh issue" in str(each.get("run")))
+    return {**tell, "steps": [step]}
+
+
+@pytest.mark.parametrize(("known", "verb"), [("", "gh issue create --title"), ("17", "gh issue comment 17 ")])
+def test_what_became_slower_for_good_opens_one_issue_or_adds_to_it(tmp_path: Path, known: str, verb: str) -> None:
+    text = tmp_path / "results" / "results-0" / "new-a-gpu.md"
+    text.parent.mkdir(parents=True)
+    text.write_text("**1 case became slower for good**\n")
+    night = play(tmp_path, "", issue_step(), OPEN=known, RUN_URL="https://host/run/5")
+    assert night.green
+    assert verb in night.calls
+    assert "**1 case became slower for good**" in night.calls
+    assert "The night: https://host/run/5" in night.calls
+
+
+def test_a_night_without_a_new_slowdown_touches_no_issue(tmp_path: Path) -> None:
+    (tmp_path / "results" / "results-0").mkdir(parents=True)
+    (tmp_path / "calls").write_text("")
+    assert play(tmp_path, "", issue_step(), RUN_URL="x").calls == ""
+
+
+def test_a_night_looks_for_new_slowdowns_before_it_makes_older_nights_small(tmp_path: Path) -> None:
+    calls = play(tmp_path, "").calls.splitlines()
+    runs = f"{tmp_path}/warpwatch-runs/a-gpu/"
+    new = calls.index(f"python -m warpwatch history --runs {runs} --new results/new-a-gpu.md")
+    assert new < calls.index(f"python -m warpwatch thin {runs} --keep 14")
+
+
+def test_sites_of_two_runners_with_one_model_are_both_in_the_site(tmp_path: Path) -> None:
+    for number in (0, 1):
+        (tmp_path / "results" / f"results-{number}" / "site" / "a-gpu").mkdir(parents=True)
+    tell = NIGHTLY["jobs"]["tell"]
+    (step,) = (each for each in tell["steps"] if "warpwatch sites" in str(each.get("run")))
+    script = step["run"].partition("python -m venv")[0]
+    subprocess.run([*SHELL, "-c", script], cwd=tmp_path, check=True)
+    assert {path.name for path in (tmp_path / "site").iterdir()} == {"a-gpu", "a-gpu-too"}
 
 
 def test_no_failure_of_a_night_is_waved_through() -> None:
@@ -120,6 +177,9 @@ def test_only_what_runs_no_code_of_a_pull_request_may_write() -> None:
             assert set(job["permissions"]) == {"actions", "contents", "pull-requests"}
         else:
             assert workflow["permissions"] == {"contents": "read"}
+            for job in workflow["jobs"].values():
+                writes = [name for name, may in job.get("permissions", {}).items() if may == "write"]
+                assert not writes or (path.name == "nightly.yml" and job["runs-on"] == "ubuntu-24.04")
 
 
 # Checks of the files, as `make check` calls them

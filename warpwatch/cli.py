@@ -76,9 +76,19 @@ def _record(project: Project, options: argparse.Namespace) -> int:
 
 
 def _history(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.saved_runs import write_new  # noqa: PLC0415
     from warpwatch.compare.history import show  # noqa: PLC0415
 
-    return show(options.runs or project.saved_runs, options.case)
+    folder = options.runs or project.saved_runs
+    if options.new:
+        return write_new(folder, options.new)
+    return show(folder, options.case)
+
+
+def _sites(project: Project | None, options: argparse.Namespace) -> int:
+    from warpwatch.commands.sites import make_overview  # noqa: PLC0415
+
+    return make_overview(options.folder)
 
 
 def _thin(project: Project | None, options: argparse.Namespace) -> int:
@@ -220,10 +230,10 @@ def _add_runs(commands: Any) -> None:
     past = add(commands, "history", _history, "show a case's times in saved runs, and where cases changed for good")
     past.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")
     past.add_argument("--runs", type=Path, metavar="FOLDER", help="folder of one GPU's saved runs (.benchmarks)")
-    thinning = add(commands, "thin", _thin, "make older saved runs small: their medians and quartiles stay")
-    thinning.add_argument("folder", type=Path, metavar="FOLDER", help="one GPU's saved runs")
-    thinning.add_argument("--keep", type=count_of, default=7, metavar="RUNS", help="the newest stay whole (7)")
-    thinning.set_defaults(loads_project=False)
+    past.add_argument(
+        "--new", type=Path, metavar="FILE", help="write what became slower for good by the last run, as an issue's text"
+    )
+    _add_folders(commands)
     _add_report(commands)
     _add_saved(add(commands, "ladder", _ladder, "print how far each kernel is from its reference, in Markdown"))
     drawing = _add_saved(add(commands, "picture", _picture, "draw how far each kernel is from its reference, as SVG"))
@@ -242,6 +252,16 @@ def _add_runs(commands: Any) -> None:
     merging.add_argument(
         "parts", nargs="+", type=Path, metavar="PART", help="what `pytest bench --self-check -k` saved"
     )
+
+
+def _add_folders(commands: Any) -> None:
+    joining = add(commands, "sites", _sites, "write a page above the sites of several GPUs")
+    joining.add_argument("folder", type=Path, metavar="FOLDER", help="its folders hold the sites")
+    joining.set_defaults(loads_project=False)
+    thinning = add(commands, "thin", _thin, "make older saved runs small: their medians and quartiles stay")
+    thinning.add_argument("folder", type=Path, metavar="FOLDER", help="one GPU's saved runs")
+    thinning.add_argument("--keep", type=count_of, default=7, metavar="RUNS", help="the newest stay whole (7)")
+    thinning.set_defaults(loads_project=False)
 
 
 def _add_report(commands: Any) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.compare import score
+from warpwatch.compare.history import load
+from warpwatch.compare.new_steps import issue, new_steps
 from warpwatch.compare.recording import record, record_pairs
 from warpwatch.compare.saved_self_check import merge, read, table
 from warpwatch.compare.with_baseline import MIN_GPUS
 from warpwatch.report import ladder, tables
 from warpwatch.runs.baseline import objections, replace_baseline
-from warpwatch.runs.files import run_files
+from warpwatch.runs.files import run_files, write_whole
 from warpwatch.runs.saved import read_run
 
 
@@ -81,4 +83,19 @@ def merge_self_check(project: Project, parts: Sequence[Path]) -> int:
     """
     path = merge(parts, project.families, project.baselines)
     print("\n".join([*table(read(path)), f"saved {path}"]))
+    return 0
+
+
+def write_new(folder: Path, file: Path) -> int:
+    """Write the slowdowns that the newest run shows for the first time; no file where there are none.
+
+    Raises BadRun or OSError.
+    """
+    runs, problems = load(folder)
+    for problem in problems:
+        print(f"left out: {problem}", file=sys.stderr)
+    steps = new_steps(runs)
+    if steps:
+        write_whole(file, issue(steps, runs[-1]))
+    print(f"{len(steps)} new slowdown{'s' * (len(steps) != 1)} in {len(runs)} runs{f': {file}' if steps else ''}")
     return 0

@@ -87,7 +87,26 @@ def levels(logs: Sequence[float], variance: float, cases: int = 1) -> list[int]:
     # KernelCPD's linear kernel is the cost of Pelt(model="l2"), in C: 0.07 ms and not 29 for 100 nights.
     ends = ruptures.KernelCPD(kernel="linear", min_size=SHORTEST).fit((values / spread)[:, None]).predict(pen=penalty)
     least = max(math.log1p(RELEVANT), SIGMAS * spread)
-    return _large(values, [0, *ends], least)
+    return _placed(values, _large(values, [0, *ends], least))
+
+
+def _placed(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], bounds: list[int]) -> list[int]:
+    """Move bounds to where the values change: PELT places the last step too early while its level is short.
+
+    A level has SHORTEST nights at least, so two slow nights and the last fast one may be taken for one. The commits
+    between which a case changed would then be wrong. A night belongs to the level whose median it is nearer to.
+    """
+    edges = [0, *bounds, len(values)]
+    for index in range(1, len(edges) - 1):
+        first, place, end = edges[index - 1 : index + 2]
+        before, after = np.median(values[first:place]), np.median(values[place:end])
+        middle, rises = (before + after) / 2, after > before
+        while place < end - 1 and (values[place] < middle) == rises:
+            place += 1
+        while place > first + 1 and (values[place - 1] > middle) == rises:
+            place -= 1
+        edges[index] = place
+    return edges[1:-1]
 
 
 def _large(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], bounds: list[int], least: float) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from warpwatch.runs.saved import BadRun
@@ -11,12 +11,13 @@ from warpwatch.runs.saved import BadRun
 LISTING = ".warpwatch-site.json"  # names the files of the site, so that the next one knows them
 
 
-def write_site(folder: Path, files: Mapping[str, bytes]) -> int:
+def write_site(folder: Path, files: Mapping[str, bytes], beside: Collection[str] = ()) -> int:
     """Write files by their paths, remove those of the site before, and return the number of bytes.
 
-    Raises BadRun where the folder holds what no site wrote, and OSError.
+    ``beside``: folders in it that are sites themselves. Raises BadRun where the folder holds what no site wrote, and
+    OSError.
     """
-    before = _files_before(folder)
+    before = _files_before(folder, beside)
     foreign = [name for name in files if name not in before and (folder / name).exists()]
     if foreign:
         raise BadRun(f"{folder / foreign[0]} is not the site's and would be overwritten: give another folder to --html")
@@ -39,11 +40,11 @@ def refuse_others(folder: Path) -> None:
     _files_before(folder)
 
 
-def _files_before(folder: Path) -> set[str]:
+def _files_before(folder: Path, beside: Collection[str] = ()) -> set[str]:
     """Read which files the site before wrote. Raises BadRun where the folder is another's."""
     if folder.exists() and not folder.is_dir():
         raise BadRun(f"{folder} is a file: give a folder to --html")
-    if not folder.exists() or not any(folder.iterdir()):
+    if not folder.exists() or not any(path.name not in beside for path in folder.iterdir()):
         return set()
     listing = folder / LISTING
     if not listing.is_file():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -20,6 +21,7 @@ from warpwatch.report.site.family_page import family_pages
 from warpwatch.report.site.machine_page import machine_page
 from warpwatch.report.site.material import Material
 from warpwatch.report.site.nights_page import nights_page
+from warpwatch.report.site.overview import ABOUT, Site, about
 from warpwatch.report.site.tables import micro, nano, percent
 from warpwatch.report.site.today_page import MEANING, OTHERS, SHOWN, today_page
 
@@ -94,12 +96,24 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
         renderer.add(family.page, "family.html", here="Families", page=family)
     for entry in found:
         renderer.add(entry.page, "case.html", here="Cases", page=cases.page(entry), families=names)
+    renderer.made[ABOUT] = about(_about(material, found))
     times = [round(run.when.timestamp()) if run.when else None for run in material.nights]
     said = as_json({"t": times, "c": [str(run.commit) for run in material.nights]})
     renderer.made["assets/nights.js"] = f"const NIGHTS = {said};\n".encode()
     for name, parts in ASSETS.items():
         renderer.made[f"assets/{name}"] = b"".join(HERE.joinpath("assets", part).read_bytes() for part in parts)
     return renderer.made
+
+
+def _about(material: Material, found: list[Entry]) -> Site:
+    today = material.today
+    return Site(
+        gpu=today.gpu.name or today.slug,
+        commit=str(today.commit),
+        when=today.when.isoformat(timespec="minutes") if today.when else "",
+        nights=len(material.nights),
+        verdicts=dict(Counter(entry.verdict or "not compared" for entry in found)),
+    )
 
 
 def _renderer(material: Material, found: list[Entry], address: Callable[[Path, str], str]) -> Renderer:
