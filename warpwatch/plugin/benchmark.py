@@ -35,6 +35,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import ending, explanations, gpu_lock, outcome, several_gpus
+from warpwatch.plugin.baseline_option import baselines_of
 from warpwatch.plugin.bench_folder import keep_storage_in_root, names_benchmark
 from warpwatch.plugin.cases import is_timed
 from warpwatch.plugin.options import spelled, value_of
@@ -163,7 +164,8 @@ class BenchPlugin:
             return BaselineComparison()
         storage = self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         try:
-            found = find_reference(self.compare, storage, self.project.baselines, self.gpu)
+            where = baselines_of(self.config, self.project, self.gpu["slug"], self._notes.append)
+            found = find_reference(self.compare, storage, where, self.gpu)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
         self._notes += found.notes

@@ -57,6 +57,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "Exit with 1 also where a case is unsure (unsure), where one cannot be compared or none was compared "
         "(incomparable), or where all cases became slower together (common). Can be given several times.",
     },
+    "baseline": {
+        "metavar": "WHERE",
+        "help": "With --benchmark-compare: take the baselines from this folder or address (s3://, https://, zip:// and "
+        "what else fsspec reads), not from the repository.",
+    },
     "require-baseline": _FLAG | {"help": "With --benchmark-compare: exit with an error where nothing is compared."},
     "large": _FLAG | {"help": "Also test arrays of more than 2^31 elements, which need tens of GB."},
     "sarif": {

@@ -120,9 +120,9 @@ def worded(config: pytest.Config, error: Exception) -> str:
 def refuse_rules_without_comparison(config: pytest.Config, compare: str | bool, asked: Asked) -> None:
     """Refuse options that say when a comparison fails the run, where there is no comparison. Raises UsageError."""
     word = functools.partial(spelled, config)
-    named = {"require-baseline": compare, "fail-on": asked.option}
+    named = {"baseline": compare, "require-baseline": compare, "fail-on": asked.option}
     for name, comparison in named.items():
         if value_of(config, name) and not comparison:
-            others = "" if name == "require-baseline" else f", {word('against')} or {word('self-check')}"
+            others = "" if name != "fail-on" else f", {word('against')} or {word('self-check')}"
             said = f"{word(name)} compares nothing by itself: give --benchmark-compare{others} too"
             raise pytest.UsageError(said)
