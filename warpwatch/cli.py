@@ -69,6 +69,14 @@ def _promote(project: Project, options: argparse.Namespace) -> int:
     return promote(project, chosen_files(options.runs), allowed=options.allow, dry_run=options.dry_run)
 
 
+def _update(project: Project, options: argparse.Namespace) -> int:
+    if not options.pull_request:
+        raise BadRun("say where it goes: --pull-request; `warpwatch baseline record` changes the files here alone")
+    from warpwatch.commands.update_baseline import update  # noqa: PLC0415
+
+    return update(project, count=options.n, keywords=options.k, allowed=options.allow, base=options.base)
+
+
 def _record(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.commands.record_baseline import record  # noqa: PLC0415
 
@@ -217,12 +225,11 @@ def _add_watch(commands: Any) -> None:
 def _add_runs(commands: Any) -> None:
     baseline = commands.add_parser("baseline", help="change the baseline that later runs are compared with")
     changing = baseline.add_subparsers(required=True)
-    recording = add(
-        changing, "record", _record, "measure in several processes, and make these runs the baseline of this GPU"
-    )
-    recording.add_argument("-n", type=count_of, default=5, metavar="RUNS", help="processes that measure (5)")
-    recording.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
-    recording.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="as for promote")
+    measures = "measure in several processes, and make these runs the baseline of this GPU"
+    _add_recording(add(changing, "record", _record, measures))
+    updating = _add_recording(add(changing, "update", _update, "record a baseline, and propose it as a pull request"))
+    updating.add_argument("--pull-request", action="store_true", help="on GitHub; needs GITHUB_TOKEN")
+    updating.add_argument("--base", default="", metavar="BRANCH", help="to be merged into it (the one checked out)")
     promotion = add(changing, "promote", _promote, "make saved runs the baseline of their GPU")
     _add_saved(promotion, "a file in .benchmarks/<gpu>/, or a folder of them")
     promotion.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="failed, partial, dirty, mixed")
@@ -252,6 +259,13 @@ def _add_runs(commands: Any) -> None:
     merging.add_argument(
         "parts", nargs="+", type=Path, metavar="PART", help="what `pytest bench --self-check -k` saved"
     )
+
+
+def _add_recording(parser: Any) -> Any:
+    parser.add_argument("-n", type=count_of, default=5, metavar="RUNS", help="processes that measure (5)")
+    parser.add_argument("-k", default="", metavar="EXPR", help="only cases that match, as pytest -k")
+    parser.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="as for promote")
+    return parser
 
 
 def _add_folders(commands: Any) -> None:

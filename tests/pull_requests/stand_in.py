@@ -28,6 +28,7 @@ class StandIn:
     pulls: list[dict[str, Any]] = field(default_factory=list)
     comments: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[tuple[int, str, dict[str, str]]] = field(default_factory=list)
+    opened: list[dict[str, str]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
 
@@ -56,6 +57,9 @@ def answer(host: StandIn, method: str, path: str, query: dict[str, list[str]], c
         (comment,) = (each for each in host.comments if each["id"] == int(found[1]))
         comment["body"] = content["body"]
         return 200, comment
+    if method == "POST" and path == "/repos/them/theirs/pulls":
+        host.opened.append(content)
+        return 201, {"number": 40 + len(host.opened)}
     return 404, {"message": "Not Found"}
 
 

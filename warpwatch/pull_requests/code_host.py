@@ -99,6 +99,12 @@ def write_comment(host: Host, number: int, marker: str, body: str, author: str) 
     return "written"
 
 
+def open_pull_request(host: Host, *, title: str, head: str, base: str, body: str) -> int:
+    """Open a pull request from the branch ``head`` to ``base``, and return its number. Raises Refused."""
+    answer = _ask(host, "POST", "pulls", {"title": title, "head": head, "base": base, "body": body})
+    return _number(answer.get("number") if isinstance(answer, dict) else None)
+
+
 def _is_ours(comment: Any, marker: str, author: str) -> bool:
     if not isinstance(comment, dict) or not isinstance(comment.get("user"), dict):
         return False
