@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from tests.checkout import Bench
+from tests.checkout import FEW, Bench
+from warpwatch.plugin.postponed import Progress
 
 TABLE = "Name (time in us)"
 MANY = ("-k", "matmul and float32 and not host and not vendor and (128x128x128 or 256x256x256)")
@@ -76,3 +79,37 @@ def test_what_to_do_next_is_one_line(unknown: Bench, judged: Bench) -> None:
     done = judged.bench("--benchmark-compare", wrong=["matmul-naive-8x8"])
     (line,) = re.findall(r"^next: .*$", done.stdout, re.M)
     assert line == "next: mend what is wrong; python -m warpwatch run matmul-naive-8x8-128x128x128-float32"
+
+
+class Lines:
+    """A reporter of pytest that keeps its lines."""
+
+    verbosity, isatty = 0, False
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def ensure_newline(self) -> None:
+        """End the line of dots."""
+        self.lines.append("")
+
+    def write_line(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_between_dots_the_time_left_is_told_every_ten_seconds() -> None:
+    lines, now = Lines(), [0.0]
+    progress = Progress(cast(pytest.TerminalReporter, lines), lambda: now[0])
+    for done in range(1, 41):
+        now[0] += 1.0
+        progress.between_dots("timing", done, 40)
+    assert [line for line in lines.lines if line] == ["timing: 12 of 40, 0:25 left", "timing: 23 of 40, 0:16 left",
+                                                      "timing: 34 of 40, 0:05 left"]  # fmt: skip
+
+
+def test_a_run_without_a_comparison_tells_it_too(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "checkout")
+    with (bench.folder / "conftest.py").open("a") as file:
+        file.write("\nfrom warpwatch.plugin import postponed\npostponed.SECONDS = 0\n")
+    done = bench._run(sys.executable, "-m", "pytest", "bench", "-p", "tests.fake_gpu", "-k", FEW)
+    assert "timing: 9 of 17, 0:00 left\n" in done.stdout

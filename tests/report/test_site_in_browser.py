@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +14,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from tests.project import PROJECT
+from tests.project import PROJECT, ROOT
 from tests.report.browser import open_browser
 from tests.report.site_runs import Night, case_ids, save
 from warpwatch.commands.report_site import make_site
+from warpwatch.report.site.overview import write_overview
 
 COUNT = 1000
 NAMES = case_ids(COUNT)
@@ -170,3 +174,25 @@ def test_no_page_has_a_fault_of_accessibility(browser: Browser, site: Path, sche
         found = Axe().run(page).response["violations"]
         assert not found, f"{name}: {[(each['id'], each['impact'], each['nodes'][0]['html']) for each in found]}"
     visit.context.close()
+
+
+def test_the_readmes_picture_is_of_the_site(browser: Browser, tmp_path: Path) -> None:
+    assert browser  # skipped where there is none
+    code = f"from pathlib import Path; from tools.site_picture import draw; draw(Path({str(tmp_path / 'a.png')!r}))"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    assert "docs/pictures/matmul.png" in (ROOT / "README.md").read_text()
+
+
+def test_the_page_above_several_sites_has_no_fault(browser: Browser, site: Path, tmp_path: Path) -> None:
+    for name in ("one", "another"):
+        shutil.copytree(site, tmp_path / "all" / name)
+    write_overview(tmp_path / "all")
+    for width, scheme in ((1400, "light"), (400, "dark")):
+        visit = Visit(browser, width, scheme)
+        page = visit.open(tmp_path / "all", "index.html")
+        assert visit.complaints == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        found = Axe().run(page).response["violations"]
+        assert not [each for each in found if each["impact"] in ("serious", "critical")], found
+        visit.context.close()

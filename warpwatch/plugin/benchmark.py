@@ -229,12 +229,13 @@ class BenchPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        if not self.comparison.active or not is_timed(item):
+        if not is_timed(item) or not self.selected:
             return None
-        self._postponed.run(item, nextitem)
+        if active := self.comparison.active:
+            self._postponed.run(item, nextitem)
         self._done += 1
-        self._progress("timing", self._done, len(self.selected))
-        return True
+        (self._progress if active else self._progress.between_dots)("timing", self._done, len(self.selected))
+        return active or None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:

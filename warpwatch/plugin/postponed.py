@@ -49,6 +49,9 @@ class Postponed:
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
 
+SECONDS = 10  # between two lines of progress
+
+
 class Progress:
     """A line of progress, which is overwritten on a terminal and repeated every ten seconds elsewhere."""
 
@@ -62,12 +65,24 @@ class Progress:
             self._begin, self._what, self._told = self._clock(), what, self._clock()
         if self._reporter is None or self._reporter.verbosity < 0:
             return
-        left = (self._clock() - self._begin) / max(done, 1) * (total - done)
-        text = f"{what}: {done} of {total}, {int(left) // 60}:{int(left) % 60:02} left"
+        text = self._text(done, total)
         if self._reporter.isatty:
             self._reporter.rewrite(text + " ", erase=True)
             if done == total:
                 self._reporter.line("")
-        elif self._clock() - self._told > 10:
+        elif self._clock() - self._told > SECONDS:
             self._told = self._clock()
             self._reporter.write_line(text)
+
+    def between_dots(self, what: str, done: int, total: int) -> None:
+        """Report progress on a line of its own every ten seconds, where pytest prints a dot for each test."""
+        if what != self._what:
+            self._begin, self._what, self._told = self._clock(), what, self._clock()
+        elif self._reporter and self._reporter.verbosity >= 0 and self._clock() - self._told > SECONDS:
+            self._told = self._clock()
+            self._reporter.ensure_newline()
+            self._reporter.write_line(self._text(done, total))
+
+    def _text(self, done: int, total: int) -> str:
+        left = (self._clock() - self._begin) / max(done, 1) * (total - done)
+        return f"{self._what}: {done} of {total}, {int(left) // 60}:{int(left) % 60:02} left"
