@@ -135,6 +135,18 @@ def test_a_pair_whose_old_side_is_wrong_is_incomparable(paired: tuple[Ran, Ran],
     assert old.saved == set()
 
 
+@pytest.mark.parametrize("launches", [1, 3])
+def test_a_serial_kernel_that_no_longer_writes_is_found(fresh: Bench, launches: int) -> None:
+    path = fresh.folder / "kernels" / "transpose" / "serial.cpp"
+    text = path.read_text()
+    begin = text.index("{", text.index("transpose_serial")) + 1
+    path.write_text(f"{text[:begin]} static int launched = 0; if (launched++ >= {launches}) return; {text[begin:]}")
+    name = "transpose-serial-host-1000x1000-float32"
+    ran = bench(fresh, name.replace("-", " and "))
+    assert f"{name} {ONCE}" in ran.said, ran.said
+    assert ran.saved == set()
+
+
 def test_lines_that_are_wrong_later_are_found(fresh: Bench) -> None:
     path = fresh.folder / "kernels" / "hello" / "hello.cu"
     late = LATER.replace("unsigned(m) * n", "128")
