@@ -27,6 +27,15 @@ def declare(folder: Path, settings: str = TABLE) -> Path:
     return package
 
 
+def made_by_init(folder: Path) -> Path:
+    """Make a git repository with what ``warpwatch init`` writes, on the branch main and not committed; returns it."""
+    folder.mkdir()
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=folder, check=True)
+    done = run_command(folder, "init")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 def environment() -> dict[str, str]:
     """Return the environment of a program that finds the engine, as if it were installed, and nothing of xdist."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}

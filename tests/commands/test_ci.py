@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.project import ROOT
-from tests.stranger import environment, run_command
+from tests.stranger import environment, made_by_init, run_command
 from warpwatch.catalogue.project import find_project
 from warpwatch.commands import ci
 from warpwatch.pull_requests.result import NAME, Kind, Result, read_result
@@ -28,10 +28,7 @@ def git(folder: Path, *words: str) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
-    assert run_command(folder, "init").returncode == 0
+    folder = made_by_init(tmp_path / "theirs")
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "kernels")
     return folder

@@ -12,7 +12,7 @@ import pytest
 from tests.project import ROOT
 from tests.pull_requests.player import ACTIONS, Runner
 from tests.pull_requests.stand_in import TOKEN, StandIn, serve
-from tests.stranger import environment, run_command
+from tests.stranger import environment, made_by_init
 from tests.test_tools import check
 from tools.workflows import load
 
@@ -46,10 +46,7 @@ def there() -> Iterator[StandIn]:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """What a stranger has after `warpwatch init` and the README's two files, on its main branch and one of theirs."""
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
-    assert run_command(folder, "init").returncode == 0
+    folder = made_by_init(tmp_path / "theirs")
     for name, text in files_of_the_readme().items():
         (folder / ".github" / "workflows" / name).write_text(text)
     (folder / ".gitignore").write_text("warpwatch-results/\n__pycache__/\n")

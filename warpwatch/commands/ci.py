@@ -142,7 +142,8 @@ def _compare_code(job: Job) -> None:
         job.fail(f"machine code was not compared: {said}")
         return
     job.notes += notes
-    job.failed |= status != 0
+    if status:
+        job.fail(f"the comparison of machine code ended with exit status {status}: {said}")
 
 
 def _time(job: Job) -> None:

@@ -12,8 +12,9 @@ from warpwatch.runs.thin import KEPT, thin
 
 
 def thin_folder(folder: Path, keep: int) -> int:
-    """Thin all but the newest ``keep`` runs of a folder; returns 1 where some cannot be.
+    """Thin all but the newest ``keep`` runs of a folder; returns the exit status.
 
+    A damaged file is named and left as it is, which is no failure: a night with an old damaged file is as good as any.
     Raises OSError.
     """
     files = chosen_files([folder])
@@ -30,7 +31,7 @@ def thin_folder(folder: Path, keep: int) -> int:
     sizes = f"{before:,.1f} -> {_megabytes(run_files(folder)):,.1f} MB"
     print(f"{folder}: {len(files)} runs, {sizes}; {len(older) - wrong} of them are thinned")
     print(f"of their samples {KEPT} a process are left: extremes, quartiles, the median, and those between")
-    return int(wrong > 0)
+    return 0
 
 
 def _megabytes(files: Sequence[Path]) -> float:
