@@ -264,6 +264,39 @@ print(json.dumps(calls))
 """
 
 
+ENGINE = """
+import json, subprocess, sys
+from types import SimpleNamespace
+from tools import install
+
+calls = []
+install.run, install.find_nvcc, install.needs = calls.append, lambda: "", lambda name: ["mako"]
+install.install_pycuda = lambda requirement, wheels: calls.append(["build", requirement, str(wheels)])
+install.subprocess = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(returncode=int(sys.argv.pop())))
+sys.argv[1:] = ["--engine", "theirs", *sys.argv[1:]]
+install.main()
+print(json.dumps(calls))
+"""
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_engine_is_installed_from_its_folder_with_pycuda_of_a_wheel_that_is_kept(
+    tmp_path: Path, kept: bool
+) -> None:
+    command = [sys.executable, "-c", ENGINE, "0" if kept else "1"]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    first, nvcc, *built, needs, own = json.loads(done.stdout.splitlines()[-1])
+    names = {re.split(r"[^\w-]", word)[0] for word in first}
+    assert {"numpy", "msgspec", "jinja2", "nvidia-cuda-nvdisasm"} <= names
+    assert not names & {"pycuda", "ruff", "mypy"}
+    assert any("nvidia-cuda-nvcc" in word for word in nvcc)
+    assert [call[0] for call in built] == ([] if kept else ["build"])
+    assert "mako" in needs
+    assert own[-2:] == ["--no-deps", str(ROOT)]
+    assert (tmp_path / ".cache" / "warpwatch-wheels").is_dir()
+
+
 def test_dependencies_development_and_what_pycuda_needs_are_installed_by_name() -> None:
     done = subprocess.run([sys.executable, "-c", INSTALL], cwd=ROOT, capture_output=True, text=True, check=True)
     calls = json.loads(done.stdout.splitlines()[-1])

@@ -1,5 +1,8 @@
 """Installs the packages of this repository into the environment of its Python: ``.venv/bin/python tools/install.py``.
 
+``--engine PACKAGE...`` installs Warpwatch itself there, and these packages, for a repository that uses it: the action
+in .github/actions/warpwatch calls it so.
+
 pip alone is not enough: PyCUDA has no wheel, and its build wants nvcc, CUDA's headers, a libcuda to link with
 and libcurand. Here nvcc and the headers come from PyPI where the machine has none, the libcuda is a stub
 that only the linker uses (when kernels run, the driver's own is loaded), and cuRAND is left out.
@@ -23,10 +26,14 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+WHEELS = Path.home() / ".cache" / "warpwatch-wheels"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--engine"]:
+        install_engine(sys.argv[2:])
+        return
     document = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project, groups = document["project"], document["dependency-groups"]
     ordinary = [name for name in project["dependencies"] if not name.startswith("pycuda")]
@@ -42,8 +49,33 @@ def main() -> None:
     run([*PIP, "install", *needs("pycuda")])
 
 
-def install_pycuda(requirement: str) -> None:
-    """Build PyCUDA from its source against this machine's headers, unless it is there already."""
+def install_engine(packages: list[str]) -> None:
+    """Install Warpwatch as a package, with what its reports and differences need, and the user's own packages.
+
+    The wheel of PyCUDA is kept in WHEELS, so that only the first job builds it.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    ordinary = [name for name in project["dependencies"] if not name.startswith("pycuda")]
+    (pycuda,) = (name for name in project["dependencies"] if name.startswith("pycuda"))
+    extras = [name for extra in ("report", "disassembly") for name in project["optional-dependencies"][extra]]
+    say("installing Warpwatch")
+    run([*PIP, "install", *ordinary, *extras, *packages])
+    if not find_nvcc():
+        say("no nvcc on this machine: installing it from PyPI")
+        run([*PIP, "install", *project["optional-dependencies"]["nvcc"]])
+    WHEELS.mkdir(parents=True, exist_ok=True)
+    kept = [*PIP, "install", "--no-deps", "--no-index", "--find-links", str(WHEELS), pycuda]
+    if subprocess.run(kept, capture_output=True, check=False).returncode:
+        install_pycuda(pycuda, WHEELS)
+    run([*PIP, "install", *needs("pycuda")])
+    run([*PIP, "install", "--no-deps", str(ROOT)])
+
+
+def install_pycuda(requirement: str, wheels: Path | None = None) -> None:
+    """Build PyCUDA from its source against this machine's headers, unless it is there already.
+
+    ``wheels``: a folder in which its wheel is kept, if there is one.
+    """
     try:
         importlib.metadata.version("pycuda")
         return
@@ -63,7 +95,11 @@ def install_pycuda(requirement: str) -> None:
         settings = {"CUDA_INC_DIR": [str(include)], "CUDADRV_LIB_DIR": [name], "CUDA_ENABLE_CURAND": False}
         settings["CXXFLAGS"] = ["-O1", "-g0"]  # it hands calls on, and Python's own flags take half as long again
         (source / "siteconf.py").write_text("".join(f"{key} = {value!r}\n" for key, value in settings.items()))
-        run([*PIP, "install", "--no-deps", str(source)])
+        if wheels:
+            run([*PIP, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(source)])
+            run([*PIP, "install", "--no-deps", "--no-index", "--find-links", str(wheels), requirement])
+        else:
+            run([*PIP, "install", "--no-deps", str(source)])
 
 
 def needs(package: str) -> list[str]:

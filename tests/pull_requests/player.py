@@ -17,10 +17,10 @@ from tools.workflows import load
 ACTIONS = ROOT / ".github" / "actions"
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 # Stands for a runner's Python: its environments have this repository's packages, and it installs nothing.
-PYTHON = """#!/bin/sh
+PYTHON = r"""#!/bin/sh
 case "$*" in
   "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; exit;;
-  "-m pip "*) echo "$*" >> "$RUNNER_TEMP/pip"; exit;;
+  "-m pip "*|*/tools/install.py\ *) echo "$*" >> "$RUNNER_TEMP/pip"; exit;;
 esac
 exec "{python}" "$@"
 """

@@ -57,7 +57,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def run_checks(folder: Path, tmp_path: Path) -> tuple[bool, Runner]:
+def run_checks(folder: Path, tmp_path: Path, **inputs: str) -> tuple[bool, Runner]:
     """Run the first workflow's job in a checkout of the branch's newest commit."""
     variables = environment() | {
         "PYTEST_ADDOPTS": "-p warpwatch.plugin -p no:cacheprovider",
@@ -68,7 +68,7 @@ def run_checks(folder: Path, tmp_path: Path) -> tuple[bool, Runner]:
     context = {"runner.os": "Linux", "runner.arch": "X64", "github.run_id": "5", "github.job": "kernels",
                "strategy.job-index": "0"}  # fmt: skip
     runner = Runner(folder=tmp_path / "free", context=context, variables=keep, artifacts=tmp_path / "artifacts")
-    return runner.play("warpwatch", folder), runner
+    return runner.play("warpwatch", folder, **inputs), runner
 
 
 def write_comment(folder: Path, tmp_path: Path, there: StandIn, good: bool) -> tuple[bool, Runner]:
@@ -156,9 +156,9 @@ def test_a_host_that_refuses_makes_the_job_red_and_loses_no_word(
 
 
 def test_what_installs_has_the_actions_own_version(repository: Path, tmp_path: Path) -> None:
-    _, checks = run_checks(repository, tmp_path)
+    _, checks = run_checks(repository, tmp_path, packages="mypackage other")
     (call,) = (checks.temp / "pip").read_text().splitlines()
-    assert call.startswith(f"-m pip install {ACTIONS / 'warpwatch'}/../../..[report,disassembly]")
+    assert call == f"{ACTIONS / 'warpwatch'}/../../../tools/install.py --engine mypackage other"
 
 
 def test_the_comment_needs_no_package_that_needs_cuda() -> None:

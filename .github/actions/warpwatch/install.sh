@@ -5,13 +5,5 @@ set -euo pipefail
 
 python=$(command -v python || command -v python3)
 "$python" -m venv "$RUNNER_TEMP/warpwatch"
-
-# PyCUDA is built here, against CUDA's headers and the driver's stub. A machine with a GPU has them; a free runner takes
-# them from Debian.
-if ! command -v nvcc > /dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] && ! command -v nvidia-smi > /dev/null; then
-  sudo apt-get update
-  sudo apt-get install --yes --no-install-recommends nvidia-cuda-toolkit
-  export LIBRARY_PATH=/usr/lib/x86_64-linux-gnu/stubs
-fi
 read -ra packages <<< "${PACKAGES:-}"
-"$RUNNER_TEMP/warpwatch/bin/python" -m pip install "${ENGINE}[report,disassembly]" "${packages[@]}"
+"$RUNNER_TEMP/warpwatch/bin/python" "$ENGINE/tools/install.py" --engine "${packages[@]}"
