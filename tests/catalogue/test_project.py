@@ -130,5 +130,5 @@ def test_baselines_and_saved_runs_are_where_the_repository_wants_them(tmp_path: 
     assert not (tmp_path / ".benchmarks").exists()
     done = run_command(tmp_path, "baseline", "promote", str(saved), "--allow", "gpu", "dirty", "partial")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert list((tmp_path / "perf" / "expected").rglob("*_one.json"))
+    assert list((tmp_path / "perf" / "expected").rglob("*_one.json.xz"))
     assert not (tmp_path / "bench" / "baselines").exists()

@@ -35,7 +35,8 @@ def repository(tmp_path: Path) -> Path:
 
 
 def run_ci(folder: Path, *words: str, **variables: str) -> tuple[int, str, Result]:
-    own = environment() | {"PYTEST_ADDOPTS": "-p warpwatch.plugin -p no:cacheprovider"} | variables
+    hidden = {"CUDA_VISIBLE_DEVICES": ""}  # no GPU, on any machine
+    own = environment() | hidden | {"PYTEST_ADDOPTS": "-p warpwatch.plugin -p no:cacheprovider"} | variables
     own = {name: value for name, value in own.items() if not name.startswith("GITHUB") or name in variables}
     command = [sys.executable, "-m", "warpwatch", "ci", *words]
     done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)

@@ -67,6 +67,7 @@ def run_checks(folder: Path, tmp_path: Path, **inputs: str) -> tuple[bool, Runne
     keep = {name: value for name, value in variables.items() if name.startswith(("PYTHON", "PYTEST", "GITHUB"))}
     context = {"runner.os": "Linux", "runner.arch": "X64", "github.run_id": "5", "github.job": "kernels",
                "strategy.job-index": "0"}  # fmt: skip
+    keep["CUDA_VISIBLE_DEVICES"] = ""  # a free runner has no GPU
     runner = Runner(folder=tmp_path / "free", context=context, variables=keep, artifacts=tmp_path / "artifacts")
     return runner.play("warpwatch", folder, **inputs), runner
 
