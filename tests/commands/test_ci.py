@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +97,21 @@ def test_a_wrong_kernel_is_red_and_named(repository: Path) -> None:
     assert (finding.kind, finding.file) == (Kind.WRONG, "perf/block_per_row.cu")
     assert "__global__" in kernel.read_text().splitlines()[finding.line - 1]
     assert "### Kernels: 1 kernel wrong" in said
+
+
+def test_files_are_named_from_the_top_of_the_checkout(repository: Path, tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    git(top, "init", "-q", "-b", "main")
+    shutil.rmtree(repository / ".git")
+    shutil.move(repository, top / "gpu")
+    kernel = top / "gpu" / "perf" / "block_per_row.cu"
+    kernel.write_text(kernel.read_text().replace("/ sum;", "* sum;"))
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "kernels")
+    _, said, result = run_ci(top / "gpu", "--device", "software", GITHUB_ACTIONS="true")
+    assert [each.file for each in result.findings] == ["gpu/perf/block_per_row.cu"]
+    assert "::error file=gpu/perf/block_per_row.cu,line=" in said
 
 
 def test_files_of_an_earlier_call_are_gone_and_others_stay(repository: Path) -> None:

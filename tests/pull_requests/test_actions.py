@@ -57,7 +57,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def run_checks(folder: Path, tmp_path: Path, **inputs: str) -> tuple[bool, Runner]:
+def run_checks(checkout: Path, tmp_path: Path, **inputs: str) -> tuple[bool, Runner]:
     """Run the first workflow's job in a checkout of the branch's newest commit."""
     variables = environment() | {
         "PYTEST_ADDOPTS": "-p warpwatch.plugin -p no:cacheprovider",
@@ -69,7 +69,7 @@ def run_checks(folder: Path, tmp_path: Path, **inputs: str) -> tuple[bool, Runne
                "strategy.job-index": "0"}  # fmt: skip
     keep["CUDA_VISIBLE_DEVICES"] = ""  # a free runner has no GPU
     runner = Runner(folder=tmp_path / "free", context=context, variables=keep, artifacts=tmp_path / "artifacts")
-    return runner.play("warpwatch", folder, **inputs), runner
+    return runner.play("warpwatch", checkout, **inputs), runner
 
 
 def write_comment(folder: Path, tmp_path: Path, there: StandIn, good: bool) -> tuple[bool, Runner]:
@@ -128,6 +128,18 @@ def test_a_strangers_pull_request_gets_one_comment_that_follows_it(
     assert "### Kernels: right, not timed" in body
     assert "`nothing is timed: there is no GPU here`" in body
     assert TOKEN not in second.text
+
+
+def test_kernels_in_a_folder_of_the_checkout(repository: Path, tmp_path: Path) -> None:
+    inside = repository / "gpu code"
+    inside.mkdir()
+    for name in ("perf", "tests", "bench", "pyproject.toml"):
+        git(repository, "mv", name, "gpu code/")
+    git(repository, "commit", "-qm", "moved")
+    git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
+    good, checks = run_checks(repository, tmp_path, folder="gpu code")
+    assert good, checks.text
+    assert (tmp_path / "artifacts" / "warpwatch-kernels-0" / "warpwatch-result.json").is_file()
 
 
 def test_a_pull_request_that_has_moved_on_gets_nothing(repository: Path, tmp_path: Path, there: StandIn) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
@@ -205,15 +205,14 @@ def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
 
 def _result(job: Job) -> Result:
     families, root = job.project.families, job.project.root
+    inside = _git(root, "rev-parse", "--show-prefix")  # of a checkout whose kernels are in a folder of it
     found = [*findings([*job.tests, *job.timed], families, root), *job.worse]
-    shown, more = limited(found)
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in found]
+    shown, more = limited(named)
     return Result(
         job=one_line(job.request.job),
         where=one_line("a GPU" if job.on_gpu and job.where == SOFTWARE else job.where),
-        commit=commit,
+        commit=_git(root, "rev-parse", "HEAD"),
         against=job.base,
         tests=count_tests(job.tests),
         verdicts=count_verdicts(job.timed),
@@ -223,6 +222,11 @@ def _result(job: Job) -> Result:
         notes=tuple(job.notes),
         failed=job.failed,
     )
+
+
+def _git(root: Path, *words: str) -> str:
+    """Return what git prints, or an empty text where this is no checkout."""
+    return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _tell(result: Result) -> None:
