@@ -68,7 +68,11 @@ def install_engine(packages: list[str]) -> None:
     if subprocess.run(kept, capture_output=True, check=False).returncode:
         install_pycuda(pycuda, WHEELS)
     run([*PIP, "install", *needs("pycuda")])
-    run([*PIP, "install", "--no-deps", str(ROOT)])
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name, "warpwatch")  # a copy, because setuptools builds in the folder of the source
+        left_out = shutil.ignore_patterns(".*", "build", "bench", "tests", "__pycache__", "*.egg-info")
+        shutil.copytree(ROOT, source, ignore=left_out)
+        run([*PIP, "install", "--no-deps", str(source)])
 
 
 def install_pycuda(requirement: str, wheels: Path | None = None) -> None:

@@ -56,8 +56,11 @@ def test_a_push_is_tested_and_compared_with_nothing(repository: Path) -> None:
 def test_a_revision_is_compared_by_machine_code(repository: Path) -> None:
     kernel = repository / "perf" / "block_per_row.cu"
     kernel.write_text(kernel.read_text().replace("sum += exp(", "sum += exp(0 + "))
-    status, said, result = run_ci(repository, "--against", "HEAD", "--device", "software")
+    page = repository.parent / "page.md"
+    words = ("--against", "HEAD", "--device", "software")
+    status, said, result = run_ci(repository, *words, GITHUB_STEP_SUMMARY=str(page))
     assert status == 0, said
+    assert "### Machine code: the working tree" in page.read_text()
     assert list(result.code) == ["sm_90"]
     assert len(result.against) == 40
 

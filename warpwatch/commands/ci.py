@@ -87,7 +87,7 @@ def run(project: Project, request: Request) -> int:
         _time(job)
     result = _result(job)
     write_whole(request.results / NAME, text_of(result))
-    _tell(result)
+    _tell(result, job.file("diff.md"))
     return int(result.failed)
 
 
@@ -229,8 +229,8 @@ def _git(root: Path, *words: str) -> str:
     return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def _tell(result: Result) -> None:
-    """Print the result; on GitHub, also beside the lines and on the run's page."""
+def _tell(result: Result, table: Path) -> None:
+    """Print the result; on GitHub, also beside the lines and on its page with the table of machine code."""
     page = os.environ.get("GITHUB_STEP_SUMMARY")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotate(result.findings):
@@ -238,5 +238,6 @@ def _tell(result: Result) -> None:
     text = comment([result], About(marker=marker(result.job), commit=result.commit))
     print(text)
     if page:
+        code = table.read_text(encoding="utf-8") if table.exists() else ""
         with Path(page).open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.write(f"{text}\n{code}\n")
