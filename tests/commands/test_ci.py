@@ -91,6 +91,16 @@ def test_what_was_not_tested_is_red_with_its_reason(repository: Path, words: lis
     assert any(note in each for each in result.notes), result.notes
 
 
+def test_tests_that_are_all_skipped_are_red(repository: Path) -> None:
+    (repository / "tests" / "test_kernels.py").write_text(
+        'import pytest\n\n\ndef test_x() -> None:\n    pytest.skip("needs two GPUs")\n'
+    )
+    status, said, result = run_ci(repository, "--device", "software")
+    assert status == 1, said
+    assert any("NOTHING WAS TESTED: all 1 tests were skipped" in note for note in result.notes)
+    assert "### Kernels: a job failed before all was checked" in said
+
+
 def test_a_wrong_kernel_is_red_and_named(repository: Path) -> None:
     kernel = repository / "perf" / "block_per_row.cu"
     kernel.write_text(kernel.read_text().replace("/ sum;", "* sum;"))

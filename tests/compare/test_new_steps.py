@@ -8,7 +8,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
+from warpwatch.commands.saved_runs import write_new
 from warpwatch.compare.new_steps import issue, new_steps
+from warpwatch.runs.files import write_run
 from warpwatch.runs.saved import Commit, Facts, Gpu, Run, Timed
 
 CASES = [f"copy-naive-{number}-float32" for number in range(40)]
@@ -81,3 +85,24 @@ def test_many_are_cut_off() -> None:
     text = issue([step] * 25, runs[-1])
     assert text.count(f"- {CASES[0]}") == 20
     assert "... and 5 more" in text
+
+
+def test_too_few_runs_are_said_and_a_file_is_written_only_where_there_is_a_slowdown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, file = tmp_path / "a-gpu", tmp_path / "new.md"
+    for run in nights(9, {CASES[3]: (5, 1.1)}):
+        entries = [
+            {"param": name, "stats": {"data": list(timed.samples)}, "extra_info": {"cache": "cold"}}
+            for name, timed in run.cases.items()
+        ]
+        commit = {"id": run.commit.id, "dirty": False}
+        moment = run.when.isoformat() if run.when else None
+        write_run(folder, "night", {"benchmarks": entries, "commit_info": commit, "datetime": moment})
+        assert write_new(folder, file) == 0
+        if file.exists():
+            break
+    said = capsys.readouterr().out
+    assert said.count("too few to find any: a lasting change takes 6 runs of one GPU") == 5
+    assert f"1 new slowdown in {len(list(folder.iterdir()))} runs: {file}\n" in said
+    assert file.read_text().startswith("**1 case became slower for good**")

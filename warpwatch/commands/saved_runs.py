@@ -9,7 +9,7 @@ from pathlib import Path
 from warpwatch.catalogue.project import Project
 from warpwatch.compare import score
 from warpwatch.compare.history import load
-from warpwatch.compare.new_steps import issue, new_steps
+from warpwatch.compare.new_steps import FEWEST, issue, new_steps
 from warpwatch.compare.recording import record, record_pairs
 from warpwatch.compare.saved_self_check import merge, read, table
 from warpwatch.compare.with_baseline import MIN_GPUS
@@ -98,4 +98,6 @@ def write_new(folder: Path, file: Path) -> int:
     if steps:
         write_whole(file, issue(steps, runs[-1]))
     print(f"{len(steps)} new slowdown{'s' * (len(steps) != 1)} in {len(runs)} runs{f': {file}' if steps else ''}")
+    if len(runs) < FEWEST:
+        print(f"too few to find any: a lasting change takes {FEWEST} runs of one GPU")
     return 0

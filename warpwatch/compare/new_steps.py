@@ -8,6 +8,7 @@ from warpwatch.compare.history import SHORTEST, Step, find_steps
 from warpwatch.runs.saved import Run
 
 MOST_LINES = 20
+FEWEST = 2 * SHORTEST  # runs, in which two levels have room
 
 
 def new_steps(runs: Sequence[Run]) -> list[Step]:
