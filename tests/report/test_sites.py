@@ -32,6 +32,14 @@ def test_the_page_names_every_gpu_with_its_verdicts(tmp_path: Path) -> None:
     write_overview(folder)  # once more, over its own files
 
 
+def test_a_verdict_that_is_rare_has_a_column_too(tmp_path: Path) -> None:
+    folder = sites(tmp_path / "site", a=replace(SITE, verdicts={"same": 8, "failed": 3}), b=SITE)
+    write_overview(folder)
+    page = (folder / "index.html").read_text()
+    assert '<th scope="col">failed</th><th scope="col">newest run</th>' in page
+    assert page.count("<td>3</td>") == 1
+
+
 def test_a_hostile_name_is_text(tmp_path: Path) -> None:
     folder = sites(tmp_path / "site", a=replace(SITE, gpu='"><script>alert(1)</script>'))
     write_overview(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from pathlib import Path
 from warpwatch.catalogue.project import Project
 from warpwatch.commands.children import ended_by_signals, kill, start
 from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.revision import find_commit, find_merge_base
+from warpwatch.compare.revision import find_commit, find_merge_base, git
 from warpwatch.devices.compiler import NoCompiler, nvcc
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.pull_requests.annotations import annotate
@@ -225,8 +224,11 @@ def _result(job: Job) -> Result:
 
 
 def _git(root: Path, *words: str) -> str:
-    """Return what git prints, or an empty text where this is no checkout."""
-    return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False).stdout.strip()
+    """Return what git prints, or an empty text where there is no git or no checkout."""
+    try:
+        return git("HEAD", root, *words).stdout.decode().strip()
+    except BadRevision:
+        return ""
 
 
 def _tell(result: Result, table: Path) -> None:

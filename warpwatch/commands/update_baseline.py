@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,10 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.commands.record_baseline import record
+from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.revision import git
 from warpwatch.pull_requests.code_host import Host, Refused, open_pull_request
+from warpwatch.pull_requests.result import one_line
 from warpwatch.report.tables import changes, spreads
 from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import SETTINGS, Run, read_run
@@ -134,8 +136,12 @@ def _commits(runs: list[Run]) -> str:
 
 def _git(root: Path, *words: str, otherwise: str = "") -> str:
     """Run git and return what it prints. Raises NotProposed, which begins with ``otherwise``."""
-    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
+    try:
+        done = git("HEAD", root, *words)
+    except BadRevision as error:
+        raise NotProposed(str(error)) from None
+    out, complaint = done.stdout.decode().strip(), done.stderr.decode(errors="replace").strip()
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).replace("\n", "; ")
+        said = one_line(complaint or out)
         raise NotProposed(f"{otherwise or f'git {words[0]} failed'}{f' ({said})' if said else ''}")
-    return done.stdout.strip()
+    return out

@@ -17,7 +17,7 @@ from warpwatch.runs.saved import BadRun, Count, Text
 
 ABOUT = "site.json"  # what a site says of itself
 LARGEST = 2**16  # bytes of it
-FIRST = ("slower", "faster", "unsure", "missing", "same")  # verdicts that have a column
+FIRST = ("slower", "faster", "unsure", "missing", "same")  # verdicts with a column in any case; others where they are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,8 @@ def write_overview(folder: Path) -> list[Site]:
     style = b"".join(here.joinpath("assets", part).read_bytes() for part in ("uplot/uPlot.min.css", "site.css"))
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(here.joinpath("templates", "sites.html").read_text(encoding="utf-8"))
-    page = template.render(sites=sites, verdicts=FIRST)
+    verdicts = dict.fromkeys([*FIRST, *sorted({verdict for site in sites for verdict in site.verdicts})])
+    page = template.render(sites=sites, verdicts=verdicts)
     made: Mapping[str, bytes] = {"index.html": page.encode(), "assets/site.css": style}
     write_site(folder, made, beside=[site.folder for site in sites])
     return sites
