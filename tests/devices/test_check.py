@@ -7,7 +7,7 @@ import pytest
 
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
-from warpwatch.devices.check import PIECE, compare, explain
+from warpwatch.devices.check import PIECE, PIECES_A_THREAD, compare, explain
 from warpwatch.devices.machine import POISON
 from warpwatch.devices.runner import LINE
 
@@ -25,7 +25,9 @@ def test_equal_is_right_and_within_the_bound_is_right() -> None:
     assert compare(got, got + 0.5, np.full((40, 50), 0.4999)) is not None
 
 
-@pytest.mark.parametrize("shape", [(3, PIECE), (PIECE + 7,), (1, 2 * PIECE), (700, 100)])
+@pytest.mark.parametrize(
+    "shape", [(3, PIECE), (PIECE + 7,), (1, 2 * PIECE), (700, 100), (PIECES_A_THREAD * PIECE + 7,)]
+)
 def test_no_piece_of_a_large_array_is_left_out(shape: tuple[int, ...]) -> None:
     """The last element is wrong, and each element has a bound of its own."""
     reference = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)

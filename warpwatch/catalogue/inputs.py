@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +12,7 @@ from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.threads import for_each
 
 DRAWN_AT_ONCE = 2**20  # elements of a piece, which one thread draws
 DIRECT = (np.float32, np.float64)  # the types that NumPy draws by itself
@@ -96,10 +94,12 @@ def _draw(
         for i in range(0, a.size, DRAWN_AT_ONCE)
     ]
     streams = [np.random.default_rng(stream) for stream in seeds.spawn(len(pieces))]
-    # NumPy releases the interpreter's lock while it draws. To start threads takes longer than to draw small pieces.
-    many = sum(piece.size for piece, _ in pieces) > DRAWN_AT_ONCE
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) if many else nullcontext() as pool:
-        list((pool.map if pool else map)(lambda stream, piece: draw(stream, *piece), streams, pieces))
+    drawn = list(zip(streams, pieces, strict=True))
+    if sum(piece.size for piece, _ in pieces) > DRAWN_AT_ONCE:
+        for_each(lambda each: draw(each[0], *each[1]), drawn)
+    else:  # to start threads takes longer than to draw small pieces
+        for stream, piece in drawn:
+            draw(stream, *piece)
     return {array.name: own[array.name] if array.name in own else made[array.name] for array in case.inputs}
 
 

@@ -5,10 +5,7 @@ A family chooses a rule for all its results, or one for each by name. Without a 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod, sqrt
 from typing import Any
@@ -18,6 +15,7 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.by_name import BadFunction, call
 from warpwatch.catalogue.elements import is_float, numpy_type, rounding_error, spacing, unit_roundoff, wide
+from warpwatch.catalogue.threads import for_each
 
 Length = str | int | Callable[..., int]
 CONVERTED_AT_ONCE = 2**18  # elements of a matrix that are converted to float64 at a time, by a thread: 2 MB
@@ -182,9 +180,7 @@ def _by_rows(a: Array, right: Array, magnitudes: bool) -> Array:
         piece = a[row : row + rows].astype(np.float64)
         np.matmul(np.abs(piece, out=piece) if magnitudes else piece, right, out=made[row : row + rows])
 
-    starts = range(0, len(a), rows)
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) if len(starts) > 1 else nullcontext() as pool:
-        list((pool.map if pool else map)(compute, starts))
+    for_each(compute, range(0, len(a), rows))
     return made
 
 

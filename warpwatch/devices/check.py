@@ -9,9 +9,11 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import is_float, wide
+from warpwatch.catalogue.threads import for_each
 from warpwatch.devices.machine import POISON, poison_of
 
 PIECE = 2**16  # elements that are compared at a time, so that they stay in the cache
+PIECES_A_THREAD = 32
 
 
 class WrongResult(Exception):
@@ -62,17 +64,23 @@ def compare(got: Array, expected: Array, bound: Array | float, rows: Array | Non
 
 def _right(got: Array, expected: Array, bound: Array | float) -> bool:
     """Say whether every element lies within its bound. In pieces that stay in the cache it is five times as fast."""
-    if not is_float(got.dtype):
-        return bool((got == expected).all())
     bounds = np.broadcast_to(bound, got.shape)
     step = max(1, PIECE * len(got) // max(1, got.size))
-    for first in range(0, len(got), step):
-        piece = slice(first, first + step)
-        with np.errstate(invalid="ignore"):
-            error = np.abs(np.subtract(got[piece].astype(wide(got.dtype), copy=False), expected[piece]))
-        if not (error <= bounds[piece]).all():
-            return False
-    return True
+
+    def is_right(first: int) -> bool:
+        starts = range(first, min(first + PIECES_A_THREAD * step, len(got)), step)
+        pieces = (slice(start, start + step) for start in starts)
+        return all(_is_right(got[piece], expected[piece], bounds[piece]) for piece in pieces)
+
+    return all(for_each(is_right, range(0, len(got), PIECES_A_THREAD * step)))
+
+
+def _is_right(got: Array, expected: Array, bound: Array) -> bool:
+    if not is_float(got.dtype):
+        return bool((got == expected).all())
+    with np.errstate(invalid="ignore"):
+        error = np.abs(np.subtract(got.astype(wide(got.dtype), copy=False), expected))
+    return bool((error <= bound).all())
 
 
 def _distance(got: Array, expected: Array, wrong: Array) -> Array:

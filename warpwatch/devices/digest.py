@@ -12,13 +12,15 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from warpwatch.catalogue.launches import Launch
+from warpwatch.catalogue.threads import for_each
 from warpwatch.devices.compiler import compile_file
-from warpwatch.devices.gpu import Device
+from warpwatch.devices.gpu import ONE, Device
 from warpwatch.devices.machine import Function, GuardedArray, Machine
 
 THREADS = 256
 WORDS_A_THREAD = 16
 MIX = 0x9E3779B97F4A7C15  # an odd number of 64 bits, which spreads 32 bits over all of them
+PIECE_WORDS = 2**22  # of an array of the host, for one thread; even
 MOST_BLOCKS = 2048  # enough to fill any GPU; more would only add atomic additions to one address
 
 
@@ -31,15 +33,37 @@ def digest(array: GuardedArray) -> int:
     last = int(tail.view(np.uint32)[0]) * MIX
     if not words:
         return last
+    total = _of_device(machine, array.address, words) if isinstance(machine, Device) else _of_host(array, words)
+    return (total + last) % 2**64
+
+
+def _of_device(machine: Device, start: int, words: int) -> int:
     function, address = _digesters.get(machine) or _load(machine)
     blocks = min(MOST_BLOCKS, -(-words // (THREADS * WORDS_A_THREAD)))
     machine.fill(address, 8, 0)
-    arguments = (np.uint64(array.address), np.uint64(words), np.uint64(address))
+    arguments = (np.uint64(start), np.uint64(words), np.uint64(address))
     machine.launcher(function, Launch((blocks, 1, 1), (THREADS, 1, 1)), arguments)()
     machine.finish()
     total = np.empty(1, np.uint64)
     machine.read(address, total)
-    return (int(total[0]) + last) % 2**64
+    return int(total[0])
+
+
+def _of_host(array: GuardedArray, words: int) -> int:
+    """Return the sum over pieces, which the cores share. Nothing is timed meanwhile."""
+    machine = array.machine
+    function, _ = _digesters.get(machine) or _load(machine)
+    firsts = range(0, words, PIECE_WORDS)
+    sums = np.zeros(len(firsts), np.uint64)
+
+    def add(index: int) -> None:
+        first = firsts[index]
+        start, count = array.address + 4 * first, min(PIECE_WORDS, words - first)
+        given = (np.uint64(start), np.uint64(count), np.uint64(first), np.uint64(sums.ctypes.data + 8 * index))
+        machine.launcher(function, ONE, given)()
+
+    for_each(add, range(len(firsts)))
+    return int(sums.sum())
 
 
 _digesters: WeakKeyDictionary[Machine, tuple[Function, int]] = WeakKeyDictionary()

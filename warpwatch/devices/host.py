@@ -12,10 +12,13 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
+from warpwatch.catalogue.threads import for_each
 from warpwatch.devices import memory
 from warpwatch.devices.compiler import read_image
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, repeated
 from warpwatch.devices.symbols import missing_entry
+
+FILLED_AT_ONCE = 2**24  # bytes that one thread fills
 
 
 class Host:
@@ -41,7 +44,11 @@ class Host:
 
     def fill(self, address: int, size: int, word: int) -> None:
         whole = size // 4 * 4
-        _view(address, whole).view(np.uint32)[:] = word
+
+        def fill_piece(start: int) -> None:
+            _view(address + start, min(FILLED_AT_ONCE, whole - start)).view(np.uint32)[:] = word
+
+        for_each(fill_piece, range(0, whole, FILLED_AT_ONCE))
         _view(address + whole, size - whole)[:] = repeated(word, size - whole)
 
     def copy(self, to: int, source: int, size: int) -> None:
