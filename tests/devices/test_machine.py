@@ -13,6 +13,7 @@ from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
+from warpwatch.devices import host as host_module
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.host import Host
@@ -40,6 +41,30 @@ def test_one_element_outside_is_seen(dtype: str, offset: int, element: int, sent
     assert array.address % (16 if not offset else itemsize) == 0
     ctypes.memset(array.address + element * itemsize, 1, itemsize)
     assert array.overrun() == sentence
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+def test_an_array_that_is_set_is_unharmed_within_its_bands(dtype: str, offset: int) -> None:
+    array = GuardedArray(Host(), "A", (3, 5), dtype, offset, operand=True, filled=False)
+    ctypes.memset(array.address - 8, 1, array.nbytes + 16)
+    values = np.arange(15).astype(dtype).reshape(3, 5)
+    array.set(values)
+    assert np.array_equal(array.read(), values)
+    assert array.overrun() is None
+    ctypes.memset(array.address - 1, 1, 1)
+    assert array.overrun()
+
+
+def test_a_large_fill_leaves_no_byte_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_module, "FILLED_AT_ONCE", 8)
+    host = Host()
+    address = host.allocate(32)
+    host.fill(address, 32, 0)
+    host.fill(address + 4, 23, 0x04030201)
+    got = np.empty(32, np.uint8)
+    host.read(address, got)
+    assert got.tolist() == [0] * 4 + [1, 2, 3, 4] * 5 + [1, 2, 3] + [0] * 5
 
 
 def test_rows_are_read_from_where_they_lie() -> None:

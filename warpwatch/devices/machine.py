@@ -121,11 +121,19 @@ class GuardedArray:
     """An array in a machine's memory between two bands of poison, itself poison until it is written."""
 
     def __init__(
-        self, machine: Machine, name: str, shape: Shape, dtype: str, offset: int = 0, operand: bool = False
+        self,
+        machine: Machine,
+        name: str,
+        shape: Shape,
+        dtype: str,
+        offset: int = 0,
+        operand: bool = False,
+        filled: bool = True,
     ) -> None:
         """Allocate the array.
 
         ``offset``: elements from the alignment of the allocation to the first element. ``operand``: it is only read.
+        ``filled``: with poison; where ``set`` follows, nothing need be filled before it.
         """
         self.name, self.shape, self.dtype = name, shape, numpy_type(dtype)
         self._poison = poison_of(self.dtype.itemsize, operand)
@@ -138,12 +146,20 @@ class GuardedArray:
         self.address = self._base + self._before
         if machine.finds_faults:
             self._poison = POISON  # which its fresh memory holds
-        else:
+        elif filled:
             self.clear()
 
     def clear(self) -> None:
         """Fill the array and its guard bands with poison."""
         self.machine.fill(self._base, self._size, self._poison)
+
+    def set(self, array: Array) -> None:
+        """Fill the guard bands with poison and write the array."""
+        first, end = -(-self._before // 4) * 4, (self._before + self.nbytes) // 4 * 4
+        if self._size > self.nbytes:  # by whole words, which the array's own values then replace at the edges
+            self.machine.fill(self._base, first, self._poison)
+            self.machine.fill(self._base + end, self._size - end, self._poison)
+        self.write(array)
 
     def write(self, array: Array) -> None:
         self.machine.write(self.address, np.ascontiguousarray(array))

@@ -105,8 +105,9 @@ def upload(
             if array.is_input:
                 padded = placement.padded_shape(inputs[array.name].shape)
                 offset = placement.offset(index, array)
-                guarded.append(GuardedArray(machine, array.name, padded, array.dtype, offset, operand=True))
-                guarded[-1].write(placement.spread(inputs[array.name]))
+                made = GuardedArray(machine, array.name, padded, array.dtype, offset, operand=True, filled=False)
+                guarded.append(made)
+                made.set(placement.spread(inputs[array.name]))
     except DeviceError as error:
         for done in guarded:
             done.free()

@@ -65,7 +65,7 @@ def prepare(
         check_other_build(where, case, checking_image, shared)
     for copy in shared.copies:
         state.loaded += (load(where, case, image, copy),)
-    if not already_checked:
+    if not already_checked and not case.variant.on_host:  # there the samples themselves are checked, see sample_of
         state.fingerprint = check_result(state.loaded[0], shared)
         state.loaded[0].poison()  # the results of the other copies still are poison
     return describe(state.loaded[0], len(shared.copies), cold)
@@ -80,17 +80,17 @@ def check_other_build(where: Machine, case: Case, image: Path, shared: Shared) -
         loaded.free_own()
 
 
-def finish(fingerprint: int | None) -> int:
-    """Check the prepared case after its last sample, and return the fingerprint of its right result.
+def finish(fingerprint: int | None) -> int | None:
+    """Check the prepared case after its last sample, and return the fingerprint of its right result, if it has one.
 
     ``fingerprint``: that of a right result, where another process has found it. Raises WrongResult or DeviceError.
     """
     assert state.shared
     known = state.fingerprint if state.fingerprint is not None else fingerprint
-    assert known is not None
     for copy in sorted(state.launched):
         check_last_result(state.loaded[copy], state.shared, known, state.printed)
     if not state.loaded[0].case.variant.on_host:  # each of its samples was of a fresh launch
+        assert known is not None
         check_fresh_launch(state.loaded[0], state.shared, known)
     return known
 
@@ -165,8 +165,8 @@ def take_samples(kind: str, most: int) -> list[tuple[float, int]]:
 def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
     """Take one sample of a loaded case; return the same as ``sample``.
 
-    On the host results are poisoned before each sample, where nobody compares times: so the last one shows a kernel
-    that no longer writes, without one launch more, which may take a second.
+    On the host results are poisoned before each sample, where nobody compares times: so the last one shows whatever a
+    check would find, without a launch before the samples and one after them, each of which may take seconds.
     """
     before, restore = timer.timeouts, loaded.restore
     if isinstance(timer, HostTimer):
