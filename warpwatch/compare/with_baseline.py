@@ -39,7 +39,8 @@ MAX_PROCESSES = 6  # the processes that measure a case that is hard to decide
 # The same for a case whose machine code is the baseline's: it can only be the same or unsure. On an H200 that the
 # baseline does not have, three processes left 26 of 867 cases unsure, and six left 22.
 PROCESSES_OF_UNCHANGED = 3
-CONTROL_SECONDS = 1e-3  # the longest median of the unchanged cases that are measured again beside the undecided ones
+# The longest median, and the most bytes moved, of the unchanged cases that are measured again beside undecided ones.
+CONTROL_SECONDS, CONTROL_BYTES = 1e-3, 2**29
 
 
 @dataclass(kw_only=True)
@@ -170,10 +171,12 @@ def _measure_and_decide(processes: Processes, measured: Mapping[str, Measured], 
     disturbed = [] if processes.doubt else processes.disturbed()
     processes.settle(_measure_again(processes, measured, disturbed, again) if disturbed else ())
     decisions = processes.decide()
-    for _ in range(MAX_PROCESSES - 1):
+    for done in range(MAX_PROCESSES - 1):
         chosen = processes.wanted(decisions)
         if not chosen:
             break
+        if not done:  # together, because each takes seconds to open the device
+            measured[chosen[0]].kernel.worker.start_spares(PROCESSES_OF_UNCHANGED - 1)
         _measure_again(processes, measured, chosen, again)
         decisions = processes.decide()
     return decisions
@@ -244,7 +247,14 @@ class Processes:
     def _controls(self) -> list[str]:
         """Short cases of unchanged code, evenly over their sizes: they show what a process does to all."""
         short = sorted((self.reference[n], n) for n in self.unchanged if self.reference[n] < CONTROL_SECONDS)
+        quick = [each for each in short if self._is_quick(each[1])]
+        short = quick if len(quick) >= MIN_CONTROLS else short
         return [name for _, name in short[:: max(1, len(short) // (MIN_CONTROLS + MIN_CONTROLS // 3))]]
+
+    def _is_quick(self, name: str) -> bool:
+        """Tell whether a case is measured in a tenth of a second: without a library that is loaded, or large arrays."""
+        facts = recorded_facts(self.measured[name])
+        return facts.bytes <= CONTROL_BYTES and not facts.library
 
     def decide(self) -> dict[str, Decision]:
         """Decide about all cases from the processes so far."""

@@ -15,6 +15,7 @@ from warpwatch.devices.worker import Kernel
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.timer import note
+from warpwatch.timing.worker_checks import sharing_key
 
 MOST_ROUNDS = 100  # more rounds do not help: processes differ by more than 100 rounds resolve
 PILOT_SAMPLES = 3
@@ -151,11 +152,11 @@ class Again:
 def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]]:
     """Measure cases again in a fresh process, and return their samples in seconds by case id.
 
-    Cases beside which others were at work on the GPU are left out.
+    Cases that share inputs follow each other. Those beside which others were at work on the GPU are left out.
     """
     chosen[0].kernel.worker.renew()
     samples = {}
-    for done, measured in enumerate(chosen, 1):
+    for done, measured in enumerate(sorted(chosen, key=lambda each: sharing_key(each.case)), 1):
         call, name = measured.kernel.worker.call, measured.case.id
         try:
             call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
