@@ -89,7 +89,7 @@ class BenchPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self.measures_part:
-            several_gpus.longest_first(items)
+            several_gpus.longest_first(items, several_gpus.number_of_parts(self.config))
 
     def pytest_sessionstart(self) -> None:
         """Find what is wrong before processes are started; they collect the tests, this one does not."""
@@ -355,7 +355,7 @@ class BenchPlugin:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         progress = functools.partial(self._progress, "timing") if self._first and self.comparison.active else None
-        return several_gpus.scheduler(config, log, progress) if self._first and config.option.dist == "load" else None
+        return several_gpus.scheduler(config, log, self.project, progress) if self._first else None
 
     def _join(self) -> None:
         """Take over what the processes of xdist have found, as if it had been found here."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 
 from warpwatch.catalogue.project import Project
@@ -57,13 +59,17 @@ def _cause(error: Exception) -> str:
     return f"the device cannot be opened: {type(error).__name__}: {said[-1]}"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> Generator[None, None, None]:
     """Open the device before anything else starts, so that a failure leaves nothing to clean up."""
     config = session.config
-    if WORKER not in config.stash or config.option.collectonly or hasattr(config, "workerinput"):
-        return
-    open_device(config)
+    if WORKER not in config.stash or config.option.collectonly:
+        return (yield)
+    if not hasattr(config, "workerinput"):
+        open_device(config)
+    elif value_of(config, "device") != "none":
+        config.stash[WORKER].start_spares(1)  # it opens the device while this process of xdist collects
+    yield
     if config.getoption("numprocesses", None):
         config.stash[WORKER].stop()  # the worker processes of xdist open it again
 

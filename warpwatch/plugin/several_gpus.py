@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import pickle
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +18,23 @@ import pytest
 
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.parts import Part
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.cases import parameter_of
+from warpwatch.timing.worker_checks import sharing_key
 
 SLUG = "warpwatch_slug"  # in what the first process hands to the others: the model of its GPU
 SENT = "warpwatch_part"  # in what a process of xdist hands to the first one at its end
 NOT_SHARED = (
     "times are taken under -n only where bench/ is named, so that each process has a GPU of its own: leave -n out"
 )
-# For the order of cases alone: what one core computes and moves in a second, at the reference and its comparison.
-OPERATIONS_A_SECOND, BYTES_A_SECOND, SERIAL_ROUNDS = 5e10, 1e9, 3
+# For the order of cases alone: what one core computes and moves in a second, at the reference and its comparison, and
+# how long samples take on a GPU.
+OPERATIONS_A_SECOND, BYTES_A_SECOND, SERIAL_ROUNDS, SAMPLES_SECONDS = 5e10, 1e9, 3, 0.1
+UNITS_A_PART = 4  # with fewer units for each process, one would wait for the others at the end
 
 
 def is_first(config: pytest.Config) -> bool:
@@ -84,16 +90,35 @@ def announce(item: pytest.Item) -> None:
 
 
 def seconds_of(case: Case) -> float:
-    """Return a rough estimate of how long a case takes beside its samples."""
+    """Return a rough estimate of how long a case takes."""
     if case.variant.on_host:
         return SERIAL_ROUNDS * float(call(case.family.serial_seconds, case.given))
-    return case.work.operations / OPERATIONS_A_SECOND + case.array_bytes / BYTES_A_SECOND
+    return SAMPLES_SECONDS + case.work.operations / OPERATIONS_A_SECOND + case.array_bytes / BYTES_A_SECOND
 
 
-def longest_first(items: list[pytest.Item]) -> None:
-    """Sort tests so that long cases come first, and no GPU is left with one when the others are done."""
+def units_of(cases: Collection[Case], parts: int) -> dict[str, str]:
+    """Return, for each case by its id, the unit that it belongs to: one process measures all cases of a unit.
+
+    The cases of one shape are a unit, because they share inputs and reference, which each process makes for itself.
+    Where that gives ``parts`` processes too few units, each case is one.
+    """
+    units = {case.id: str(sharing_key(case)) for case in cases}
+    enough = len(set(units.values())) >= UNITS_A_PART * parts
+    return units if enough else {name: name for name in units}
+
+
+def longest_first(items: list[pytest.Item], parts: int) -> None:
+    """Sort tests by unit so that long units come first, and no GPU is left with one when the others are done."""
     cases = {item: found for item in items if isinstance(found := parameter_of(item), Case)}
-    items.sort(key=lambda item: -seconds_of(cases[item]) if item in cases else 0.0)
+    units, seconds = units_of(cases.values(), parts), defaultdict[str, float](float)
+    for case in cases.values():
+        seconds[units[case.id]] += seconds_of(case)
+
+    def place(item: pytest.Item) -> tuple[float, str]:
+        unit = units[cases[item].id] if item in cases else ""
+        return -seconds[unit], unit
+
+    items.sort(key=place)
 
 
 def measured_here(config: pytest.Config, gpu: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -153,12 +178,26 @@ def received(node: Any) -> Part | None:
     return part if isinstance(part, Part) else None
 
 
-def scheduler(config: pytest.Config, log: Any, progress: Callable[[int, int], None] | None) -> Any:
-    """Return a scheduler of xdist's that gives a case to whichever process is free, and reports progress."""
-    from xdist.scheduler import LoadScheduling  # type: ignore[import-untyped]  # noqa: PLC0415  # xdist is there
+def scheduler(config: pytest.Config, log: Any, project: Project, progress: Callable[[int, int], None] | None) -> Any:
+    """Return a scheduler of xdist's that gives a unit to whichever process is free, and reports progress.
 
-    made = LoadScheduling(config, log)
-    made.maxschedchunk = 1
+    None where --dist asks for another one.
+    """
+    if config.option.dist != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # noqa: PLC0415  # xdist is there
+
+    made = LoadScopeScheduling(config, log)
+    config.option.loadscopereorder = False  # the order is that of ``longest_first``
+    cases, units = {case.id: case for case in timed_cases(project.families)}, dict[str, str]()
+
+    def unit_of(test: str) -> str:
+        if not units:
+            chosen = [case for each in made.collection if (case := cases.get(_parameter(each)))]
+            units.update(units_of(chosen, made.numnodes))
+        return units.get(_parameter(test), test)
+
+    made._split_scope = unit_of
     if progress is None:
         return made
     complete, done = made.mark_test_complete, 0
@@ -171,3 +210,8 @@ def scheduler(config: pytest.Config, log: Any, progress: Callable[[int, int], No
 
     made.mark_test_complete = count
     return made
+
+
+def _parameter(test: str) -> str:
+    """Return what stands in the brackets of a test's name."""
+    return test.rpartition("[")[2].removesuffix("]")
