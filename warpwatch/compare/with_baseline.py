@@ -36,8 +36,9 @@ MIN_GPUS = 3  # a baseline of fewer GPUs does not show how far two of them diffe
 # ten H200s, each against four of the others, the furthest of 845 cases was up to 12 floors off, in half of them 1.8.
 FLOOR_BETWEEN_GPUS = 0.25
 MAX_PROCESSES = 6  # the processes that measure a case that is hard to decide
-# The same for a case whose machine code is the baseline's: it can only be the same or unsure. On an H200 that the
-# baseline does not have, three processes left 26 of 867 cases unsure, and six left 22.
+# The processes of a run that measure cases whose machine code is the baseline's: these can only be the same or unsure.
+# On an H200 that the baseline does not have, three processes left 26 of 867 cases unsure, and six left 22. Noise floors
+# change with each process, so that other cases become unsure: one of two H200s went on to six processes for two cases.
 PROCESSES_OF_UNCHANGED = 3
 # The longest median, and the most bytes moved, of the unchanged cases that are measured again beside undecided ones.
 CONTROL_SECONDS, CONTROL_BYTES = 1e-3, 2**29
@@ -240,8 +241,7 @@ class Processes:
 
     def _may_change(self, name: str) -> bool:
         """True where another process could decide about an unsure case."""
-        measured = self.measured[name]
-        enough = name in self.unchanged and len(measured.processes) >= PROCESSES_OF_UNCHANGED
+        enough = name in self.unchanged and len(self._new) >= PROCESSES_OF_UNCHANGED
         return not (enough or disturbance(self._recorded(name)))
 
     def _controls(self) -> list[str]:
