@@ -203,6 +203,9 @@ class FakeWorker:
     def renew(self) -> None:
         """There is no process."""
 
+    def start_spares(self, count: int) -> None:
+        """Nor are there others."""
+
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         answers = {sampling.take_samples: [(1e-3, 0)], sampling.read_clock: Clock(1980, ())}
         return answers.get(function, {})
