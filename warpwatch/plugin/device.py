@@ -70,7 +70,7 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None, None, None]:
     elif value_of(config, "device") != "none":
         config.stash[WORKER].start_spares(1)  # it opens the device while this process of xdist collects
     yield
-    if config.getoption("numprocesses", None):
+    if config.getoption("dist", "no") != "no":
         config.stash[WORKER].stop()  # the worker processes of xdist open it again
 
 

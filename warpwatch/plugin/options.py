@@ -22,7 +22,17 @@ from warpwatch.catalogue.setting import SETTING, has_table
 KERNELS = "--warpwatch-kernels"
 PREFIX = "--warpwatch-"
 SHORT = pytest.StashKey[frozenset[str]]()  # the options of ours that have their short names here
-PARTS = ("start", "cases", "compile_step", "device", "fixtures", "machine_lock", "messages", "short_fixtures")
+PARTS = (
+    "start",
+    "cases",
+    "compile_step",
+    "device",
+    "fixtures",
+    "machine_lock",
+    "messages",
+    "other_hosts",
+    "short_fixtures",
+)
 # Some of them are imported before pytest does it, by others; where that was before this module, it is too late.
 pytest.register_assert_rewrite(*({f"warpwatch.plugin.{part}" for part in PARTS} - sys.modules.keys()))
 

@@ -20,6 +20,7 @@ from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER, open_device
 from warpwatch.plugin.options import KERNELS, value_of
+from warpwatch.plugin.other_hosts import take_over_tests
 from warpwatch.plugin.sarif import SarifPlugin
 
 BYTES = 2**16  # of a file of faults, for which there must be space
@@ -39,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for text in EXPECTED:
         config.addinivalue_line("filterwarnings", f"ignore:{text}")  # while a test runs
         warnings.filterwarnings("ignore", text)  # and when the session ends
+    take_over_tests(config)
     project = _project(config)
     collect_benchmark(config, project.root)
     ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
