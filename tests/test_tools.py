@@ -147,6 +147,20 @@ def test_sites_of_two_runners_with_one_model_are_both_in_the_site(tmp_path: Path
     assert {path.name for path in (tmp_path / "site").iterdir()} == {"a-gpu", "a-gpu-too"}
 
 
+@pytest.mark.parametrize(
+    ("runners", "count"), [("[[]]", "1"), ('[["self-hosted", "h100"], ["self-hosted", "h200"]]', "2")]
+)
+def test_the_page_above_the_sites_knows_how_many_runners_there_are(runners: str, count: str) -> None:
+    tell = NIGHTLY["jobs"]["tell"]
+    (step,) = (each for each in tell["steps"] if "warpwatch sites" in str(each.get("run")))
+    assert step["env"]["RUNNERS"] == "${{ vars.GPU_RUNNERS || '[[]]' }}"
+    (line,) = (line for line in step["run"].splitlines() if line.startswith("gpus="))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run([*SHELL, "-c", f'{line}; echo "$gpus"'], env={"RUNNERS": runners, "PATH": path},
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout.strip() == count
+
+
 def test_no_failure_of_a_night_is_waved_through() -> None:
     assert "continue-on-error" not in (FOLDER / "nightly.yml").read_text()
     assert "|| true" not in (FOLDER / "nightly.yml").read_text()

@@ -96,7 +96,7 @@ def _history(project: Project, options: argparse.Namespace) -> int:
 def _sites(project: Project | None, options: argparse.Namespace) -> int:
     from warpwatch.commands.sites import make_overview  # noqa: PLC0415
 
-    return make_overview(options.folder)
+    return make_overview(options.folder, options.gpus)
 
 
 def _thin(project: Project | None, options: argparse.Namespace) -> int:
@@ -172,14 +172,14 @@ seed_of.__name__ = "seed (0 or more)"  # argparse prints this name in its messag
 
 
 def count_of(text: str) -> int:
-    """Read a number of runs from the command line. Raises ValueError."""
+    """Read a number that is at least 1 from the command line. Raises ValueError."""
     count = int(text)
     if count < 1:
         raise ValueError
     return count
 
 
-count_of.__name__ = "number of runs (1 or more)"
+count_of.__name__ = "number (1 or more)"
 
 
 def _add_init(commands: Any) -> None:
@@ -271,6 +271,7 @@ def _add_recording(parser: Any) -> Any:
 def _add_folders(commands: Any) -> None:
     joining = add(commands, "sites", _sites, "write a page above the sites of several GPUs")
     joining.add_argument("folder", type=Path, metavar="FOLDER", help="its folders hold the sites")
+    joining.add_argument("--gpus", type=count_of, default=0, metavar="COUNT", help="how many sites there should be")
     joining.set_defaults(loads_project=False)
     thinning = add(commands, "thin", _thin, "make older saved runs small: their medians and quartiles stay")
     thinning.add_argument("folder", type=Path, metavar="FOLDER", help="one GPU's saved runs")

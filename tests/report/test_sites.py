@@ -40,6 +40,17 @@ def test_a_verdict_that_is_rare_has_a_column_too(tmp_path: Path) -> None:
     assert page.count("<td>3</td>") == 1
 
 
+def test_gpus_that_left_no_site_are_told_on_the_page_and_by_the_command(tmp_path: Path) -> None:
+    folder = sites(tmp_path / "site", a=SITE)
+    done = run_command(tmp_path, "sites", "site", "--gpus", "3")
+    assert done.returncode == 0, done.stderr
+    said = "2 of 3 GPUs left no site: what became of their kernels is not known"
+    assert done.stdout.startswith(f"{said}\n1 site: open ")
+    assert f'<p class="alarm">{said}</p>' in (folder / "index.html").read_text()
+    assert run_command(tmp_path, "sites", "site", "--gpus", "1").returncode == 0
+    assert "left no site" not in (folder / "index.html").read_text()
+
+
 def test_a_hostile_name_is_text(tmp_path: Path) -> None:
     folder = sites(tmp_path / "site", a=replace(SITE, gpu='"><script>alert(1)</script>'))
     write_overview(folder)

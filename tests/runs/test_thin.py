@@ -123,7 +123,7 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path: Path) -> None:
         thin_folder(tmp_path, keep=1)
     done = run_command(tmp_path, "thin", str(tmp_path), "--keep", "0")
     assert done.returncode == 2
-    assert "number of runs (1 or more)" in done.stderr
+    assert "number (1 or more)" in done.stderr
 
 
 def test_other_readers_find_their_fields(tmp_path: Path) -> None:

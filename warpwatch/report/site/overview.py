@@ -37,8 +37,11 @@ def about(site: Site) -> bytes:
     return msgspec.json.encode(site).replace(b"<", b"\\u003c")
 
 
-def write_overview(folder: Path) -> list[Site]:
-    """Write index.html over the sites in a folder's folders; returns them. Raises BadRun or OSError."""
+def write_overview(folder: Path, wanted: int = 0) -> list[Site]:
+    """Write index.html over the sites in a folder's folders; returns them. Raises BadRun or OSError.
+
+    ``wanted``: how many there should be, where that is known. The page says how many are missing.
+    """
     sites = [_read(path) for path in sorted(folder.glob(f"*/{ABOUT}"))]
     if not sites:
         raise BadRun(f"{folder}: holds no folder with a site; `warpwatch report RUN... --html FOLDER/NAME` makes one")
@@ -47,10 +50,18 @@ def write_overview(folder: Path) -> list[Site]:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(here.joinpath("templates", "sites.html").read_text(encoding="utf-8"))
     verdicts = dict.fromkeys([*FIRST, *sorted({verdict for site in sites for verdict in site.verdicts})])
-    page = template.render(sites=sites, verdicts=verdicts)
+    page = template.render(sites=sites, verdicts=verdicts, missing=said_missing(len(sites), wanted))
     made: Mapping[str, bytes] = {"index.html": page.encode(), "assets/site.css": style}
     write_site(folder, made, beside=[site.folder for site in sites])
     return sites
+
+
+def said_missing(found: int, wanted: int) -> str:
+    """Return a sentence on the sites that are not there, or nothing."""
+    if found >= wanted:
+        return ""
+    left = wanted - found
+    return f"{left} of {wanted} GPUs left no site: what became of {'their' if left > 1 else 'its'} kernels is not known"
 
 
 def _read(path: Path) -> Site:
