@@ -10,7 +10,6 @@ line.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import re
 import struct
@@ -31,11 +30,11 @@ import ptx
 import red_zones
 import slices
 import unset
+import version
 
 HERE = Path(__file__).resolve().parent
 # A path with these characters cannot stand in #include: headers are searched for there.
 NAMEABLE = not {'"', "\n"} & set(str(HERE))
-VERSION = "0.1"
 IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 
 # -gdwarf-4, because addr2line of binutils 2.40 mixes up the files of version 5. -fstack-clash-protection, so that a
@@ -59,11 +58,7 @@ VOLATILE = "--param=tsan-distinguish-volatile=1"  # g++ 11 and later
 def main() -> int:
     options = parse(sys.argv[1:])
     if options["version"]:
-        gxx = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.split("\n", 1)[0]
-        print(f"nvcc: stand-in of softcuda, release {VERSION}, with {gxx}")
-        contents = b"".join(path.read_bytes() for path in sources())
-        # Who keeps images by this text must not take one with checks for one without.
-        print(f"Build {hashlib.sha256(contents).hexdigest()[:16]}{'-checks' if options['checks'] else ''}")
+        print(version.text(options["checks"]))
         return 0
     if options["list"]:
         print("compute_90")
@@ -80,19 +75,6 @@ def main() -> int:
     return compile_file(source, Path(options["output"] or source.with_suffix(".cubin").name), options)
 
 
-def sources() -> list[Path]:
-    """What an image depends on beside its own source."""
-    names = ("image.h", "cuda_dialect.h", "vector_types.h", "warp_functions.h", "intrinsics.h", "narrow_floats.h",
-             "narrow_type.h", "ptx.h", "ptx_matrices.h", "ptx_memory.h", "ptx_values.h", "host_names.h",
-             "textures.h", "byte_functions.h")  # fmt: skip
-    modules = (__name__, "chosen_headers", "declarations", "host_bodies", "host_code", "host_headers", "instances",
-               "items", "local_arrays", "lowered_names", "made_instances", "messages", "ptx", "ptx_table",
-               "red_zones", "slices", "unset")  # fmt: skip
-    own = [*(f"{module}.py" for module in modules), *names]
-    headers = [path for folder in ("intrinsics", "include") for path in sorted((HERE / folder).glob("**/*"))]
-    return [*(HERE / name for name in own), *filter(Path.is_file, headers)]
-
-
 WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-Xcompiler", "-Xptxas", "-gencode",
                "-std", "--std", "-maxrregcount", "--maxrregcount")  # fmt: skip
 SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
@@ -104,7 +86,7 @@ PASSED = {"-D": "-D", "-I": "-I", "-U": "-U", "--define-macro": "-D", "--include
 def parse(arguments: list[str]) -> dict:
     options: dict = dict.fromkeys(SWITCHES.values(), False) | dict.fromkeys(NAMES.values(), "")
     options |= {"source": "", "pass": [], "expressions": []}
-    options["checks"] = os.environ.get("SOFTCUDA_CHECKS", "") not in ("", "0")
+    options["checks"] = version.asks_for_checks()
     rest = iter(arguments)
     for argument in rest:
         name, _, value = argument.partition("=")
