@@ -63,7 +63,7 @@ class Timer(Protocol):
 
 
 class HostTimer:
-    """The wall clock, for the serial variants. Caches are as the launch before left them."""
+    """The wall clock, for the serial variants. Caches are as ``restore`` leaves them."""
 
     timeouts = 0
 
