@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +34,12 @@ class Sampled:
     processes: list[list[float]]
 
 
-def processes_of(cases: dict[str, Case]) -> Processes:
-    """Compare a run of these cases, all of 10 µs and a little more each, with three of the same GPU."""
-    seconds = {name: 1e-5 * 1.01**number for number, name in enumerate(cases)}
+def processes_of(cases: dict[str, Case], runs: int = 3, spread: float = 0.0, gpu: str = GPU) -> Processes:
+    """Compare a run of these cases, all of 10 µs and a little more each, with a few of one GPU.
+
+    ``spread``: the share by which each run's times are longer than those of the run before.
+    """
+    seconds = {name: 1e-5 * 1.005**number for number, name in enumerate(cases)}
 
     def facts(case: Case, code: str) -> Facts:
         return Facts(cache="cold", image_hash=code, bytes=case.bytes, library=case.library)
@@ -43,13 +47,44 @@ def processes_of(cases: dict[str, Case]) -> Processes:
     past = [
         Run(
             path=Path(f"{number}.json"),
-            gpu=Gpu(uuid=GPU),
-            cases={name: Timed(samples=(seconds[name],), facts=facts(case, "old")) for name, case in cases.items()},
+            gpu=Gpu(uuid=gpu),
+            cases={
+                name: Timed(samples=(seconds[name] * (1 + spread * number * (-1) ** place),), facts=facts(case, "old"))
+                for place, (name, case) in enumerate(cases.items())
+            },
         )
-        for number in range(3)
+        for number in range(runs)
     ]
     measured = {name: Sampled(facts(case, case.code), [[seconds[name]]]) for name, case in cases.items()}
     return Processes(past, measured, GPU, "")
+
+
+def outlook(runs: int, spread: float, gpu: str = GPU) -> str:
+    """Return what a comparison of 400 cases says of more runs."""
+    processes = processes_of({f"case-{number}": Case() for number in range(400)}, runs, spread, gpu)
+    processes.decide()
+    return processes.outlook()
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        (1, r"about \d+ stay unsure with a baseline of 1 run, about \d+ with 3 and about \d+ with 5"),
+        (2, r"about \d+ stay unsure with a baseline of 2 runs, about \d+ with 3 and about \d+ with 5"),
+        (3, r"about \d+ stay unsure with a baseline of 3 runs, about \d+ with 5"),
+    ],
+)
+def test_a_small_baseline_says_what_more_runs_would_bring(runs: int, said: str) -> None:
+    told = outlook(runs, 0.003)
+    assert re.fullmatch(f"of 400 unchanged cases, {said}", told), told
+    counts = [int(number) for number in re.findall(r"about (\d+)", told)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
+
+
+def test_nothing_is_said_of_more_runs_where_they_bring_nothing() -> None:
+    assert outlook(5, 0.003) == ""
+    assert outlook(3, 0.003, "GPU-2") == ""  # how another GPU differs is no question of runs
 
 
 @pytest.mark.parametrize("slow", [Case(bytes=LARGE), Case(library="13.1.0")], ids=["large", "library"])

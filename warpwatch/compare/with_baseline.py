@@ -16,6 +16,7 @@ from warpwatch.devices.worker import Kernel
 from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
+from warpwatch.verdict.forecast import expected_unsure
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MIN_CONTROLS,
@@ -29,6 +30,7 @@ from warpwatch.verdict.rule import (
     unpaired,
 )
 
+ENOUGH_RUNS = 5  # of a baseline: more leave hardly fewer cases unsure
 MIN_OWN_RUNS = 3  # with this many runs of the same GPU in the baseline, only these are compared with
 MIN_GPUS = 3  # a baseline of fewer GPUs does not show how far two of them differ
 # Two H200s with the same machine code: 478 of 484 cases within 4.5 %, the other six up to 24 % apart. That is the least
@@ -50,8 +52,9 @@ class BaselineComparison:
 
     ``runs``: the baseline. ``gpu_uuid``: the GPU of this run. ``incomparable_reason`` says why the two cannot be
     compared, ``doubt`` why times of this device prove nothing, ``alarm`` what changed for all cases together, and
-    ``floor_note`` why noise floors are wider than the baseline's spread asks for; each may be empty. ``parts``: the
-    number of parts of the run, each of which has its own comparison.
+    ``floor_note`` why noise floors are wider than the baseline's spread asks for, ``outlook`` what more runs in the
+    baseline would bring; each may be empty. ``parts``: the number of parts of the run, each of which has its own
+    comparison.
     """
 
     runs: Sequence[Run] = ()
@@ -64,6 +67,7 @@ class BaselineComparison:
     process_effect: ProcessEffect = field(default_factory=ProcessEffect)
     alarm: str = ""
     floor_note: str = ""
+    outlook: str = ""
     parts: int = 1
 
     @property
@@ -93,7 +97,7 @@ class BaselineComparison:
         processes = Processes(past, compared, self.gpu_uuid, self.doubt, self.parts)
         self.decisions |= _measure_and_decide(processes, compared, again)
         self.prior, self.process_effect = processes.prior, processes.effects[0]
-        self.floor_note = processes.floor_note()
+        self.floor_note, self.outlook = processes.floor_note(), processes.outlook()
         self.alarm = self.process_effect.alarm(processes.baseline_effects)
         for name, measured in self.measured.items():
             measured.facts["verdict"] = str(self.decisions[name].verdict)
@@ -119,7 +123,7 @@ class BaselineComparison:
         if effect.controls:
             found = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
             lines.append(f"common to this run, and taken out: {found}, by {effect.controls} unchanged cases")
-        return [*lines, *filter(None, [self.floor_note, self.alarm])]
+        return [*lines, *filter(None, [self.outlook, self.floor_note, self.alarm])]
 
     def missing(self, ran: set[str]) -> list[str]:
         """GPU cases of the baseline that a whole run did not have."""
@@ -282,6 +286,19 @@ class Processes:
                 f"noise floors widened {self.floor_factor:.1f}×: an unchanged kernel differs by that much on this GPU"
             )
         return ""
+
+    def outlook(self) -> str:
+        """Say how many unchanged cases this GPU's baseline leaves unsure, and how many more runs would, or nothing."""
+        runs, effects = len(self.past), [self._effect(name) for name in self.measured]
+        if not self.own or runs >= ENOUGH_RUNS or self.doubt or self.prior is None:
+            return ""
+        counts = [n for n in (runs, MIN_OWN_RUNS, ENOUGH_RUNS) if n >= runs]
+        left = {n: round(expected_unsure(effects, self.prior, n, PROCESSES_OF_UNCHANGED)) for n in counts}
+        if left[runs] == left[ENOUGH_RUNS]:
+            return ""
+        more = " and ".join(f"about {left[n]} with {n}" for n in left if n > runs)
+        have = f"{runs} run{'s' * (runs > 1)}"
+        return f"of {len(effects)} unchanged cases, about {left[runs]} stay unsure with a baseline of {have}, {more}"
 
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
