@@ -93,7 +93,7 @@ def test_what_was_not_tested_is_red_with_its_reason(repository: Path, words: lis
 
 def test_tests_that_are_all_skipped_are_red(repository: Path) -> None:
     (repository / "tests" / "test_kernels.py").write_text(
-        'import pytest\n\n\ndef test_x() -> None:\n    pytest.skip("needs two GPUs")\n'
+        'import pytest\n\n\ndef test_x() -> None:\n    pytest.skip("needs two GPUs: run it where there are two")\n'
     )
     status, said, result = run_ci(repository, "--device", "software")
     assert status == 1, said

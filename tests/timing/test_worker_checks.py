@@ -18,6 +18,7 @@ from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices import digest as digest_module
 from warpwatch.devices.builds import compile_build
+from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.digest import digest
 from warpwatch.devices.gpu import Settings
@@ -26,6 +27,7 @@ from warpwatch.devices.large import problems
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.worker import Worker, describe_device, machine
 from warpwatch.timing import worker_checks as checks
+from warpwatch.timing import worker_samples as sampling
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 STORE = "b[size_t(col) * m + row] = a[size_t(row) * n + col];"
@@ -148,6 +150,18 @@ def test_a_serial_kernel_that_no_longer_writes_is_found(fresh: Bench, launches: 
     assert f"{name} is wrong in 1,000,000 of 1,000,000 elements" in ran.said, ran.said
     assert "unwritten 1,000,000 of them still hold the poison" in ran.said, ran.said
     assert ran.saved == set()
+
+
+def test_a_serial_variant_of_which_no_sample_was_taken_is_checked_all_the_same(tmp_path: Path) -> None:
+    case = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
+    text = (ROOT / "kernels" / "matmul" / "serial.cpp").read_text()
+    assert "row = 0; row < m" in text
+    file = tmp_path / "serial.cpp"
+    file.write_text(text.replace("row = 0; row < m", "row = 1; row < m"))
+    sampling.prepare(case, compile_file(file, case.build.all_macros, None).path, False)
+    with pytest.raises(WrongResult, match="9 of them still hold the poison"):
+        sampling.finish(None)
+    sampling.release()
 
 
 def test_lines_that_are_wrong_later_are_found(fresh: Bench) -> None:

@@ -289,9 +289,10 @@ class Processes:
 
     def outlook(self) -> str:
         """Say how many unchanged cases this GPU's baseline leaves unsure, and how many more runs would, or nothing."""
-        runs, effects = len(self.past), [self._effect(name) for name in self.measured]
+        runs = len(self.past)
         if not self.own or runs >= ENOUGH_RUNS or self.doubt or self.prior is None:
             return ""
+        effects = [self._effect(name) for name in self.measured]
         counts = [n for n in (runs, MIN_OWN_RUNS, ENOUGH_RUNS) if n >= runs]
         left = {n: round(expected_unsure(effects, self.prior, n, PROCESSES_OF_UNCHANGED)) for n in counts}
         if left[runs] == left[ENOUGH_RUNS]:

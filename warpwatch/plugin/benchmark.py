@@ -271,7 +271,7 @@ class BenchPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = report.nodeid.rpartition("[")[2].removesuffix("]")
+        name = several_gpus.parameter_in(report.nodeid)
         if report.failed and name in self.selected:
             self.failed[name] = report.longreprtext
         if report.passed and report.when == "call" and name in self.selected:

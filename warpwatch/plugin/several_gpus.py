@@ -193,9 +193,9 @@ def scheduler(config: pytest.Config, log: Any, project: Project, progress: Calla
 
     def unit_of(test: str) -> str:
         if not units:
-            chosen = [case for each in made.collection if (case := cases.get(_parameter(each)))]
+            chosen = [case for each in made.collection if (case := cases.get(parameter_in(each)))]
             units.update(units_of(chosen, made.numnodes))
-        return units.get(_parameter(test), test)
+        return units.get(parameter_in(test), test)
 
     made._split_scope = unit_of
     if progress is None:
@@ -212,6 +212,6 @@ def scheduler(config: pytest.Config, log: Any, project: Project, progress: Calla
     return made
 
 
-def _parameter(test: str) -> str:
-    """Return what stands in the brackets of a test's name."""
+def parameter_in(test: str) -> str:
+    """Return what stands in the brackets of a test's name: the id of its case or build."""
     return test.rpartition("[")[2].removesuffix("]")

@@ -1,9 +1,9 @@
 """Checks, in the worker process, that what is timed is right: holds the operands and the reference, and compares.
 
 A result is checked before the first sample and once more after the last, because a kernel may be right on its first
-launch and wrong on its hundredth; that of a serial variant after the last alone, which starts on poisoned results like
-all its samples. The operands are checked each time: a kernel that changes them is wrong whatever its
-result is, and the next kernel must not be blamed for it.
+launch and wrong on its hundredth. That of a serial variant is checked after the last sample alone: each of its samples
+starts on poisoned results. The operands are checked each time: a kernel that changes them is wrong whatever its result
+is, and the next kernel must not be blamed for it.
 """
 
 from __future__ import annotations

@@ -89,9 +89,11 @@ def finish(fingerprint: int | None) -> int | None:
     known = state.fingerprint if state.fingerprint is not None else fingerprint
     for copy in sorted(state.launched):
         check_last_result(state.loaded[copy], state.shared, known, state.printed)
-    if not state.loaded[0].case.variant.on_host:  # each of its samples was of a fresh launch
+    if not state.loaded[0].case.variant.on_host:  # there each sample was of a fresh launch
         assert known is not None
         check_fresh_launch(state.loaded[0], state.shared, known)
+    elif not state.launched:  # no sample was taken, which would have been checked
+        check_result(state.loaded[0], state.shared)
     return known
 
 
