@@ -34,6 +34,7 @@ from warpwatch.devices.runner import (
     require_memory,
     upload,
 )
+from warpwatch.timing.overhead import kernel_seconds, measure_overhead
 
 TIMED_LAUNCHES = 11
 
@@ -110,9 +111,9 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -
             loaded.poison()  # so that only what this launch writes is compared
             late = wrong_results(case, launch_once(loaded), right, repeat)
         note = machine.info.note if isinstance(machine, Device) else "the host's time"
-        print(
-            f"GPU time  {seconds * 1e6:,.2f} µs, {rates(case, seconds)} (median of {TIMED_LAUNCHES}, {note or 'warm'})"
-        )
+        beside = measure_overhead(machine) if isinstance(machine, Device) else 0.0
+        own = rates(case, kernel_seconds(seconds, beside))
+        print(f"GPU time  {seconds * 1e6:,.2f} µs, {own} (median of {TIMED_LAUNCHES}, {note or 'warm'})")
     problems = [f"{case.id} {sentence}" for sentence in damage(loaded, inputs)]
     if late:
         problems.append(f"{case.id} was right at its first launch, and is wrong after those that were timed")

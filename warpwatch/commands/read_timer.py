@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 
 from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.timing.overhead import measure_overhead
 from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, shortest_times
 
 
@@ -15,11 +16,13 @@ def read_timer() -> int:
     shows the readings of both.
     """
     device = open_device(Settings(kind="gpu"))
+    overhead = measure_overhead(device)
     print(f"{device.info.name}, medians of {SHORTEST_ROUNDS} samples, µs (standard deviation in per cent)")
     for cold in (False, True):
         timer = GpuTimer(device, cold)
         for name, samples in shortest_times(timer).items():
             median, spread = statistics.median(samples), statistics.stdev(samples)
             print(f"{'cold' if cold else 'warm'}  {name:<16} {median * 1e6:6.2f}  ({100 * spread / median:.1f} %)")
+    print(f"{overhead * 1e6:.2f} µs of each reading are not the kernel's: two events with nothing between read as much")
     print(f"a read of half of L2 takes {timer.coldness():.2f} times as long after a scrub")
     return 0

@@ -42,7 +42,7 @@ from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
-from warpwatch.report.ladder import share
+from warpwatch.report.ladder import add_shares
 from warpwatch.report.tables import summary
 from warpwatch.runs.saved import NO_GPU, BadRun
 from warpwatch.timing import worker_samples as sampling
@@ -127,7 +127,7 @@ class BenchPlugin:
         if isinstance(device, DeviceInfo):
             toolkit = {"toolkit": nvcc(device.timing_target.program).version}
             self.gpu = self.worker.call(sampling.describe_gpu, self.cold) | toolkit
-            said = f"L2 {self.gpu['cache']}; after a scrub, reading half takes {self.gpu['coldness']} times as long"
+            said = ending.how_times_are_read(self.gpu)
             self._notes += [f"{device.name}: {device.note}" if device.note else said, *self.gpu.get("remarks", ())]
             if device.has_gpu_clock and not self._first:  # the software device's times judge nothing
                 self._notes += gpu_lock.hold_during(self.config, self.gpu["uuid"])
@@ -282,10 +282,7 @@ class BenchPlugin:
         machine_info["gpu"] = self.gpu
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
-        families = self.project.families
-        times = {entry["param"]: entry["stats"]["median"] for entry in output_json["benchmarks"]}
-        for entry in output_json["benchmarks"]:
-            entry["extra_info"]["share"] = share(families, find_case(families, entry["param"]), times)
+        add_shares(self.project.families, output_json["benchmarks"])
         slower = {name for name, decision in self.comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
         commit = getattr(getattr(self.comparison, "whole", self.comparison), "commit", "")
         output_json["warpwatch"] = {

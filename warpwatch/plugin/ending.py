@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,13 @@ def choose_tables(config: pytest.Config) -> None:
     benchmark = config._benchmarksession  # type: ignore[attr-defined]
     if not wants_tables(config, len(benchmark.benchmarks)):
         benchmark.quiet = True
+
+
+def how_times_are_read(gpu: Mapping[str, Any]) -> str:
+    """Say in which state of L2 a GPU's times are read, and what of them is not the kernel's."""
+    said = f"L2 {gpu['cache']}; after a scrub, reading half takes {gpu['coldness']} times as long"
+    beside = 1e6 * gpu.get("overhead", 0.0)
+    return f"{said}; {beside:.1f} µs of each time are not the kernel's, and rates are without them" if beside else said
 
 
 def most_lines(config: pytest.Config, *, has_clock: bool) -> int | None:

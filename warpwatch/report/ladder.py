@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.report.tables import medians
+from warpwatch.report.tables import kernel_times, medians
 from warpwatch.runs.saved import BadRun, Facts, Run
+from warpwatch.timing.overhead import kernel_seconds
 
 
 def share(families: Iterable[Family], case: Case, times: Mapping[str, float]) -> float | None:
-    """Share that a case reaches of its reference's rate; None if ``times`` (seconds by case id) lacks either."""
+    """Share that a case reaches of its reference's rate; None if ``times`` lacks either.
+
+    ``times``: of the kernels alone (timing/overhead.py), in seconds by case id.
+    """
     reference_id = case.reference_case
     if not reference_id or reference_id not in times or case.id not in times or case.variant.on_host:
         return None
@@ -27,13 +32,28 @@ def share(families: Iterable[Family], case: Case, times: Mapping[str, float]) ->
     return (work / times[case.id]) / (most / times[reference_id])
 
 
+def add_shares(families: Sequence[Family], benchmarks: Iterable[dict[str, Any]]) -> None:
+    """Add to each case of a run that is about to be saved the share that it reaches, under ``extra_info``."""
+    entries = list(benchmarks)
+    times = {
+        entry["param"]: kernel_seconds(entry["stats"]["median"], entry["extra_info"].get("overhead", 0.0))
+        for entry in entries
+    }
+    for entry in entries:
+        entry["extra_info"]["share"] = share(families, find_case(families, entry["param"]), times)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """Holds what saved runs say of their cases, by case id: recorded facts, and medians in seconds."""
+    """Holds what saved runs say of their cases, by case id: recorded facts, and medians in seconds.
+
+    ``own``: medians without what a reading holds beside the kernel, for rates and shares.
+    """
 
     families: Sequence[Family]
     facts: Mapping[str, Facts]
     times: Mapping[str, float]
+    own: Mapping[str, float]
 
 
 def table(timed: Timed, family: Family, dtype: str, shape: tuple[int, ...]) -> str:
@@ -50,7 +70,7 @@ def table(timed: Timed, family: Family, dtype: str, shape: tuple[int, ...]) -> s
     before = None
     for case in best(cases, times):
         seconds, own = times[case.id], facts[case.id]
-        reached = share(timed.families, case, times)
+        reached = share(timed.families, case, timed.own)
         shared = own.shared_bytes + (own.dynamic_shared_bytes or 0)
         resources = f"{own.registers} | {shared:,}" if not case.variant.call else "|"
         gain = f"{before / seconds:.2f}×" if before and not case.variant.call else ""
@@ -58,7 +78,7 @@ def table(timed: Timed, family: Family, dtype: str, shape: tuple[int, ...]) -> s
         name += f" ({own.fallback})" if own.fallback else ""
         work = case.work.operations or case.work.bytes
         lines.append(
-            f"| {name} | {seconds * 1e6:,.1f} | {work / seconds / 1e9:,.0f} | "
+            f"| {name} | {seconds * 1e6:,.1f} | {work / timed.own[case.id] / 1e9:,.0f} | "
             f"{'' if reached is None else f'{reached:.2f}'} | {gain} | {resources} |"
         )
         before = before if case.variant.call else seconds
@@ -80,7 +100,7 @@ def reached(families: Sequence[Family], runs: Sequence[Run]) -> str:
 
     Beside each share stands its range over single runs.
     """
-    times, each = medians(runs), [medians([run]) for run in runs]
+    times, each = kernel_times(runs), [kernel_times([run]) for run in runs]
     lines = ["| case | best rung | of a copy's bandwidth | of the vendor's library |", "|---|---|---:|---:|"]
     for family, dtype, shape in listed(families, "reached_shapes"):
         cases = [c for c in timed_cases([family]) if (c.dtype, c.shape) == (dtype, shape) and c.id in times]
@@ -124,7 +144,7 @@ def tables(runs: Sequence[Run], families: Sequence[Family]) -> str:
     """
     chosen = same_machine_code(runs)
     facts = {name: timed.facts for run in chosen for name, timed in run.cases.items()}  # the last run's win
-    timed = Timed(families=families, facts=facts, times=medians(chosen))
+    timed = Timed(families=families, facts=facts, times=medians(chosen), own=kernel_times(chosen))
     parts = [table(timed, family, dtype, shape) for family, dtype, shape in listed(families, "ladder_shapes")]
     if not any(parts := [*parts, reached(families, chosen)]):
         raise BadRun(f"{chosen[-1].path}: has none of the shapes that ladders are shown for")

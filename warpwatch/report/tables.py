@@ -14,6 +14,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.saved_self_check import path_of, read, table
 from warpwatch.runs.saved import Run
+from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.verdict.rule import Decision, Verdict
 
 MORE = "; -v prints all"  # what a list ends with that is cut off
@@ -75,6 +76,16 @@ def medians(runs: Sequence[Run]) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in values.items()}
 
 
+def kernel_times(runs: Sequence[Run]) -> dict[str, float]:
+    """Median over the runs of each case's median, in seconds, without what a reading holds beside the kernel."""
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        for name, timed in run.cases.items():
+            own = kernel_seconds(statistics.median(timed.samples), timed.facts.overhead)
+            values.setdefault(name, []).append(own)
+    return {name: statistics.median(times) for name, times in values.items()}
+
+
 def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
     """List what a new baseline changes: cases that come and go, and the ten that change most."""
     before, after = medians(old), medians(new)
@@ -113,7 +124,7 @@ def spreads(runs: Sequence[Run]) -> list[str]:
 
 def tables(runs: Sequence[Run], project: Project) -> str:
     """Markdown tables by family and element type: a row for each variant and block, a column for each shape."""
-    times = medians(runs)
+    times, own = medians(runs), kernel_times(runs)
     gpu = runs[0].gpu
     parts = [f"GPU: {gpu.name or 'none'}, L2 {gpu.cache or '-'}, medians of {len(runs)} runs"]
     if gpu.peak_bytes_per_second:
@@ -129,17 +140,19 @@ def tables(runs: Sequence[Run], project: Project) -> str:
         for dtype in dict.fromkeys(case.dtype for case in timed):
             cases = [case for case in timed if case.dtype == dtype and case.id in times]
             if cases:
-                parts.append(_table(family, dtype, cases, times))
+                parts.append(_table(family, dtype, cases, times, own))
     return "\n\n".join(parts)
 
 
-def _table(family: Family, dtype: str, cases: Sequence[Case], times: Mapping[str, float]) -> str:
+def _table(
+    family: Family, dtype: str, cases: Sequence[Case], times: Mapping[str, float], own: Mapping[str, float]
+) -> str:
     shapes = list(dict.fromkeys(case.shape_name for case in cases))
     serial = {case.shape_name: times[case.id] for case in cases if case.variant.on_host}
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for case in cases:
         row = rows.setdefault((case.variant.name, case.build.block_name), {})
-        row[case.shape_name] = _cell(case, times[case.id], serial.get(case.shape_name))
+        row[case.shape_name] = _cell(case, times[case.id], own[case.id], serial.get(case.shape_name))
     lines = [
         f"### {family.name}, {dtype}: time in µs, rate, gain over serial",
         "",
@@ -153,11 +166,11 @@ def _table(family: Family, dtype: str, cases: Sequence[Case], times: Mapping[str
     return "\n".join(lines)
 
 
-def _cell(case: Case, seconds: float, serial: float | None) -> str:
+def _cell(case: Case, seconds: float, own: float, serial: float | None) -> str:
     work = case.work
     arithmetic = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
     amount, unit = (work.operations, arithmetic) if work.operations else (work.bytes, "GB/s")
-    rate = f"{amount / seconds / 1e9:,.0f} {unit}"
+    rate = f"{amount / own / 1e9:,.0f} {unit}"
     parts = [f"{seconds * 1e6:,.2f}"] + ([rate] if work.bytes else [])
     if serial and not case.variant.on_host:
         parts.append(f"{serial / seconds:,.0f}×")

@@ -85,6 +85,7 @@ class Facts:
     occupancy: Annotated[float, Meta(ge=0, le=1)] | None = None
     operations: Count = 0
     bytes: Count = 0
+    overhead: Annotated[float, Meta(ge=0, le=1)] = 0.0  # seconds of each sample that are not the kernel's
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,6 +14,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
+from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.timing.timer import note
 from warpwatch.timing.worker_checks import sharing_key
 
@@ -81,9 +82,9 @@ class Measured:
 
     def finish(self, median: float) -> None:
         """Record rates and clocks after the last sample. ``median``: of the samples, in seconds."""
-        work = self.case.work
-        self.facts["gflops"] = round(work.operations / median / 1e9, 3)
-        self.facts["gbs"] = round(work.bytes / median / 1e9, 3)
+        work, seconds = self.case.work, kernel_seconds(median, self.facts.get("overhead", 0.0))
+        self.facts["gflops"] = round(work.operations / seconds / 1e9, 3)
+        self.facts["gbs"] = round(work.bytes / seconds / 1e9, 3)
         if self.kind != "host":
             if len(self.clocks) < 2:
                 self.clocks.append(self.kernel.worker.call(sampling.read_clock))

@@ -13,6 +13,7 @@ from warpwatch.devices.machine import Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, in_order, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing.clocks import Clock, Clocks
+from warpwatch.timing.overhead import measure_overhead
 from warpwatch.timing.remarks import host_remark
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
 from warpwatch.timing.worker_checks import (
@@ -32,7 +33,8 @@ class State:
 
     ``loaded``: the prepared case, once for each copy of its arrays. ``fingerprint``: of its right result, where this
     process has checked it. ``launched``: the copies that hold a sample's result. ``printed``: the lines of the last
-    sample, where the kernel prints. ``turn``: how many samples were taken.
+    sample, where the kernel prints. ``turn``: how many samples were taken. ``overhead``: the seconds of a reading that
+    are not the kernel's, once they were measured.
     """
 
     shared: Shared | None = None
@@ -43,6 +45,7 @@ class State:
     turn: int = 0
     timers: dict[str, Timer] = field(default_factory=dict)
     clocks: Clocks | None = None
+    overhead: float | None = None
 
 
 # Wall seconds for the samples of one call. A call costs 0.08 ms (H200's host), a fifth of a short kernel's sample.
@@ -109,6 +112,7 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
         "grid": list(launch.grid),
         "dynamic_shared_bytes": launch.shared_bytes,
         "hold_timeouts": 0,
+        "overhead": 0.0 if case.variant.on_host else overhead(),
         "cache": "host" if case.variant.on_host else "cold" if cold else "warm",
     }
 
@@ -189,6 +193,13 @@ def read_clock() -> Clock:
     return state.clocks.read()
 
 
+def overhead() -> float:
+    """Return what a reading of this GPU holds beside the kernel, in seconds; each process measures it once."""
+    if state.overhead is None:
+        state.overhead = measure_overhead(gpu())
+    return state.overhead
+
+
 def settle() -> None:
     """Wait until no earlier case keeps the SM clock down any more."""
     read_clock()
@@ -231,6 +242,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
         "peak_bytes_per_second": device.info.peak_bytes_per_second,
         "cache": "cold" if cold else "warm",
         "coldness": round(timer.coldness(), 2),
+        "overhead": overhead(),
         "note": device.info.note,
         "remarks": [*state.clocks.remarks(), *filter(None, [host_remark()])] if device.info.has_gpu_clock else [],
     }

@@ -68,8 +68,8 @@ class CasePages:
         roofs: dict[str, Roof] = {}
         peak = self.material.today.gpu.peak_bytes_per_second
         for entry in self.entries:
-            if peak and entry.operations and entry.bytes and entry.seconds and not entry.on_host:
-                rate = entry.operations / entry.seconds
+            if peak and entry.operations and entry.bytes and entry.own_seconds and not entry.on_host:
+                rate = entry.operations / entry.own_seconds
                 if entry.dtype not in roofs or rate > roofs[entry.dtype].rate:
                     roofs[entry.dtype] = Roof(bytes_per_second=peak, rate=rate, of=entry.id)
         return roofs
@@ -109,14 +109,16 @@ class CasePages:
         return [run.cases[entry.id].facts for run in self.material.verdicts.past if entry.id in run.cases]
 
     def _facts(self, entry: Entry) -> dict[str, str]:
-        if not entry.timed or not entry.seconds:
+        if not entry.timed or not entry.seconds or not entry.own_seconds:
             return {}
         facts, peak = entry.timed.facts, self.material.today.gpu.peak_bytes_per_second
         shown = {"Median": f"{micro(entry.seconds)} µs of {len(entry.timed.samples)} samples"}
+        if facts.overhead:
+            shown["Kernel's own"] = f"{micro(entry.own_seconds)} µs; events with nothing between them read the rest"
         if entry.rate:
             shown["Rate"] = f"{entry.rate:,.0f} {entry.unit}"
         if entry.bytes and peak and not entry.on_host:
-            moved = entry.bytes / entry.seconds
+            moved = entry.bytes / entry.own_seconds
             shown["Memory"] = f"{moved / 1e9:,.0f} GB/s at least, {charts.rounded(100 * moved / peak, 2)} % of its peak"
         if entry.share is not None and entry.case:
             shown["Share"] = f"{entry.share:.2f} of {entry.case.reference_case}"
@@ -151,9 +153,9 @@ class CasePages:
 
     def _roofline(self, entry: Entry) -> Chart | None:
         roof = self.roofs.get(entry.dtype)
-        if not roof or not (entry.operations and entry.bytes and entry.seconds) or entry.on_host:
+        if not roof or not (entry.operations and entry.bytes and entry.own_seconds) or entry.on_host:
             return None
-        x, y = entry.operations / entry.bytes, entry.operations / entry.seconds
+        x, y = entry.operations / entry.bytes, entry.operations / entry.own_seconds
         most = min(roof.rate, x * roof.bytes_per_second)
         says = f"{charts.rounded(x, 3)} operations a byte, {charts.rounded(100 * y / most, 2)} % of the roof there"
         return Chart(

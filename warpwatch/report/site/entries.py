@@ -26,7 +26,8 @@ class Entry:
     """Holds a case of today's run, or one that is missing from it.
 
     ``verdict``: what the run said when it was made, or where it did not, what its samples say now. ``decision``: what
-    they say now, with the figures. ``operations``, ``bytes``: the least work of a launch. ``share``: of the reference.
+    they say now, with the figures. ``own_seconds``: the median without what a reading holds beside the kernel.
+    ``operations``, ``bytes``: the least work of a launch. ``share``: of the reference.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Entry:
     names: tuple[str, str, str, str, str]
     verdict: str
     seconds: float | None = None
+    own_seconds: float | None = None
     timed: Timed | None = None
     case: Case | None = None
     decision: Decision | None = None
@@ -78,7 +80,7 @@ class Entry:
     def rate(self) -> float | None:
         """Rate in units a second (``unit``), or None where work or time is unknown."""
         work = self.operations or self.bytes
-        return work / self.seconds / 1e9 if work and self.seconds else None
+        return work / self.own_seconds / 1e9 if work and self.own_seconds else None
 
     @cached_property
     def ratio(self) -> float | None:
@@ -136,12 +138,13 @@ def _entry(material: Material, name: str) -> Entry:
         names=names_of(name),
         verdict=verdict,
         seconds=material.medians.get(name),
+        own_seconds=material.kernel_times.get(name),
         timed=timed,
         case=case,
         decision=decision,
         operations=work.operations if work else 0,
         bytes=work.bytes if work else 0,
-        share=share(material.project.families, case, material.medians) if case else None,
+        share=share(material.project.families, case, material.kernel_times) if case else None,
     )
 
 

@@ -91,8 +91,8 @@ def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
         )
     points: dict[str, list[tuple[float, float]]] = {}
     for e in best.values():
-        if e.operations and e.bytes:
-            points.setdefault(e.variant, []).append((e.operations / e.bytes, e.operations / _seconds(e)))
+        if e.operations and e.bytes and e.own_seconds:
+            points.setdefault(e.variant, []).append((e.operations / e.bytes, e.operations / e.own_seconds))
     if roof and points:
         made.append(
             Chart(

@@ -17,6 +17,7 @@ from warpwatch.compare.saved_self_check import Checked, path_of, read
 from warpwatch.compare.saved_verdicts import Verdicts, against_baseline, on_gpu, side_by_side
 from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import BadRun, Run, Timed, read_run, read_usable
+from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.verdict.process_effects import ProcessEffect, mean_of, process_effect
 
 
@@ -52,8 +53,14 @@ class Material:
 
     @cached_property
     def medians(self) -> Mapping[str, float]:
-        """Median of each case of today's run, in seconds: what ladders, rates and shares are worked out from."""
+        """Median of each case of today's run, in seconds."""
         return {name: median(timed.samples) for name, timed in self.today.cases.items()}
+
+    @cached_property
+    def kernel_times(self) -> Mapping[str, float]:
+        """Seconds of each case without what a reading holds beside the kernel, for rates and shares."""
+        cases = self.today.cases
+        return {name: kernel_seconds(seconds, cases[name].facts.overhead) for name, seconds in self.medians.items()}
 
 
 def thinned(run: Run) -> Run:
