@@ -44,6 +44,7 @@ from warpwatch.plugin import gpu_lock, storage
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
+from warpwatch.timing.pair_samples import PairSamples
 
 PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
 PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "gw0")  # each process of xdist has a GPU of its own
@@ -114,7 +115,7 @@ def compile_build(build: Build, target: compiler.Target | None) -> compiler.Imag
     return compiler.Image(Path("none"), "source", "other code" if changed else "code")
 
 
-def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: pairs.Plan) -> pairs.PairSamples:
+def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: pairs.Plan) -> PairSamples:
     """Imitate the samples of a pair; the old side has no ``slower`` cases."""
     case_id = case.id
     if plan.check:
@@ -131,7 +132,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     old = tuple(sample(plan.kind)[0] for _ in range(10))
     PLAY["slower"] = slower
     facts = {"cache": "cold"} if plan.check else {}
-    return pairs.PairSamples(old=old, new=new, clocks=(clock(), clock()), cycles=round(1e6 * share), facts=facts)
+    return PairSamples(old=old, new=new, clocks=(clock(), clock()), cycles=round(1e6 * share), facts=facts)
 
 
 def compile_other_kernels(

@@ -14,7 +14,8 @@ from warpwatch.compare.pairs import Pair, _may_change
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
-from warpwatch.timing.worker_pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Plan, log_ratio
+from warpwatch.timing.pair_samples import PairSamples, log_ratio
+from warpwatch.timing.worker_pairs import MOST_TURNS, PRECISE, TURNS_TO_TELL, Plan
 from warpwatch.verdict.rule import MEASURED, Decision, Verdict, decide
 
 
@@ -25,7 +26,7 @@ def turns_of(monkeypatch: pytest.MonkeyPatch) -> Any:
     ``first``: what every fourth sample takes longer, as after a pause; ``places``: copies of the arrays.
     """
 
-    def measure(scatter: float, seconds: float = 60.0, first: float = 0.0, places: int = 1) -> pairs.PairSamples:
+    def measure(scatter: float, seconds: float = 60.0, first: float = 0.0, places: int = 1) -> PairSamples:
         noise, number = random.Random(4), count()
 
         def sample(side: float, timer: None) -> tuple[float, int]:
@@ -66,8 +67,8 @@ def test_a_noisy_pair_may_take_twice_the_time(turns_of: Any, monkeypatch: pytest
 def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
     steady, slow = Clock(1980, ()), Clock(1600, ("software power cap",))
 
-    def taken(ratio: float, clock: Clock) -> pairs.PairSamples:
-        return pairs.PairSamples(old=(1e-3, 1e-3) * 4, new=(ratio * 1e-3, ratio * 1e-3) * 4, clocks=(steady, clock))
+    def taken(ratio: float, clock: Clock) -> PairSamples:
+        return PairSamples(old=(1e-3, 1e-3) * 4, new=(ratio * 1e-3, ratio * 1e-3) * 4, clocks=(steady, clock))
 
     own: Any = None
     first = [taken(1.03, steady), taken(1.20, slow), taken(1.03, steady)]

@@ -25,7 +25,8 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.runs.saved import BadRun, Gpu, read_run, typed
 from warpwatch.timing.delayed import KERNEL, delayed, write_delayed
-from warpwatch.timing.worker_pairs import Delay, PairSamples, Plan, measure_pair
+from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
 
 KERNELS = {
     str(build.source.relative_to(ROOT / "kernels")): build

@@ -8,7 +8,7 @@ import pytest
 
 from warpwatch.timing import clocks
 from warpwatch.timing.clocks import Clock, Clocks
-from warpwatch.timing.worker_pairs import log_ratio
+from warpwatch.timing.pair_samples import log_ratio
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
+from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.parent_samples import Measured
-from warpwatch.timing.worker_pairs import FEWEST_TURNS, MOST_TURNS, OtherSideFailed, PairSamples, Plan
+from warpwatch.timing.worker_pairs import FEWEST_TURNS, MOST_TURNS, OtherSideFailed, Plan
 
 
 @dataclass(kw_only=True)

@@ -14,8 +14,9 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.runs.saved import Facts
+from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared, others_at_work
-from warpwatch.timing.worker_pairs import Delay, Fingerprints, PairSamples, Plan, measure_pair
+from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
 from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, learn, paired
 
 SCREENING_PROCESSES = 3  # the processes that measure every case

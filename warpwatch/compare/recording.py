@@ -14,7 +14,7 @@ import numpy as np
 
 from warpwatch.compare.other_rules import Samples
 from warpwatch.runs.saved import BadRun, Run
-from warpwatch.timing.worker_pairs import log_ratio
+from warpwatch.timing.pair_samples import log_ratio
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 
 Process = Mapping[str, Samples]

@@ -16,7 +16,7 @@ from warpwatch.compare import pairs
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out
 from warpwatch.runs.saved import Facts, Run, Timed, by_gpu
-from warpwatch.timing.worker_pairs import log_ratio
+from warpwatch.timing.pair_samples import log_ratio
 from warpwatch.verdict.process_effects import ProcessEffect
 from warpwatch.verdict.rule import Decision, decide, learn, paired
 

@@ -10,10 +10,9 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.delayed import VARIABLES
+from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.worker_checks import (
     Shared,
     check_fresh_launch,
@@ -65,14 +65,6 @@ class Delay:
     cycles: int = 0
 
 
-@dataclass(frozen=True)
-class Fingerprints:
-    """Fingerprints of a right result of each side (warpwatch/timing/worker_checks.py)."""
-
-    old: int
-    new: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Instructions for one process that measures a pair.
@@ -93,41 +85,6 @@ class Plan:
     fingerprints: Fingerprints | None = None
     checking_image: Path | None = None
     newer: OtherKernel | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairSamples:
-    """Samples of both sides from one process in seconds, two of each side a turn, and what is recorded beside them.
-
-    ``cycles``: the wait of the new side. ``thrown_away``: samples that were discarded because the hold timed out.
-    """
-
-    old: tuple[float, ...]
-    new: tuple[float, ...]
-    clocks: tuple[Clock, Clock]
-    cycles: int = 0
-    thrown_away: int = 0
-    facts: dict[str, Any] = field(default_factory=dict)
-    fingerprints: Fingerprints | None = None
-
-    @property
-    def log(self) -> float:
-        """Natural logarithm of the time ratio new/old in this process."""
-        return log_ratio(self.old, self.new)
-
-
-def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
-    """Return the natural logarithm of new/old from samples in seconds, two of each side a turn.
-
-    Each turn is balanced against drift.
-
-    It is the median of the means of all pairs of turns (Hodges and Lehmann 1963), which outliers move little. Below
-    20 µs its variance is six tenths of that of the plain median, on the same recorded pairs of an H200.
-    """
-    a, b, c, d = (np.array(side[i::2]) for side in (old, new) for i in (0, 1))
-    turns = np.log(c * d / (a * b)) / 2
-    first, second = np.triu_indices(len(turns))
-    return float(np.median((turns[first] + turns[second]) / 2))
 
 
 def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: Plan) -> PairSamples:
