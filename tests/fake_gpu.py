@@ -10,7 +10,8 @@ variable FAKE_GPU, in JSON, says what it imitates:
 ``changed``: cases with other code alone. ``drift``: a factor on all times. ``wrong_later``: cases that are right until
 their samples are taken. ``others``: how many processes of this run find another program at work beside a case, which
 then takes three times as long. ``gpus``: how many there are. ``other_slug``: the model of all
-but the first of them. ``dies``: a case that ends its process. ``locks``: the folder of
+but the first of them. ``clocks``: SM clocks in MHz that stamps read beside the samples of the old and the new side of
+a pair. ``dies``: a case that ends its process. ``locks``: the folder of
 the lock files of GPUs.
 """
 
@@ -132,7 +133,16 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     old = tuple(sample(plan.kind)[0] for _ in range(10))
     PLAY["slower"] = slower
     facts = {"cache": "cold"} if plan.check else {}
-    return PairSamples(old=old, new=new, clocks=(clock(), clock()), cycles=round(1e6 * share), facts=facts)
+    old_mhz, new_mhz = ((float(mhz),) * 10 for mhz in PLAY["clocks"]) if "clocks" in PLAY else ((), ())
+    return PairSamples(
+        old=old,
+        new=new,
+        clocks=(clock(), clock()),
+        cycles=round(1e6 * share),
+        facts=facts,
+        old_mhz=old_mhz,
+        new_mhz=new_mhz,
+    )
 
 
 def compile_other_kernels(

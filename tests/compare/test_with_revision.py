@@ -21,8 +21,10 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.commands.watch_reports import read_report, times
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
+from warpwatch.compare.saved_verdicts import side_by_side as verdicts_of_pairs
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.saved import read_run
+from warpwatch.verdict.rule import Verdict
 
 NAIVE = "matmul-naive-8x8-128x128x128-float32"
 
@@ -107,6 +109,41 @@ def test_throttling_makes_a_pair_unsure_and_that_can_fail_the_run(old: Bench) ->
     assert done.returncode == 0
     assert "clock throttled: hardware slowdown" in done.stdout
     assert old.bench("--against", "HEAD", "--fail-on", "unsure", **play).returncode == 1
+
+
+def test_where_the_clock_was_read_beside_the_samples_a_cap_makes_no_pair_unsure(old: Bench) -> None:
+    cap = ["software power cap"]
+    args = ("--against", "HEAD", "--benchmark-save=capped")
+    done = old.bench(*args, slower={"matmul-naive-8x8": 1.1}, throttle=cap, clocks=[1500, 1500])
+    assert done.returncode == 1
+    change = re.search(rf"{NAIVE}: slower: .*; in cycles (.*) %; clock throttled: software power cap", done.stdout)
+    assert change
+    assert 8 < float(change[1]) < 12
+    (path,) = (Path(path) for path in old.saved if path.endswith("_capped.json"))
+    run = read_run(path)
+    sides = run.cases[NAIVE].facts.pairs
+    assert sides
+    assert sides.new_mhz == ((1500.0,) * 10,) * 5
+    again = verdicts_of_pairs(run).decisions[NAIVE]
+    assert (again.verdict, "in cycles +" in again.reason) == (Verdict.SLOWER, True)
+    done = old.bench("--against", "HEAD", changed=["matmul-naive-8x8"], throttle=cap, clocks=[1500, 1500])
+    assert done.returncode == 0
+    assert " same" in done.stdout
+
+
+def test_slower_in_time_alone_is_the_clock_and_not_the_kernel(old: Bench) -> None:
+    play: dict[str, Any] = {"slower": {"matmul-naive-8x8": 1.1}, "throttle": ["software power cap"]}
+    done = old.bench("--against", "HEAD", **play, clocks=[1500, 1364])
+    assert done.returncode == 0
+    assert re.search(r"unsure: .*; in cycles [+-]0\.\d %; clock throttled: software power cap", done.stdout)
+
+
+def test_others_at_work_make_a_pair_unsure_also_where_its_clock_was_read(old: Bench) -> None:
+    play: dict[str, Any] = {"slower": {"matmul-naive-8x8": 1.1}, "others": {NAIVE: 99}, "clocks": [1500, 1500]}
+    done = old.bench("--against", "HEAD", **play)
+    assert done.returncode == 0
+    assert "unsure" in done.stdout
+    assert "another process was at work on the GPU" in done.stdout
 
 
 def test_what_was_wrong_before_has_no_time_to_compare_with(old: Bench) -> None:

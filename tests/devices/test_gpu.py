@@ -29,6 +29,7 @@ from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
 from warpwatch.plugin.options import value_of
 from warpwatch.timing import worker_checks as checks
 from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.timer import GpuTimer
 
 CASE = "matmul-naive-16x16-40x33x50-float32"
@@ -198,6 +199,28 @@ def test_a_hold_that_runs_into_its_limit_is_counted_and_the_sample_taken_again(c
     seconds, timeouts = child.call(hold_too_long)
     assert timeouts == 1
     assert seconds < 2 * device.HOLD_SECONDS, "the thrown-away sample held the host's sleep of a second"
+
+
+def clocks_of_waits() -> tuple[float, ...]:
+    """Return the mean clocks of three launches between stamps, the last of them after a clearing."""
+    stamps, start = ClockStamps(gpu(), 4), GpuTimer(gpu(), cold=False).kernel("empty", Launch((1, 1, 1), (1, 1, 1)))
+    read: list[float] = []
+    for launches in (2, 1):
+        stamps.clear()
+        for _ in range(launches):
+            stamps.stamp()
+            for _ in range(100):
+                start()
+            stamps.stamp()
+        read += stamps.megahertz()
+    return tuple(read)
+
+
+def test_stamps_show_the_clock(child: Worker) -> None:
+    read = child.call(clocks_of_waits)
+    assert len(read) == 3
+    assert all(300 < mhz < 6000 for mhz in read)
+    assert max(read) < 1.2 * min(read)
 
 
 def test_cold_is_cold(clock: Worker) -> None:

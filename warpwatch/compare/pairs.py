@@ -17,6 +17,7 @@ from warpwatch.runs.saved import Facts
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared, others_at_work
 from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
+from warpwatch.verdict.in_cycles import combine
 from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, learn, paired
 
 SCREENING_PROCESSES = 3  # the processes that measure every case
@@ -85,11 +86,9 @@ class Pair:
         return measured
 
     def effect(self, doubt: str) -> Effect:
-        """Combine the processes so far: those whose clock was steady, if there are at least two of them."""
-        steady = [taken for taken in self.taken if not disturbance(_clock_facts(taken))]
-        used = steady if len(steady) > 1 else self.taken
-        why = next(filter(None, (disturbance(_clock_facts(taken)) for taken in used)), "")
-        left_out = next(filter(None, (disturbance(_clock_facts(taken)) for taken in self.taken)), "")
+        """Combine the processes so far: those that can be judged, if there are at least two of them."""
+        used, left_out = self._used()
+        why = next(filter(None, map(_hindrance, used)), "")
         old, new = ([median(getattr(taken, side)) for taken in used] for side in ("old", "new"))
         effect = paired(fmean(old), fmean(new), [taken.log for taken in used])
         variance, df = self.recorded_variance
@@ -98,6 +97,35 @@ class Pair:
             pooled = (effect.baseline_variance * effect.baseline_df + variance * df) / total
             effect = replace(effect, variance=pooled, df=total, baseline_variance=pooled, baseline_df=total)
         return replace(effect, doubt=why or doubt, no_gain=doubt, left_out="" if why else left_out)
+
+    def effect_in_cycles(self, doubt: str) -> Effect | None:
+        """Combine the same processes by cycles; None where the clock was steady, or was not read beside samples."""
+        used, _ = self._used()
+        logs = [taken.log_cycles for taken in used]
+        known = [log for log in logs if log is not None]
+        if not self.why_in_cycles() or len(known) < len(logs):
+            return None
+        old, new = ([median(getattr(taken, side)) for taken in used] for side in ("old", "new"))
+        return replace(paired(fmean(old), fmean(new), known), doubt=doubt, no_gain=doubt)
+
+    def why_in_cycles(self) -> str:
+        """Say what kept the clock down in a process that counts; empty where nothing did."""
+        used, _ = self._used()
+        return next(filter(None, (disturbance(_clock_facts(taken)) for taken in used if not _hindrance(taken))), "")
+
+    def _used(self) -> tuple[list[PairSamples], str]:
+        """Return the processes that count, and why others do not."""
+        fit = [taken for taken in self.taken if not _hindrance(taken)]
+        return fit if len(fit) > 1 else self.taken, next(filter(None, map(_hindrance, self.taken)), "")
+
+
+def _hindrance(taken: PairSamples) -> str:
+    """Say why a process cannot be judged: its clock was not steady and not read beside samples, or others were at work.
+
+    A clock that was read beside each sample may be kept down: cycles are judged then as well.
+    """
+    facts = _clock_facts(taken)
+    return disturbance(facts if taken.log_cycles is None else Facts(other_processes=facts.other_processes))
 
 
 @dataclass
@@ -141,7 +169,13 @@ class PairComparison:
         effects = {name: pair.effect(self.doubt) for name, pair in self.pairs.items() if pair.taken}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        return decide(effects, self.prior, looks=MAX_PROCESSES - SCREENING_PROCESSES + 1, parts=self.parts)
+        looks = MAX_PROCESSES - SCREENING_PROCESSES + 1
+        decisions = decide(effects, self.prior, looks=looks, parts=self.parts)
+        in_cycles = {name: each for name in effects if (each := self.pairs[name].effect_in_cycles(self.doubt))}
+        if not in_cycles:
+            return decisions
+        by_cycles = decide(effects | in_cycles, self.prior, looks=looks, parts=self.parts)
+        return combine(decisions, by_cycles, {name: self.pairs[name].why_in_cycles() for name in in_cycles})
 
 
 def _may_change(decision: Decision) -> bool:
@@ -153,8 +187,9 @@ def _may_change(decision: Decision) -> bool:
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:
-    """Samples of both sides in seconds, a list for each process."""
-    return {side: [list(getattr(taken, side)) for taken in pair.taken] for side in ("old", "new")}
+    """Samples of both sides in seconds, a list for each process, and the clocks in MHz where they were read."""
+    sides = ["old", "new", *(["old_mhz", "new_mhz"] if any(taken.old_mhz for taken in pair.taken) else [])]
+    return {side: [list(getattr(taken, side)) for taken in pair.taken] for side in sides}
 
 
 def _clock_facts(taken: PairSamples) -> Facts:

@@ -15,10 +15,11 @@ import msgspec
 from warpwatch.compare import pairs
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out
-from warpwatch.runs.saved import Facts, Run, Timed, by_gpu
-from warpwatch.timing.pair_samples import log_ratio
+from warpwatch.runs.saved import Facts, Run, Sides, Timed, by_gpu
+from warpwatch.timing.pair_samples import log_ratio, log_ratio_in_cycles
+from warpwatch.verdict.in_cycles import combine
 from warpwatch.verdict.process_effects import ProcessEffect
-from warpwatch.verdict.rule import Decision, decide, learn, paired
+from warpwatch.verdict.rule import Decision, Effect, decide, learn, paired
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +96,25 @@ def _saved(timed: Timed) -> SavedCase:
 
 def side_by_side(run: Run) -> Verdicts:
     """Decide about the pairs of a run that was measured side by side with another revision."""
-    effects = {}
+    effects, in_cycles, reasons = dict[str, Effect](), dict[str, Effect](), dict[str, str]()
     for name, timed in on_gpu(run):
-        sides = timed.facts.pairs
+        sides, why = timed.facts.pairs, disturbance(timed.facts)
         if sides and sides.old:
             logs = [log_ratio(old, new) for old, new in zip(sides.old, sides.new, strict=True)]
+            cycles = _logs_in_cycles(sides)
             before, after = (fmean(map(median, side)) for side in (sides.old, sides.new))
-            why = disturbance(timed.facts) or run.gpu.note
-            effects[name] = replace(paired(before, after, logs), doubt=why, no_gain=run.gpu.note)
-    looks = pairs.MAX_PROCESSES - pairs.SCREENING_PROCESSES + 1
-    return Verdicts(decisions=decide(effects, learn(list(effects.values())), looks=looks))
+            if why and cycles and not timed.facts.other_processes:
+                in_cycles[name] = replace(paired(before, after, cycles), doubt=run.gpu.note, no_gain=run.gpu.note)
+                reasons[name], why = why, ""
+            effects[name] = replace(paired(before, after, logs), doubt=why or run.gpu.note, no_gain=run.gpu.note)
+    looks, prior = pairs.MAX_PROCESSES - pairs.SCREENING_PROCESSES + 1, learn(list(effects.values()))
+    by_cycles = decide(effects | in_cycles, prior, looks=looks)
+    return Verdicts(decisions=combine(decide(effects, prior, looks=looks), by_cycles, reasons))
+
+
+def _logs_in_cycles(sides: Sides) -> list[float]:
+    """Return each process's ratio of cycles as a logarithm; empty where a clock was not read beside samples."""
+    times, clocks = zip(sides.old, sides.new, strict=True), zip(sides.old_mhz, sides.new_mhz, strict=False)
+    logs = [log_ratio_in_cycles(own, mhz) for own, mhz in zip(times, clocks, strict=False)]
+    known = [log for log in logs if log is not None]
+    return known if len(known) == len(sides.old) else []

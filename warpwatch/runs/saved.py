@@ -39,6 +39,7 @@ Seconds = Annotated[float, Meta(ge=SHORTEST, le=LONGEST)]
 Samples = Annotated[tuple[Seconds, ...], Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Megahertz = Annotated[int, Meta(ge=0, le=10**6)]
+Clock = Annotated[float, Meta(gt=0, le=10**6)]  # in MHz
 Rate = Annotated[float, Meta(ge=0, le=1e18)]
 Moment = datetime  # the field ``datetime`` hides the type's own name
 T = TypeVar("T")
@@ -50,10 +51,15 @@ class BadRun(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """Holds both sides' samples of a case that was measured in pairs: a tuple for each process, two samples a turn."""
+    """Holds both sides' samples of a case that was measured in pairs: a tuple for each process, two samples a turn.
+
+    ``old_mhz``, ``new_mhz``: the mean SM clock of each sample, of all processes or of none; empty in one without them.
+    """
 
     old: tuple[Samples, ...]
     new: tuple[Samples, ...]
+    old_mhz: tuple[tuple[Clock, ...], ...] = ()
+    new_mhz: tuple[tuple[Clock, ...], ...] = ()
 
     def __post_init__(self) -> None:
         lengths = [[len(samples) for samples in side] for side in (self.old, self.new)]

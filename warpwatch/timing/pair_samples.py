@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from warpwatch.timing.clocks import Clock
+
+Sides: TypeAlias = tuple[Sequence[float], Sequence[float]]  # of the old and of the new
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class PairSamples:
     """Samples of both sides from one process in seconds, two of each side a turn, and what is recorded beside them.
 
     ``cycles``: the wait of the new side. ``thrown_away``: samples that were discarded because the hold timed out.
+    ``old_mhz``, ``new_mhz``: the mean SM clock of each sample (timing/clock_stamps.py); empty where it was not read.
     """
 
     old: tuple[float, ...]
@@ -33,6 +36,13 @@ class PairSamples:
     thrown_away: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
     fingerprints: Fingerprints | None = None
+    old_mhz: tuple[float, ...] = ()
+    new_mhz: tuple[float, ...] = ()
+
+    @property
+    def log_cycles(self) -> float | None:
+        """Natural logarithm of the ratio of cycles new/old in this process; None where the clock was not read."""
+        return log_ratio_in_cycles((self.old, self.new), (self.old_mhz, self.new_mhz))
 
     @property
     def log(self) -> float:
@@ -52,3 +62,14 @@ def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
     turns = np.log(c * d / (a * b)) / 2
     first, second = np.triu_indices(len(turns))
     return float(np.median((turns[first] + turns[second]) / 2))
+
+
+def log_ratio_in_cycles(times: Sides, clocks: Sides) -> float | None:
+    """Return as ``log_ratio``, of cycles: samples of the old and the new side times the clocks in MHz beside them.
+
+    None where clocks are missing.
+    """
+    if any(len(own) != len(samples) for own, samples in zip(clocks, times, strict=True)):
+        return None
+    old, new = ([t * mhz for t, mhz in zip(*side, strict=True)] for side in zip(times, clocks, strict=True))
+    return log_ratio(old, new)

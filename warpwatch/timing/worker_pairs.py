@@ -25,9 +25,11 @@ from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import Loaded, Prepared, in_order, load, load_with, set_symbols
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.delayed import VARIABLES
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
+from warpwatch.timing.timer import Timer
 from warpwatch.timing.worker_checks import (
     Shared,
     check_fresh_launch,
@@ -48,6 +50,11 @@ PRECISE, TURNS_TO_TELL = 0.0006, 6
 # A kernel whose standard error is above this when its time is over may take as long again: of slowdowns by 1 % above
 # 100 µs, 98 % are found with that and 93 % without (H200s, replayed from recorded pairs).
 NOISY = 0.0012
+
+
+# A sample this long, in seconds, has its clock read by stamps, which take 20 µs of the host and no time of the sample:
+# what draws so much power that the clock is kept down runs longer.
+STAMPED_SECONDS = 100e-6
 
 
 class OtherSideFailed(DeviceError):
@@ -111,7 +118,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     sampling.warm_up(plan.kind, plan.warm_up)
     cycles = _delay(both, plan, plan.delay) if plan.delay else 0
     before = sampling.read_clock()
-    pairs = _take(both, plan)
+    pairs = _take(both, plan, _stamps(both[0][1], plan, before))
     pairs = replace(
         pairs, clocks=(before, sampling.read_clock()), cycles=cycles, facts=facts, fingerprints=fingerprints
     )
@@ -276,9 +283,21 @@ def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
     return cycles
 
 
-def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> PairSamples:
+def _stamps(loaded: Loaded, plan: Plan, clock: Clock) -> ClockStamps | None:
+    """Return stamps for a pair whose clock may be kept down while it is measured; None for others."""
+    if not gpu().info.has_gpu_clock:
+        return None
+    if not clock.throttle and sampling.sample_of(loaded, sampling.timer_of(plan.kind))[0] < STAMPED_SECONDS:
+        return None
+    sampling.state.stamps = sampling.state.stamps or ClockStamps(gpu(), 2 * 4 * MOST_TURNS)
+    sampling.state.stamps.clear()
+    return sampling.state.stamps
+
+
+def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | None = None) -> PairSamples:
     timer, begin = sampling.timer_of(plan.kind), time.perf_counter()
     times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
+    order: list[bool] = []  # of the samples, true for the new side's
     thrown_away, sums = 0, (0.0, 0.0)  # of the turns' logarithms, and of their squares
     for turn in count():
         if turn >= FEWEST_TURNS and turn % 2 == 0:  # turns come in twos, the second in the reversed order
@@ -289,14 +308,35 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan) -> PairSamples:
         where, again = turn % len(pairs), turn // len(pairs)
         first = _begins_new(where, again)
         for is_new in (first, not first, not first, first):
-            seconds, lost = sampling.sample_of(pairs[where][is_new], timer)
+            seconds, lost = _stamped(stamps, pairs[where][is_new], timer)
             times[is_new].append(seconds)
+            order.append(is_new)
             thrown_away += lost
         log = math.log(math.prod(times[True][-2:]) / math.prod(times[False][-2:])) / 2
         sums = sums[0] + log, sums[1] + log * log
     unknown = Clock(0, ())
-    clocks = (unknown, unknown)
-    return PairSamples(old=tuple(times[False]), new=tuple(times[True]), clocks=clocks, thrown_away=thrown_away)
+    read = stamps.megahertz() if stamps else ()
+    old_mhz, new_mhz = (
+        tuple(mhz for mhz, new in zip(read, order, strict=False) if new is side) for side in (False, True)
+    )
+    return PairSamples(
+        old=tuple(times[False]),
+        new=tuple(times[True]),
+        clocks=(unknown, unknown),
+        thrown_away=thrown_away,
+        old_mhz=old_mhz,
+        new_mhz=new_mhz,
+    )
+
+
+def _stamped(stamps: ClockStamps | None, loaded: Loaded, timer: Timer) -> tuple[float, int]:
+    """Take a sample between two stamps, if there are any."""
+    if stamps is None:
+        return sampling.sample_of(loaded, timer)
+    stamps.stamp()
+    taken = sampling.sample_of(loaded, timer)
+    stamps.stamp()
+    return taken
 
 
 def _standard_error(turns: int, total: float, squares: float) -> float:

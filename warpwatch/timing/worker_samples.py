@@ -12,6 +12,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.devices.machine import Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, in_order, load
 from warpwatch.devices.worker import gpu, machine
+from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.clocks import Clock, Clocks
 from warpwatch.timing.overhead import measure_overhead
 from warpwatch.timing.remarks import host_remark
@@ -34,7 +35,7 @@ class State:
     ``loaded``: the prepared case, once for each copy of its arrays. ``fingerprint``: of its right result, where this
     process has checked it. ``launched``: the copies that hold a sample's result. ``printed``: the lines of the last
     sample, where the kernel prints. ``turn``: how many samples were taken. ``overhead``: the seconds of a reading that
-    are not the kernel's, once they were measured.
+    are not the kernel's, once they were measured. ``stamps``: those of the SM clock, once they were needed.
     """
 
     shared: Shared | None = None
@@ -46,6 +47,7 @@ class State:
     timers: dict[str, Timer] = field(default_factory=dict)
     clocks: Clocks | None = None
     overhead: float | None = None
+    stamps: ClockStamps | None = None
 
 
 # Wall seconds for the samples of one call. A call costs 0.08 ms (H200's host), a fifth of a short kernel's sample.
