@@ -2,7 +2,8 @@
 
 ``python -m tests.timing.cross_check OUT`` measures each of CASES in PROCESSES processes by events, and as often under
 ncu. It prints a table, which also goes to OUT/cross-check.txt: what events read, that without what two events with
-nothing between them read (warpwatch/timing/overhead.py), ncu's time, and how far apart the two are.
+nothing between them read (warpwatch/timing/overhead.py), ncu's time, how far apart the two are, and of both the highest
+over the lowest median of a process.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from warpwatch.explain.profile import find_ncu
 from warpwatch.timing.overhead import kernel_seconds, measure_overhead
 from warpwatch.timing.timer import GpuTimer
 
-PROCESSES, SAMPLES, WARM_UP = 3, 41, 10
+PROCESSES, SAMPLES, WARM_UP = 7, 41, 10
 MOST_US, MOST_SHARE = 0.5, 0.01  # what the two may differ by: the larger of both counts
 CASES = (
     "copy-naive-256-1048576-float32",
@@ -127,18 +128,19 @@ def table(read: Sequence[dict[str, Any]], counted: Sequence[dict[str, float]]) -
     overhead = statistics.median(each["overhead"] for each in read)
     hosts = f"{read[0]['gpu']}, {read[0]['count']} on its host"
     lines = [f"{hosts}; overhead {overhead * 1e6:.2f} µs, {PROCESSES} processes each, medians in µs"]
-    lines.append(f"{'case':<52} {'read':>9} {'kernel':>9} {'ncu':>9} {'apart':>7} {'share':>7}")
+    lines.append(f"{'case':<52} {'read':>9} {'kernel':>9} {'ncu':>9} {'apart':>7} {'share':>7} {'spreads':>12}")
     agree = 0
     for name in CASES:
         seconds = statistics.median(each["times"][name] for each in read)
-        own = statistics.median(kernel_seconds(each["times"][name], each["overhead"]) for each in read)
-        ncu = statistics.median(each[name] for each in counted)
+        ours = [kernel_seconds(each["times"][name], each["overhead"]) for each in read]
+        theirs = [each[name] for each in counted]
+        own, ncu = statistics.median(ours), statistics.median(theirs)
+        spreads = " ".join(f"{100 * (max(each) / min(each) - 1):5.1f}%" for each in (ours, theirs))
         apart = own - ncu
         good = abs(apart) <= max(MOST_US * 1e-6, MOST_SHARE * ncu)
         agree += good
-        figures = (
-            f"{seconds * 1e6:9.2f} {own * 1e6:9.2f} {ncu * 1e6:9.2f} {apart * 1e6:+7.2f} {100 * apart / ncu:+6.1f}%"
-        )
+        times = " ".join(f"{each * 1e6:9.2f}" for each in (seconds, own, ncu))
+        figures = f"{times} {apart * 1e6:+7.2f} {100 * apart / ncu:+6.1f}% {spreads}"
         lines.append(f"{name:<52} {figures}{'' if good else '  <--'}")
     lines.append(f"{agree} of {len(CASES)} within {MOST_US} µs or {100 * MOST_SHARE:g} %")
     return lines

@@ -94,7 +94,7 @@ class SelfCheck:
             pair.measured.facts["pairs"] = recorded(pair)
         late = PairComparison(self.side_by_side.doubt, pairs=self._delayed(again))
         shares = {name: pair.delay.share for name, pair in late.pairs.items() if pair.delay}
-        self._calibrate(late, again)
+        calibrate(late, again)
         self.found = {
             name: Found(shares[name], decision.ratio - 1, decision.verdict == Verdict.SLOWER, decision.reason)
             for name, decision in late.decide(again).items()
@@ -107,7 +107,7 @@ class SelfCheck:
         sides = {name: own_side(case) for name, case in cases.items()}
         for name, side in tuple(sides.items()):
             try:
-                sides[name] = _delayed_side(side)
+                sides[name] = delayed_side(side)
             except (OSError, ValueError) as error:  # no space for it, or no kernel that is known as one
                 again.broken[name] = f"its copy that waits cannot be made: {error}"
                 del sides[name]
@@ -129,22 +129,6 @@ class SelfCheck:
                 recorded_variance=(effect.baseline_variance, effect.baseline_df),
             )
         return pairs
-
-    def _calibrate(self, late: PairComparison, again: Again) -> None:
-        """Find how many cycles each copy must wait, in a process of its own whose samples do not count."""
-        for pair in list(late.pairs.values())[:1]:
-            pair.measured.kernel.worker.renew()
-        for done, (name, pair) in enumerate(list(late.pairs.items()), 1):
-            try:
-                assert pair.delay
-                cycles = pair.take(0).cycles
-                pair.taken.clear()
-                pair.delay = replace(pair.delay, cycles=cycles)
-                pair.take(0)
-            except (DeviceError, WrongResult) as error:
-                again.broken[name] = f"delayed copy: {error}"
-                del late.pairs[name]
-            again.progress(done, len(late.pairs))
 
     def describe(self) -> list[str]:
         """Lines of the table by size class."""
@@ -170,6 +154,23 @@ class SelfCheck:
         return {"cases": cases, "note": self.side_by_side.doubt}
 
 
+def calibrate(late: PairComparison, again: Again) -> None:
+    """Find how many cycles each copy must wait, in a process of its own whose samples do not count."""
+    for pair in list(late.pairs.values())[:1]:
+        pair.measured.kernel.worker.renew()
+    for done, (name, pair) in enumerate(list(late.pairs.items()), 1):
+        try:
+            assert pair.delay
+            cycles = pair.take(0).cycles
+            pair.taken.clear()
+            pair.delay = replace(pair.delay, cycles=cycles)
+            pair.take(0)
+        except (DeviceError, WrongResult) as error:
+            again.broken[name] = f"delayed copy: {error}"
+            del late.pairs[name]
+        again.progress(done, len(late.pairs))
+
+
 def chosen(medians: Mapping[str, float]) -> dict[str, float]:
     """Choose the cases that get a slowdown, and which: of each size class as many for each slowdown.
 
@@ -184,7 +185,7 @@ def chosen(medians: Mapping[str, float]) -> dict[str, float]:
     return shares
 
 
-def _delayed_side(side: OtherKernel) -> OtherKernel:
+def delayed_side(side: OtherKernel) -> OtherKernel:
     """Return a side whose kernels wait for a set time (warpwatch/timing/delayed.py)."""
     return replace(side, kernels=replace(side.kernels, source=write_delayed(side.kernels.source)))
 
