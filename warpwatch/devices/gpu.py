@@ -31,7 +31,7 @@ from warpwatch.devices.compiler import NoCompiler, compile_file, read_image
 from warpwatch.devices.describe import describe
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.machine import POISON, DeviceError, Function, GuardedArray, Resources, pack
-from warpwatch.devices.symbols import missing_entry
+from warpwatch.devices.source_module import cached_source_module
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
@@ -320,27 +320,10 @@ class Device:
 
 @functools.cache
 def source_module_class() -> Any:
-    """PyCUDA's SourceModule with another compile step: it takes machine code that our cache holds already.
-
-    ``get_function`` raises DeviceError for a name that the file lacks, with those that it has.
-    """
+    """Return the kind of module that kernels are loaded as."""
     from pycuda import compiler, driver  # noqa: PLC0415
 
-    class CachedSourceModule(compiler.SourceModule):  # type: ignore[misc]  # PyCUDA has no types
-        def __init__(self, cubin: bytes) -> None:
-            self._cubin = cubin
-            self.module = driver.module_from_buffer(cubin)
-            self._bind_module()
-
-        def get_function(self, name: str) -> Any:
-            try:
-                return super().get_function(name)
-            except driver.LogicError as error:
-                if "not found" not in str(error):
-                    raise
-                raise DeviceError(missing_entry(name, self._cubin)) from None
-
-    return CachedSourceModule
+    return cached_source_module(compiler, driver)
 
 
 @dataclass(frozen=True, kw_only=True)
