@@ -10,6 +10,8 @@ from statistics import fmean, median
 
 from warpwatch.compare.apart import OtherProcess, measure_apart
 from warpwatch.compare.doubts import disturbance
+from warpwatch.compare.energy import PRIOR as ENERGY_PRIOR
+from warpwatch.compare.energy import energy_effect
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
@@ -36,7 +38,7 @@ class Pair:
     injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
     ``checked``: a build of the new side that finds more faults, if there is one. ``apart``: the other side's process,
     where the two cannot be in one. ``fingerprints``: of the right results of both sides. ``newer``: the new side, where
-    it is another revision's too.
+    it is another revision's too. ``energy``: measure it too.
     """
 
     measured: Measured
@@ -50,6 +52,7 @@ class Pair:
     fingerprints: Fingerprints | None = None
     apart: OtherProcess | None = None
     newer: OtherKernel | None = None
+    energy: bool = False
 
     def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> PairSamples:
         """Measure both sides in the current process, the ``process``-th of this pair; the first proves both right.
@@ -67,6 +70,7 @@ class Pair:
             fingerprints=self.fingerprints,
             checking_image=self.checked,
             newer=self.newer,
+            energy=self.energy,
         )
         call, case = self.measured.kernel.worker.call, self.measured.case
         if self.apart:
@@ -82,6 +86,8 @@ class Pair:
         measured.facts |= taken.facts | declared(measured.kernel, measured.case)
         measured.facts["hold_timeouts"] = taken.thrown_away
         measured.clocks = list(taken.clocks)
+        if taken.new_joules:
+            measured.facts["joules"] = fmean(taken.new_joules)
         measured.taken, measured.rounds = list(taken.new), len(taken.new)
         return measured
 
@@ -133,13 +139,14 @@ class PairComparison:
     """Compares all pairs of a run.
 
     ``doubt`` says why times of this device judge no kernel, or is empty. ``parts``: the number of parts of the run,
-    each of which has its own comparison.
+    each of which has its own comparison. ``energy``: what was found of energies, where they were measured.
     """
 
     doubt: str = ""
     parts: int = 1
     pairs: dict[str, Pair] = field(default_factory=dict)
     prior: Prior | None = None
+    energy: dict[str, Decision] = field(default_factory=dict)
 
     def decide(self, again: Again) -> dict[str, Decision]:
         """Decide about all pairs together, after SCREENING_PROCESSES and for undecided ones after more."""
@@ -151,7 +158,9 @@ class PairComparison:
             self._again(todo, process, again)
             if process + 1 >= SCREENING_PROCESSES:
                 decisions = self._decide()
-                todo = [name for name, decision in decisions.items() if _may_change(decision)]
+                self.energy = self._decide_energy()
+                unknown = [*decisions.items(), *self.energy.items()]
+                todo = list(dict.fromkeys(name for name, decision in unknown if _may_change(decision)))
                 todo = [] if self.doubt else todo
         return decisions
 
@@ -163,6 +172,12 @@ class PairComparison:
             except (DeviceError, WrongResult) as error:
                 again.broken[name] = f"measured again in a fresh process: {error}"
             again.progress(done, len(names))
+
+    def _decide_energy(self) -> dict[str, Decision]:
+        """Decide about the energy of all pairs that have any."""
+        found = {name: energy_effect(pair.taken, self.doubt) for name, pair in self.pairs.items()}
+        effects = {name: effect for name, effect in found.items() if effect}
+        return decide(effects, ENERGY_PRIOR, looks=MAX_PROCESSES - SCREENING_PROCESSES + 1, parts=self.parts)
 
     def _decide(self) -> dict[str, Decision]:
         """Decide about all pairs from the samples taken so far."""
@@ -187,8 +202,9 @@ def _may_change(decision: Decision) -> bool:
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:
-    """Samples of both sides in seconds, a list for each process, and the clocks in MHz where they were read."""
-    sides = ["old", "new", *(["old_mhz", "new_mhz"] if any(taken.old_mhz for taken in pair.taken) else [])]
+    """Samples of both sides in seconds, a list for each process; clocks in MHz and joules where they were read."""
+    more = [kind for kind in ("mhz", "joules") if any(getattr(taken, f"old_{kind}") for taken in pair.taken)]
+    sides = ["old", "new", *(f"{side}_{kind}" for kind in more for side in ("old", "new"))]
     return {side: [list(getattr(taken, side)) for taken in pair.taken] for side in sides}
 
 

@@ -26,6 +26,7 @@ class Part:
     benchmarks: Sequence[tuple[dict[str, Any], dict[str, Any]]] = ()
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     controls: Mapping[str, Decision] = field(default_factory=dict)
+    energy: Mapping[str, Decision] = field(default_factory=dict)
     lines: Sequence[str] = ()
     notes: Sequence[str] = ()
     alarm: str = ""
@@ -51,6 +52,11 @@ class JoinedComparison:
     def controls(self) -> dict[str, Decision]:
         """Verdicts of the cases of the same machine code that were measured all the same."""
         return {name: decision for part in self.parts for name, decision in part.controls.items()}
+
+    @property
+    def energy(self) -> dict[str, Decision]:
+        """Decisions about energies, where they were measured."""
+        return {name: decision for part in self.parts for name, decision in part.energy.items()}
 
     @property
     def compared(self) -> int:

@@ -12,6 +12,7 @@ from statistics import median
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import count_compared, load_in_background
+from warpwatch.compare.energy import WORDS as ENERGY_WORDS
 from warpwatch.compare.pairs import PAIR_SECONDS, SCREENING_PROCESSES, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError, Image
@@ -56,6 +57,11 @@ class RevisionComparison:
     def compared(self) -> int:
         return count_compared(self.decisions)
 
+    @property
+    def energy(self) -> dict[str, Decision]:
+        """Decisions about the energies of changed cases, where they were measured."""
+        return {name: each for name, each in self.side_by_side.energy.items() if name in self.decisions}
+
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Measure both sides in this process; None where nothing is compared. Raises WrongResult or DeviceError."""
         if case.variant.on_host:
@@ -67,6 +73,7 @@ class RevisionComparison:
                 self.identical[case.id] = self._pair(kernel, case, cold)
             return None
         pair = self._pair(kernel, case, cold)
+        pair.energy = budget.energy and not pair.apart
         if not self.side_by_side.pairs:
             load_in_background()
         kernel.worker.await_spares()
@@ -138,6 +145,8 @@ class RevisionComparison:
         for name, pair in changed.items():
             pair.measured.facts["verdict"] = str(self.decisions[name].verdict)
             pair.measured.facts["pairs"] = recorded(pair)
+            if name in self.energy:
+                pair.measured.facts["energy"] = ENERGY_WORDS[self.energy[name].verdict]
 
     def _add_controls(self, again: Again) -> None:
         """Measure some identical cases too; none where nothing differs, and there is nothing that they could show.

@@ -1,4 +1,4 @@
-"""Calls the CUDA driver where PyCUDA has no binding: occupancy, and launches in thread block clusters.
+"""Calls the CUDA driver where PyCUDA has no binding: occupancy, launches in thread block clusters, and graphs.
 
 PyCUDA does not give the handles of its functions away either, so the module is loaded once more, in the same context.
 """
@@ -6,7 +6,7 @@ PyCUDA does not give the handles of its functions away either, so the module is 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from warpwatch.devices.machine import DeviceError
 
 MAX_DYNAMIC_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: CUDA allows 48 KiB without being asked
 CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+CAPTURE_OF_THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and so on
 
 
@@ -117,3 +118,40 @@ def cluster_launcher(module: Module, name: str, launch: Launch, stream: int, pac
             )
 
     return start
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """A CUDA graph of recorded launches."""
+
+    cuda: ctypes.CDLL
+    stream: ctypes.c_void_p
+    graph: ctypes.c_void_p
+    ready: ctypes.c_void_p
+
+    def launch(self) -> None:
+        """Queue all of them on the stream that they were recorded on. Raises DeviceError."""
+        if status := self.cuda.cuGraphLaunch(self.ready, self.stream):
+            raise DeviceError(f"a graph of launches cannot be launched: status {status}")
+
+    def destroy(self) -> None:
+        """Give its memory back, when the last of its launches has ended."""
+        self.cuda.cuGraphExecDestroy(self.ready)
+        self.cuda.cuGraphDestroy(self.graph)
+
+
+def record_graph(stream: int, starts: Sequence[Callable[[], None]]) -> Graph:
+    """Record what functions queue on a stream, which does not run meanwhile. Raises DeviceError."""
+    cuda, handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(stream)
+    graph, ready = ctypes.c_void_p(), ctypes.c_void_p()
+    status = cuda.cuStreamBeginCapture_v2(handle, CAPTURE_OF_THIS_THREAD)
+    if not status:
+        try:
+            for start in starts:
+                start()
+        finally:
+            status = cuda.cuStreamEndCapture(handle, ctypes.byref(graph))
+    status = status or cuda.cuGraphInstantiateWithFlags(ctypes.byref(ready), graph, ctypes.c_ulonglong(0))
+    if status:
+        raise DeviceError(f"launches cannot be recorded in a graph: status {status}")
+    return Graph(cuda=cuda, stream=handle, graph=graph, ready=ready)

@@ -289,6 +289,23 @@ class Device:
         with self._errors("reading an event"):
             return float(self._stop.time_since(self._start)) * 1e-3
 
+    @contextmanager
+    def graph(self, starts: Sequence[Callable[[], None]]) -> Iterator[Callable[[], None]]:
+        """Record what functions queue, and yield one that queues all of it again at the cost of one launch."""
+        with self._errors("recording launches"):
+            graph = driver_calls.record_graph(int(self._stream.handle), starts)
+        try:
+            yield graph.launch
+        finally:
+            graph.destroy()
+
+    def end_of_queue(self) -> Callable[[], bool]:
+        """Mark the end of what is queued, and return a function that says whether the GPU has come to it."""
+        with self._errors("recording an event"):
+            event = self._driver.Event()
+            event.record(self._stream)
+        return event.query  # type: ignore[no-any-return]  # of a kernel that failed, ``finish`` says so
+
     def occupancy(self, function: Function, launch: Launch) -> float | None:
         blocks = self.resident_blocks(function, launch)
         most = self._device.get_attribute(self._driver.device_attribute.MAX_THREADS_PER_MULTIPROCESSOR)

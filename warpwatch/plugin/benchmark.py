@@ -16,6 +16,7 @@ from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.energy import energies_in
 from warpwatch.compare.pairs import SCREENING_PROCESSES, PairComparison
 from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import RECORD, find_reference, how_to_record
@@ -38,12 +39,12 @@ from warpwatch.plugin import ending, explanations, gpu_lock, outcome, several_gp
 from warpwatch.plugin.baseline_option import baselines_of
 from warpwatch.plugin.bench_folder import keep_storage_in_root, names_benchmark
 from warpwatch.plugin.cases import is_timed
+from warpwatch.plugin.energy_option import objection_to_energy
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
 from warpwatch.report.ladder import add_shares
-from warpwatch.report.tables import summary
 from warpwatch.runs.saved import NO_GPU, BadRun
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
@@ -131,7 +132,8 @@ class BenchPlugin:
             self._notes += [f"{device.name}: {device.note}" if device.note else said, *self.gpu.get("remarks", ())]
             if device.has_gpu_clock and not self._first:  # the software device's times judge nothing
                 self._notes += gpu_lock.hold_during(self.config, self.gpu["uuid"])
-        if wrong := several_gpus.objection_to_model(self.config, self.gpu):
+        wrong = several_gpus.objection_to_model(self.config, self.gpu)
+        if wrong := wrong or objection_to_energy(self.config, device, self.worker):
             raise pytest.UsageError(wrong)
         self._take_over_storage()
         outcome.refuse_rules_without_comparison(self.config, self.compare, self.asked)
@@ -333,6 +335,7 @@ class BenchPlugin:
             benchmarks=several_gpus.measured_here(self.config, self.gpu),
             decisions=comparison.decisions,
             controls=getattr(comparison, "controls", {}),
+            energy=energies_in(comparison),
             lines=tuple(comparison.describe()) if comparison.active else (),
             notes=tuple(self._notes),
             alarm=comparison.alarm,
@@ -368,8 +371,7 @@ class BenchPlugin:
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
         """Set the exit status that follows from the comparison, and return the last lines of the run."""
         comparison, reasons = self.comparison, value_of(self.config, "fail-on")
-        by_all = "common" in reasons and comparison.alarm
-        if self._missing() or by_all or outcome.fails(self.asked, comparison.decisions, reasons, comparison.compared):
+        if self._missing() or outcome.fails(self.asked, comparison, reasons):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         left = outcome.uncompared(self.asked, comparison.decisions, self.passed, comparison.compared)
         if left and reporter:  # whole reports, because other plugins read them
@@ -384,8 +386,7 @@ class BenchPlugin:
         if self.comparison.active:
             lines += self.comparison.describe()
             if self.concluded:
-                most = ending.most_lines(self.config, has_clock=has_clock)
-                lines += summary(self.comparison.decisions, self._missing(), most)
+                lines += ending.verdicts(self.config, self.comparison, self._missing(), has_clock=has_clock)
             else:
                 lines.append("interrupted: no case has a verdict")
         lines += ending.what_is_left_out(self.config, lines, self.results.saved)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from warpwatch.compare.comparison import Comparison
+from warpwatch.compare.energy import energies_in
+from warpwatch.compare.energy import lines as energy_lines
 from warpwatch.compare.reference import RECORD
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.plugin.options import spelled
-from warpwatch.report.tables import MORE
+from warpwatch.report.tables import MORE, summary
 from warpwatch.runs.files import run_files
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -60,6 +62,12 @@ def most_lines(config: pytest.Config, *, has_clock: bool) -> int | None:
     if not has_clock:
         return SHOWN_WITHOUT_CLOCK
     return None if is_verbose(config) else SHOWN
+
+
+def verdicts(config: pytest.Config, comparison: Comparison, missing: Sequence[str], *, has_clock: bool) -> list[str]:
+    """Lines on what was found of times, then of energies, where they were measured."""
+    most = most_lines(config, has_clock=has_clock)
+    return [*summary(comparison.decisions, missing, most), *energy_lines(energies_in(comparison))]
 
 
 def timeouts(config: pytest.Config) -> Iterator[str]:

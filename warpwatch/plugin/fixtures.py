@@ -26,7 +26,7 @@ from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import PROJECT, WORKER
 from warpwatch.plugin.measure import Measure
-from warpwatch.plugin.options import spelled
+from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.several_gpus import NOT_SHARED, is_part
 from warpwatch.plugin.start import BENCH
 from warpwatch.plugin.verify import Check, command_of, options_by_hand
@@ -124,7 +124,8 @@ def warpwatch_measure(
 ) -> Measure:
     """A function that checks and times the case of a test, and adds it to the comparison of this run."""
     option = pytestconfig.getoption
-    budget = Budget(float(option("benchmark_max_time")), option("benchmark_min_rounds"), option("benchmark_warmup"))
+    seconds, rounds = float(option("benchmark_max_time")), option("benchmark_min_rounds")
+    budget = Budget(seconds, rounds, option("benchmark_warmup"), energy=value_of(pytestconfig, "energy"))
     return Measure(
         benchmark=benchmark,
         kernel=warpwatch_kernel,

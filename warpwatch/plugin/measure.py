@@ -42,6 +42,8 @@ class Measure:
         except Exception:
             _discard(benchmark)
             raise
+        if self.budget.energy:
+            measured.measure_energy()
         if benchmark.stats:
             self.comparison.add(measured, benchmark.stats.stats.data)
 

@@ -62,10 +62,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "self-check": _FLAG | {"help": "A/A test, then injected slowdowns: false alarms and sensitivity on this GPU."},
     "fail-on": {
         "action": "append",
-        "choices": ("unsure", "incomparable", "common"),
+        "choices": ("unsure", "incomparable", "common", "energy"),
         "default": [],
         "help": "Exit with 1 also where a case is unsure (unsure), where one cannot be compared or none was compared "
-        "(incomparable), or where all cases became slower together (common). Can be given several times.",
+        "(incomparable), where all cases became slower together (common), or where one takes more energy (energy). Can "
+        "be given several times.",
     },
     "baseline": {
         "metavar": "WHERE",
@@ -84,6 +85,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "SECONDS",
         "help": "Wait so long for another run that measures on the same GPU (default: 3600; 0: not at all).",
     },
+    "energy": _FLAG
+    | {"help": "Measure the energy of a launch too, over a second of launches a case; with --against, of both sides."},
     "warm-cache": _FLAG | {"help": "Time kernels with a warm L2 cache, not with a cold one."},
 }
 

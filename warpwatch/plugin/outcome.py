@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from warpwatch.compare.comparison import COMPARED
+from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.energy import energies_in, takes_more
 from warpwatch.compare.revision import check_name
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.verdict.rule import Decision, Verdict
@@ -67,9 +68,12 @@ def uncompared(asked: Asked, decisions: Mapping[str, Decision], ran: Collection[
     return [name for name, decision in decisions.items() if decision.verdict not in COMPARED]
 
 
-def fails(asked: Asked, decisions: Mapping[str, Decision], reasons: Collection[str], compared: int) -> bool:
+def fails(asked: Asked, comparison: Comparison, reasons: Collection[str]) -> bool:
     """Say whether the comparison fails a run whose tests all passed. ``reasons``: of --fail-on."""
-    if asked.option and not compared and (asked.required or "incomparable" in reasons):
+    decisions = comparison.decisions
+    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and takes_more(energies_in(comparison))):
+        return True
+    if asked.option and not comparison.compared and (asked.required or "incomparable" in reasons):
         return True
     verdicts = {decision.verdict for decision in decisions.values()}
     return any(str(verdict) in reasons for verdict in verdicts & {Verdict.UNSURE, Verdict.INCOMPARABLE})

@@ -6,12 +6,14 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.doubts import disturbance
+from warpwatch.compare.energy import millijoules
 from warpwatch.compare.saved_self_check import path_of, read, table
 from warpwatch.runs.saved import Run
 from warpwatch.timing.overhead import kernel_seconds
@@ -86,6 +88,26 @@ def kernel_times(runs: Sequence[Run]) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in values.items()}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Holds what tables show of cases, by id: seconds as they were read, the kernel's own, and joules of a launch."""
+
+    times: Mapping[str, float]
+    own: Mapping[str, float]
+    joules: Mapping[str, float]
+
+
+def figures(runs: Sequence[Run]) -> Figures:
+    """Return the medians over runs."""
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        for name, timed in run.cases.items():
+            if timed.facts.joules:
+                values.setdefault(name, []).append(timed.facts.joules)
+    joules = {name: statistics.median(each) for name, each in values.items()}
+    return Figures(times=medians(runs), own=kernel_times(runs), joules=joules)
+
+
 def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
     """List what a new baseline changes: cases that come and go, and the ten that change most."""
     before, after = medians(old), medians(new)
@@ -124,7 +146,7 @@ def spreads(runs: Sequence[Run]) -> list[str]:
 
 def tables(runs: Sequence[Run], project: Project) -> str:
     """Markdown tables by family and element type: a row for each variant and block, a column for each shape."""
-    times, own = medians(runs), kernel_times(runs)
+    found = figures(runs)
     gpu = runs[0].gpu
     parts = [f"GPU: {gpu.name or 'none'}, L2 {gpu.cache or '-'}, medians of {len(runs)} runs"]
     if gpu.peak_bytes_per_second:
@@ -138,21 +160,19 @@ def tables(runs: Sequence[Run], project: Project) -> str:
     for family in project.families:
         timed = timed_cases([family])
         for dtype in dict.fromkeys(case.dtype for case in timed):
-            cases = [case for case in timed if case.dtype == dtype and case.id in times]
+            cases = [case for case in timed if case.dtype == dtype and case.id in found.times]
             if cases:
-                parts.append(_table(family, dtype, cases, times, own))
+                parts.append(_table(family, dtype, cases, found))
     return "\n\n".join(parts)
 
 
-def _table(
-    family: Family, dtype: str, cases: Sequence[Case], times: Mapping[str, float], own: Mapping[str, float]
-) -> str:
+def _table(family: Family, dtype: str, cases: Sequence[Case], found: Figures) -> str:
     shapes = list(dict.fromkeys(case.shape_name for case in cases))
-    serial = {case.shape_name: times[case.id] for case in cases if case.variant.on_host}
+    serial = {case.shape_name: found.times[case.id] for case in cases if case.variant.on_host}
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for case in cases:
         row = rows.setdefault((case.variant.name, case.build.block_name), {})
-        row[case.shape_name] = _cell(case, times[case.id], own[case.id], serial.get(case.shape_name))
+        row[case.shape_name] = _cell(case, found, serial.get(case.shape_name))
     lines = [
         f"### {family.name}, {dtype}: time in µs, rate, gain over serial",
         "",
@@ -166,12 +186,15 @@ def _table(
     return "\n".join(lines)
 
 
-def _cell(case: Case, seconds: float, own: float, serial: float | None) -> str:
-    work = case.work
+def _cell(case: Case, found: Figures, serial: float | None) -> str:
+    work, seconds, joules = case.work, found.times[case.id], found.joules.get(case.id)
     arithmetic = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
     amount, unit = (work.operations, arithmetic) if work.operations else (work.bytes, "GB/s")
-    rate = f"{amount / own / 1e9:,.0f} {unit}"
-    parts = [f"{seconds * 1e6:,.2f}"] + ([rate] if work.bytes else [])
+    parts = [f"{seconds * 1e6:,.2f}"]
+    if work.bytes:
+        parts.append(f"{amount / found.own[case.id] / 1e9:,.0f} {unit}")
     if serial and not case.variant.on_host:
         parts.append(f"{serial / seconds:,.0f}×")
+    if joules:
+        parts.append(f"{millijoules(joules)} mJ")
     return ", ".join(parts)

@@ -91,6 +91,7 @@ class Facts:
     occupancy: Annotated[float, Meta(ge=0, le=1)] | None = None
     operations: Count = 0
     bytes: Count = 0
+    joules: Annotated[float, Meta(ge=0, le=1e9)] | None = None  # energy of a launch
     overhead: Annotated[float, Meta(ge=0, le=1)] = 0.0  # seconds of each sample that are not the kernel's
 
 

@@ -1,4 +1,4 @@
-"""Reads SM clock, throttle reasons and driver version from NVML (nvidia-ml-py, the vendor's own binding)."""
+"""Reads SM clock, throttle reasons, energy and driver version from NVML (nvidia-ml-py, the vendor's own binding)."""
 
 from __future__ import annotations
 
@@ -71,6 +71,15 @@ class Clocks:
                 break
             time.sleep(0.01)
         self._in_vain = disturbed
+
+    def joules(self) -> float | None:
+        """Energy that the GPU has taken since its driver was loaded; None where NVML does not count it."""
+        if self._nvml is None:
+            return None
+        try:
+            return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) * 1e-3
+        except (self._nvml.NVMLError, AttributeError):  # a GPU older than Volta, a part of one, or an older NVML
+            return None
 
     @cached_property
     def highest(self) -> int:  # cached, because the question takes 2 ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -27,6 +28,7 @@ class PairSamples:
 
     ``cycles``: the wait of the new side. ``thrown_away``: samples that were discarded because the hold timed out.
     ``old_mhz``, ``new_mhz``: the mean SM clock of each sample (timing/clock_stamps.py); empty where it was not read.
+    ``old_joules``, ``new_joules``: energy of a launch (timing/worker_energy.py); empty where it was not measured.
     """
 
     old: tuple[float, ...]
@@ -38,11 +40,22 @@ class PairSamples:
     fingerprints: Fingerprints | None = None
     old_mhz: tuple[float, ...] = ()
     new_mhz: tuple[float, ...] = ()
+    old_joules: tuple[float, ...] = ()
+    new_joules: tuple[float, ...] = ()
 
     @property
     def log_cycles(self) -> float | None:
         """Natural logarithm of the ratio of cycles new/old in this process; None where the clock was not read."""
         return log_ratio_in_cycles((self.old, self.new), (self.old_mhz, self.new_mhz))
+
+    @property
+    def log_energy(self) -> float | None:
+        """Natural logarithm of the ratio of energies new/old in this process; None where they were not measured."""
+        if not self.old_joules:
+            return None
+        return math.fsum(map(math.log, self.new_joules)) / len(self.new_joules) - math.fsum(
+            map(math.log, self.old_joules)
+        ) / len(self.old_joules)
 
     @property
     def log(self) -> float:

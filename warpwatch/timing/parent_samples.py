@@ -17,6 +17,7 @@ from warpwatch.timing.clocks import Clock
 from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.timing.timer import note
 from warpwatch.timing.worker_checks import sharing_key
+from warpwatch.timing.worker_energy import energy_of_case
 
 MOST_ROUNDS = 100  # more rounds do not help: processes differ by more than 100 rounds resolve
 PILOT_SAMPLES = 3
@@ -26,11 +27,15 @@ CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
 
 @dataclass(frozen=True)
 class Budget:
-    """The time that a case may take: ``seconds`` of wall time, but never fewer than ``rounds`` samples."""
+    """The time that a case may take: ``seconds`` of wall time, but never fewer than ``rounds`` samples.
+
+    ``energy``: measure that of a launch too, which takes a second and a half more.
+    """
 
     seconds: float
     rounds: int
     warm_up: bool
+    energy: bool = False
 
 
 @dataclass(kw_only=True)
@@ -79,6 +84,11 @@ class Measured:
         """Check the result of the last samples in the process that took them. Raises WrongResult or DeviceError."""
         if self.taken is None:  # pairs are checked where they are taken
             self.fingerprint = self.kernel.worker.call(sampling.finish, self.fingerprint)
+
+    def measure_energy(self) -> None:
+        """Record the energy of a launch, of a case that is no pair. Raises DeviceError."""
+        if self.taken is None and self.kind != "host":
+            self.facts |= self.kernel.worker.call(energy_of_case)
 
     def finish(self, median: float) -> None:
         """Record rates and clocks after the last sample. ``median``: of the samples, in seconds."""

@@ -39,6 +39,7 @@ from warpwatch.timing.worker_checks import (
     restore,
     sharing_key,
 )
+from warpwatch.timing.worker_energy import energy_of_sides
 
 # A turn takes four samples. The process effect of pairs comes from the scatter of their samples, so more turns help
 # as much as more processes do: 48 unchanged kernels of 10 to 20 µs differed by 0.60 % from process to process after 25
@@ -80,7 +81,7 @@ class Plan:
     timed. Otherwise ``fingerprints`` are those of right results in another process. ``seconds``: wall time for the
     samples; noisy ones may take twice that. ``warm_up``: seconds, at most. ``checking_image``: a build of the new side
     that finds more faults; it is checked too where it is another file. ``newer``: the new side's kernel, where it is
-    that of a revision too and not the case's own.
+    that of a revision too and not the case's own. ``energy``: measure it too.
     """
 
     kind: str
@@ -92,6 +93,7 @@ class Plan:
     fingerprints: Fingerprints | None = None
     checking_image: Path | None = None
     newer: OtherKernel | None = None
+    energy: bool = False
 
 
 def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: Plan) -> PairSamples:
@@ -124,6 +126,9 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     )
     if fingerprints:
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
+    if plan.energy:
+        old_joules, new_joules = energy_of_sides(both)
+        pairs = replace(pairs, old_joules=old_joules, new_joules=new_joules)
     return pairs
 
 

@@ -13,6 +13,7 @@ from itertools import chain, pairwise
 from statistics import median
 
 from warpwatch.compare.doubts import SAME_CODE, disturbance, same_code
+from warpwatch.compare.energy import millijoules
 from warpwatch.compare.history import Step
 from warpwatch.report.site import charts
 from warpwatch.report.site.charts import Chart, Roof
@@ -122,6 +123,8 @@ class CasePages:
             shown["Memory"] = f"{moved / 1e9:,.0f} GB/s at least, {charts.rounded(100 * moved / peak, 2)} % of its peak"
         if entry.share is not None and entry.case:
             shown["Share"] = f"{entry.share:.2f} of {entry.case.reference_case}"
+        if facts.joules:
+            shown["Energy"] = f"{millijoules(facts.joules)} mJ a launch, one after the other"
         if facts.again:
             shown["Measured again"] = f"in {len(facts.again)} more processes"
         return shown | _resources(facts)

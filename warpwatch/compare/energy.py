@@ -1,0 +1,71 @@
+"""Decides which kernels take more energy than those of another revision, from pairs that were measured with --energy.
+
+The rule is that of times (verdict/rule.py), on joules: a noise floor, a family-wise error rate over all cases, and five
+processes before anything is called. What is found fails no run, unless that is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, paired
+
+# Standard deviation of a process's ratio of energies, the same for all kernels.
+PRIOR = Prior(0.002, 0.0, 4.0)
+WORDS = {Verdict.SLOWER: "more", Verdict.FASTER: "less", Verdict.SAME: "same", Verdict.UNSURE: "unsure"}
+
+
+def energy_effect(taken: Sequence[PairSamples], doubt: str) -> Effect | None:
+    """Combine the processes that measured energy; None where none did. Effect.before and .after are in joules."""
+    logs = [each.log_energy for each in taken]
+    known = [log for log in logs if log is not None]
+    if not known:
+        return None
+    before, after = (
+        fmean(fmean(getattr(each, side)) for each in taken if each.old_joules) for side in ("old_joules", "new_joules")
+    )
+    others = next((name for each in taken for clock in each.clocks for name in clock.others), "")
+    why = f"another process was at work on the GPU: {others}" if others else doubt
+    effect = paired(before, after, known)
+    return Effect(**{**vars(effect), "doubt": why, "no_gain": why})
+
+
+def line(decision: Decision) -> str:
+    """Line on a case's energy: ``more energy: 51.20 -> 53.40 mJ a launch, +4.3 % (95 %: +4.1 to +4.5), ...``."""
+    change, low, high = (f"{100 * (value - 1):+.1f}" for value in (decision.ratio, decision.low, decision.high))
+    joules = f"{millijoules(decision.before)} -> {millijoules(decision.after)} mJ a launch"
+    word = {"same": "the same energy", "unsure": "energy unsure"}.get(WORDS[decision.verdict], "")
+    said = f"{word or WORDS[decision.verdict] + ' energy'}: {joules}, {change} % (95 %: {low} to {high})"
+    return "; ".join(filter(None, [f"{said}, floor {100 * decision.floor:.1f} %", decision.reason]))
+
+
+def millijoules(joules: float) -> str:
+    """Write joules as millijoules with four digits."""
+    value = 1e3 * joules
+    return f"{value:,.{max(0, 3 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
+
+
+def energies_in(comparison: object) -> Mapping[str, Decision]:
+    """Return what a comparison found of energies; nothing for one that compares none."""
+    found: Mapping[str, Decision] = getattr(comparison, "energy", {})
+    return found
+
+
+def takes_more(decisions: Mapping[str, Decision]) -> bool:
+    """Tell whether any kernel takes more energy than before."""
+    return any(decision.verdict == Verdict.SLOWER for decision in decisions.values())
+
+
+def lines(decisions: Mapping[str, Decision]) -> list[str]:
+    """Counts by what was found, then a line for each case whose energy is not the same."""
+    if not decisions:
+        return []
+    counts = Counter(WORDS[decision.verdict] for decision in decisions.values())
+    said = ", ".join(f"{counts[word]} {word}" for word in WORDS.values() if counts[word])
+    differ = [(name, each) for name, each in decisions.items() if each.verdict != Verdict.SAME]
+    differ.sort(key=lambda pair: -pair[1].ratio)
+    return [f"energy of {len(decisions)} kernels: {said}", *(f"{name}: {line(each)}" for name, each in differ)]

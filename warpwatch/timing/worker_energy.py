@@ -1,0 +1,58 @@
+"""Measures energy in the worker process: of the prepared case, and of both sides of a pair in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import Loaded
+from warpwatch.devices.worker import gpu
+from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.energy import SECONDS, energy_of, why_not
+
+
+def objection() -> str:
+    """Say why this device's energy cannot be measured; empty where it can."""
+    info = gpu().info
+    if not info.has_gpu_clock:
+        return f"{info.name} is no GPU: the energy is its host's"
+    sampling.read_clock()
+    assert sampling.state.clocks
+    if sampling.state.clocks.joules() is None:
+        return f"NVML does not count the energy of {info.name}: it does so for whole GPUs of Volta and newer"
+    return ""
+
+
+def _counter() -> Callable[[], float]:
+    clocks = sampling.state.clocks
+    assert clocks
+
+    def read() -> float:
+        joules = clocks.joules()
+        if joules is None:
+            raise DeviceError("NVML does not count this GPU's energy any more")
+        return joules
+
+    return read
+
+
+def energy_of_case() -> dict[str, float]:
+    """Return joules of a launch of the prepared case, and watts; nothing for one of which no energy is measured."""
+    loaded = sampling.state.loaded
+    if why_not(loaded[0].case):
+        return {}
+    found = energy_of(gpu(), loaded, _counter(), SECONDS)
+    return {"joules": found.joules, "watts": round(found.watts, 1)}
+
+
+def energy_of_sides(
+    pairs: Sequence[tuple[Loaded, Loaded]],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return joules of a launch, twice of the old and of the new side, measured in turns: old new new old."""
+    if why_not(pairs[0][1].case):
+        return (), ()
+    joules: dict[bool, list[float]] = {False: [], True: []}
+    for is_new in (False, True, True, False):
+        side = [pair[is_new] for pair in pairs]
+        joules[is_new].append(energy_of(gpu(), side, _counter(), SECONDS / 2).joules)
+    return tuple(joules[False]), tuple(joules[True])
