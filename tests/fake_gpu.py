@@ -10,7 +10,8 @@ variable FAKE_GPU, in JSON, says what it imitates:
 ``changed``: cases with other code alone. ``drift``: a factor on all times. ``wrong_later``: cases that are right until
 their samples are taken. ``others``: how many processes of this run find another program at work beside a case, which
 then takes three times as long. ``gpus``: how many there are. ``other_slug``: the model of all
-but the first of them. ``clocks``: SM clocks in MHz that stamps read beside the samples of the old and the new side of
+but the first of them. ``energy``: factors on the energy of the new side of a pair.
+``clocks``: SM clocks in MHz that stamps read beside the samples of the old and the new side of
 a pair. ``dies``: a case that ends its process. ``locks``: the folder of
 the lock files of GPUs.
 """
@@ -42,6 +43,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import benchmark as plugin
 from warpwatch.plugin import gpu_lock, storage
+from warpwatch.timing import worker_energy
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
@@ -134,6 +136,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     PLAY["slower"] = slower
     facts = {"cache": "cold"} if plan.check else {}
     old_mhz, new_mhz = ((float(mhz),) * 10 for mhz in PLAY["clocks"]) if "clocks" in PLAY else ((), ())
+    joules = _joules(case_id) if plan.energy else ((), ())
     return PairSamples(
         old=old,
         new=new,
@@ -142,7 +145,15 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
         facts=facts,
         old_mhz=old_mhz,
         new_mhz=new_mhz,
+        old_joules=joules[0],
+        new_joules=joules[1],
     )
+
+
+def _joules(case_id: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    factor = next((each for name, each in PLAY.get("energy", {}).items() if name in case_id), 1.0)
+    noise = [_noise.gauss(0.05, 0.0001) for _ in range(4)]
+    return (noise[0], noise[3]), (factor * noise[1], factor * noise[2])
 
 
 def compile_other_kernels(
@@ -178,6 +189,8 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     sampling.sample: sample,
     sampling.take_samples: lambda kind, most: [sample(kind) for _ in range(most)],
     sampling.finish: finish,
+    worker_energy.objection: lambda: PLAY.get("no_energy", ""),
+    worker_energy.energy_of_case: lambda: {"joules": 0.05, "watts": 400.0},
     pairs.measure_pair: measure_pair,
     sampling.settle: lambda: None,
     sampling.warm_up: lambda kind, seconds: None,

@@ -1,13 +1,14 @@
 """Measures the energy of a launch, by NVML's counter of the whole GPU while launches follow each other for a second.
 
-The counter advances in steps, on an H200 every 0.1 s, so that the time from one step to another is exact and not that
-of two readings. The energy is the GPU's with everything on it: memory, the rest of the chip and what leaks while
+The counter advances in steps, on an H100 every 0.1 s, so that the times of steps count and not those of readings. The
+energy is the GPU's with everything on it: memory, the rest of the chip and what leaks while
 nothing runs. Launches repeat on the same arrays with no scrub between, so L2 holds what fits.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,8 @@ RUN_UP_SECONDS = 0.3  # until the power is that of these launches
 POLL_SECONDS = 0.0005
 BATCH_SECONDS = 0.02  # of launches that are queued at once; two batches are queued at any time
 MOST_NODES = 1000  # launches of a graph, which is launched again and again where a batch needs more
-FEWEST_ENDS = 3  # of batches, from which their length is known
+FEWEST = 3  # steps, and ends of batches, from which slopes are known
+QUIET_SHARE = 0.9  # of the shortest time between two steps, in which no other is looked for
 LONGEST_STEP = 2.0  # seconds without a step of the counter, after which none is expected
 
 
@@ -56,42 +58,62 @@ def why_not(case: Case) -> str:
     return ""
 
 
+class Steps:
+    """Steps of a counter of joules. ``read`` reads it, in 3 ms on an H100: so it is called where a step may come."""
+
+    def __init__(self, read: Callable[[], float], now: Callable[[], float]) -> None:
+        self._read, self._now = read, now
+        self._last, self._quiet_until, self._gaps = read(), 0.0, list[float]()
+        self.seen = now()  # when the last step was
+
+    def next(self) -> tuple[float, float] | None:
+        """Return moment and joules of a step that has come since the last call; None where none has."""
+        if self._now() < self._quiet_until:
+            return None
+        joules, moment = self._read(), self._now()
+        if joules == self._last:
+            return None
+        self._gaps.append(moment - self.seen)
+        self._last, self.seen = joules, moment
+        self._quiet_until = moment + QUIET_SHARE * min(self._gaps[1:], default=0.0)  # the first began between two steps
+        return moment, joules
+
+
 def measure(
     batch: Batch,
-    counter: Callable[[], float],
+    read: Callable[[], float],
     *,
     seconds: float,
+    run_up: float = RUN_UP_SECONDS,
     patience: float,
     now: Callable[[], float] = time.perf_counter,
 ) -> Energy:
-    """Queue batches until the counter has stepped over at least ``seconds``; their power and length give the energy.
+    """Queue batches until a counter of joules has stepped over at least ``seconds``; ``read`` reads it.
 
-    ``counter``: reads joules. ``patience``: seconds that a batch may take. Raises DeviceError where one takes longer,
+    The slope of its steps is the power, that of the ends of batches the time of a launch. ``run_up``: seconds before
+    the first step that counts. ``patience``: seconds that a batch may take. Raises DeviceError where one takes longer,
     and where the counter does not step.
     """
-    begin, last = now(), counter()
+    begin = ended = now()
+    counter = Steps(read, now)
     queued = deque([batch.queue(), batch.queue()])
     steps: list[tuple[float, float]] = []  # moments and joules
     ends: list[float] = []  # of batches
-    stepped = ended = begin
-    while len(steps) < 2 or len(ends) < FEWEST_ENDS or steps[-1][0] - steps[0][0] < seconds:
+    while len(steps) < FEWEST or len(ends) < FEWEST or steps[-1][0] - steps[0][0] < seconds:
         if queued[0]():
             queued.popleft()
             queued.append(batch.queue())
             ended = now()
-            ends += [ended] * (ended >= begin + RUN_UP_SECONDS)
-        joules, moment = counter(), now()
-        if joules != last:
-            last, stepped = joules, moment
-            steps += [(moment, joules)] * (moment >= begin + RUN_UP_SECONDS)
-        if moment - stepped > LONGEST_STEP:
+            ends += [ended] * (ended >= begin + run_up)
+        if (step := counter.next()) and step[0] >= begin + run_up:
+            steps.append(step)
+        if now() - counter.seen > LONGEST_STEP:
             raise DeviceError(f"NVML's counter of energy did not advance within {LONGEST_STEP:g} s of launches")
-        if moment - ended > patience:
+        if now() - ended > patience:
             raise DeviceError(f"launches for the energy of a kernel did not end within {patience:g} s")
         time.sleep(POLL_SECONDS)
-    (first, low), (end, high) = steps[0], steps[-1]
-    watts = (high - low) / (end - first)
-    launch = (ends[-1] - ends[0]) / (len(ends) - 1) / batch.launches
+    watts = statistics.linear_regression(*zip(*steps, strict=True)).slope
+    launch = statistics.linear_regression(range(len(ends)), ends).slope / batch.launches
     return Energy(joules=watts * launch, watts=watts)
 
 
@@ -128,10 +150,16 @@ def _queue(device: Device, starts: Sequence[Callable[[], None]]) -> Callable[[],
     return queue
 
 
-def energy_of(device: Device, loaded: Sequence[Loaded], counter: Callable[[], float], seconds: float) -> Energy:
+def energy_of(
+    device: Device,
+    loaded: Sequence[Loaded],
+    read: Callable[[], float],
+    seconds: float = SECONDS,
+    run_up: float = RUN_UP_SECONDS,
+) -> Energy:
     """Measure the energy of a launch of a loaded case. Raises DeviceError."""
     with batch_of(device, loaded) as batch:
         try:
-            return measure(batch, counter, seconds=seconds, patience=device.launch_timeout)
+            return measure(batch, read, seconds=seconds, run_up=run_up, patience=device.launch_timeout)
         finally:
             device.finish()  # of what is queued still

@@ -10,6 +10,8 @@ from warpwatch.devices.worker import gpu
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.energy import SECONDS, energy_of, why_not
 
+NEXT_RUN_UP = 0.1  # seconds: the other side of a pair draws about as much power
+
 
 def objection() -> str:
     """Say why this device's energy cannot be measured; empty where it can."""
@@ -41,7 +43,7 @@ def energy_of_case() -> dict[str, float]:
     loaded = sampling.state.loaded
     if why_not(loaded[0].case):
         return {}
-    found = energy_of(gpu(), loaded, _counter(), SECONDS)
+    found = energy_of(gpu(), loaded, _counter())
     return {"joules": found.joules, "watts": round(found.watts, 1)}
 
 
@@ -52,7 +54,9 @@ def energy_of_sides(
     if why_not(pairs[0][1].case):
         return (), ()
     joules: dict[bool, list[float]] = {False: [], True: []}
+    energy_of(gpu(), [old for old, _ in pairs], _counter(), seconds=0.0)  # until the power is that of these launches
     for is_new in (False, True, True, False):
         side = [pair[is_new] for pair in pairs]
-        joules[is_new].append(energy_of(gpu(), side, _counter(), SECONDS / 2).joules)
+        found = energy_of(gpu(), side, _counter(), seconds=SECONDS / 2, run_up=NEXT_RUN_UP)
+        joules[is_new].append(found.joules)
     return tuple(joules[False]), tuple(joules[True])

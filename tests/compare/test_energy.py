@@ -1,0 +1,131 @@
+"""Tests what runs with --energy record and say, and what energies of two revisions are called."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+
+from tests.checkout import Bench
+from tests.compare.test_with_revision import NAIVE, old  # noqa: F401  # the fixture
+from warpwatch.compare.energy import PRIOR, energy_effect, lines, millijoules, takes_more
+from warpwatch.report.tables import figures
+from warpwatch.runs.saved import read_run
+from warpwatch.timing.clocks import Clock
+from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.verdict.rule import Verdict, decide
+
+
+def taken(ratio: float, others: tuple[str, ...] = ()) -> PairSamples:
+    clock = Clock(1980, (), others)
+    joules = (0.05, 0.0501), (0.05 * ratio, 0.0501 * ratio)
+    return PairSamples(
+        old=(1e-3,) * 2, new=(1e-3,) * 2, clocks=(clock, clock), old_joules=joules[0], new_joules=joules[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [
+        ([1.05, 1.06, 1.05, 1.055, 1.05], Verdict.SLOWER),
+        ([1.05, 1.06, 1.05], Verdict.UNSURE),  # of five processes
+        ([0.95, 0.94, 0.95, 0.945, 0.95], Verdict.FASTER),
+        ([1.002, 0.998, 1.001], Verdict.SAME),
+    ],
+)
+def test_energies_are_judged_as_times_are(ratios: list[float], verdict: Verdict) -> None:
+    effect = energy_effect([taken(ratio) for ratio in ratios], "")
+    assert effect
+    decision = decide({"case": effect}, PRIOR)["case"]
+    assert decision.verdict == verdict
+    assert takes_more({"case": decision}) is (verdict == Verdict.SLOWER)
+    assert decision.ratio == pytest.approx(math.exp(sum(map(math.log, ratios)) / len(ratios)))
+
+
+def test_others_at_work_make_an_energy_unsure() -> None:
+    effect = energy_effect([taken(1.1), taken(1.1, ("train (process 7)",)), *[taken(1.1)] * 3], "")
+    assert effect
+    decision = decide({"case": effect}, PRIOR)["case"]
+    assert (decision.verdict, decision.reason) == (
+        Verdict.UNSURE,
+        "another process was at work on the GPU: train (process 7)",
+    )
+
+
+def test_pairs_without_energies_have_no_effect() -> None:
+    clock = Clock(0, ())
+    assert energy_effect([PairSamples(old=(1.0,) * 2, new=(1.0,) * 2, clocks=(clock, clock))], "") is None
+
+
+@pytest.mark.parametrize(
+    ("joules", "text"), [(0.2163, "216.3"), (0.0013, "1.300"), (2.5, "2,500"), (1e-6, "0.001000"), (0.0, "0")]
+)
+def test_energies_are_written_with_four_digits(joules: float, text: str) -> None:
+    assert millijoules(joules) == text
+
+
+def test_nothing_is_said_of_no_energies() -> None:
+    assert lines({}) == []
+
+
+def test_a_run_records_energies_and_tables_show_them(old: Bench) -> None:  # noqa: F811
+    done = old.bench("--energy", "--benchmark-save=joules")
+    assert done.returncode == 0, done.stdout
+    run = read_run(next(path for path in map(type(old.folder), old.saved) if path.name.endswith("_joules.json")))
+    recorded = {name: timed.facts.joules for name, timed in run.cases.items()}
+    assert recorded[NAIVE] == 0.05
+    assert all((joules is None) is ("-host-" in name) for name, joules in recorded.items())
+    assert figures([run]).joules[NAIVE] == 0.05
+
+
+def test_more_energy_is_said_and_fails_no_run_unless_asked(old: Bench) -> None:  # noqa: F811
+    play: dict[str, Any] = {"changed": ["matmul-naive"], "energy": {"matmul-naive-8x8": 1.08}}
+    done = old.bench("--against", "HEAD", "--energy", "--benchmark-save=compared", **play)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"energy of \d+ kernels: 1 more, \d+ same", done.stdout)
+    said = rf"{NAIVE}: more energy: 50\.\d\d -> 5[34]\.\d\d mJ a launch, \+[78]\.\d % \(95 %: .*\), floor \d\.\d %"
+    assert re.search(said, done.stdout)
+    path = next(path for path in old.saved if path.endswith("_compared.json"))
+    with open(path) as file:
+        entries = {each["param"]: each["extra_info"] for each in json.load(file)["benchmarks"]}
+    assert entries[NAIVE]["energy"] == "more"
+    assert len(entries[NAIVE]["pairs"]["new_joules"]) == 5
+    asked = old.bench("--against", "HEAD", "--energy", "--fail-on", "energy", **play)
+    assert asked.returncode == 1
+    less = old.bench(
+        "--against", "HEAD", "--energy", "--fail-on", "energy", changed=["matmul-naive"], energy={"matmul-naive": 0.9}
+    )
+    assert less.returncode == 0
+    assert " less" in less.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "play", "said"),
+    [
+        (
+            ("--fail-on", "energy", "--against", "HEAD"),
+            {},
+            "energy measures none by itself: give --energy too",
+        ),
+        (("--energy", "--self-check"), {}, "--self-check measures no energy: leave --energy out"),
+        (
+            ("--energy", "--fail-on", "energy", "--benchmark-compare"),
+            {},
+            "energies are compared with those of another revision: give --against REV, or leave --fail-on energy out",
+        ),
+        (("--energy",), {"no_energy": "NVML does not count it"}, "--energy: NVML does not count it"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is(
+    old: Bench,  # noqa: F811
+    arguments: tuple[str, ...],
+    play: dict[str, Any],
+    said: str,
+) -> None:
+    done = old.bench(*arguments, **play)
+    assert done.returncode == 4
+    assert said in done.stderr
+    assert " passed" not in done.stdout
