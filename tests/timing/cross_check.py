@@ -2,8 +2,8 @@
 
 ``python -m tests.timing.cross_check OUT`` measures each of CASES in PROCESSES processes by events, and as often under
 ncu. It prints a table, which also goes to OUT/cross-check.txt: what events read, that without what two events with
-nothing between them read (warpwatch/timing/overhead.py), ncu's time, how far apart the two are, and of both the highest
-over the lowest median of a process.
+nothing between them read (warpwatch/timing/overhead.py), ncu's time, how far apart the two are, of both the highest
+over the lowest median of a process, and the SM clocks.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from kernels import FAMILIES
 from tests.project import ROOT
@@ -29,10 +29,12 @@ from warpwatch.devices.builds import compile_build
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.runner import Loaded, load, upload
 from warpwatch.explain.profile import find_ncu
+from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.overhead import kernel_seconds, measure_overhead
 from warpwatch.timing.timer import GpuTimer
 
-PROCESSES, SAMPLES, WARM_UP = 7, 41, 10
+PROCESSES, SAMPLES, LAUNCHES = 5, 41, 20
+TIME, CLOCK = "gpu__time_duration.sum", "smsp__cycles_elapsed.avg.per_second"  # metrics of ncu
 CLOCK_SECONDS = 0.05
 MOST_US, MOST_SHARE = 0.5, 0.01  # what the two may differ by: the larger of both counts
 CASES = (
@@ -71,45 +73,64 @@ def loaded_cases(device: Device) -> Iterable[tuple[Case, Loaded]]:
             array.free()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Medians of a process: seconds of a launch without the overhead, the same as it was read, and SM clock in MHz."""
+
+    seconds: float
+    read: float
+    mhz: float
+
+
 def read_by_events() -> None:
-    """Print each case's median in seconds and the overhead as JSON."""
+    """Print each case's readings, the overhead and the kernels' symbols as JSON."""
     device = open_device(Settings(kind="gpu"))
-    timer = GpuTimer(device, cold=True)
-    overhead, times, symbols = measure_overhead(device), dict[str, float](), set[str]()
+    timer, stamps = GpuTimer(device, cold=True), ClockStamps(device, 2 * SAMPLES)
+    overhead, readings, symbols = measure_overhead(device), dict[str, object](), set[str]()
     for case, loaded in loaded_cases(device):
         symbols.add(loaded.function.name)
         begin = time.perf_counter()
         while time.perf_counter() - begin < CLOCK_SECONDS:  # until the clock is up
             timer.sample(loaded.start)
-        times[case.id] = statistics.median(timer.sample(loaded.start) for _ in range(SAMPLES))
-    found = {"overhead": overhead, "times": times, "symbols": sorted(symbols)}
+        stamps.clear()
+        samples = []
+        for _ in range(SAMPLES):
+            stamps.stamp()
+            samples.append(timer.sample(loaded.start))
+            stamps.stamp()
+        seconds, mhz = statistics.median(samples), statistics.median(stamps.megahertz())
+        readings[case.id] = asdict(Reading(seconds=kernel_seconds(seconds, overhead), read=seconds, mhz=mhz))
+    found = {"overhead": overhead, "readings": readings, "symbols": sorted(symbols)}
     print(json.dumps({"gpu": device.info.name, "count": device.info.count, **found}))
 
 
 def launch_all() -> None:
-    """Launch each case WARM_UP times, for ncu, which takes the times."""
+    """Launch each case LAUNCHES times, for ncu, which takes the times."""
     device = open_device(Settings(kind="gpu"))
     for _, loaded in loaded_cases(device):
-        for _ in range(WARM_UP):
+        for _ in range(LAUNCHES):
             loaded.start()
             device.finish()
 
 
-def read_by_ncu(symbols: Sequence[str]) -> dict[str, float]:
-    """Return each case's median in seconds by Nsight Compute. ``symbols``: of their kernels."""
+def read_by_ncu(symbols: Sequence[str]) -> dict[str, Reading]:
+    """Return each case's reading by Nsight Compute. ``symbols``: of their kernels."""
     names = "|".join(map(re.escape, symbols))
     command = [
         find_ncu(),
         *("--target-processes", "application-only", "--clock-control", "none", "--cache-control", "all"),
         *("--kernel-name-base", "mangled", "--kernel-name", f"regex:^({names})$"),
-        *("--metrics", "gpu__time_duration.sum"),
-        *("--csv", "--page", "raw", "--print-units", "base"),
+        *("--metrics", f"{TIME},{CLOCK}", "--csv", "--page", "raw", "--print-units", "base"),
     ]
     rows = list(csv.DictReader(io.StringIO(_run([*command, *_itself("launch")], '"ID"'))))[1:]  # the first has units
-    times = [float(row["gpu__time_duration.sum"].replace(",", "")) * 1e-9 for row in rows]
-    if len(times) != WARM_UP * len(CASES):
-        raise SystemExit(f"ncu saw {len(times)} launches of {WARM_UP * len(CASES)}")
-    return {name: statistics.median(times[i * WARM_UP : (i + 1) * WARM_UP]) for i, name in enumerate(CASES)}
+    if len(rows) != LAUNCHES * len(CASES):
+        raise SystemExit(f"ncu saw {len(rows)} launches of {LAUNCHES * len(CASES)}")
+    found = {}
+    for number, name in enumerate(CASES):
+        own = rows[number * LAUNCHES : (number + 1) * LAUNCHES]
+        seconds, hertz = (statistics.median(float(row[key].replace(",", "")) for row in own) for key in (TIME, CLOCK))
+        found[name] = Reading(seconds=seconds * 1e-9, read=seconds * 1e-9, mhz=hertz * 1e-6)
+    return found
 
 
 def _itself(what: str) -> list[str]:
@@ -126,27 +147,30 @@ def _run(command: Sequence[str], begin: str) -> str:
     return "\n".join(lines[first:])
 
 
-def table(read: Sequence[dict[str, Any]], counted: Sequence[dict[str, float]]) -> list[str]:
-    """Lines of the comparison; the last one counts the kernels that agree."""
-    overhead = statistics.median(each["overhead"] for each in read)
-    hosts = f"{read[0]['gpu']}, {read[0]['count']} on its host"
-    lines = [f"{hosts}; overhead {overhead * 1e6:.2f} µs, {PROCESSES} processes each, medians in µs"]
-    lines.append(f"{'case':<52} {'read':>9} {'kernel':>9} {'ncu':>9} {'apart':>7} {'share':>7} {'spreads':>12}")
-    agree = 0
+def table(gpu: str, overhead: float, ours: Sequence[dict[str, Reading]], theirs: Sequence[dict[str, Reading]]) -> str:
+    """Lines of the comparison; the last ones count the kernels that agree, as measured and at the same clock."""
+    lines = [f"{gpu}; overhead {overhead * 1e6:.2f} µs, {PROCESSES} processes each, medians in µs"]
+    heads = ("read", "kernel", "ncu", "apart", "share", "spread", "of ncu", "MHz", "of ncu")
+    lines.append(f"{'case':<52}" + "".join(f"{head:>9}" for head in heads))
+    agree, at_one_clock = 0, 0
     for name in CASES:
-        seconds = statistics.median(each["times"][name] for each in read)
-        ours = [kernel_seconds(each["times"][name], each["overhead"]) for each in read]
-        theirs = [each[name] for each in counted]
-        own, ncu = statistics.median(ours), statistics.median(theirs)
-        spreads = " ".join(f"{100 * (max(each) / min(each) - 1):5.1f}%" for each in (ours, theirs))
-        apart = own - ncu
-        good = abs(apart) <= max(MOST_US * 1e-6, MOST_SHARE * ncu)
-        agree += good
-        times = " ".join(f"{each * 1e6:9.2f}" for each in (seconds, own, ncu))
-        figures = f"{times} {apart * 1e6:+7.2f} {100 * apart / ncu:+6.1f}% {spreads}"
-        lines.append(f"{name:<52} {figures}{'' if good else '  <--'}")
-    lines.append(f"{agree} of {len(CASES)} within {MOST_US} µs or {100 * MOST_SHARE:g} %")
-    return lines
+        own, ncu = ([each[name] for each in side] for side in (ours, theirs))
+        read, kernel, other = (statistics.median(each) for each in (_all(own, "read"), _all(own), _all(ncu)))
+        clocks = [statistics.median(_all(side, "mhz")) for side in (own, ncu)]
+        spreads = (f"{100 * (max(_all(side)) / min(_all(side)) - 1):8.1f}%" for side in (own, ncu))
+        apart, most = kernel - other, max(MOST_US * 1e-6, MOST_SHARE * other)
+        agree += abs(apart) <= most
+        at_one_clock += abs(kernel - other * clocks[1] / clocks[0]) <= most
+        times = "".join(f"{each * 1e6:9.2f}" for each in (read, kernel, other))
+        figures = f"{times}{apart * 1e6:+9.2f}{100 * apart / other:+8.1f}%{''.join(spreads)}"
+        lines.append(f"{name:<52}{figures}{clocks[0]:9,.0f}{clocks[1]:9,.0f}{'' if abs(apart) <= most else '  <--'}")
+    within = f"of {len(CASES)} within {MOST_US} µs or {100 * MOST_SHARE:g} %"
+    lines.append(f"{agree} {within}; {at_one_clock} where ncu's time is taken at our clock")
+    return "\n".join(lines)
+
+
+def _all(readings: Sequence[Reading], name: str = "seconds") -> list[float]:
+    return [getattr(reading, name) for reading in readings]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -155,13 +179,15 @@ def main(arguments: Sequence[str]) -> None:
         parts[arguments[0]]()
         sys.stdout.flush()
         os._exit(0)  # without the interpreter's own exit, where PyCUDA aborts if a context is left
-    read, counted = [], []
+    read, ours, theirs = [], [], []
     for _ in range(PROCESSES):  # in turns, so that both see the GPU as warm
         read.append(json.loads(_run(_itself("events"), "{")))
-        counted.append(read_by_ncu(read[0]["symbols"]))
-    lines = table(read, counted)
-    print("\n".join(lines))
-    Path(arguments[0], "cross-check.txt").write_text("\n".join(lines) + "\n")
+        ours.append({name: Reading(**each) for name, each in read[-1]["readings"].items()})
+        theirs.append(read_by_ncu(read[0]["symbols"]))
+    overhead = statistics.median(each["overhead"] for each in read)
+    text = table(f"{read[0]['gpu']}, {read[0]['count']} on its host", overhead, ours, theirs)
+    print(text)
+    Path(arguments[0], "cross-check.txt").write_text(text + "\n")
 
 
 if __name__ == "__main__":
