@@ -84,6 +84,38 @@ def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
     assert pair.effect("").doubt == "clock throttled: software power cap"
 
 
+def capped(ratio: float, old_mhz: float, new_mhz: float, *, read: bool = True) -> PairSamples:
+    """Samples of a process under the power cap, with the clocks beside them if they were read."""
+    clocks = (Clock(1980, ()), Clock(1600, ("software power cap",)))
+    beside: dict[str, Any] = {"old_mhz": (old_mhz,) * 8, "new_mhz": (new_mhz,) * 8} if read else {}
+    return PairSamples(old=(1e-3,) * 8, new=(ratio * 1e-3,) * 8, clocks=clocks, **beside)
+
+
+def test_a_process_under_a_cap_counts_where_the_clock_was_read_beside_all_samples() -> None:
+    own: Any = None
+    pair = Pair(measured=own, other=own, other_image=Path(), image=Path(), taken=[capped(1.03, 1700, 1650)] * 5)
+    assert pair.effect("").doubt == ""
+    cycles = pair.effect_in_cycles("")
+    assert cycles
+    assert cycles.log == pytest.approx(math.log(1.03 * 1650 / 1700))
+    assert pair.why_in_cycles() == "clock throttled: software power cap"
+    pair.taken = [capped(1.03, 1700, 1700, read=False)] * 5
+    assert pair.effect("").doubt == "clock throttled: software power cap"
+    assert pair.effect_in_cycles("") is None
+
+
+def test_a_process_under_a_cap_does_not_count_beside_others_without_clocks() -> None:
+    own: Any = None
+    steady = Clock(1980, ())
+    quiet = PairSamples(old=(1e-3,) * 8, new=(1e-3,) * 8, clocks=(steady, steady))
+    taken = [quiet, capped(1.2, 1700, 1700), quiet, quiet]
+    pair = Pair(measured=own, other=own, other_image=Path(), image=Path(), taken=taken)
+    effect = pair.effect("")
+    assert (effect.processes, effect.log) == (3, 0.0)
+    assert (effect.doubt, effect.left_out) == ("", "clock throttled: software power cap")
+    assert pair.effect_in_cycles("") is None
+
+
 @pytest.mark.parametrize(
     ("verdict", "change", "half", "may"),
     [

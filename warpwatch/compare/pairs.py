@@ -107,9 +107,8 @@ class Pair:
     def effect_in_cycles(self, doubt: str) -> Effect | None:
         """Combine the same processes by cycles; None where the clock was steady, or was not read beside samples."""
         used, _ = self._used()
-        logs = [taken.log_cycles for taken in used]
-        known = [log for log in logs if log is not None]
-        if not self.why_in_cycles() or len(known) < len(logs):
+        known = [log for taken in used if (log := taken.log_cycles) is not None]
+        if not self.why_in_cycles() or len(known) < len(used):
             return None
         old, new = ([median(getattr(taken, side)) for taken in used] for side in ("old", "new"))
         return replace(paired(fmean(old), fmean(new), known), doubt=doubt, no_gain=doubt)
@@ -117,12 +116,19 @@ class Pair:
     def why_in_cycles(self) -> str:
         """Say what kept the clock down in a process that counts; empty where nothing did."""
         used, _ = self._used()
-        return next(filter(None, (disturbance(_clock_facts(taken)) for taken in used if not _hindrance(taken))), "")
+        return next(filter(None, (_disturbance(taken) for taken in used if not _hindrance(taken))), "")
 
     def _used(self) -> tuple[list[PairSamples], str]:
-        """Return the processes that count, and why others do not."""
+        """Return the processes that count, and why others do not.
+
+        One whose clock was kept down counts where all others that do have clocks beside their samples too.
+        """
         fit = [taken for taken in self.taken if not _hindrance(taken)]
-        return fit if len(fit) > 1 else self.taken, next(filter(None, map(_hindrance, self.taken)), "")
+        left_out = next(filter(None, map(_hindrance, self.taken)), "")
+        if not all(taken.has_clocks for taken in fit):
+            left_out = next(filter(None, (_disturbance(taken) for taken in self.taken)), "")
+            fit = [taken for taken in fit if not _disturbance(taken)]
+        return fit if len(fit) > 1 else self.taken, left_out
 
 
 def _hindrance(taken: PairSamples) -> str:
@@ -131,7 +137,12 @@ def _hindrance(taken: PairSamples) -> str:
     A clock that was read beside each sample may be kept down: cycles are judged then as well.
     """
     facts = _clock_facts(taken)
-    return disturbance(facts if taken.log_cycles is None else Facts(other_processes=facts.other_processes))
+    return disturbance(Facts(other_processes=facts.other_processes) if taken.has_clocks else facts)
+
+
+def _disturbance(taken: PairSamples) -> str:
+    """Say what disturbed a process, whether or not it can be judged all the same."""
+    return disturbance(_clock_facts(taken))
 
 
 @dataclass

@@ -44,6 +44,11 @@ class PairSamples:
     new_joules: tuple[float, ...] = ()
 
     @property
+    def has_clocks(self) -> bool:
+        """True where the SM clock was read beside each sample."""
+        return (len(self.old_mhz), len(self.new_mhz)) == (len(self.old), len(self.new))
+
+    @property
     def log_cycles(self) -> float | None:
         """Natural logarithm of the ratio of cycles new/old in this process; None where the clock was not read."""
         return log_ratio_in_cycles((self.old, self.new), (self.old_mhz, self.new_mhz))
