@@ -79,7 +79,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     last = Night(
         day=10 + NIGHTS,  # a night is missing before it
         factors={STEPPED: 1.2, SLOWER: 1.3, FASTER: 0.7, UNSURE: 1.3},
-        facts={**changed, **renamed, AGAIN: {"throttle": [["power cap"], []]}},
+        facts={**changed, **renamed, AGAIN: {"throttle": [["power cap"], []], "overhead": 1.5e-6, "joules": 0.01234}},
         processes={SLOWER: 5, FASTER: 5},
         samples=20,
         without=[GONE],
@@ -205,6 +205,18 @@ def test_the_calendar_shows_the_nights_and_the_gap(pages: Mapping[str, Page]) ->
     assert "14 runs, 1 lasting change." in text
     assert text.count("Calendar") == 1
     assert "2026-08-24" in text
+
+
+def test_what_of_a_time_is_not_the_kernels_and_the_energy_of_a_launch_are_shown(pages: Mapping[str, Page]) -> None:
+    text = pages[of_case(AGAIN)].text
+    shown = re.search(r"Median ([\d,.]+) µs of 20 samples Kernel's own ([\d,.]+) µs; events with nothing", text)
+    assert shown
+    median, own = (float(each.replace(",", "")) for each in shown.groups())
+    assert median - own == pytest.approx(1.5, abs=0.11)  # of figures with one decimal
+    assert "Energy 12.34 mJ a launch, one after the other" in text
+    assert "Not the kernel's 1.50 µs of each time" in pages["machine.html"].text
+    assert "Kernel's own" not in pages[of_case(SLOWER)].text
+    assert "Energy" not in pages[of_case(SLOWER)].text
 
 
 def test_the_machine_page_has_floors_by_size_and_the_baseline(pages: Mapping[str, Page]) -> None:

@@ -15,7 +15,7 @@ from warpwatch.report.site import charts
 from warpwatch.report.site.charts import Chart
 from warpwatch.report.site.entries import Entry
 from warpwatch.report.site.material import Material
-from warpwatch.report.site.tables import Cell, Table
+from warpwatch.report.site.tables import Cell, Table, micro
 from warpwatch.runs.saved import Gpu, Run
 
 Row = tuple[Sequence[str], Sequence[Cell | None]]
@@ -45,7 +45,7 @@ def machine_page(material: Material, entries: Sequence[Entry]) -> MachinePage:
     past, nights = (Counter(run.gpu_uuid for run in runs) for runs in (material.baseline, material.nights))
     tables = [_floors(entries), _self_check(material.checked.cases if material.checked else {})]
     return MachinePage(
-        facts=_facts(today.gpu) | _clocks(entries),
+        facts=_facts(today.gpu) | _clocks(entries) | _overhead(entries),
         uuids={uuid: (past[uuid], nights[uuid]) for uuid in dict.fromkeys([today.gpu_uuid, *past, *nights])},
         baseline=material.baseline,
         charts=_charts(entries),
@@ -77,6 +77,13 @@ def _clocks(entries: Sequence[Entry]) -> dict[str, str]:
     if not clocks:
         return {}
     return {"SM clock in this run": f"{min(clocks):,} to {max(clocks):,} MHz, median {median(clocks):,.0f}"}
+
+
+def _overhead(entries: Sequence[Entry]) -> dict[str, str]:
+    known = [e.timed.facts.overhead for e in entries if e.timed and e.timed.facts.overhead]
+    if not known:
+        return {}
+    return {"Not the kernel's": f"{micro(median(known))} µs of each time: events with nothing between them read that"}
 
 
 def _sized(entries: Sequence[Entry]) -> dict[str, list[tuple[float, float]]]:
