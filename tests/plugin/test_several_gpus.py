@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,11 @@ def test_parts_share_the_probability_of_error() -> None:
     called = [[verdict == Verdict.SLOWER for verdict in verdicts] for verdicts in found.values()]
     least = [next(i for i, each in enumerate(called) if each[part]) for part in range(3)]
     assert least == sorted(set(least))  # the more parts, the larger a change must be
+
+
+def test_energies_of_all_gpus_are_listed_together_and_can_fail_the_run(checkout: Bench) -> None:
+    play: dict[str, Any] = {"changed": ["matmul-naive"], "energy": {"matmul-naive-8x8": 1.08}, "gpus": 2}
+    done = checkout.bench(*TWO, "--against", "HEAD", "--energy", "--fail-on", "energy", **play)
+    assert done.returncode == 1, done.stdout
+    assert len(re.findall(r"energy of \d+ kernels: 1 more, \d+ same", done.stdout)) == 1
+    assert len(re.findall(r"matmul-naive-8x8-128x128x128-float32: more energy: ", done.stdout)) == 1

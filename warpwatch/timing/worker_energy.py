@@ -17,7 +17,7 @@ def objection() -> str:
     """Say why this device's energy cannot be measured; empty where it can."""
     info = gpu().info
     if not info.has_gpu_clock:
-        return f"{info.name} is no GPU: the energy is its host's"
+        return f"{info.name} is no GPU and takes no energy of its own: leave this out, or run where there is a GPU"
     sampling.read_clock()
     assert sampling.state.clocks
     if sampling.state.clocks.joules() is None:
