@@ -187,7 +187,7 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     sampling.describe_gpu: describe_gpu,
     sampling.prepare: prepare,
     sampling.sample: sample,
-    sampling.take_samples: lambda kind, most: [sample(kind) for _ in range(most)],
+    sampling.take_samples: lambda kind, fewest, most, before: [sample(kind) for _ in range(most - len(before))],
     sampling.finish: finish,
     worker_energy.objection: lambda: PLAY.get("no_energy", ""),
     worker_energy.energy_of_case: lambda: {"joules": 0.05, "watts": 400.0},

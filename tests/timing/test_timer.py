@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +14,7 @@ from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing import timer
+from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import MOST_ROUNDS, Budget, choose_rounds, prepare
 
 
@@ -52,6 +53,11 @@ def test_rounds(seconds: float, cost: float, fewest: int, rounds: int) -> None:
     assert choose_rounds(seconds, cost, fewest) == rounds
 
 
+def noisy(fewest: int, most: int, before: Sequence[float]) -> list[tuple[float, int]]:
+    """Samples that scatter so much that all are taken, in calls of ten."""
+    return [(0.001 * (1 + i % 2), 0) for i in range(min(10, most - len(before)))]
+
+
 def kernel_that(call: Callable[..., Any]) -> Kernel:
     """Make a kernel whose worker answers by ``call``."""
     image = SimpleNamespace(path=Path(), source_hash="", image_hash="")
@@ -76,7 +82,9 @@ def test_a_serial_kernel_that_fills_its_budget_by_itself_has_no_pilot(shape: str
 def test_waiting_for_the_clock_takes_no_samples_from_a_case() -> None:
     def call(function: Any, *arguments: Any) -> Any:
         time.sleep({"settle": 0.4, "sample": 0.001}.get(function.__name__, 0))
-        return {} if function.__name__ == "prepare" else (0.001, 0)
+        if function is sampling.take_samples:
+            return noisy(*arguments[1:])
+        return {"hold_timeouts": 0} if function.__name__ == "prepare" else (0.001, 0)
 
     case = find_case(FAMILIES, "matmul-tensor-64x64-4096x4096x4096-float64")
     assert prepare(kernel_that(call), case, cold=True, budget=Budget(0.3, 3, True)).rounds > 50

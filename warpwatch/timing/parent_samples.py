@@ -15,6 +15,7 @@ from warpwatch.devices.worker import Kernel
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.overhead import kernel_seconds
+from warpwatch.timing.precision import spread_of
 from warpwatch.timing.timer import note
 from warpwatch.timing.worker_checks import sharing_key
 from warpwatch.timing.worker_energy import energy_of_case
@@ -45,7 +46,7 @@ class Measured:
     ``kind``: cold, warm or host. ``facts``: what is recorded beside its samples. ``processes``: samples in seconds of
     each process that measured it. ``taken``: samples that were taken beforehand, to be played back. ``fingerprint``: of
     its right result, for processes that check it again. ``ahead``: samples of this process that no round has had yet.
-    ``rounds_left``: rounds without a sample.
+    ``fewest``, ``most``: limits of the samples of a process; between them they end when they are precise.
     """
 
     kernel: Kernel
@@ -58,25 +59,36 @@ class Measured:
     taken: list[float] | None = None
     fingerprint: int | None = None
     ahead: list[float] = field(default_factory=list)
-    rounds_left: int | None = None
+    fewest: int = 1
+    most: int = 1
 
     def sample(self) -> float:
         """Take one round: the timer of pytest-benchmark advances by the time that the GPU took."""
         if self.taken is not None:
             note(self.taken.pop(0))
             return 0.0
-        if self.rounds_left is None:
-            self.rounds_left = self.rounds
-        if not self.ahead:
-            self.ahead = self.take(self.rounds_left)
-            self.rounds_left -= len(self.ahead)
+        if not self.ahead:  # of the host, whose samples may take seconds: one after the other
+            self.ahead = self.take([])[:1]
         seconds = self.ahead.pop(0)
         note(seconds)
         return seconds
 
-    def take(self, count: int) -> list[float]:
-        """Take at least one sample and at most ``count``: so many as one call to the worker takes."""
-        taken = self.kernel.worker.call(sampling.take_samples, self.kind, count)
+    def take_ahead(self) -> None:
+        """Take all samples of this process now, for the rounds to come: their number is that of the rounds."""
+        self.ahead = self.take_all()
+        self.rounds = len(self.ahead)
+        self.clocks.append(self.kernel.worker.call(sampling.read_clock))
+
+    def take_all(self) -> list[float]:
+        """Take samples in seconds until they are precise: at least ``fewest``, at most ``most``."""
+        samples: list[float] = []
+        while len(samples) < self.fewest or not (len(samples) >= self.most or spread_of(samples).is_precise):
+            samples += self.take(samples)
+        return samples
+
+    def take(self, before: Sequence[float]) -> list[float]:
+        """Take at least one sample after those of ``before``: so many as one call to the worker takes."""
+        taken = self.kernel.worker.call(sampling.take_samples, self.kind, self.fewest, self.most, before)
         self.facts["hold_timeouts"] += sum(thrown_away for _, thrown_away in taken)
         return [seconds for seconds, _ in taken]
 
@@ -134,6 +146,9 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
             break
     left = budget.seconds - (time.perf_counter() - begin)
     measured.rounds = choose_rounds(left, cost, budget.rounds)
+    if kind != "host":
+        measured.fewest, measured.most = budget.rounds, measured.rounds
+        measured.take_ahead()
     return measured
 
 
@@ -173,9 +188,7 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
             call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
             call(sampling.settle)
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
-            taken: list[float] = []
-            while len(taken) < measured.rounds:
-                taken += measured.take(measured.rounds - len(taken))
+            taken = measured.take_all()
             measured.check_last_result()
             if not call(sampling.read_clock).others:
                 samples[name] = taken

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.clocks import Clock, Clocks
 from warpwatch.timing.overhead import measure_overhead
+from warpwatch.timing.precision import spread_of
 from warpwatch.timing.remarks import host_remark
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
 from warpwatch.timing.worker_checks import (
@@ -162,11 +164,18 @@ def sample(kind: str) -> tuple[float, int]:
     return sample_of(state.loaded[copy], timer_of(kind))
 
 
-def take_samples(kind: str, most: int) -> list[tuple[float, int]]:
-    """Take samples of the prepared case for CALL_SECONDS, at least one and at most ``most``; return as ``sample``."""
-    begin, taken = time.perf_counter(), [sample(kind)]
-    while len(taken) < most and time.perf_counter() - begin < CALL_SECONDS:
+def take_samples(kind: str, fewest: int, most: int, before: Sequence[float] = ()) -> list[tuple[float, int]]:
+    """Take samples of the prepared case for CALL_SECONDS, at least one; return as ``sample``.
+
+    ``before``: those that were taken already, in seconds. With them there are at most ``most``, and fewer, but at least
+    ``fewest``, where they are precise before.
+    """
+    begin, spread, taken = time.perf_counter(), spread_of(before), list[tuple[float, int]]()
+    while not taken or time.perf_counter() - begin < CALL_SECONDS:
         taken.append(sample(kind))
+        spread.add(taken[-1][0])
+        if spread.count >= most or (spread.count >= fewest and spread.is_precise):
+            break
     return taken
 
 

@@ -1,0 +1,80 @@
+"""Tests when the samples of a process are enough."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from itertools import count
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from kernels import FAMILIES
+from warpwatch.catalogue.cases import find_case
+from warpwatch.devices.worker import Kernel
+from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing.parent_samples import Measured
+from warpwatch.timing.precision import FEWEST, PRECISE, spread_of
+
+CASE = find_case(FAMILIES, "copy-naive-256-1048576-float32")
+Sampler = Callable[[float], list[float]]
+
+
+def test_the_spread_is_that_of_the_logarithms() -> None:
+    samples = [1e-3, 1.1e-3, 0.9e-3, 1.05e-3]
+    spread, logs = spread_of(samples), np.log(samples)
+    assert spread.count == 4
+    assert spread.mean == pytest.approx(logs.mean())
+    assert math.sqrt(spread.squares / 3) == pytest.approx(logs.std(ddof=1))
+
+
+@pytest.mark.parametrize(("scatter", "precise"), [(0.9, True), (1.2, False)])
+def test_samples_are_precise_by_their_standard_error(scatter: float, precise: bool) -> None:
+    step = scatter * PRECISE * math.sqrt(FEWEST - 1)  # of samples that alternate, the error is step / sqrt(count - 1)
+    samples = [1e-3 * math.exp(step * (-1) ** i) for i in range(FEWEST)]
+    assert spread_of(samples).is_precise is precise
+    assert not spread_of(samples[:-1]).is_precise
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Measured]:
+    """Make a case whose samples scatter by a share; a call takes at most ten of them."""
+
+    def make(scatter: float, fewest: int, most: int) -> Measured:
+        noise, clock = random.Random(3), count()
+        monkeypatch.setattr(sampling, "sample", lambda kind: (1e-3 * noise.gauss(1, scatter), 0))
+        monkeypatch.setattr("time.perf_counter", lambda: next(clock) * sampling.CALL_SECONDS / 9.5)
+        kernel = SimpleNamespace(worker=SimpleNamespace(call=lambda function, *args: function(*args)))
+        facts: dict[str, Any] = {"hold_timeouts": 0}
+        case = Measured(kernel=cast("Kernel", kernel), case=CASE, kind="cold", facts=facts)
+        case.fewest, case.most = fewest, most
+        return case
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("scatter", "fewest", "most", "taken"),
+    [
+        (0.0001, 3, 100, FEWEST),
+        (0.1, 3, 100, 100),
+        (0.0001, 3, 7, 7),  # no more time
+        (0.0001, 50, 100, 50),  # --benchmark-min-rounds
+        (0.0001, 200, 200, 200),
+        (0.0001, 1, 1, 1),
+    ],
+)
+def test_samples_are_taken_until_they_are_precise(
+    measured: Callable[..., Measured], scatter: float, fewest: int, most: int, taken: int
+) -> None:
+    assert len(measured(scatter, fewest, most).take_all()) == taken
+
+
+def test_a_scatter_between_takes_as_many_as_it_needs(measured: Callable[..., Measured]) -> None:
+    samples = measured(0.004, 3, 100).take_all()
+    assert FEWEST < len(samples) < 100
+    assert spread_of(samples).is_precise
+    assert not spread_of(samples[:-1]).is_precise
