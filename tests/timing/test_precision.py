@@ -74,7 +74,7 @@ def test_samples_are_taken_until_they_are_precise(
 
 
 def test_a_scatter_between_takes_as_many_as_it_needs(measured: Callable[..., Measured]) -> None:
-    samples = measured(0.004, 3, 100).take_all()
+    samples = measured(0.002, 3, 100).take_all()
     assert FEWEST < len(samples) < 100
     assert spread_of(samples).is_precise
     assert not spread_of(samples[:-1]).is_precise
