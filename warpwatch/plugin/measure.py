@@ -32,6 +32,8 @@ class Measure:
         if measured is None:
             return
         benchmark = self.benchmark
+        if benchmark.enabled:
+            measured.take_ahead()
         benchmark.params = self.case.parameters
         benchmark.extra_info = measured.facts
         benchmark.pedantic(measured.sample, rounds=measured.rounds)

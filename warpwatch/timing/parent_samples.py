@@ -67,14 +67,19 @@ class Measured:
         if self.taken is not None:
             note(self.taken.pop(0))
             return 0.0
-        if not self.ahead:  # of the host, whose samples may take seconds: one after the other
+        if not self.ahead:
             self.ahead = self.take([])[:1]
         seconds = self.ahead.pop(0)
         note(seconds)
         return seconds
 
     def take_ahead(self) -> None:
-        """Take all samples of this process now, for the rounds to come: their number is that of the rounds."""
+        """Take all samples of this process now, for the rounds to come: their number is that of the rounds.
+
+        Those of the host may take seconds, and are taken round by round; those of a pair were taken already.
+        """
+        if self.kind == "host" or self.taken is not None:
+            return
         self.ahead = self.take_all()
         self.rounds = len(self.ahead)
         self.clocks.append(self.kernel.worker.call(sampling.read_clock))
@@ -148,7 +153,6 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     measured.rounds = choose_rounds(left, cost, budget.rounds)
     if kind != "host":
         measured.fewest, measured.most = budget.rounds, measured.rounds
-        measured.take_ahead()
     return measured
 
 
