@@ -73,7 +73,7 @@ def lines_of(comparison: PairComparison, decisions: dict[str, Decision]) -> Iter
     for title, pair in comparison.pairs.items():
         decision = decisions[title]
         clocks = [median(taken.new_mhz) for taken in pair.taken if taken.new_mhz]
-        low, high = (f"{mhz:,.0f}" for mhz in (min(clocks), max(clocks)))
+        low, high = (f"{mhz:,.0f}" for mhz in (min(clocks, default=0), max(clocks, default=0)))  # 0: not read
         change, least, most = (f"{100 * (each - 1):+.2f}" for each in (decision.ratio, decision.low, decision.high))
         said = (
             f"{decision.verdict}, {change} % ({least} to {most}), {decision.processes} processes at {low} to {high} MHz"

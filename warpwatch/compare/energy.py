@@ -9,9 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
+from warpwatch.compare.doubts import disturbance
+from warpwatch.runs.saved import Facts
 from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.timing.parent_samples import others_at_work
 from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, paired
 
 # The standard deviation of a process's ratio of energies is the same for all kernels: 0.3 to 0.7 % of six on an H100.
@@ -28,18 +32,16 @@ def energy_effect(taken: Sequence[PairSamples], doubt: str) -> Effect | None:
     before, after = (
         fmean(fmean(getattr(each, side)) for each in taken if each.old_joules) for side in ("old_joules", "new_joules")
     )
-    others = next((name for each in taken for clock in each.clocks for name in clock.others), "")
-    why = f"another process was at work on the GPU: {others}" if others else doubt
-    effect = paired(before, after, known)
-    return Effect(**{**vars(effect), "doubt": why, "no_gain": why})
+    others = others_at_work([clock for each in taken for clock in each.clocks])
+    why = disturbance(Facts(other_processes=tuple(others))) or doubt
+    return replace(paired(before, after, known), doubt=why, no_gain=why)
 
 
 def line(decision: Decision) -> str:
     """Line on a case's energy: ``more energy: 51.20 -> 53.40 mJ a launch, +4.3 % (95 %: +4.1 to +4.5), ...``."""
     change, low, high = (f"{100 * (value - 1):+.1f}" for value in (decision.ratio, decision.low, decision.high))
     joules = f"{millijoules(decision.before)} -> {millijoules(decision.after)} mJ a launch"
-    word = {"same": "the same energy", "unsure": "energy unsure"}.get(WORDS[decision.verdict], "")
-    said = f"{word or WORDS[decision.verdict] + ' energy'}: {joules}, {change} % (95 %: {low} to {high})"
+    said = f"{WORDS[decision.verdict]} energy: {joules}, {change} % (95 %: {low} to {high})"
     return "; ".join(filter(None, [f"{said}, floor {100 * decision.floor:.1f} %", decision.reason]))
 
 

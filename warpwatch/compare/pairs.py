@@ -38,7 +38,7 @@ class Pair:
     injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
     ``checked``: a build of the new side that finds more faults, if there is one. ``apart``: the other side's process,
     where the two cannot be in one. ``fingerprints``: of the right results of both sides. ``newer``: the new side, where
-    it is another revision's too. ``energy``: measure it too.
+    it is another revision's too. ``energy``: its energy is measured too.
     """
 
     measured: Measured

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpwatch.catalogue.cases import Case
@@ -15,7 +15,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.energy import millijoules
 from warpwatch.compare.saved_self_check import path_of, read, table
-from warpwatch.runs.saved import Run
+from warpwatch.runs.saved import Run, Timed
 from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -69,23 +69,24 @@ def told(decision: Decision) -> str:
     return "".join((line(decision), *(f"; {part}" for part in parts)))
 
 
-def medians(runs: Sequence[Run]) -> dict[str, float]:
-    """Median over the runs of each case's median, in seconds."""
+def _over_runs(runs: Sequence[Run], value: Callable[[Timed], float | None]) -> dict[str, float]:
+    """Median over the runs of a figure of each case, by its id; cases without it are left out."""
     values: dict[str, list[float]] = {}
     for run in runs:
         for name, timed in run.cases.items():
-            values.setdefault(name, []).append(statistics.median(timed.samples))
-    return {name: statistics.median(times) for name, times in values.items()}
+            if (figure := value(timed)) is not None:
+                values.setdefault(name, []).append(figure)
+    return {name: statistics.median(figures) for name, figures in values.items()}
+
+
+def medians(runs: Sequence[Run]) -> dict[str, float]:
+    """Median over the runs of each case's median, in seconds."""
+    return _over_runs(runs, lambda timed: statistics.median(timed.samples))
 
 
 def kernel_times(runs: Sequence[Run]) -> dict[str, float]:
     """Median over the runs of each case's median, in seconds, without what a reading holds beside the kernel."""
-    values: dict[str, list[float]] = {}
-    for run in runs:
-        for name, timed in run.cases.items():
-            own = kernel_seconds(statistics.median(timed.samples), timed.facts.overhead)
-            values.setdefault(name, []).append(own)
-    return {name: statistics.median(times) for name, times in values.items()}
+    return _over_runs(runs, lambda timed: kernel_seconds(statistics.median(timed.samples), timed.facts.overhead))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +100,7 @@ class Figures:
 
 def figures(runs: Sequence[Run]) -> Figures:
     """Return the medians over runs."""
-    values: dict[str, list[float]] = {}
-    for run in runs:
-        for name, timed in run.cases.items():
-            if timed.facts.joules:
-                values.setdefault(name, []).append(timed.facts.joules)
-    joules = {name: statistics.median(each) for name, each in values.items()}
+    joules = _over_runs(runs, lambda timed: timed.facts.joules)
     return Figures(times=medians(runs), own=kernel_times(runs), joules=joules)
 
 

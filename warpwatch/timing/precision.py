@@ -19,31 +19,33 @@ FEWEST = 30  # samples from which their scatter is known
 
 @dataclass
 class Spread:
-    """Mean and scatter of the logarithms of samples, which are added one by one (Welford 1962)."""
+    """Mean and scatter of logarithms, which are added one by one (Welford 1962)."""
 
     count: int = 0
     mean: float = 0.0
     squares: float = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Add a sample."""
+    def add(self, value: float) -> None:
+        """Add the logarithm of a sample or of a ratio."""
         self.count += 1
-        value = math.log(max(seconds, 1e-12))
         away = value - self.mean
         self.mean += away / self.count
         self.squares += away * (value - self.mean)
 
     @property
+    def error(self) -> float:
+        """Standard error of the mean; infinite for fewer than two."""
+        return math.sqrt(self.squares / (self.count - 1) / self.count) if self.count > 1 else math.inf
+
+    @property
     def is_precise(self) -> bool:
-        """True where no more samples are needed."""
-        if self.count < FEWEST:
-            return False
-        return math.sqrt(self.squares / (self.count - 1) / self.count) < PRECISE
+        """True where the samples of a plain run are enough."""
+        return self.count >= FEWEST and self.error < PRECISE
 
 
 def spread_of(samples: Iterable[float]) -> Spread:
     """Return the spread of samples in seconds."""
     spread = Spread()
     for seconds in samples:
-        spread.add(seconds)
+        spread.add(math.log(seconds))
     return spread

@@ -29,6 +29,7 @@ from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.delayed import VARIABLES
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
+from warpwatch.timing.precision import Spread
 from warpwatch.timing.timer import Timer
 from warpwatch.timing.worker_checks import (
     Shared,
@@ -81,7 +82,7 @@ class Plan:
     timed. Otherwise ``fingerprints`` are those of right results in another process. ``seconds``: wall time for the
     samples; noisy ones may take twice that. ``warm_up``: seconds, at most. ``checking_image``: a build of the new side
     that finds more faults; it is checked too where it is another file. ``newer``: the new side's kernel, where it is
-    that of a revision too and not the case's own. ``energy``: measure it too.
+    that of a revision too and not the case's own. ``energy``: that of both sides is measured too.
     """
 
     kind: str
@@ -303,10 +304,10 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | 
     timer, begin = sampling.timer_of(plan.kind), time.perf_counter()
     times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
     order: list[bool] = []  # of the samples, true for the new side's
-    thrown_away, sums = 0, (0.0, 0.0)  # of the turns' logarithms, and of their squares
+    thrown_away, spread = 0, Spread()  # of the turns' logarithms
     for turn in count():
         if turn >= FEWEST_TURNS and turn % 2 == 0:  # turns come in twos, the second in the reversed order
-            elapsed, error = time.perf_counter() - begin, _standard_error(turn, *sums)
+            elapsed, error = time.perf_counter() - begin, spread.error  # without a pause, which would slow the next
             out_of_time = elapsed * (turn + 2) / turn > plan.seconds * (2 if error > NOISY else 1)
             if turn == MOST_TURNS or out_of_time or (turn >= TURNS_TO_TELL and error < PRECISE):
                 break
@@ -317,8 +318,7 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | 
             times[is_new].append(seconds)
             order.append(is_new)
             thrown_away += lost
-        log = math.log(math.prod(times[True][-2:]) / math.prod(times[False][-2:])) / 2
-        sums = sums[0] + log, sums[1] + log * log
+        spread.add(math.log(math.prod(times[True][-2:]) / math.prod(times[False][-2:])) / 2)
     unknown = Clock(0, ())
     read = stamps.megahertz() if stamps else ()
     old_mhz, new_mhz = (
@@ -342,8 +342,3 @@ def _stamped(stamps: ClockStamps | None, loaded: Loaded, timer: Timer) -> tuple[
     taken = sampling.sample_of(loaded, timer)
     stamps.stamp()
     return taken
-
-
-def _standard_error(turns: int, total: float, squares: float) -> float:
-    """Return the standard error of the mean of turns, from sums, because a pause here would slow the next sample."""
-    return math.sqrt(max(squares - total * total / turns, 0.0) / (turns - 1) / turns)

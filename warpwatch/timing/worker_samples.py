@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Sequence
@@ -173,7 +174,7 @@ def take_samples(kind: str, fewest: int, most: int, before: Sequence[float] = ()
     begin, spread, taken = time.perf_counter(), spread_of(before), list[tuple[float, int]]()
     while not taken or time.perf_counter() - begin < CALL_SECONDS:
         taken.append(sample(kind))
-        spread.add(taken[-1][0])
+        spread.add(math.log(taken[-1][0]))
         if spread.count >= most or (spread.count >= fewest and spread.is_precise):
             break
     return taken
