@@ -129,3 +129,35 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(
     assert done.returncode == 4
     assert said in done.stderr
     assert " passed" not in done.stdout
+
+
+HELLO = ("-k", "hello-hello")
+
+
+def test_a_run_that_measured_no_energy_says_so_last(old: Bench) -> None:  # noqa: F811
+    done = old.bench("--energy", *HELLO, few=False)
+    assert done.returncode == 0, done.stdout
+    last = done.stdout.splitlines()[-1]
+    assert last == "NO ENERGY WAS MEASURED (--energy): 4 because its launches print"
+
+
+def test_a_gate_that_measured_no_energy_is_not_green(old: Bench) -> None:  # noqa: F811
+    compare = ("--against", "HEAD", "--energy", *HELLO)
+    play: dict[str, Any] = {"few": False, "changed": ["hello"]}
+    assert old.bench(*compare, **play).returncode == 0
+    gate = old.bench(*compare, "--fail-on", "energy", **play)
+    assert gate.returncode == 1, gate.stdout
+    assert "NO ENERGY WAS MEASURED (--energy): 4 because its launches print" in gate.stdout.splitlines()[-1]
+
+
+def test_the_same_machine_code_takes_the_same_energy(old: Bench) -> None:  # noqa: F811
+    done = old.bench("--against", "HEAD", "--energy", "--fail-on", "energy")
+    assert done.returncode == 0, done.stdout
+    assert "17 identical" in done.stdout
+    assert "NO ENERGY" not in done.stdout
+
+
+def test_kernels_without_an_energy_are_counted_beside_others(old: Bench) -> None:  # noqa: F811
+    done = old.bench("--energy", "-k", "hello-hello or (matmul-naive and 128x128x128 and float32)", few=False)
+    assert re.search(r"energy of 4 of \d+ kernels was not measured: 4 because its launches print", done.stdout)
+    assert "NO ENERGY" not in done.stdout

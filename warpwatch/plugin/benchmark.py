@@ -35,11 +35,10 @@ from warpwatch.devices.compiler import nvcc
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin import ending, explanations, gpu_lock, outcome, several_gpus
+from warpwatch.plugin import ending, energy_option, explanations, gpu_lock, outcome, several_gpus
 from warpwatch.plugin.baseline_option import baselines_of
 from warpwatch.plugin.bench_folder import keep_storage_in_root, names_benchmark
 from warpwatch.plugin.cases import is_timed
-from warpwatch.plugin.energy_option import objection_to_energy
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
@@ -133,7 +132,7 @@ class BenchPlugin:
             if device.has_gpu_clock and not self._first:  # the software device's times judge nothing
                 self._notes += gpu_lock.hold_during(self.config, self.gpu["uuid"])
         wrong = several_gpus.objection_to_model(self.config, self.gpu)
-        if wrong := wrong or objection_to_energy(self.config, device, self.worker):
+        if wrong := wrong or energy_option.objection_to_energy(self.config, device, self.worker):
             raise pytest.UsageError(wrong)
         self._take_over_storage()
         outcome.refuse_rules_without_comparison(self.config, self.compare, self.asked)
@@ -371,12 +370,13 @@ class BenchPlugin:
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
         """Set the exit status that follows from the comparison, and return the last lines of the run."""
         comparison, reasons = self.comparison, value_of(self.config, "fail-on")
-        if self._missing() or outcome.fails(self.asked, comparison, reasons):
+        silent = energy_option.nothing_measured(self.config, self.project.families)
+        if self._missing() or outcome.fails(self.asked, comparison, reasons) or (silent and "energy" in reasons):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         left = outcome.uncompared(self.asked, comparison.decisions, self.passed, comparison.compared)
         if left and reporter:  # whole reports, because other plugins read them
             reporter.stats[outcome.NOT_COMPARED] = [self.passed[name] for name in left if name in self.passed]
-        return self.asked.last_words(comparison.decisions, comparison.compared)
+        return [*silent, *self.asked.last_words(comparison.decisions, comparison.compared)]
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -389,6 +389,7 @@ class BenchPlugin:
                 lines += ending.verdicts(self.config, self.comparison, self._missing(), has_clock=has_clock)
             else:
                 lines.append("interrupted: no case has a verdict")
+        lines += energy_option.left_out_lines(self.config, self.project.families)
         lines += ending.what_is_left_out(self.config, lines, self.results.saved)
         lines += ending.next_step(self.config, self.comparison, self.comparison.decisions, self.failed.keys())
         slug, asked = self.gpu.get("slug", ""), bool(self.asked.option)

@@ -1,14 +1,21 @@
-"""Refuses --energy where no energy can be measured, before anything is."""
+"""Refuses --energy where no energy can be measured, and says afterwards of which kernels none was."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import pytest
 
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.declaration import Family
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.options import spelled, value_of
+from warpwatch.plugin.several_gpus import parameter_in
 from warpwatch.timing import worker_energy
+from warpwatch.timing.energy import why_not
 
 
 def objection_to_energy(config: pytest.Config, device: DeviceInfo | NoDevice, worker: Worker) -> str:
@@ -27,3 +34,45 @@ def objection_to_energy(config: pytest.Config, device: DeviceInfo | NoDevice, wo
         return f"{word} needs a GPU: {device}"
     why = worker.call(worker_energy.objection)
     return f"{word}: {why}" if why else ""
+
+
+def nothing_measured(config: pytest.Config, families: Sequence[Family]) -> list[str]:
+    """Return the last line of a run that was asked for energies, measured kernels, and has no energy of any."""
+    measured, left_out = _count(config, families)
+    if measured or not left_out:
+        return []
+    return [f"NO ENERGY WAS MEASURED ({spelled(config, 'energy')}): {_told(left_out)}"]
+
+
+def left_out_lines(config: pytest.Config, families: Sequence[Family]) -> list[str]:
+    """Return a line on the kernels without an energy, where others have one."""
+    measured, left_out = _count(config, families)
+    if not measured or not left_out:
+        return []
+    total = measured + left_out.total()
+    return [f"energy of {left_out.total()} of {total} kernels was not measured: {_told(left_out)}"]
+
+
+def _count(config: pytest.Config, families: Sequence[Family]) -> tuple[int, Counter[str]]:
+    """Return how many timed cases have an energy, and why others have none; neither where no energy was asked for."""
+    measured, left_out = 0, Counter[str]()
+    if not value_of(config, "energy"):
+        return measured, left_out
+    for bench in config._benchmarksession.benchmarks:  # type: ignore[attr-defined]
+        if bench.extra_info.get("joules"):
+            measured += 1
+        else:
+            left_out[_reason(find_case(families, parameter_in(bench.fullname)), config)] += 1
+    return measured, left_out
+
+
+def _reason(case: Case, config: pytest.Config) -> str:
+    if why := why_not(case):
+        return why
+    if case.variant.call and value_of(config, "against"):
+        return "it is a call, whose two sides run in processes of their own"
+    return "its test failed before"
+
+
+def _told(left_out: Counter[str]) -> str:
+    return ", ".join(f"{count} because {why}" for why, count in left_out.most_common())
