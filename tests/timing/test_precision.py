@@ -78,3 +78,20 @@ def test_a_scatter_between_takes_as_many_as_it_needs(measured: Callable[..., Mea
     assert FEWEST < len(samples) < 100
     assert spread_of(samples).is_precise
     assert not spread_of(samples[:-1]).is_precise
+
+
+def test_rounds_that_are_sampled_one_by_one_get_all_samples_of_a_call(measured: Callable[..., Measured]) -> None:
+    """A serial variant's samples follow each other in the worker process, without a call between most of them."""
+    case = measured(0.0001, 40, 40)
+    calls = 0
+
+    def call(function: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return function(*arguments)
+
+    cast("Any", case.kernel).worker.call = call
+    for _ in range(40):
+        case.sample()
+    assert calls < 10
+    assert (len(case.before), case.ahead) == (40, [])

@@ -46,7 +46,8 @@ class Measured:
     ``kind``: cold, warm or host. ``facts``: what is recorded beside its samples. ``processes``: samples in seconds of
     each process that measured it. ``taken``: samples that were taken beforehand, to be played back. ``fingerprint``: of
     its right result, for processes that check it again. ``ahead``: samples of this process that no round has had yet.
-    ``fewest``, ``most``: limits of the samples of a process; between them they end when they are precise.
+    ``before``: those that it took where they are taken round by round. ``fewest``, ``most``: limits of the samples of a
+    process; between them they end when they are precise.
     """
 
     kernel: Kernel
@@ -59,6 +60,7 @@ class Measured:
     taken: list[float] | None = None
     fingerprint: int | None = None
     ahead: list[float] = field(default_factory=list)
+    before: list[float] = field(default_factory=list)
     fewest: int = 1
     most: int = 1
 
@@ -68,7 +70,8 @@ class Measured:
             note(self.taken.pop(0))
             return 0.0
         if not self.ahead:
-            self.ahead = self.take([])[:1]
+            self.ahead = self.take(self.before)
+            self.before += self.ahead
         seconds = self.ahead.pop(0)
         note(seconds)
         return seconds
@@ -134,7 +137,9 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     measured.facts |= worker.call(sampling.prepare, case, image.path, cold, kernel.checked.path)
     measured.facts |= declared(kernel, case)
     if kind == "host" and call(case.family.serial_seconds, case.given) * budget.rounds > budget.seconds:
-        measured.rounds = budget.rounds  # a first sample would cost as much as a round
+        measured.rounds = measured.fewest = measured.most = (
+            budget.rounds
+        )  # a first sample would cost as much as a round
         return measured
     if kind != "host":
         worker.call(sampling.settle)  # outside this case's time, because earlier cases slowed the clock
@@ -150,9 +155,8 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
         if cost * budget.rounds > budget.seconds:
             break
     left = budget.seconds - (time.perf_counter() - begin)
-    measured.rounds = choose_rounds(left, cost, budget.rounds)
-    if kind != "host":
-        measured.fewest, measured.most = budget.rounds, measured.rounds
+    measured.rounds = measured.most = choose_rounds(left, cost, budget.rounds)
+    measured.fewest = measured.rounds if kind == "host" else budget.rounds
     return measured
 
 
