@@ -11,6 +11,7 @@ nobody else can replace them in between: in one that others can write to, a priv
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import errno
 import grp
@@ -20,12 +21,15 @@ import pwd
 import re
 import stat
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 DIGITS = 16  # of SHA-256, in a name
+SETTLED = 3_000_000_000  # nanoseconds; the times of some file systems have steps of two seconds
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _notes: dict[str, None] = {}
+_listings: dict[Path, tuple[int, list[str]]] = {}  # folder -> when it was changed, and its names then
 
 
 class CacheError(Exception):
@@ -208,13 +212,30 @@ def _candidates(folder: Path, stem: str, tail: str) -> list[tuple[Path, str]]:
     suffix, _, inner = tail.partition("/")
     pattern = re.compile(rf"{re.escape(stem)}-([0-9a-f]{{{DIGITS}}}){re.escape(suffix)}")
     try:
-        names = sorted(os.listdir(folder))
+        names = _sorted_names(folder)
     except OSError:
         return []
-    found = [(name, match[1]) for name in names if name.startswith(stem) and (match := pattern.fullmatch(name))]
+    alike = names[bisect.bisect_left(names, f"{stem}-") : bisect.bisect_left(names, f"{stem}.")]  # "." follows "-"
+    found = [(name, match[1]) for name in alike if (match := pattern.fullmatch(name))]
     if inner:
         found = [(name, checksum) for name, checksum in found if not distrust((folder / name).lstat(), is_folder=True)]
     return [(folder / name / inner, checksum) for name, checksum in found]
+
+
+def _sorted_names(folder: Path) -> list[str]:
+    """Names in a folder, sorted. They are kept until the folder is changed.
+
+    A cache of a year has thousands of entries, and a run looks for hundreds. Names are kept only where the folder was
+    last changed some seconds ago, because a change within the same tick of its clock would not show.
+    """
+    changed = folder.stat().st_mtime_ns
+    known = _listings.get(folder)
+    if known is not None and known[0] == changed:
+        return known[1]
+    names = sorted(os.listdir(folder))
+    if time.time_ns() - changed > SETTLED:
+        _listings[folder] = (changed, names)
+    return names
 
 
 def _write(folder: Path, name: str, contents: bytes, mode: int) -> Path:

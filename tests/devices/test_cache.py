@@ -112,6 +112,31 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
+def test_names_are_read_once_until_the_folder_changes(
+    source: Path, folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = compile_file(source, {}, None)
+    os.utime(folders, (1, 1))  # it was changed long ago
+    listed: list[Path] = []
+    names = os.listdir
+
+    def list_names(folder: Path) -> list[str]:
+        listed.append(folder)
+        return names(folder)
+
+    monkeypatch.setattr(os, "listdir", list_names)
+    for _ in range(3):
+        assert compile_file(source, {}, None) == first
+    assert listed == [folders]
+    copy = folders / first.path.name.replace(first.source_hash, "0" * cache.DIGITS)
+    shutil.copy(first.path, copy)
+    found = cache.Cache(folder=folders, program="a", variable="A").find(f"twice-{'0' * 16}", ".so", is_code=True)
+    assert (found and found.path, len(listed)) == (copy, 2)
+    for _ in range(2):  # changed just now: a further change within the same tick would not show
+        compile_file(source, {}, None)
+    assert len(listed) == 4
+
+
 def test_folders_are_made_for_the_user_alone_and_entries_not_for_others_to_write(source: Path, folders: Path) -> None:
     before = os.umask(0)
     try:
