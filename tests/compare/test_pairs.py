@@ -78,7 +78,7 @@ def test_a_process_whose_clock_was_throttled_does_not_count() -> None:
     assert effect.left_out == "clock throttled: software power cap"
     decision = decide({"case": effect}, MEASURED)["case"]
     assert decision.verdict == Verdict.UNSURE
-    assert decision.reason == "2 of 5 processes, because others do not count: clock throttled: software power cap"
+    assert decision.reason == "2 of 3 processes, because others do not count: clock throttled: software power cap"
     assert effect.log == pytest.approx(math.log(1.03))
     pair.taken = [taken(1.03, slow), taken(1.03, steady), taken(1.03, slow)]
     assert pair.effect("").doubt == "clock throttled: software power cap"

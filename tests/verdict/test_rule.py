@@ -63,6 +63,17 @@ def test_a_second_process_that_is_not_slower_clears_the_first() -> None:
     assert decision.reason == "its 95 % interval crosses its noise floor"
 
 
+def test_three_processes_are_enough_side_by_side_where_the_change_is_beyond_three_floors() -> None:
+    clear, near = ([math.log(1 + share)] * 3 for share in (0.03, 0.012))
+    assert verdict(paired(1e-3, 1.03e-3, clear)).verdict == Verdict.SLOWER
+    assert verdict(paired(1.03e-3, 1e-3, [-log for log in clear])).verdict == Verdict.FASTER
+    assert verdict(paired(1e-3, 1.03e-3, clear[:2])).reason == "2 of 3 processes"
+    decision = verdict(paired(1e-3, 1.012e-3, near))
+    assert (decision.verdict, decision.reason) == (Verdict.UNSURE, "3 of 5 processes")
+    apart = verdict(unpaired([1e-3] * 5, [1.1e-3] * 3))
+    assert (apart.verdict, apart.reason) == (Verdict.UNSURE, "3 of 5 processes")
+
+
 def test_faster_is_the_mirror_of_slower() -> None:
     assert verdict(paired(1e-3, 1.03e-3, [math.log(1.03)] * MIN_PROCESSES)).verdict == Verdict.SLOWER
     assert verdict(paired(1.03e-3, 1e-3, [-math.log(1.03)] * MIN_PROCESSES)).verdict == Verdict.FASTER

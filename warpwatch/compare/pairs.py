@@ -20,7 +20,7 @@ from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared, others_at_work
 from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
 from warpwatch.verdict.in_cycles import combine
-from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, learn, paired
+from warpwatch.verdict.rule import MIN_PROCESSES, Decision, Effect, Prior, Verdict, decide, learn, paired
 
 SCREENING_PROCESSES = 3  # the processes that measure every case
 MAX_PROCESSES = 8  # the processes that measure a case that is hard to decide
@@ -173,6 +173,8 @@ class PairComparison:
                 unknown = [*decisions.items(), *self.energy.items()]
                 todo = list(dict.fromkeys(name for name, decision in unknown if _may_change(decision)))
                 todo = [] if self.doubt else todo
+            if todo and process + 1 == SCREENING_PROCESSES:  # most take as many as a call does: they start together
+                self.pairs[todo[0]].measured.kernel.worker.start_spares(MIN_PROCESSES - SCREENING_PROCESSES)
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:

@@ -64,6 +64,10 @@ FLOOR_SIGMAS = 5.0  # floor over the spread between processes: unchanged cases a
 # With fewer processes than these nothing is called slower or faster. Where one process in twenty shows a slower mode,
 # two of two do so in one case of 400, and five of five in none; nor do so many agree by chance in a noisy case.
 MIN_PROCESSES = 5
+# Where both sides ran in each process, three are enough for a change whose whole interval is beyond three times its
+# floor. Of 7,479 processes of unchanged pairs, 16 were beyond their floor at all. In 4,000 replays of runs of 831 pairs
+# no case was called so; with three processes for any change, it was 13 in 2,000 (three H200s, compare/score.py).
+FEW_PROCESSES, CLEAR_FLOORS = 3, 3.0
 MAX_FLOOR = 0.20  # a case whose own spread asks for a wider floor than this is unsure, never the same
 # Limits of the weight of a learned prior: a smaller one would be noise of the estimate, and a larger one would hide a
 # case that is noisier than others of its size. On the H200, one in a hundred varies ten times as much.
@@ -101,6 +105,7 @@ class Effect:
     which the noise floor is learned. ``processes``: how many measured the new side. ``doubt`` says why a slowdown
     would not be the kernel's, ``no_gain`` why a gain would not; both may be empty. ``floor``: the least noise floor.
     ``clock``: SM clock, new over old. ``left_out``: why processes that measured it do not count, or empty.
+    ``side_by_side``: each process measured both sides.
     """
 
     before: float
@@ -117,6 +122,7 @@ class Effect:
     floor: float = 0.0
     clock: float = 1.0
     left_out: str = ""
+    side_by_side: bool = False
 
 
 def paired(before: float, after: float, logs: Sequence[float]) -> Effect:
@@ -133,6 +139,7 @@ def paired(before: float, after: float, logs: Sequence[float]) -> Effect:
         baseline_variance=variance,
         baseline_df=len(logs) - 1,
         processes=len(logs),
+        side_by_side=True,
     )
 
 
@@ -293,9 +300,10 @@ def _qualify(verdict: Verdict, effect: Effect, low: float, high: float, floor: f
         why = effect.doubt or _in_cycles(effect, low, floor)
     if why:
         return Verdict.UNSURE, why
-    if verdict in (Verdict.SLOWER, Verdict.FASTER) and effect.processes < MIN_PROCESSES:
+    needed = _needed(effect, low, high, floor)
+    if verdict in (Verdict.SLOWER, Verdict.FASTER) and effect.processes < needed:
         others = f", because others do not count: {effect.left_out}" if effect.left_out else ""
-        return Verdict.UNSURE, f"{effect.processes} of {MIN_PROCESSES} processes{others}"
+        return Verdict.UNSURE, f"{effect.processes} of {needed} processes{others}"
     if verdict != Verdict.UNSURE:
         return verdict, ""
     if low > 1 + floor or high < 1 / (1 + floor):
@@ -303,6 +311,12 @@ def _qualify(verdict: Verdict, effect: Effect, low: float, high: float, floor: f
     if floor >= MAX_FLOOR:
         return verdict, f"varies too much between processes: no change below {100 * floor:.0f} % can be seen"
     return verdict, "its 95 % interval crosses its noise floor"
+
+
+def _needed(effect: Effect, low: float, high: float, floor: float) -> int:
+    """Return how many processes a call of slower or faster takes."""
+    far = (1 + floor) ** CLEAR_FLOORS
+    return FEW_PROCESSES if effect.side_by_side and (low > far or high < 1 / far) else MIN_PROCESSES
 
 
 def _in_cycles(effect: Effect, low: float, floor: float) -> str:
