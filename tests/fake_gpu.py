@@ -10,10 +10,9 @@ variable FAKE_GPU, in JSON, says what it imitates:
 ``changed``: cases with other code alone. ``drift``: a factor on all times. ``wrong_later``: cases that are right until
 their samples are taken. ``others``: how many processes of this run find another program at work beside a case, which
 then takes three times as long. ``gpus``: how many there are. ``other_slug``: the model of all
-but the first of them. ``energy``: factors on the energy of the new side of a pair.
-``clocks``: SM clocks in MHz that stamps read beside the samples of the old and the new side of
-a pair. ``dies``: a case that ends its process. ``locks``: the folder of
-the lock files of GPUs.
+but the first of them. ``model``: of all GPUs, as NVML tells it before one is opened. ``energy``: factors on the energy
+of the new side of a pair. ``clocks``: SM clocks in MHz that stamps read beside the samples of the old and the new side
+of a pair. ``dies``: a case that ends its process. ``locks``: the folder of the lock files of GPUs.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import benchmark as plugin
-from warpwatch.plugin import gpu_lock, storage
+from warpwatch.plugin import gpu_lock, start, storage
 from warpwatch.timing import worker_energy
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
@@ -169,14 +168,13 @@ def compile_other_kernels(
     }
 
 
-def describe_gpu(cold: bool) -> dict[str, Any]:
-    return {
+def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
+    return ({"coldness": 2.0} if measures else {}) | {
         "name": INFO.name,
         "slug": INFO.slug if PROCESS == "gw0" else PLAY.get("other_slug", INFO.slug),
         "uuid": PLAY.get("uuid", "GPU-1") if PROCESS == "gw0" else f"GPU of {PROCESS}",
         "driver": PLAY.get("driver", "580.1"),
         "cache": "cold" if cold else "warm",
-        "coldness": 2.0,
         "remarks": PLAY.get("remarks", []),
     }
 
@@ -212,6 +210,12 @@ def limit_files(size: int | None) -> None:
     """Limit the size of files from now on, also for root, to imitate a disk that is nearly full."""
     if size is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def pytest_addoption() -> None:
+    """Replace what the plugin calls while it configures, which is before this one does."""
+    worker.Worker.start = lambda self: None  # type: ignore[method-assign]
+    vars(start)["model_of_all"] = lambda: PLAY.get("model", "")
 
 
 def pytest_configure() -> None:

@@ -27,11 +27,11 @@ from warpwatch.devices import child as child_module
 from warpwatch.devices import worker
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.compiler import Image, compile_file
-from warpwatch.devices.gpu import Settings
+from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import expected
-from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
@@ -91,6 +91,39 @@ def test_a_spare_process_takes_the_place_of_one_that_ends(child: Worker) -> None
     child.renew()
     child.call(process_id)
     assert child.started == 4
+
+
+def test_a_process_that_is_started_early_opens_the_device_and_takes_the_first_call(child: Worker) -> None:
+    child.start()
+    early = child.child
+    assert child.call(describe_device).name
+    assert child.child is early
+    assert child.started == 1
+
+
+def test_a_process_that_cannot_open_the_device_is_replaced_and_the_error_is_that_of_the_call(
+    child: Worker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    child.settings = Settings(kind="software")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    child.start()
+    with pytest.raises(NoDevice, match=r"no g\+\+ to build the software device with"):
+        child.call(describe_device)
+    assert child.started == 2
+    monkeypatch.undo()
+    child.renew()
+    assert child.call(describe_device).name
+
+
+def test_a_process_that_ends_before_the_first_call_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(PROJECT)
+    monkeypatch.setattr(child_module, "BOOT", "raise SystemExit(3)")
+    worker.start()
+    monkeypatch.undo()
+    with pytest.raises(DeviceError, match="died: exit status 3"):
+        worker.call(add, 1, 2)
+    assert worker.call(add, 1, 2) == 3
+    worker.stop()
 
 
 def test_spare_processes_end_with_the_worker(child: Worker) -> None:
@@ -247,7 +280,7 @@ def test_an_interrupted_child_leaves_no_temporary_folder_and_no_compiler(child: 
 
 ORPHAN = """
 import os, signal, sys, threading, time
-from warpwatch.devices.gpu import Settings
+from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
 from tests.project import PROJECT
 from tests.devices.test_worker import process_id, sleep

@@ -35,10 +35,15 @@ def cases(document: dict[str, Any]) -> list[str]:
     return [entry["param"] for entry in document["benchmarks"]]
 
 
-def test_two_processes_share_the_cases_and_save_one_run(checkout: Bench) -> None:
+# Processes start before the first one opens its GPU where NVML tells the model of all, else after it.
+MODELS = pytest.mark.parametrize("model", ["fake-gpu-1", ""], ids=["early", "late"])
+
+
+@MODELS
+def test_two_processes_share_the_cases_and_save_one_run(checkout: Bench, model: str) -> None:
     assert checkout.bench().returncode == 0
     alone = saved(checkout)
-    done = checkout.bench(*TWO, gpus=2)
+    done = checkout.bench(*TWO, "-v", gpus=2, model=model)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "17 passed" in done.stdout
     assert "disabled" not in done.stdout + done.stderr  # as pytest-benchmark says of itself under xdist
@@ -50,6 +55,8 @@ def test_two_processes_share_the_cases_and_save_one_run(checkout: Bench) -> None
     assert owners.keys() == {"GPU-1", "GPU of gw1"}
     assert min(owners.values()) > 4
     assert document["warpwatch"]["failed"] == []
+    assert (document["machine_info"]["gpu"]["coldness"], done.stdout.count("takes 2.0 times as long")) == (2.0, 1)
+    assert done.stdout.count("device: Fake GPU 1") == 1
     runs, problems = read_usable([Path(checkout.saved[-1])])
     assert {run.gpu_uuid: len(run.cases) for run in runs} == owners
     assert not problems
@@ -79,11 +86,12 @@ def test_units_are_shapes_where_there_are_enough_and_else_cases() -> None:
     assert alone == {case.id: case.id for case in cases}
 
 
+@MODELS
 @pytest.mark.parametrize(
     ("gpus", "said"), [(1, "there is one GPU here"), (2, "there are 2 GPUs here")], ids=["one", "two"]
 )
-def test_more_processes_than_gpus_are_refused(checkout: Bench, gpus: int, said: str) -> None:
-    done = checkout.bench("-n", "3", gpus=gpus)
+def test_more_processes_than_gpus_are_refused(checkout: Bench, gpus: int, said: str, model: str) -> None:
+    done = checkout.bench("-n", "3", gpus=gpus, model=model)
     assert done.returncode == 4
     assert said in done.stderr
     assert ("give -n 2" if gpus == 2 else "leave -n out") in done.stderr
@@ -95,10 +103,17 @@ def test_a_self_check_is_refused(checkout: Bench) -> None:
     assert "--self-check tests one GPU: leave -n out" in done.stderr
 
 
-def test_a_gpu_of_another_model_is_refused(checkout: Bench) -> None:
-    done = checkout.bench(*TWO, gpus=2, other_slug="fake-gpu-2")
+@MODELS
+def test_a_gpu_of_another_model_is_refused(checkout: Bench, model: str) -> None:
+    done = checkout.bench(*TWO, gpus=2, other_slug="fake-gpu-2", model=model)
     assert done.returncode != 0
     assert "has fake-gpu-2 and the first process fake-gpu-1" in done.stdout + done.stderr
+
+
+def test_a_gpu_that_nvml_knows_by_another_name_is_refused(checkout: Bench) -> None:
+    done = checkout.bench(*TWO, gpus=2, model="fake-gpu-2")
+    assert done.returncode == 4
+    assert "the GPU is fake-gpu-2 for NVML and fake-gpu-1 for CUDA: leave -n out" in done.stderr
 
 
 def test_a_wrong_kernel_fails_and_has_no_figure(checkout: Bench) -> None:

@@ -17,20 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.table import Setting
 from warpwatch.devices.compiler import ENGINE
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
 BOOT = """
-import os, sys
+import contextlib, os, sys
 from multiprocessing.connection import Connection
 try:
     sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
     from warpwatch.devices.worker import load, main
-    load(sys.argv[4], sys.argv[5])
+    load(sys.argv[2], sys.argv[4], sys.argv[5])
 except BaseException as error:
-    Connection(int(sys.argv[1])).send((0, None, f"{type(error).__name__}: {error}"))
+    with contextlib.suppress(OSError):  # nobody waits for it any more
+        Connection(int(sys.argv[1])).send((0, None, f"{type(error).__name__}: {error}"))
     sys.exit(1)
 main()
 """
@@ -46,7 +48,7 @@ class Child:
     questions: int = 0
 
 
-def launch(project: Project, settings: Settings) -> Child:
+def launch(project: Project | Setting, settings: Settings) -> Child:
     """Start a child that finds the same modules in any working folder; its answer 0 says whether it is ready."""
     ours, theirs = socket.socketpair()
     root = project.root

@@ -78,7 +78,12 @@ class DeviceInfo:
     @property
     def slug(self) -> str:
         """Name of the device's folder, such as 'nvidia-h200' for 'NVIDIA H200'."""
-        return "-".join(self.name.lower().split()).replace("/", "-")
+        return slug_of(self.name)
+
+
+def slug_of(name: str) -> str:
+    """Return the slug of a GPU by its name."""
+    return "-".join(name.lower().split()).replace("/", "-")
 
 
 def call_problem(variant: Variant, device: DeviceInfo) -> str:

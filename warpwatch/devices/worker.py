@@ -25,9 +25,11 @@ from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, make_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project, load_project
+from warpwatch.catalogue.table import Setting
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.child import Child, answer, ask, await_start, end, exit_reason, launch
 from warpwatch.devices.compiler import CompileError, Image
+from warpwatch.devices.detect import ask_early
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
@@ -43,9 +45,10 @@ CALL_SECONDS = 120.0  # seconds that a call may take beyond the launch limit: in
 class Worker:
     """Calls functions in a child process, which it starts when needed and replaces when it is lost."""
 
-    def __init__(self, project: Project, settings: Settings = Settings()) -> None:  # noqa: B008  # frozen
+    def __init__(self, project: Project | Setting, settings: Settings = Settings()) -> None:  # noqa: B008  # frozen
         self.project, self.settings = project, settings
         self.child: Child | None = None
+        self._opens = False  # the child has been asked to open the device, and has not answered yet
         self._spares: list[Child] = []  # that may still open the device
         self._ready: list[Child] = []  # spare ones that have
         self.started = 0  # processes so far
@@ -58,6 +61,7 @@ class Worker:
         taken for the answer to the next question.
         """
         try:
+            self._await_opening()
             child = self.child or self._start()
             ask(child, function, *args, **kwargs)
             value, error = answer(child, self.settings.launch_timeout + CALL_SECONDS)
@@ -83,6 +87,20 @@ class Worker:
         self.child = self._launch()
         await_start(self.child, CALL_SECONDS)
         return self.child
+
+    def start(self) -> None:
+        """Start the child now, and let it open the device, without waiting for that: the first call is quicker."""
+        self.child, self._opens = self._launch(), True
+        with contextlib.suppress(OSError):  # it has ended: the first call says why
+            ask(self.child, describe_device)
+
+    def _await_opening(self) -> None:
+        """Wait until the child has opened the device; one that cannot is ended, and the next one says why."""
+        if self._opens and self.child:
+            self._opens = False
+            await_start(self.child, CALL_SECONDS)
+            if answer(self.child, CALL_SECONDS)[1]:
+                self.renew()
 
     def _launch(self) -> Child:
         self.started += 1
@@ -117,7 +135,7 @@ class Worker:
 
     def renew(self) -> None:
         """End the child: the next call has another one."""
-        child, self.child = self.child, None
+        child, self.child, self._opens = self.child, None, False
         if child:
             end(child)
 
@@ -215,18 +233,20 @@ def _picklable(error: Exception) -> Exception:
     return RuntimeError(traceback.format_exc())
 
 
-def load(root: str, module: str) -> None:
-    """Load the project, in the child, before cases are sent to it."""
+def load(settings: str, root: str, module: str) -> None:
+    """Load settings and project, in the child, before cases are sent to it."""
+    _settings[0] = Settings(**json.loads(settings))
+    if _settings[0].kind != "software":
+        ask_early()
     load_project(Path(root), module)
 
 
 def main() -> None:
-    """Run the child: BOOT with the file descriptor of its connection and its settings. Does not return."""
+    """Run the child: BOOT with the file descriptor of its connection. Does not return."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGTERM, _end_on_sigterm)
     status = 0
     try:
-        _settings[0] = Settings(**json.loads(sys.argv[2]))
         connection = Connection(int(sys.argv[1]))
         connection.send((0, None, None))
         serve(connection)

@@ -39,6 +39,7 @@ from warpwatch.plugin import ending, energy_option, explanations, gpu_lock, outc
 from warpwatch.plugin.baseline_option import baselines_of
 from warpwatch.plugin.bench_folder import keep_storage_in_root, names_benchmark
 from warpwatch.plugin.cases import is_timed
+from warpwatch.plugin.device import MODEL, is_first, is_part
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
@@ -47,9 +48,7 @@ from warpwatch.report.ladder import add_shares
 from warpwatch.runs.saved import NO_GPU, BadRun
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
-from warpwatch.verdict.rule import Verdict
 
-CHECK = "--self-check"
 CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
 
 
@@ -79,7 +78,7 @@ class BenchPlugin:
         self.asked = outcome.asked_for(config, self.compare, self.against)
         keep_storage_in_root(config, project)
         here = names_benchmark(config, project.root)
-        self._first, self.measures_part = here and several_gpus.is_first(config), here and several_gpus.is_part(config)
+        self._first, self.measures_part = here and is_first(config), here and is_part(config)
         self._parts: dict[str, Part] = {}  # by the name of its process, gw0 first
         if self._first and value_of(config, "self-check"):
             raise pytest.UsageError(f"{spelled(config, 'self-check')} tests one GPU: leave -n out")
@@ -92,23 +91,28 @@ class BenchPlugin:
             several_gpus.longest_first(items, several_gpus.number_of_parts(self.config))
 
     def pytest_sessionstart(self) -> None:
-        """Find what is wrong before processes are started; they collect the tests, this one does not."""
+        """Find what is wrong before processes are started, or what can be found in no time."""
         if self._first and not self.config.option.collectonly:
-            if wrong := several_gpus.objection_to_parts(self.config, self._device()):
-                raise pytest.UsageError(wrong)
-            self._prepare({case.id for case in timed_cases(self.project.families)})
+            if not self.config.stash[MODEL]:
+                self._prepare_for_parts()
             self._notes += gpu_lock.hold_for_several(self.config)
-            self.worker.stop()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """Find the rest of what is wrong while processes of xdist start; they collect the tests, this one does not."""
+        if self._first and self.config.stash[MODEL] and not self.config.option.collectonly:
+            self._prepare_for_parts()
+
+    def _prepare_for_parts(self) -> None:
+        if wrong := several_gpus.objection_to_parts(self.config, self._device()):
+            raise pytest.UsageError(wrong)
+        self._prepare({case.id for case in timed_cases(self.project.families)})
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = list(filter(is_timed, session.items))
         if self._first or self.measures_part:
             several_gpus.measure_here(self.config)
-        if (
-            not items
-            or self.config.option.collectonly
-            or (several_gpus.is_part(self.config) and not self.measures_part)
-        ):
+        if not items or self.config.option.collectonly or (is_part(self.config) and not self.measures_part):
             return
         try:
             self._prepare({item.callspec.id for item in items})  # type: ignore[attr-defined]
@@ -126,9 +130,9 @@ class BenchPlugin:
         device = self._device()
         if isinstance(device, DeviceInfo):
             toolkit = {"toolkit": nvcc(device.timing_target.program).version}
-            self.gpu = self.worker.call(sampling.describe_gpu, self.cold) | toolkit
-            said = ending.how_times_are_read(self.gpu)
-            self._notes += [f"{device.name}: {device.note}" if device.note else said, *self.gpu.get("remarks", ())]
+            self.gpu = self.worker.call(sampling.describe_gpu, self.cold, not self._first) | toolkit
+            said = f"{device.name}: {device.note}" if device.note else ending.how_times_are_read(self.gpu)
+            self._notes += [*filter(None, [said]), *self.gpu.get("remarks", ())]
             if device.has_gpu_clock and not self._first:  # the software device's times judge nothing
                 self._notes += gpu_lock.hold_during(self.config, self.gpu["uuid"])
         wrong = several_gpus.objection_to_model(self.config, self.gpu)
@@ -284,17 +288,8 @@ class BenchPlugin:
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         add_shares(self.project.families, output_json["benchmarks"])
-        slower = {name for name, decision in self.comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
-        commit = getattr(getattr(self.comparison, "whole", self.comparison), "commit", "")
-        output_json["warpwatch"] = {
-            "failed": sorted(self.failed.keys() - slower),
-            "slower": sorted(slower),
-            "whole": self._whole() and len(output_json["benchmarks"]) == len(self.selected),
-            "controls": {
-                name: str(decision.verdict) for name, decision in getattr(self.comparison, "controls", {}).items()
-            },
-            "against": CHECK if isinstance(self.comparison, SelfCheck) else commit,
-        }
+        whole = self._whole() and len(output_json["benchmarks"]) == len(self.selected)
+        output_json["warpwatch"] = outcome.facts_of_run(self.comparison, self.failed.keys(), whole=whole)
 
     def _whole(self) -> bool:
         return self.selected >= {case.id for case in timed_cases(self.project.families)}
@@ -349,7 +344,7 @@ class BenchPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput[several_gpus.SLUG] = self.gpu.get("slug", "")
+        node.workerinput[several_gpus.SLUG] = self.gpu.get("slug", "") or self.config.stash[MODEL]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
@@ -364,7 +359,8 @@ class BenchPlugin:
         self.concluded = len(parts) == self._ended and all(part.concluded for part in parts)
         if parts:
             self.comparison = JoinedComparison(whole=self.comparison, parts=parts)
-            self.gpu["uuids"] = [part.gpu.get("uuid", "") for part in parts]
+            # With what the first process leaves to those that measure.
+            self.gpu = {**parts[0].gpu, "uuids": [part.gpu.get("uuid", "") for part in parts]}
         several_gpus.show_all(self.config, parts, [case.id for case in timed_cases(self.project.families)])
 
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:

@@ -17,6 +17,7 @@ from warpwatch.plugin.options import spelled, value_of
 PROJECT = pytest.StashKey[Project]()
 WORKER = pytest.StashKey[Worker]()
 DEVICE = pytest.StashKey["DeviceInfo | NoDevice | pytest.UsageError"]()
+MODEL = pytest.StashKey[str]()  # the GPU's slug, where processes of xdist are told of it before a GPU is opened here
 CACHE_NOTES = pytest.StashKey[dict[str, None]]()  # a sentence for each file or folder that the caches refused
 
 
@@ -59,31 +60,62 @@ def _cause(error: Exception) -> str:
     return f"the device cannot be opened: {type(error).__name__}: {said[-1]}"
 
 
+def is_first(config: pytest.Config) -> bool:
+    """Tell whether this process hands its tests to processes of xdist."""
+    return config.getoption("dist", "no") != "no" and not is_part(config)
+
+
+def is_part(config: pytest.Config) -> bool:
+    """Tell whether this is a process of xdist."""
+    return hasattr(config, "workerinput")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> Generator[None, None, None]:
-    """Open the device before anything else starts, so that a failure leaves nothing to clean up."""
+    """Open the device before anything else starts, so that a failure leaves nothing to clean up.
+
+    Where the model of all GPUs is known, it is opened while processes of xdist start.
+    """
     config = session.config
     if WORKER not in config.stash or config.option.collectonly:
         return (yield)
-    if not hasattr(config, "workerinput"):
+    if not is_part(config) and not config.stash[MODEL]:
         open_device(config)
-    elif value_of(config, "device") != "none":
-        config.stash[WORKER].start_spares(1)  # it opens the device while this process of xdist collects
     yield
-    if config.getoption("dist", "no") != "no":
+    if is_first(config) and not config.stash[MODEL]:
         config.stash[WORKER].stop()  # the worker processes of xdist open it again
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Open the device where it was not opened before, and name it then."""
+    config = session.config
+    model = config.stash.get(MODEL, None)
+    if not model or config.option.collectonly:
+        return (yield)
+    found, reporter = open_device(config), config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and reporter.showheader:
+        reporter.write_line(_header(found))
+    if isinstance(found, DeviceInfo) and found.slug != model:
+        raise pytest.UsageError(f"the GPU is {model} for NVML and {found.slug} for CUDA: leave -n out")
+    result = yield
+    config.stash[WORKER].stop()
+    return result
+
+
+def _header(device: DeviceInfo | NoDevice) -> str:
+    if isinstance(device, NoDevice):
+        return f"device: none: {device}; tests that need one are skipped"
+    about = f"device: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}"
+    return about + (f" ({device.note})" if device.note else "")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Name the device."""
-    unseen = config.option.collectonly or hasattr(config, "workerinput")  # not shown for worker processes
+    unseen = config.option.collectonly or is_part(config)  # not shown for worker processes
     if WORKER not in config.stash or unseen:
         return []
-    device = open_device(config)
-    if isinstance(device, NoDevice):
-        return [f"device: none: {device}; tests that need one are skipped"]
-    about = f"device: {device.name}, compute capability {device.capability}, CUDA driver {device.driver}"
-    return [about + (f" ({device.note})" if device.note else "")]
+    return [] if config.stash[MODEL] else [_header(open_device(config))]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -51,7 +51,9 @@ def choose_tables(config: pytest.Config) -> None:
 
 
 def how_times_are_read(gpu: Mapping[str, Any]) -> str:
-    """Say in which state of L2 a GPU's times are read, and what of them is not the kernel's."""
+    """Say in which state of L2 a GPU's times are read, and what of them is not the kernel's; empty if not measured."""
+    if "coldness" not in gpu:
+        return ""
     said = f"L2 {gpu['cache']}; after a scrub, reading half takes {gpu['coldness']} times as long"
     beside = 1e6 * gpu.get("overhead", 0.0)
     return f"{said}; {beside:.1f} µs of each time are not the kernel's, and rates are without them" if beside else said

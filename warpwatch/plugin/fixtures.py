@@ -24,10 +24,10 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, call_missing
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
-from warpwatch.plugin.device import PROJECT, WORKER
+from warpwatch.plugin.device import PROJECT, WORKER, is_part
 from warpwatch.plugin.measure import Measure
 from warpwatch.plugin.options import spelled, value_of
-from warpwatch.plugin.several_gpus import NOT_SHARED, is_part
+from warpwatch.plugin.several_gpus import NOT_SHARED
 from warpwatch.plugin.start import BENCH
 from warpwatch.plugin.verify import Check, command_of, options_by_hand
 from warpwatch.timing.parent_samples import Budget

@@ -9,6 +9,7 @@ import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -16,10 +17,12 @@ from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.energy import energies_in, takes_more
 from warpwatch.compare.revision import check_name
+from warpwatch.compare.self_check import SelfCheck
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.verdict.rule import Decision, Verdict
 
 NOT_COMPARED = "not compared"  # a count in pytest's last line, which keeps it from being green
+SELF_CHECK = "--self-check"
 ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
@@ -130,3 +133,20 @@ def refuse_rules_without_comparison(config: pytest.Config, compare: str | bool, 
             others = "" if name != "fail-on" else f", {word('against')} or {word('self-check')}"
             said = f"{word(name)} compares nothing by itself: give --benchmark-compare{others} too"
             raise pytest.UsageError(said)
+
+
+def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool) -> dict[str, Any]:
+    """Return what a saved run records of itself.
+
+    ``failed``: cases that failed, slower ones among them. ``whole``: all cases were timed.
+    """
+    slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
+    controls = getattr(comparison, "controls", {})
+    commit = getattr(getattr(comparison, "whole", comparison), "commit", "")
+    return {
+        "failed": sorted(set(failed) - slower),
+        "slower": sorted(slower),
+        "whole": whole,
+        "controls": {name: str(decision.verdict) for name, decision in controls.items()},
+        "against": SELF_CHECK if isinstance(comparison, SelfCheck) else commit,
+    }

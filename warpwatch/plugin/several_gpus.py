@@ -24,6 +24,7 @@ from warpwatch.compare.parts import Part
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.cases import parameter_of
+from warpwatch.plugin.device import is_part
 from warpwatch.timing.worker_checks import sharing_key
 
 SLUG = "warpwatch_slug"  # in what the first process hands to the others: the model of its GPU
@@ -35,16 +36,6 @@ NOT_SHARED = (
 # how long samples take on a GPU.
 OPERATIONS_A_SECOND, BYTES_A_SECOND, SERIAL_ROUNDS, SAMPLES_SECONDS = 5e10, 1e9, 3, 0.1
 UNITS_A_PART = 4  # with fewer units for each process, one would wait for the others at the end
-
-
-def is_first(config: pytest.Config) -> bool:
-    """Tell whether this process hands its tests to processes of xdist."""
-    return config.getoption("dist", "no") != "no" and not is_part(config)
-
-
-def is_part(config: pytest.Config) -> bool:
-    """Tell whether this is a process of xdist."""
-    return hasattr(config, "workerinput")
 
 
 def number_of_parts(config: pytest.Config) -> int:

@@ -12,19 +12,22 @@ import pytest
 
 from warpwatch.catalogue.project import BadProject, Project, load_setting
 from warpwatch.catalogue.setting import SETTING, TABLE, pyproject_of
-from warpwatch.catalogue.table import HOW, choose, read_table
+from warpwatch.catalogue.table import HOW, Setting, choose, read_table
 from warpwatch.devices.gpu import Settings
+from warpwatch.devices.model import model_of_all
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.bench_folder import collect_benchmark
 from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
-from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER, open_device
+from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, is_first, open_device
 from warpwatch.plugin.options import KERNELS, value_of
 from warpwatch.plugin.other_hosts import take_over_tests
 from warpwatch.plugin.sarif import SarifPlugin
 
 BYTES = 2**16  # of a file of faults, for which there must be space
 BENCH = pytest.StashKey[BenchPlugin]()
+# Options with which pytest answers a question and runs no test.
+QUESTIONS = ("collectonly", "help", "version", "markers", "showfixtures", "show_fixtures_per_test", "cacheshow")
 # Warnings of pytest-benchmark's: a kernel that is wrong, or that is the same machine code as before, gets no figure.
 EXPECTED = ("Benchmark fixture was not used at all", "Not saving anything, no benchmarks have been run")
 
@@ -41,8 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", f"ignore:{text}")  # while a test runs
         warnings.filterwarnings("ignore", text)  # and when the session ends
     take_over_tests(config)
-    project = _project(config)
-    collect_benchmark(config, project.root)
+    setting = _setting(config)
     ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     settings = Settings(
         kind=value_of(config, "device"),
@@ -51,8 +53,12 @@ def pytest_configure(config: pytest.Config) -> None:
         schedule_seed=value_of(config, "schedule-seed"),
     )
     config.stash[CACHE_NOTES] = {}
-    config.stash[PROJECT] = project
-    config.stash[WORKER] = worker = Worker(project, settings)
+    config.stash[MODEL] = model_of_all() if is_first(config) and settings.kind in ("auto", "gpu") else ""
+    config.stash[WORKER] = worker = Worker(setting, settings)
+    if settings.kind != "none" and not any(config.getoption(question, False) for question in QUESTIONS):
+        worker.start()  # it opens the device while this process loads the project
+    config.stash[PROJECT] = project = _load(setting)
+    collect_benchmark(config, project.root)
     config.stash[BENCH] = BenchPlugin(config, project, worker, functools.partial(open_device, config))
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
     config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
@@ -63,13 +69,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(_end_on_sigterm)
 
 
-def _project(config: pytest.Config) -> Project:
-    """Load the project that option, settings or table name."""
+def _setting(config: pytest.Config) -> Setting:
+    """Find the project that option, settings or table name."""
     try:
         table = read_table(pyproject_of(config.rootpath))
         setting = choose(config.rootpath, config.getoption(KERNELS) or "", config.getini(SETTING), table)
-        if setting is None:
-            raise BadProject(f"{TABLE} names no kernels: {HOW}")
+    except BadProject as error:
+        raise pytest.UsageError(str(error)) from None
+    if setting is None:
+        raise pytest.UsageError(f"{TABLE} names no kernels: {HOW}")
+    return setting
+
+
+def _load(setting: Setting) -> Project:
+    try:
         return load_setting(setting)
     except BadProject as error:
         raise pytest.UsageError(str(error)) from None

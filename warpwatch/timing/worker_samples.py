@@ -234,13 +234,18 @@ def warm_up(kind: str, seconds: float) -> None:
             return
 
 
-def describe_gpu(cold: bool) -> dict[str, Any]:
-    """Return what a saved run records of the GPU: its name, its driver, and how much slower a cold cache was read."""
-    device = gpu()
+def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
+    """Return what a saved run records of the GPU: its name, its driver, and how much slower a cold cache was read.
+
+    ``measures``: false where another process measures on this GPU meanwhile, and records what is left out here.
+    """
+    device, measured = gpu(), dict[str, float]()
     read_clock()
     assert state.clocks
-    timer = timer_of("cold" if cold else "warm")
-    assert isinstance(timer, GpuTimer)
+    if measures:
+        timer = timer_of("cold" if cold else "warm")
+        assert isinstance(timer, GpuTimer)
+        measured = {"coldness": round(timer.coldness(), 2), "overhead": overhead()}
     return {
         "name": device.info.name,
         "slug": device.info.slug,
@@ -253,8 +258,7 @@ def describe_gpu(cold: bool) -> dict[str, Any]:
         "l2_bytes": device.info.l2_bytes,
         "peak_bytes_per_second": device.info.peak_bytes_per_second,
         "cache": "cold" if cold else "warm",
-        "coldness": round(timer.coldness(), 2),
-        "overhead": overhead(),
+        **measured,
         "note": device.info.note,
         "remarks": [*state.clocks.remarks(), *filter(None, [host_remark()])] if device.info.has_gpu_clock else [],
     }
