@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,7 +17,8 @@ from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.parent_samples import Measured
+from warpwatch.timing.clocks import Clock
+from warpwatch.timing.parent_samples import PILOT_SAMPLES, Budget, Measured, prepare
 from warpwatch.timing.precision import FEWEST, PRECISE, spread_of
 
 CASE = find_case(FAMILIES, "copy-naive-256-1048576-float32")
@@ -95,3 +97,29 @@ def test_rounds_that_are_sampled_one_by_one_get_all_samples_of_a_call(measured: 
         case.sample()
     assert calls < 10
     assert (len(case.before), case.ahead) == (40, [])
+
+
+@pytest.mark.parametrize(("warm_up", "discarded"), [(True, 0), (False, PILOT_SAMPLES)])
+def test_the_first_samples_count_where_the_gpu_was_warmed_up(
+    monkeypatch: pytest.MonkeyPatch, warm_up: bool, discarded: int
+) -> None:
+    """What chooses the number of rounds are samples like the others, except where they alone warm the GPU up."""
+    numbers = count(1)
+    answers: dict[Callable[..., Any], Any] = {
+        sampling.prepare: {"hold_timeouts": 0},
+        sampling.settle: None,
+        sampling.warm_up: None,
+        sampling.read_clock: Clock(1980, ()),
+    }
+    monkeypatch.setattr(sampling, "sample", lambda kind: (1e-3 * next(numbers), 2))
+
+    def call(function: Callable[..., Any], *arguments: Any) -> Any:
+        return answers[function] if function in answers else function(*arguments)
+
+    image = SimpleNamespace(path=Path(), source_hash="", image_hash="")
+    kernel = SimpleNamespace(worker=SimpleNamespace(call=call), image=image, checked=image)
+    case = prepare(cast("Kernel", kernel), CASE, True, Budget(10.0, 20, warm_up))
+    case.take_ahead()
+    assert [round(1e3 * seconds) for seconds in case.ahead][:5] == [discarded + number for number in range(1, 6)]
+    assert case.facts["hold_timeouts"] == 2 * len(case.ahead)
+    assert next(numbers) == len(case.ahead) + discarded + 1

@@ -46,8 +46,8 @@ class Measured:
     ``kind``: cold, warm or host. ``facts``: what is recorded beside its samples. ``processes``: samples in seconds of
     each process that measured it. ``taken``: samples that were taken beforehand, to be played back. ``fingerprint``: of
     its right result, for processes that check it again. ``ahead``: samples of this process that no round has had yet.
-    ``before``: those that it took where they are taken round by round. ``fewest``, ``most``: limits of the samples of a
-    process; between them they end when they are precise.
+    ``before``: the first ones, and all where they are taken round by round. ``fewest``, ``most``: limits of the samples
+    of a process; between them they end when they are precise.
     """
 
     kernel: Kernel
@@ -83,13 +83,16 @@ class Measured:
         """
         if self.kind == "host" or self.taken is not None:
             return
-        self.ahead = self.take_all()
+        self.ahead = self.take_all(self.before)
         self.rounds = len(self.ahead)
         self.clocks.append(self.kernel.worker.call(sampling.read_clock))
 
-    def take_all(self) -> list[float]:
-        """Take samples in seconds until they are precise: at least ``fewest``, at most ``most``."""
-        samples: list[float] = []
+    def take_all(self, before: Sequence[float] = ()) -> list[float]:
+        """Take samples in seconds until they are precise: at least ``fewest``, at most ``most``.
+
+        ``before``: the first of them, which this process has taken already.
+        """
+        samples = list(before)
         while len(samples) < self.fewest or not (len(samples) >= self.most or spread_of(samples).is_precise):
             samples += self.take(samples)
         return samples
@@ -148,16 +151,29 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
         worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
     if kind != "host":
         measured.clocks.append(worker.call(sampling.read_clock))
-    pilot = time.perf_counter()
-    for taken in range(1, PILOT_SAMPLES + 1):
-        worker.call(sampling.sample, kind)
-        cost = (time.perf_counter() - pilot) / taken
-        if cost * budget.rounds > budget.seconds:
-            break
+    cost = take_pilot(measured, budget)
     left = budget.seconds - (time.perf_counter() - begin)
     measured.rounds = measured.most = choose_rounds(left, cost, budget.rounds)
     measured.fewest = measured.rounds if kind == "host" else budget.rounds
     return measured
+
+
+def take_pilot(measured: Measured, budget: Budget) -> float:
+    """Take a few first samples, and return the seconds that each took of wall time.
+
+    They count as samples where the GPU was warmed up before. Those of the host do not: its caches are still cold.
+    """
+    begin = time.perf_counter()
+    for taken in range(1, PILOT_SAMPLES + 1):
+        seconds, thrown_away = measured.kernel.worker.call(sampling.sample, measured.kind)
+        if measured.kind != "host" and budget.warm_up:
+            measured.before.append(seconds)
+            measured.facts["hold_timeouts"] += thrown_away
+        cost = (time.perf_counter() - begin) / taken
+        if cost * budget.rounds > budget.seconds:
+            break
+    measured.ahead = list(measured.before)
+    return cost
 
 
 def declared(kernel: Kernel, case: Case) -> dict[str, Any]:
