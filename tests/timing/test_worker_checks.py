@@ -168,9 +168,22 @@ def test_lines_that_are_wrong_later_are_found(fresh: Bench) -> None:
     path = fresh.folder / "kernels" / "hello" / "hello.cu"
     late = LATER.replace("unsigned(m) * n", "128")
     path.write_text(COUNT + path.read_text().replace('printf("', f'if ({late}) return; printf("'))
-    ran = bench(fresh, HELLO)
+    # Each of the four copies of the operands has a module of its own, which counts by itself.
+    ran = bench(fresh, HELLO, "--benchmark-min-rounds=6")
     assert f"{HELLO} {ONCE}\n{HELLO} printed 0 lines, not 128" in ran.said, ran.said
     assert ran.saved == set()
+
+
+def test_lines_that_are_missing_in_a_last_launch_alone_are_found(software: Worker, tmp_path: Path) -> None:
+    case = find_case(FAMILIES, HELLO)
+    path = tmp_path / "hello.cu"
+    late = LATER.replace("unsigned(m) * n", "128")
+    text = (ROOT / "kernels" / "hello" / "hello.cu").read_text()
+    path.write_text(COUNT + text.replace('printf("', f'if ({late}) return; printf("'))
+    image = compile_file(path, case.build.all_macros, software.call(describe_device).target).path
+    software.call(sampling.prepare, case, image, True)
+    with pytest.raises(WrongResult, match=f"{ONCE}\n{HELLO} printed 1 lines, not 129"):
+        software.call(sampling.finish, None)
 
 
 def test_a_case_that_is_wrong_after_its_samples_is_not_saved(fresh: Bench) -> None:

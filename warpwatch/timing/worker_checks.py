@@ -148,8 +148,7 @@ def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int | None, p
         if shared.right is None:
             shared = _with_reference(shared, case, random_inputs(case, TIMED_SEED))
         problems += _mismatches(loaded, shared)
-    late = f"{case.id} was right when it was launched once, and is wrong after the launches that were timed"
-    _raise(problems, "" if fingerprint is None else late)
+    _raise(problems, "" if fingerprint is None else _late(case))
 
 
 def check_fresh_launch(loaded: Loaded, shared: Shared, fingerprint: int) -> None:
@@ -160,10 +159,15 @@ def check_fresh_launch(loaded: Loaded, shared: Shared, fingerprint: int) -> None
     """
     loaded.poison()
     if loaded.case.family.prints:
-        check_result(loaded, shared)
+        lines = launch_once(loaded)[LINE]
+        _raise([*damage(loaded, shared), *_wrong_lines(loaded.case, lines, of_host=True)], _late(loaded.case))
         return
     launch_and_wait(loaded)
     check_last_result(loaded, shared, fingerprint)
+
+
+def _late(case: Case) -> str:
+    return f"{case.id} was right when it was launched once, and is wrong after the launches that were timed"
 
 
 def _wrong_lines(case: Case, got: Array, of_host: bool) -> list[str]:
