@@ -23,13 +23,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Draw the seed of the random tests before the header is printed, which names it."""
     config.addinivalue_line("markers", "slow: takes seconds, and `make quick` leaves it out")
-    if config.getoption("hypothesis_seed", None) is None:
+    if config.getoption("hypothesis_seed", None) is None and not _only_times(config):
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**6))
+
+
+def _only_times(config: pytest.Config) -> bool:
+    """Tell whether only benchmarks are asked for, none of which is random: a seed would import Hypothesis in vain."""
+    paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
+    return all(path.is_relative_to(config.rootpath / "bench") for path in paths)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Name the seed of the random tests."""
-    return [f"hypothesis seed: {config.option.hypothesis_seed} (repeat with --hypothesis-seed)"]
+    seed = config.getoption("hypothesis_seed", None)
+    return [] if seed is None else [f"hypothesis seed: {seed} (repeat with --hypothesis-seed)"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
