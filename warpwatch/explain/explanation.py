@@ -94,6 +94,14 @@ def added(flags: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(flag for flag in flags if flag not in NVCC_FLAGS)
 
 
+def has_code(code: CaseCode) -> bool:
+    """Read one side's instructions, so that they are in the cache; tell whether that could be done."""
+    try:
+        return bool(read_code(code.image))
+    except (NoDisassembler, CompileError, OSError):  # ``explain`` says so
+        return False
+
+
 def explain(old: CaseCode, new: CaseCode, arch: str, verdict: Verdict) -> Explanation:
     """Compare both sides of a case, and name the likely cause of its verdict."""
     capability = read_capability(arch)

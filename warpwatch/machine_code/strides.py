@@ -2,8 +2,8 @@
 
 A register is followed as a linear function of the thread's index in its block: so much for each step of threadIdx.x, y
 and z, from a value that may be known. That needs no launch, and holds within a warp. Whatever is not linear, or comes
-from memory, is unknown. The code
-is read once from its begin to its end; where paths meet, what they disagree about is unknown.
+from memory, is unknown. The code is read once from its begin to its end; where paths meet, what they disagree about is
+unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warpwatch.machine_code.kinds import ACCESSES, width
 from warpwatch.machine_code.listing import Instruction
@@ -59,13 +59,24 @@ class Access:
     count: int = 1
 
 
-State = dict[str, Value | None]  # by register, and of what is written under a condition by condition and register
+@dataclass
+class State:
+    """Holds what registers hold.
+
+    ``held``: by register. ``under``: what was written under a condition, by register and condition.
+    """
+
+    held: dict[str, Value | None] = field(default_factory=dict)
+    under: dict[str, dict[str, Value | None]] = field(default_factory=dict)
+
+    def copy(self) -> State:
+        return State(dict(self.held), {name: dict(values) for name, values in self.under.items()})
 
 
 def accesses(instructions: Sequence[Instruction]) -> tuple[Access, ...]:
     """List the loads and stores of a kernel, equal ones together."""
     found: Counter[tuple[str, int, Steps | None]] = Counter()
-    state: State = {}
+    state = State()
     waiting: dict[int, list[State]] = {}  # states on paths that join at an instruction
     for i, each in enumerate(instructions):
         for other in waiting.pop(i, ()):
@@ -75,10 +86,10 @@ def accesses(instructions: Sequence[Instruction]) -> tuple[Access, ...]:
             found[ACCESSES[each.name], width(each), value.steps if value else None] += 1
         for target in each.targets if each.name in JUMPS else ():
             if target > i:
-                waiting.setdefault(target, []).append(dict(state))
+                waiting.setdefault(target, []).append(state.copy())
         _run(each, state)
         if (each.name in JUMPS or each.name == "EXIT") and not each.predicate:
-            state = {}  # what follows is reached from elsewhere alone
+            state = State()  # what follows is reached from elsewhere alone
             if following := waiting.pop(i + 1, ()):
                 state = following[0]
                 waiting[i + 1] = following[1:]
@@ -87,6 +98,12 @@ def accesses(instructions: Sequence[Instruction]) -> tuple[Access, ...]:
 
 
 def _joined(one: State, other: State) -> State:
+    """Return what registers hold where two paths join."""
+    under = {name: _agreed(one.under.get(name, {}), other.under.get(name, {})) for name in {*one.under, *other.under}}
+    return State(_agreed(one.held, other.held), under)
+
+
+def _agreed(one: Mapping[str, Value | None], other: Mapping[str, Value | None]) -> dict[str, Value | None]:
     return {name: _common(one.get(name), other.get(name)) for name in {*one, *other}}
 
 
@@ -99,15 +116,16 @@ def _common(one: Value | None, other: Value | None) -> Value | None:
 
 def _held(register: str, each: Instruction, state: State) -> Value | None:
     """Return what an instruction finds in a register: what was written under its own condition, or to all threads."""
-    under = f"{each.predicate} {register}"
-    return state[under] if each.predicate and under in state else state.get(register)
+    under = state.under.get(register, {}) if each.predicate else {}
+    return under[each.predicate] if each.predicate in under else state.held.get(register)
 
 
 def _run(each: Instruction, state: State) -> None:
     """Change the state as an instruction does."""
     for predicate in PREDICATE.findall(",".join(each.operands.split(",")[:2])):  # what it may set
-        for name in [name for name in state if name.partition(" ")[0] in (f"@{predicate}", f"@!{predicate}")]:
-            del state[name]
+        for values in state.under.values():
+            values.pop(f"@{predicate}", None)
+            values.pop(f"@!{predicate}", None)
     target = each.operands.partition(",")[0].strip()
     if not re.fullmatch(r"R\d+", target) or each.name.startswith(("ST", "RED")):
         return
@@ -117,12 +135,11 @@ def _run(each: Instruction, state: State) -> None:
     for name in names:
         new = made if name == target or (made and made.steps == UNIFORM) else None
         if each.predicate:
-            state[f"{each.predicate} {name}"] = new
-            state[name] = _common(state.get(name), new)
+            state.under.setdefault(name, {})[each.predicate] = new
+            state.held[name] = _common(state.held.get(name), new)
         else:
-            for other in [other for other in state if other.endswith(f" {name}")]:
-                del state[other]
-            state[name] = new
+            state.under.pop(name, None)
+            state.held[name] = new
 
 
 def _operands(text: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree
@@ -24,7 +24,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key
 from warpwatch.explain.commits import CommitCase, build_cases
-from warpwatch.explain.explanation import CaseCode, explain, other_code, own_code
+from warpwatch.explain.explanation import CaseCode, explain, has_code, other_code, own_code
 from warpwatch.report.tables import line, told
 from warpwatch.runs.saved import Run
 from warpwatch.timing.parent_samples import Measured
@@ -61,10 +61,22 @@ def explain_cases(comparison: Comparison, project: Project, device: DeviceInfo |
         else:
             measured, old = each
             calls[name] = functools.partial(_explained, measured, old, target.arch, decisions[name].verdict)
-    said |= {name: job.result() for name, job in on_all_cores(calls, progress).items()}
+    read = {code.image.image_hash: functools.partial(has_code, code) for code in _codes(found.values())}
+    steps = len(read)  # many cases have one image, which takes a third of a second to be read
+    on_all_cores(read, lambda done, _: progress(done, steps + len(calls)))
+    explained = on_all_cores(calls, lambda done, _: progress(steps + done, steps + len(calls)))
+    said |= {name: job.result() for name, job in explained.items()}
     for name, sentence in said.items():
         decisions[name] = replace(decisions[name], explanation=sentence)
         _measured(comparison)[name].facts[PROPERTY] = sentence
+
+
+def _codes(found: Iterable[Both | str]) -> Iterator[CaseCode]:
+    for each in found:
+        if not isinstance(each, str):
+            measured, old = each
+            yield old
+            yield own_code(measured.case, measured.kernel.image)
 
 
 def _measured(comparison: RevisionComparison | BaselineComparison) -> Mapping[str, Measured]:
