@@ -40,8 +40,8 @@ from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
+from warpwatch.plugin import against_option, gpu_lock, start, storage
 from warpwatch.plugin import benchmark as plugin
-from warpwatch.plugin import gpu_lock, start, storage
 from warpwatch.timing import worker_energy
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
@@ -215,6 +215,8 @@ def limit_files(size: int | None) -> None:
 def pytest_addoption() -> None:
     """Replace what the plugin calls while it configures, which is before this one does."""
     worker.Worker.start = lambda self: None  # type: ignore[method-assign]
+    worker.Worker.start_spares = lambda self, *given: None  # type: ignore[method-assign,assignment]
+    vars(against_option)["smallest_memory"] = lambda: 0
     vars(start)["model_of_all"] = lambda: PLAY.get("model", "")
 
 
@@ -223,7 +225,6 @@ def pytest_configure() -> None:
     for module in (plugin, selfcheck):
         vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
-    worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
     vars(storage)["ask_early"] = lambda config: None
     vars(pytest_benchmark.plugin)["get_cpu_info"] = dict  # a tenth of a second, and no matter here
     # Tests run at the same time, and what each imitates is a GPU of its own.

@@ -21,7 +21,7 @@ from tests.checkout import Bench, without_rights
 from tests.project import ROOT
 from warpwatch.catalogue.project import Project
 from warpwatch.compare import declared
-from warpwatch.compare.declared import BadRevision, read_declared
+from warpwatch.compare.declared import BadRevision, Reading, read_declared
 from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
@@ -187,6 +187,40 @@ def test_it_ends_in_time_and_leaves_no_process_behind(tree: Path, monkeypatch: p
     assert gone(int((tree / "pid").read_text()))
 
 
+def test_a_reading_that_nobody_waits_for_leaves_no_process_and_no_folder_behind(tree: Path) -> None:
+    write(
+        tree,
+        "import os, pathlib, time\n"
+        "pathlib.Path('new').write_text(f'{os.getpid()} {os.environ[\"HOME\"]}')\n"
+        "os.rename('new', 'begun')\n"
+        "time.sleep(600)\n",
+    )
+    reading = Reading(tree, "kernels", "HEAD")
+    for _ in range(500):
+        if (tree / "begun").exists():
+            break
+        time.sleep(0.02)
+    process, home = (tree / "begun").read_text().split()
+    assert Path(home).is_dir()
+    reading.stop()
+    assert gone(int(process))
+    assert not Path(home).exists()
+    reading.stop()
+
+
+def test_it_begins_before_the_architecture_is_known(tree: Path) -> None:
+    subprocess.run(["cp", "-r", ROOT / "kernels", tree], check=True)
+    with (tree / "kernels" / "__init__.py").open("a") as file:
+        file.write("import pathlib\npathlib.Path('begun').touch()\n")
+    reading = Reading(tree, "kernels", "HEAD")
+    for _ in range(500):
+        if (tree / "begun").exists():
+            break
+        time.sleep(0.02)
+    assert (tree / "begun").exists()
+    assert reading.declared("sm_90") == read_declared(ROOT, "kernels", "HEAD", "sm_90")
+
+
 def test_it_does_not_fill_the_disk(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "MOST_BYTES", 2**20)
     write(tree, "while True: print('x' * 1000)")
@@ -210,12 +244,22 @@ def test_its_last_words_cannot_steer_a_terminal(tree: Path) -> None:
 # What it declares
 
 
-def answering(text: bytes) -> Callable[[Path, str, str, IO[bytes], IO[bytes]], int]:
+class Ended:
+    """Stands in for the process of a revision, which has ended."""
+
+    def finish(self, arch: str) -> int:
+        return 0
+
+    def end(self) -> None:
+        pass
+
+
+def answering(text: bytes) -> Callable[[Path, str, IO[bytes], IO[bytes]], Ended]:
     """Stand in for a revision whose Python writes this."""
 
-    def run_apart(tree: Path, module: str, arch: str, said: IO[bytes], output: IO[bytes]) -> int:
+    def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> Ended:
         output.write(text)
-        return 0
+        return Ended()
 
     return run_apart
 

@@ -54,6 +54,11 @@ def process_id() -> int:
     return os.getpid()
 
 
+def ignore_sigterm() -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return os.getpid()
+
+
 def crash() -> None:
     ctypes.string_at(0)
 
@@ -79,7 +84,7 @@ def sleep(seconds: float) -> None:
 
 
 def test_a_spare_process_takes_the_place_of_one_that_ends(child: Worker) -> None:
-    child.start_spares(2)
+    child.start_spares(2, process_id)
     first = child.call(process_id)
     child.await_spares()
     later = []
@@ -127,15 +132,24 @@ def test_a_process_that_ends_before_the_first_call_is_an_error(monkeypatch: pyte
 
 
 def test_spare_processes_end_with_the_worker(child: Worker) -> None:
-    child.start_spares(1)
+    child.start_spares(1, process_id)
     child.await_spares()
     child.renew()
     one = child.call(process_id)
-    child.start_spares(2)
+    child.start_spares(2, process_id)
     child.stop()
     with pytest.raises(ProcessLookupError):
         os.kill(one, 0)
     assert [child._spares, child._ready, child.child] == [[], [], None]
+
+
+def test_processes_that_do_not_end_by_themselves_are_killed_together(child: Worker) -> None:
+    child.start_spares(2, ignore_sigterm)
+    child.await_spares()
+    assert child.call(ignore_sigterm) == child.call(process_id)
+    begin = time.monotonic()
+    child.stop()
+    assert time.monotonic() - begin < 1.5 * child_module.CLEAN_UP_SECONDS
 
 
 @pytest.mark.parametrize("awaited", [True, False])
@@ -143,7 +157,7 @@ def test_a_spare_process_that_fails_is_replaced(awaited: bool, monkeypatch: pyte
     worker = Worker(PROJECT)
     boot = child_module.BOOT
     monkeypatch.setattr(child_module, "BOOT", "raise SystemExit(3)")
-    worker.start_spares(1)
+    worker.start_spares(1, process_id)
     monkeypatch.setattr(child_module, "BOOT", boot)
     if awaited:
         worker.await_spares()

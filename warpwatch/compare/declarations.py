@@ -1,8 +1,9 @@
-"""Writes what a revision declares, as JSON: ``python -I declarations.py TREE OUTPUT MODULE ARCH [FOLDER ...]``.
+"""Writes what a revision declares, as JSON: ``python -I declarations.py TREE OUTPUT MODULE [FOLDER ...]``.
 
 This script is run by declared.py. OUTPUT: a file descriptor, so that what the revision prints does not mix with it.
-MODULE: the package or module that declares its kernels. ARCH: that of this GPU, such as sm_90, for functions that
-return machine code. FOLDER: where packages are, such as NumPy, that an isolated Python does not find by itself.
+MODULE: the package or module that declares its kernels. FOLDER: where packages are, such as NumPy, that an isolated
+Python does not find by itself. Standard input: the architecture of this GPU, such as sm_90, for functions that return
+machine code; it is read when the first of them is called, because this script is started before the GPU is known.
 
 It imports that package from that tree, and the revision's own engine where the tree has one. It relies on what
 revisions have in common: FAMILIES, or the families by themselves, ``timed_cases``, and of a case its id, launch,
@@ -17,7 +18,7 @@ import importlib
 import json
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ FIRST, SPACING = 1 << 44, 1 << 40  # stand-ins for pointers, far enough apart to
 MOST_BYTES = 2**26  # the largest file that the revision's code may write
 
 
-def declared(case: Any, tree: Path, arch: str = "") -> dict[str, Any]:
-    """Describe one case of the revision that lies in ``tree``. ``arch``: of the GPU that its kernels run on."""
+def declared(case: Any, tree: Path, architecture: Callable[[], str] = str) -> dict[str, Any]:
+    """Describe one case of the revision that lies in ``tree``. ``architecture``: returns that of this GPU."""
     build, variant = case.build, case.variant
     arrays = arrays_of(case)
     return {
         "call": call_name(variant),
-        "code": machine_code(build, arch),
+        "code": machine_code(build, architecture),
         "source": source_name(build.source, tree),
         "macros": macros(build),
         "own_macros": own_macros(build),
@@ -83,11 +84,17 @@ def macros(build: Any) -> dict[str, str]:
 
 
 @functools.cache
-def machine_code(build: Any, arch: str) -> str:
+def given_architecture() -> str:
+    """Return the architecture of this GPU, which standard input brings."""
+    return sys.stdin.read()
+
+
+@functools.cache
+def machine_code(build: Any, architecture: Callable[[], str]) -> str:
     """Machine code that a function of the declaration returns, in base64; empty where the kernel has a file."""
     if not callable(getattr(build.variant, "source", "")):
         return ""
-    code = importlib.import_module("warpwatch.devices.builds").returned_code(build, arch)
+    code = importlib.import_module("warpwatch.devices.builds").returned_code(build, architecture())
     return base64.b64encode(code).decode()
 
 
@@ -181,7 +188,7 @@ def untimed_cases(families: Sequence[Any], timed: set[Any]) -> list[Any]:
 
 
 def main() -> None:
-    tree, output, module, arch, *packages = sys.argv[1:]
+    tree, output, module, *packages = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     sys.path[:] = [tree, *(path for path in sys.path if Path(path) != Path(__file__).parent), *packages]
@@ -191,9 +198,9 @@ def main() -> None:
     families = families_of(package)
     timed_cases, compiler = engine(Path(tree, *module.split(".")), module)
     cases = [case for case in timed_cases(families) if not case.variant.on_host]
-    said = {case.id: declared(case, Path(tree), arch) for case in cases}
+    said = {case.id: declared(case, Path(tree), given_architecture) for case in cases}
     rest = untimed_cases(families, {case.build for case in cases})
-    untimed = {case.id: declared(case, Path(tree), arch) for case in rest}
+    untimed = {case.id: declared(case, Path(tree), given_architecture) for case in rest}
     document = {"flags": list(compiler.NVCC_FLAGS), "cases": said, "untimed": untimed}
     with open(int(output), "w") as file:
         file.write(json.dumps(document))  # json.dump() takes five times as long

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -141,15 +141,50 @@ def declared_case(document: Mapping[str, Any]) -> DeclaredCase:
 
 def read_declared(tree: Path, module: str, revision: str, arch: str) -> Declared:
     """Run a revision's declarations and check what they say. Raises BadRevision."""
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as output:
+    return Reading(tree, module, revision).declared(arch)
+
+
+class Reading:
+    """Runs a revision's declarations in the background, until ``declared`` or ``stop`` is called.
+
+    Who begins to read before the architecture of the GPU is known need not wait for most of the time that it takes.
+    """
+
+    def __init__(self, tree: Path, module: str, revision: str) -> None:
+        self._revision, self._failure = revision, ""
+        self._apart: Apart | None = None
+        self._files = contextlib.ExitStack()
         try:
-            status = run_apart(tree, module, arch, said, output)
-            if not status:
-                return parse(_content(output))
-            why = f"by this code ({_last_line(said) or f'it ended with status {status}'})"
+            self._said = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  # ``stop`` closes them
+            self._output = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+            self._apart = run_apart(tree, module, self._said, self._output)
+        except OSError as error:
+            self._failure = _why(error)
+
+    def declared(self, arch: str) -> Declared:
+        """Wait for the declarations and check what they say. ``arch``: of this GPU. Raises BadRevision."""
+        why = self._failure
+        try:
+            if self._apart:
+                status = self._apart.finish(arch)
+                if not status:
+                    return parse(_content(self._output))
+                why = f"by this code ({_last_line(self._said) or f'it ended with status {status}'})"
         except (OSError, ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors
-            why = f"({shortened(str(error) or type(error).__name__)})"
-    raise BadRevision(f"{revision}: its declarations cannot be read {why}")
+            why = _why(error)
+        finally:
+            self.stop()
+        raise BadRevision(f"{self._revision}: its declarations cannot be read {why}")
+
+    def stop(self) -> None:
+        """End the process, if it still runs, and remove its files."""
+        if self._apart:
+            self._apart.end()
+        self._files.close()
+
+
+def _why(error: Exception) -> str:
+    return f"({shortened(str(error) or type(error).__name__)})"
 
 
 def parse(text: bytes) -> Declared:
@@ -157,46 +192,70 @@ def parse(text: bytes) -> Declared:
     return msgspec.convert(json.loads(text), Declared)
 
 
-def run_apart(tree: Path, module: str, arch: str, said: IO[bytes], output: IO[bytes]) -> int:
-    """Run declarations.py on a tree, in a process group of its own that does not outlive it; returns the exit status.
+class Apart:
+    """A process that runs declarations.py, in a process group of its own that does not outlive it."""
 
-    What is printed goes to ``said``. Raises ValueError where it takes too long or writes too much.
-    """
+    def __init__(self, process: subprocess.Popen[bytes], home: Callable[[], None], files: Sequence[IO[bytes]]) -> None:
+        self._process, self._remove_home, self._files = process, home, files
+        self._latest = time.monotonic() + EXPORT_SECONDS
+
+    def finish(self, arch: str) -> int:
+        """Tell the process the GPU's architecture, and return its exit status.
+
+        Raises ValueError where it takes too long or writes too much.
+        """
+        assert self._process.stdin
+        with contextlib.suppress(OSError), self._process.stdin as pipe:  # it has ended: its status says why
+            pipe.write(arch.encode())
+        self._wait()
+        self.end()
+        return self._process.returncode
+
+    def _wait(self) -> None:
+        """Wait until the process ends, without reaping it."""
+        while os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            if time.monotonic() > self._latest:
+                raise ValueError(f"no answer within {EXPORT_SECONDS:g} s; process killed")
+            if max(_size(file) for file in self._files) > MOST_BYTES:
+                raise ValueError(f"it writes more than {MOST_BYTES >> 20} MiB; process killed")
+            time.sleep(POLL_SECONDS)
+
+    def end(self) -> None:
+        """Kill what still runs of the process group, and remove its home folder."""
+        if self._process.returncode is None:  # before it is reaped, while its number still is its group's
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        self._remove_home()
+
+
+def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> Apart:
+    """Start declarations.py on a tree. What is printed goes to ``said``. Raises OSError."""
     program = str(Path(__file__).with_name("declarations.py"))
     packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     packages.append(str(ENGINE))  # needed by a revision that has no engine of its own
-    with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as home:
-        environment = {name: os.environ[name] for name in KEPT if name in os.environ}
-        environment |= {"HOME": home, "TMPDIR": home, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    home = tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True)
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    environment |= {"HOME": home.name, "TMPDIR": home.name, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    try:
         # -I takes nothing from environment, current folder or the user's packages; -B leaves the tree as it is.
         process = subprocess.Popen(
-            [sys.executable, "-I", "-B", program, str(tree), str(output.fileno()), module, arch, *packages],
+            [sys.executable, "-I", "-B", program, str(tree), str(output.fileno()), module, *packages],
             cwd=tree,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=said,
             stderr=subprocess.STDOUT,
             pass_fds=[output.fileno()],
             start_new_session=True,
         )
-        try:
-            _wait(process, said, output)
-        finally:  # before it is reaped, while its number still is its group's
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    return process.returncode
-
-
-def _wait(process: subprocess.Popen[bytes], *files: IO[bytes]) -> None:
-    """Wait until a process ends, without reaping it. Raises ValueError where it takes too long or writes too much."""
-    end = time.monotonic() + EXPORT_SECONDS
-    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-        if time.monotonic() > end:
-            raise ValueError(f"no answer within {EXPORT_SECONDS:g} s; process killed")
-        if max(_size(file) for file in files) > MOST_BYTES:
-            raise ValueError(f"it writes more than {MOST_BYTES >> 20} MiB; process killed")
-        time.sleep(POLL_SECONDS)
+    except OSError:
+        home.cleanup()
+        raise
+    return Apart(process, home.cleanup, (said, output))
 
 
 def _size(file: IO[bytes]) -> int:

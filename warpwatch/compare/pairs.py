@@ -15,10 +15,12 @@ from warpwatch.compare.energy import energy_effect
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
+from warpwatch.devices.worker import Worker
 from warpwatch.runs.saved import Facts
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared, others_at_work
 from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
+from warpwatch.timing.worker_samples import get_ready
 from warpwatch.verdict.in_cycles import combine
 from warpwatch.verdict.rule import MIN_PROCESSES, Decision, Effect, Prior, Verdict, decide, learn, paired
 
@@ -28,6 +30,9 @@ MAX_PROCESSES = 8  # the processes that measure a case that is hard to decide
 # is the floor within a fifth, and five more processes of 1.2 s each (H200) would tell no more of it than that.
 AT_THE_FLOOR = 0.2
 PAIR_SECONDS = 0.25  # the most wall time for the samples of a case in one process
+# On a GPU with this much memory the processes that some cases need after the screening start with the others. Each
+# process that has opened a GPU holds half a gigabyte of it.
+AMPLE_MEMORY = 24e9
 
 
 @dataclass(kw_only=True)
@@ -174,7 +179,9 @@ class PairComparison:
                 todo = list(dict.fromkeys(name for name, decision in unknown if _may_change(decision)))
                 todo = [] if self.doubt else todo
             if todo and process + 1 == SCREENING_PROCESSES:  # most take as many as a call does: they start together
-                self.pairs[todo[0]].measured.kernel.worker.start_spares(MIN_PROCESSES - SCREENING_PROCESSES)
+                measured = self.pairs[todo[0]].measured
+                if not measured.kernel.worker.has_spares:
+                    measured.kernel.worker.start_spares(MIN_PROCESSES - SCREENING_PROCESSES, get_ready, measured.kind)
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
@@ -212,6 +219,16 @@ def _may_change(decision: Decision) -> bool:
     crosses = low <= floor <= high or low <= -floor <= high
     known = crosses and (high - low) / 2 <= AT_THE_FLOOR * floor
     return decision.verdict == Verdict.UNSURE and not known
+
+
+def start_spares(worker: Worker, memory_bytes: int, *, cold: bool) -> None:
+    """Start the processes that measure after the first one, unless that was done before.
+
+    ``memory_bytes``: of the GPU; none are started where it is 0.
+    """
+    if memory_bytes and not worker.has_spares:
+        most = MIN_PROCESSES if memory_bytes >= AMPLE_MEMORY else SCREENING_PROCESSES
+        worker.start_spares(most - 1, get_ready, "cold" if cold else "warm")
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:

@@ -9,7 +9,7 @@ import os
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from warpwatch.catalogue.launches import Launch
@@ -193,14 +193,21 @@ def read_other_kernels(
     ``every_build``: and a case of each build that is tested and not timed.
     """
     document = read_declared(tree, module, revision, arch)
-    cases = {**document.cases, **(document.untimed if every_build else {})}
-    others = {}
+    return usable({**document.cases, **(document.untimed if every_build else {})}, document.flags, tree, revision)
+
+
+def usable(
+    cases: Mapping[str, DeclaredCase], flags: tuple[str, ...], tree: Path, revision: str
+) -> dict[str, OtherKernel]:
+    """Make a kernel of each case that a revision declares. ``flags``: those of all kernels. Raises BadRevision."""
+    others, whole = {}, tree.resolve()
+    resolved = functools.cache(Path.resolve)  # many cases have one file
     for name, case in cases.items():
         try:
-            others[name] = other = other_kernel_of(tree, document.flags, case)
+            others[name] = other = other_kernel_of(tree, flags, case)
             for path in (other.kernels.source, *other.kernels.include):
-                if not path.resolve().is_relative_to(tree.resolve()):
-                    raise ValueError(f"its source lies outside of the revision, in {path.resolve()}")
+                if not resolved(path).is_relative_to(whole):
+                    raise ValueError(f"its source lies outside of the revision, in {resolved(path)}")
             for step in other.steps:
                 step.fill([0] * len(other.arrays))
         except (OSError, ValueError, TypeError, OverflowError) as error:

@@ -16,6 +16,7 @@ from warpwatch.devices.worker import Kernel
 from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
+from warpwatch.timing.worker_samples import get_ready
 from warpwatch.verdict.forecast import expected_unsure
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
@@ -181,7 +182,9 @@ def _measure_and_decide(processes: Processes, measured: Mapping[str, Measured], 
         if not chosen:
             break
         if not done:  # together, because each takes seconds to open the device
-            measured[chosen[0]].kernel.worker.start_spares(PROCESSES_OF_UNCHANGED - 1)
+            measured[chosen[0]].kernel.worker.start_spares(
+                PROCESSES_OF_UNCHANGED - 1, get_ready, "cold" if again.cold else "warm"
+            )
         _measure_again(processes, measured, chosen, again)
         decisions = processes.decide()
     return decisions

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
@@ -102,17 +103,20 @@ def exit_reason(child: Child) -> str:
     return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
 
-def end(child: Child) -> None:
-    """End a child and the processes that it has started, whatever they are doing."""
-    child.connection.close()
+def end(*children: Child) -> None:
+    """End children and the processes that they have started, whatever they are doing, all at the same time."""
+    latest = time.monotonic() + CLEAN_UP_SECONDS
     try:
-        _signal_group(child.process, signal.SIGTERM)
-        child.process.wait(CLEAN_UP_SECONDS)
-    except subprocess.TimeoutExpired:
-        pass
+        for child in children:
+            child.connection.close()
+            _signal_group(child.process, signal.SIGTERM)
+        for child in children:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.process.wait(max(0.0, latest - time.monotonic()))
     finally:
-        _signal_group(child.process, signal.SIGKILL)
-        child.process.wait()
+        for child in children:
+            _signal_group(child.process, signal.SIGKILL)
+            child.process.wait()
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

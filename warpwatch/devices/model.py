@@ -1,9 +1,11 @@
-"""Tells of which model the GPUs of this machine are, by NVML, without opening one."""
+"""Tells by NVML which GPUs this machine has, without opening one, which takes a second."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from warpwatch.devices.info import slug_of
 
@@ -11,27 +13,37 @@ from warpwatch.devices.info import slug_of
 def model_of_all() -> str:
     """Return the slug of the GPUs that CUDA shows to this process; empty where they may differ or NVML cannot say.
 
-    To open a GPU takes a second, and processes of xdist need only know of which model theirs must be.
+    Processes of xdist need only know of which model theirs must be.
     """
+    names = {name for name, _ in _every()}
+    return slug_of(names.pop()) if len(names) == 1 else ""
+
+
+def smallest_memory() -> int:
+    """Return the bytes of the GPU with the least memory; 0 where NVML cannot say."""
+    return min((size for _, size in _every()), default=0)
+
+
+def _every() -> Sequence[tuple[str, int]]:
+    """Return name and bytes of memory of each GPU; nothing where one is divided, or NVML does not answer."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
     if not re.match(r"\d|GPU-", shown):  # none, or parts of one, which are other models
-        return ""
+        return ()
     try:
         import pynvml  # noqa: PLC0415  # the import loads the driver's library
 
         pynvml.nvmlInit()
         every = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        names = {str(pynvml.nvmlDeviceGetName(each)) for each in every}
-        if any(_is_split(pynvml, each) for each in every) or len(names) != 1:
-            return ""
+        if any(_is_split(pynvml, each) for each in every):
+            return ()
+        return [(str(pynvml.nvmlDeviceGetName(e)), int(pynvml.nvmlDeviceGetMemoryInfo(e).total)) for e in every]
     except Exception:  # without NVML a GPU is opened, which says what is wrong
-        return ""
-    return slug_of(names.pop())
+        return ()
 
 
-def _is_split(nvml: object, handle: object) -> bool:
+def _is_split(nvml: Any, handle: object) -> bool:
     """Tell whether a GPU is divided into parts (MIG), which have names of their own."""
     try:
-        return bool(nvml.nvmlDeviceGetMigMode(handle)[0])  # type: ignore[attr-defined]
-    except nvml.NVMLError_NotSupported:  # type: ignore[attr-defined]
+        return bool(nvml.nvmlDeviceGetMigMode(handle)[0])
+    except nvml.NVMLError_NotSupported:
         return False

@@ -106,18 +106,23 @@ class Worker:
         self.started += 1
         return launch(self.project, self.settings)
 
-    def start_spares(self, count: int) -> None:
-        """Start children that later ones are taken from, and let them open the device, without waiting for them.
+    @property
+    def has_spares(self) -> bool:
+        return bool(self._spares or self._ready)
 
-        To start a child and to open the device takes a second, which passes here while there is nothing to measure.
+    def start_spares(self, count: int, get_ready: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        """Start children that later ones are taken from, without waiting for them.
+
+        ``get_ready``: what they run first, which opens the device. To start a child and to open the device takes a
+        second, which passes here while there is nothing to measure.
         """
         for _ in range(count):
             self._spares.append(self._launch())
             with contextlib.suppress(OSError):  # it has ended: ``await_spares`` sees that
-                ask(self._spares[-1], describe_device)
+                ask(self._spares[-1], get_ready, *args, **kwargs)
 
     def await_spares(self) -> None:
-        """Wait until spare children have opened the device, which would disturb what is measured meanwhile.
+        """Wait until spare children are ready, because to open the device would disturb what is measured meanwhile.
 
         Those that failed are ended. Nothing is lost by that: a call that finds no spare child starts one.
         """
@@ -141,10 +146,11 @@ class Worker:
 
     def stop(self) -> None:
         """End the child and all spare ones."""
-        self.renew()
-        for children in (self._spares, self._ready):
-            while children:
-                end(children.pop())
+        children = [*filter(None, [self.child]), *self._spares, *self._ready]
+        self.child, self._opens = None, False
+        self._spares.clear()
+        self._ready.clear()
+        end(*children)
 
 
 _machines: dict[bool, Machine] = {}

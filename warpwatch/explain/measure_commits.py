@@ -15,6 +15,7 @@ from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.explain.commits import CommitCase
 from warpwatch.timing.parent_samples import Again, Measured
 from warpwatch.timing.worker_pairs import OtherSideFailed
+from warpwatch.timing.worker_samples import get_ready
 from warpwatch.verdict.rule import MIN_PROCESSES, Decision
 
 
@@ -42,7 +43,7 @@ def measure(
     found: dict[str, Decision | Failed] = {}
     comparison = PairComparison()
     worker.renew()
-    worker.start_spares(MIN_PROCESSES)
+    worker.start_spares(MIN_PROCESSES, get_ready, "cold" if cold else "warm")
     load_in_background()
     worker.await_spares()
     for name, each in asked.items():

@@ -17,16 +17,10 @@ from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.energy import energies_in
-from warpwatch.compare.pairs import SCREENING_PROCESSES, PairComparison
+from warpwatch.compare.pairs import PairComparison, start_spares
 from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import RECORD, find_reference, how_to_record
-from warpwatch.compare.revision import (
-    checkout,
-    compile_other_kernels,
-    find_commit,
-    read_other_kernels,
-    same_files,
-)
+from warpwatch.compare.revision import compile_other_kernels
 from warpwatch.compare.saved_self_check import path_of, read_variances, save
 from warpwatch.compare.self_check import SelfCheck
 from warpwatch.compare.with_baseline import BaselineComparison
@@ -35,12 +29,12 @@ from warpwatch.devices.compiler import nvcc
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin import ending, energy_option, explanations, gpu_lock, outcome, several_gpus
+from warpwatch.plugin import against_option, ending, energy_option, explanations, gpu_lock, outcome, several_gpus
 from warpwatch.plugin.baseline_option import baselines_of
 from warpwatch.plugin.bench_folder import keep_storage_in_root, names_benchmark
 from warpwatch.plugin.cases import is_timed
 from warpwatch.plugin.device import MODEL, is_first, is_part
-from warpwatch.plugin.options import spelled, value_of
+from warpwatch.plugin.options import asks_only, spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
@@ -82,6 +76,9 @@ class BenchPlugin:
         self._parts: dict[str, Part] = {}  # by the name of its process, gw0 first
         if self._first and value_of(config, "self-check"):
             raise pytest.UsageError(f"{spelled(config, 'self-check')} tests one GPU: leave -n out")
+        self._other: against_option.OtherRevision | None = None
+        if self.against and here and not asks_only(config):
+            self._other = against_option.begin(config, project, worker, self.against)
         if self._first:  # a process that replaced one which died would take the GPU of another
             config.option.maxworkerrestart = "0"
 
@@ -206,12 +203,11 @@ class BenchPlugin:
 
     def _find_revision(self, revision: str, device: DeviceInfo) -> RevisionComparison:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
-        if device.has_gpu_clock and not self._first:  # meanwhile the other revision is read and compiled
-            self.worker.start_spares(SCREENING_PROCESSES - 1)
+        other = self._other or against_option.OtherRevision(revision, self.project)
+        if device.has_gpu_clock and not self._first and not other.same_files:  # meanwhile what differs is compiled
+            start_spares(self.worker, device.memory_bytes, cold=self.cold)
         try:
-            commit = find_commit(revision, self.project.root)
-            tree = checkout(commit, revision, self.project)
-            others = read_other_kernels(tree, self.project.module, revision, device.timing_target.arch)
+            others = other.kernels(device.timing_target.arch)
             variances = read_variances(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
             raise pytest.UsageError(outcome.worded(self.config, error)) from None
@@ -223,13 +219,13 @@ class BenchPlugin:
         side_by_side = PairComparison(self.gpu.get("note", ""), several_gpus.number_of_parts(self.config))
         return RevisionComparison(
             revision=revision,
-            commit=commit,
+            commit=other.commit,
             others=others,
             images=images,
             side_by_side=side_by_side,
             recorded_variances=variances,
-            apart=OtherProcess(worker=Worker(replace(self.project, root=tree), self.worker.settings)),
-            same_files=same_files(commit, revision, self.project.root),
+            apart=OtherProcess(worker=Worker(replace(self.project, root=other.tree), self.worker.settings)),
+            same_files=other.same_files,
         )
 
     @pytest.hookimpl(tryfirst=True)

@@ -20,6 +20,7 @@ from warpwatch.arguments import positive_seconds, seconds_or_none
 from warpwatch.catalogue.setting import SETTING, has_table
 
 KERNELS = "--warpwatch-kernels"
+QUESTIONS = ("collectonly", "help", "version", "markers", "showfixtures", "show_fixtures_per_test", "cacheshow")
 PREFIX = "--warpwatch-"
 SHORT = pytest.StashKey[frozenset[str]]()  # the options of ours that have their short names here
 PARTS = (
@@ -155,6 +156,11 @@ def _add_short_names(parser: pytest.Parser) -> frozenset[str]:
 def spelled(config: pytest.Config, name: str) -> str:
     """Return how an option of ours is written in this repository: ``--device``, or ``--warpwatch-device``."""
     return f"--{name}" if name in config.stash.get(SHORT, frozenset()) else PREFIX + name
+
+
+def asks_only(config: pytest.Config) -> bool:
+    """Tell whether pytest answers a question, such as --help, and runs no test."""
+    return any(config.getoption(question, False) for question in QUESTIONS)
 
 
 def value_of(config: pytest.Config, name: str) -> Any:

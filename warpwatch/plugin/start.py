@@ -20,14 +20,12 @@ from warpwatch.plugin.bench_folder import collect_benchmark
 from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, is_first, open_device
-from warpwatch.plugin.options import KERNELS, value_of
+from warpwatch.plugin.options import KERNELS, asks_only, value_of
 from warpwatch.plugin.other_hosts import take_over_tests
 from warpwatch.plugin.sarif import SarifPlugin
 
 BYTES = 2**16  # of a file of faults, for which there must be space
 BENCH = pytest.StashKey[BenchPlugin]()
-# Options with which pytest answers a question and runs no test.
-QUESTIONS = ("collectonly", "help", "version", "markers", "showfixtures", "show_fixtures_per_test", "cacheshow")
 # Warnings of pytest-benchmark's: a kernel that is wrong, or that is the same machine code as before, gets no figure.
 EXPECTED = ("Benchmark fixture was not used at all", "Not saving anything, no benchmarks have been run")
 
@@ -55,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CACHE_NOTES] = {}
     config.stash[MODEL] = model_of_all() if is_first(config) and settings.kind in ("auto", "gpu") else ""
     config.stash[WORKER] = worker = Worker(setting, settings)
-    if settings.kind != "none" and not any(config.getoption(question, False) for question in QUESTIONS):
+    if settings.kind != "none" and not asks_only(config):
         worker.start()  # it opens the device while this process loads the project
     config.stash[PROJECT] = project = _load(setting)
     collect_benchmark(config, project.root)

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.devices.machine import Machine
+from warpwatch.catalogue.launches import Launch
+from warpwatch.devices.digest import digest
+from warpwatch.devices.machine import GuardedArray, Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, in_order, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing.clock_stamps import ClockStamps
@@ -152,6 +154,17 @@ def timer_of(kind: str) -> Timer:
     if kind not in state.timers:
         state.timers[kind] = HostTimer() if kind == "host" else GpuTimer(gpu(), kind == "cold")
     return state.timers[kind]
+
+
+def get_ready(kind: str) -> None:
+    """Open the device and load what the samples of a kind need, so that the first case of this process is quick."""
+    timer = timer_of(kind)
+    if isinstance(timer, GpuTimer):
+        timer.sample(timer.kernel("empty", Launch((1, 1, 1), (1, 1, 1))))
+    read_clock()
+    array = GuardedArray(gpu(), "one", (1,), "float32")
+    digest(array)
+    array.free()
 
 
 def sample(kind: str) -> tuple[float, int]:

@@ -1,0 +1,62 @@
+"""Begins early with what ``--against`` needs and takes long: the other revision's declarations, and worker processes.
+
+Both pass while pytest starts and collects, before the device is known.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpwatch.catalogue.project import Project
+from warpwatch.compare.declared import BadRevision, Reading
+from warpwatch.compare.pairs import start_spares
+from warpwatch.compare.revision import checkout, find_commit, same_files, usable
+from warpwatch.devices.model import smallest_memory
+from warpwatch.devices.other_kernel import OtherKernel
+from warpwatch.devices.worker import Worker
+from warpwatch.plugin.device import is_first
+from warpwatch.plugin.options import value_of
+
+
+class OtherRevision:
+    """Reads another revision in the background, until ``kernels`` needs it.
+
+    ``commit``, ``tree``: of that revision, and the folder that it is unpacked in. ``same_files``: no file of the
+    repository differs from it.
+    """
+
+    def __init__(self, revision: str, project: Project) -> None:
+        self.revision, self.commit, self.tree, self.same_files = revision, "", Path(), False
+        self._reading: Reading | None = None
+        self._error: BadRevision | None = None
+        try:
+            self.commit = find_commit(revision, project.root)
+            self.tree = checkout(self.commit, revision, project)
+            self._reading = Reading(self.tree, project.module, revision)
+            self.same_files = same_files(self.commit, revision, project.root)
+        except BadRevision as error:  # told when the kernels are asked for: other mistakes come first
+            self._error = error
+
+    def kernels(self, arch: str) -> dict[str, OtherKernel]:
+        """Return every GPU case that the revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
+        if self._reading is None:
+            assert self._error
+            raise self._error
+        document = self._reading.declared(arch)
+        return usable(document.cases, document.flags, self.tree, self.revision)
+
+    def stop(self) -> None:
+        """End what still runs."""
+        if self._reading:
+            self._reading.stop()
+
+
+def begin(config: pytest.Config, project: Project, worker: Worker, revision: str) -> OtherRevision:
+    """Begin to read a revision, and start the worker processes that measure after the first one, if any will."""
+    other = OtherRevision(revision, project)
+    config.add_cleanup(other.stop)
+    if not is_first(config) and not other.same_files and worker.settings.kind in ("auto", "gpu"):
+        start_spares(worker, smallest_memory(), cold=not value_of(config, "warm-cache"))
+    return other
