@@ -147,7 +147,7 @@ def read_declared(tree: Path, module: str, revision: str, arch: str) -> Declared
 class Reading:
     """Runs a revision's declarations in the background, until ``declared`` or ``stop`` is called.
 
-    Who begins to read before the architecture of the GPU is known need not wait for most of the time that it takes.
+    The revision is imported at once. The architecture of the GPU is needed only at the end, by ``declared``.
     """
 
     def __init__(self, tree: Path, module: str, revision: str) -> None:
@@ -193,7 +193,7 @@ def parse(text: bytes) -> Declared:
 
 
 class Apart:
-    """A process that runs declarations.py, in a process group of its own that does not outlive it."""
+    """Holds a process that runs declarations.py, in a process group of its own that does not outlive it."""
 
     def __init__(self, process: subprocess.Popen[bytes], home: Callable[[], None], files: Sequence[IO[bytes]]) -> None:
         self._process, self._remove_home, self._files = process, home, files

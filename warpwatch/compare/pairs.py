@@ -30,8 +30,8 @@ MAX_PROCESSES = 8  # the processes that measure a case that is hard to decide
 # is the floor within a fifth, and five more processes of 1.2 s each (H200) would tell no more of it than that.
 AT_THE_FLOOR = 0.2
 PAIR_SECONDS = 0.25  # the most wall time for the samples of a case in one process
-# On a GPU with this much memory the processes that some cases need after the screening start with the others. Each
-# process that has opened a GPU holds half a gigabyte of it.
+# On a GPU with this many bytes the processes that some cases need after the screening start with the others. Each
+# process that has opened a GPU holds memory of it, which on a smaller one a large case may need.
 AMPLE_MEMORY = 24e9
 
 

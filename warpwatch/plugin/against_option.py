@@ -1,6 +1,6 @@
-"""Begins early with what ``--against`` needs and takes long: the other revision's declarations, and worker processes.
+"""Starts early what ``--against`` needs: the process that reads the other revision, and the worker processes.
 
-Both pass while pytest starts and collects, before the device is known.
+They take about a second, which passes while pytest starts and collects.
 """
 
 from __future__ import annotations
@@ -48,13 +48,16 @@ class OtherRevision:
         return usable(document.cases, document.flags, self.tree, self.revision)
 
     def stop(self) -> None:
-        """End what still runs."""
+        """End the process that reads, if it still runs."""
         if self._reading:
             self._reading.stop()
 
 
 def begin(config: pytest.Config, project: Project, worker: Worker, revision: str) -> OtherRevision:
-    """Begin to read a revision, and start the worker processes that measure after the first one, if any will."""
+    """Begin to read a revision, and start the worker processes that measure after the first one.
+
+    No worker process is started where no file differs, because nothing is measured then.
+    """
     other = OtherRevision(revision, project)
     config.add_cleanup(other.stop)
     if not is_first(config) and not other.same_files and worker.settings.kind in ("auto", "gpu"):

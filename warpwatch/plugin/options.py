@@ -20,6 +20,7 @@ from warpwatch.arguments import positive_seconds, seconds_or_none
 from warpwatch.catalogue.setting import SETTING, has_table
 
 KERNELS = "--warpwatch-kernels"
+# Options with which pytest answers a question and runs no test.
 QUESTIONS = ("collectonly", "help", "version", "markers", "showfixtures", "show_fixtures_per_test", "cacheshow")
 PREFIX = "--warpwatch-"
 SHORT = pytest.StashKey[frozenset[str]]()  # the options of ours that have their short names here

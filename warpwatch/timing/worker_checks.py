@@ -119,8 +119,7 @@ def fingerprint_of(loaded: Loaded) -> int:
 def check_result(loaded: Loaded, shared: Shared) -> int:
     """Launch once, compare with NumPy, and return the results' fingerprint. Raises WrongResult or DeviceError."""
     if loaded.case.family.prints:
-        lines = launch_once(loaded)[LINE]
-        _raise([*damage(loaded, shared), *_wrong_lines(loaded.case, lines, of_host=True)])
+        _raise(_faults_of_lines(loaded, shared))
         return 0
     launch_and_wait(loaded)
     if loaded.case.variant.call:
@@ -159,8 +158,7 @@ def check_fresh_launch(loaded: Loaded, shared: Shared, fingerprint: int) -> None
     """
     loaded.poison()
     if loaded.case.family.prints:
-        lines = launch_once(loaded)[LINE]
-        _raise([*damage(loaded, shared), *_wrong_lines(loaded.case, lines, of_host=True)], _late(loaded.case))
+        _raise(_faults_of_lines(loaded, shared), _late(loaded.case))
         return
     launch_and_wait(loaded)
     check_last_result(loaded, shared, fingerprint)
@@ -168,6 +166,12 @@ def check_fresh_launch(loaded: Loaded, shared: Shared, fingerprint: int) -> None
 
 def _late(case: Case) -> str:
     return f"{case.id} was right when it was launched once, and is wrong after the launches that were timed"
+
+
+def _faults_of_lines(loaded: Loaded, shared: Shared) -> list[str]:
+    """Launch a kernel that prints, and return the faults of its lines and of the arrays."""
+    lines = launch_once(loaded)[LINE]
+    return [*damage(loaded, shared), *_wrong_lines(loaded.case, lines, of_host=True)]
 
 
 def _wrong_lines(case: Case, got: Array, of_host: bool) -> list[str]:
