@@ -23,12 +23,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Draw the seed of the random tests before the header is printed, which names it."""
     config.addinivalue_line("markers", "slow: takes seconds, and `make quick` leaves it out")
-    if config.getoption("hypothesis_seed", None) is None and not _only_times(config):
+    if _only_times(config):  # Hypothesis would be imported for the seed, and at the end for its summary
+        config.pluginmanager.set_blocked("hypothesispytest")
+    elif config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**6))
 
 
 def _only_times(config: pytest.Config) -> bool:
-    """Tell whether only benchmarks are asked for, none of which is random: a seed would import Hypothesis in vain."""
+    """Tell whether only benchmarks are asked for, none of which is random."""
     paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
     return all(path.is_relative_to(config.rootpath / "bench") for path in paths)
 
