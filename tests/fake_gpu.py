@@ -216,7 +216,7 @@ def pytest_addoption() -> None:
     """Replace what the plugin calls while it configures, which is before this one does."""
     worker.Worker.start = lambda self: None  # type: ignore[method-assign]
     worker.Worker.start_spares = lambda self, *given: None  # type: ignore[method-assign,assignment]
-    vars(against_option)["smallest_memory"] = lambda: 0
+    vars(against_option)["sees_gpu"] = lambda: False
     vars(start)["model_of_all"] = lambda: PLAY.get("model", "")
 
 

@@ -143,6 +143,23 @@ def test_spare_processes_end_with_the_worker(child: Worker) -> None:
     assert [child._spares, child._ready, child.child] == [[], [], None]
 
 
+def test_launched_processes_are_taken_before_new_ones_and_end_with_the_worker(child: Worker) -> None:
+    first = child.call(process_id)
+    child.launch_spares(2)
+    launched = [each.process.pid for each in child._loaded]
+    child.start_spares(1, process_id)
+    child.renew()
+    assert child.call(process_id) == launched[0] != first
+    assert child.started == 3
+    child.start_spares(2, process_id)
+    assert child.started == 4
+    child.launch_spares(1)
+    idle = child._loaded[0].process
+    child.stop()
+    assert idle.poll() is not None
+    assert child._loaded == []
+
+
 def test_processes_that_do_not_end_by_themselves_are_killed_together(child: Worker) -> None:
     child.start_spares(2, ignore_sigterm)
     child.await_spares()

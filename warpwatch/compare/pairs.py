@@ -30,9 +30,6 @@ MAX_PROCESSES = 8  # the processes that measure a case that is hard to decide
 # is the floor within a fifth, and five more processes of 1.2 s each (H200) would tell no more of it than that.
 AT_THE_FLOOR = 0.2
 PAIR_SECONDS = 0.25  # the most wall time for the samples of a case in one process
-# On a GPU with this many bytes the processes that some cases need after the screening start with the others. Each
-# process that has opened a GPU holds memory of it, which on a smaller one a large case may need.
-AMPLE_MEMORY = 24e9
 
 
 @dataclass(kw_only=True)
@@ -180,8 +177,7 @@ class PairComparison:
                 todo = [] if self.doubt else todo
             if todo and process + 1 == SCREENING_PROCESSES:  # most take as many as a call does: they start together
                 measured = self.pairs[todo[0]].measured
-                if not measured.kernel.worker.has_spares:
-                    measured.kernel.worker.start_spares(MIN_PROCESSES - SCREENING_PROCESSES, get_ready, measured.kind)
+                measured.kernel.worker.start_spares(MIN_PROCESSES - SCREENING_PROCESSES, get_ready, measured.kind)
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
@@ -221,14 +217,17 @@ def _may_change(decision: Decision) -> bool:
     return decision.verdict == Verdict.UNSURE and not known
 
 
-def start_spares(worker: Worker, memory_bytes: int, *, cold: bool) -> None:
-    """Start the processes that measure after the first one, unless that was done before.
+def launch_spares(worker: Worker) -> None:
+    """Launch the processes that most pairs need, which load their modules while pytest starts."""
+    worker.launch_spares(MIN_PROCESSES - 1)
 
-    ``memory_bytes``: of the GPU; none are started where it is 0.
+
+def start_spares(worker: Worker, *, cold: bool) -> None:
+    """Have the processes that measure after the first one open the GPU: those that every pair needs.
+
+    Each holds memory of the GPU, which a large case may need, so that the others wait until a pair asks for them.
     """
-    if memory_bytes and not worker.has_spares:
-        most = MIN_PROCESSES if memory_bytes >= AMPLE_MEMORY else SCREENING_PROCESSES
-        worker.start_spares(most - 1, get_ready, "cold" if cold else "warm")
+    worker.start_spares(SCREENING_PROCESSES - 1, get_ready, "cold" if cold else "warm")
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:

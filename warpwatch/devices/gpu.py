@@ -337,7 +337,7 @@ class Device:
 
 @functools.cache
 def source_module_class() -> Any:
-    """Return the kind of module that kernels are loaded as."""
+    """Return the kind of module that kernels are loaded as. Raises ImportError where PyCUDA or what it needs is not."""
     from pycuda import compiler, driver  # noqa: PLC0415
 
     return cached_source_module(compiler, driver)
@@ -347,29 +347,29 @@ def source_module_class() -> Any:
 class Settings:
     """The device to open, and the options of a run that change it.
 
-    ``kind``: gpu, software, or auto, which takes a GPU where there is one. ``ordinal``: number of the GPU, modulo the
-    number of GPUs that CUDA_VISIBLE_DEVICES leaves. ``launch_timeout``: in seconds. ``schedule_seed``: draws the order
-    of threads and blocks on the software device.
+    ``kind``: gpu, software, or auto, which takes a GPU where there is one. ``ordinal``: number of the GPU, modulo those
+    that CUDA_VISIBLE_DEVICES leaves. ``launch_timeout``: in seconds. ``schedule_seed``: draws the software device's
+    order of threads and blocks. ``gpu_seen``: there is a GPU, which the driver need not be asked.
     """
 
     kind: str = "auto"
     ordinal: int = 0
     launch_timeout: float = 10.0
     schedule_seed: int | None = None
+    gpu_seen: bool = False
 
 
 def open_device(settings: Settings) -> Device:
     """Open a device. Raises NoDevice where there is none, DeviceError or CompileError where its set-up is broken."""
     # A module that is loaded lazily while the stream is held would wait for ever.
     os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
-    missing = "" if settings.kind == "software" else why_no_gpu()
+    missing = "" if settings.kind == "software" or settings.gpu_seen else why_no_gpu()
     if missing and settings.kind == "gpu":
         raise NoDevice(missing)
     compiler = _activate_softcuda(settings, missing) if missing or settings.kind == "software" else None
     try:
+        source_module_class()
         from pycuda import driver  # noqa: PLC0415
-
-        source_module_class()  # its module needs what PyCUDA depends on
     except ImportError as error:
         raise DeviceError(
             f"PyCUDA cannot be imported ({error}); `make test` installs it in this repository, and pip elsewhere"

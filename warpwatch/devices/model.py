@@ -15,17 +15,17 @@ def model_of_all() -> str:
 
     Processes of xdist need only know of which model theirs must be.
     """
-    names = {name for name, _ in _every()}
+    names = set(_names())
     return slug_of(names.pop()) if len(names) == 1 else ""
 
 
-def smallest_memory() -> int:
-    """Return the bytes of the GPU with the least memory; 0 where NVML cannot say."""
-    return min((size for _, size in _every()), default=0)
+def sees_gpu() -> bool:
+    """Tell whether NVML sees a GPU that CUDA shows to this process whole."""
+    return bool(_names())
 
 
-def _every() -> Sequence[tuple[str, int]]:
-    """Return name and bytes of memory of each GPU; nothing where one is divided, or NVML does not answer."""
+def _names() -> Sequence[str]:
+    """Return the name of each GPU; nothing where one is divided, or NVML does not answer."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
     if not re.match(r"\d|GPU-", shown):  # none, or parts of one, which are other models
         return ()
@@ -36,7 +36,7 @@ def _every() -> Sequence[tuple[str, int]]:
         every = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
         if any(_is_split(pynvml, each) for each in every):
             return ()
-        return [(str(pynvml.nvmlDeviceGetName(e)), int(pynvml.nvmlDeviceGetMemoryInfo(e).total)) for e in every]
+        return [str(pynvml.nvmlDeviceGetName(each)) for each in every]
     except Exception:  # without NVML a GPU is opened, which says what is wrong
         return ()
 

@@ -16,7 +16,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -30,7 +30,7 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.child import Child, answer, ask, await_start, end, exit_reason, launch
 from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.devices.detect import ask_early
-from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device
+from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
@@ -49,6 +49,7 @@ class Worker:
         self.project, self.settings = project, settings
         self.child: Child | None = None
         self._opens = False  # the child has been asked to open the device, and has not answered yet
+        self._loaded: list[Child] = []  # spare ones that have been asked nothing
         self._spares: list[Child] = []  # that may still open the device
         self._ready: list[Child] = []  # spare ones that have
         self.started = 0  # processes so far
@@ -102,22 +103,25 @@ class Worker:
             if answer(self.child, CALL_SECONDS)[1]:
                 self.renew()
 
-    def _launch(self) -> Child:
+    def _launch(self, *, gpu_seen: bool = False) -> Child:
         self.started += 1
-        return launch(self.project, self.settings)
+        return launch(self.project, replace(self.settings, gpu_seen=gpu_seen))
 
-    @property
-    def has_spares(self) -> bool:
-        return bool(self._spares or self._ready)
+    def launch_spares(self, count: int) -> None:
+        """Start children for ``start_spares``, on a machine where a GPU was seen, without a call yet.
+
+        They load their modules, and leave the GPU alone: processes that open it at the same time wait for each other.
+        """
+        self._loaded += [self._launch(gpu_seen=True) for _ in range(count)]
 
     def start_spares(self, count: int, get_ready: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Start children that later ones are taken from, without waiting for them.
+        """Start children that later ones are taken from, without waiting for them; those already launched come first.
 
         ``get_ready``: what they run first, which opens the device. To start a child and to open the device takes a
         second, which passes here while there is nothing to measure.
         """
         for _ in range(count):
-            self._spares.append(self._launch())
+            self._spares.append(self._loaded.pop(0) if self._loaded else self._launch())
             with contextlib.suppress(OSError):  # it has ended: ``await_spares`` sees that
                 ask(self._spares[-1], get_ready, *args, **kwargs)
 
@@ -146,10 +150,10 @@ class Worker:
 
     def stop(self) -> None:
         """End the child and all spare ones."""
-        children = [*filter(None, [self.child]), *self._spares, *self._ready]
+        children = [*filter(None, [self.child]), *self._loaded, *self._spares, *self._ready]
         self.child, self._opens = None, False
-        self._spares.clear()
-        self._ready.clear()
+        for spares in (self._loaded, self._spares, self._ready):
+            spares.clear()
         end(*children)
 
 
@@ -242,7 +246,10 @@ def _picklable(error: Exception) -> Exception:
 def load(settings: str, root: str, module: str) -> None:
     """Load settings and project, in the child, before cases are sent to it."""
     _settings[0] = Settings(**json.loads(settings))
-    if _settings[0].kind != "software":
+    if _settings[0].gpu_seen:
+        with contextlib.suppress(ImportError):  # ``open_device`` says what is missing
+            source_module_class()
+    elif _settings[0].kind != "software":
         ask_early()
     load_project(Path(root), module)
 

@@ -88,7 +88,10 @@ class BenchPlugin:
             several_gpus.longest_first(items, several_gpus.number_of_parts(self.config))
 
     def pytest_sessionstart(self) -> None:
-        """Find what is wrong before processes are started, or what can be found in no time."""
+        """Find what is wrong before processes are started, or what can be found in no time; open the GPU in others."""
+        device = self._device() if self._other and not (self._first or self._other.same_files) else None
+        if isinstance(device, DeviceInfo) and device.has_gpu_clock:
+            start_spares(self.worker, cold=self.cold)
         if self._first and not self.config.option.collectonly:
             if not self.config.stash[MODEL]:
                 self._prepare_for_parts()
@@ -204,8 +207,6 @@ class BenchPlugin:
     def _find_revision(self, revision: str, device: DeviceInfo) -> RevisionComparison:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
         other = self._other or against_option.OtherRevision(revision, self.project)
-        if device.has_gpu_clock and not self._first and not other.same_files:  # meanwhile what differs is compiled
-            start_spares(self.worker, device.memory_bytes, cold=self.cold)
         try:
             others = other.kernels(device.timing_target.arch)
             variances = read_variances(device.slug, self.project.baselines)
