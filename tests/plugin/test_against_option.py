@@ -1,29 +1,37 @@
-"""Tests which worker processes --against launches before it knows which kernels differ."""
+"""Tests which worker processes --against launches, and has open the GPU, before it knows which kernels differ."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.fake_gpu import INFO
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.gpu import Settings
+from warpwatch.compare.pairs import SCREENING_PROCESSES
+from warpwatch.devices.gpu import NoDevice, Settings
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import against_option
+from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.verdict.rule import MIN_PROCESSES
 
 CONFIG = SimpleNamespace(add_cleanup=lambda function: None, getoption=lambda name, default: default)
 
 
 class FakeWorker:
-    """Counts the processes that it is asked to launch."""
+    """Counts the processes that it is asked to launch, and to open the GPU with."""
 
     def __init__(self, kind: str) -> None:
-        self.settings, self.launched = Settings(kind=kind), 0
+        self.settings, self.launched, self.opened = Settings(kind=kind), 0, 0
 
     def launch_spares(self, count: int) -> None:
         self.launched += count
+
+    def start_spares(self, count: int, get_ready: object, kind: str) -> None:
+        self.opened += count
 
 
 @pytest.mark.parametrize(
@@ -46,3 +54,23 @@ def test_processes_are_launched_where_a_gpu_is_seen_and_files_differ(
     begun = against_option.begin(cast("pytest.Config", CONFIG), cast("Project", None), cast("Worker", worker), "HEAD")
     assert cast("Any", begun) is other
     assert worker.launched == launched
+
+
+@pytest.mark.parametrize(
+    ("first", "same_files", "found", "opened"),
+    [
+        (False, False, INFO, SCREENING_PROCESSES - 1),
+        (False, True, INFO, 0),
+        (True, False, INFO, 0),
+        (False, False, replace(INFO, has_gpu_clock=False), 0),
+        (False, False, NoDevice("no GPU"), 0),
+    ],
+)
+def test_processes_open_the_gpu_that_measure_after_the_first_one(
+    first: bool, same_files: bool, found: DeviceInfo | NoDevice, opened: int
+) -> None:
+    worker = FakeWorker("auto")
+    plugin = SimpleNamespace(worker=worker, cold=True, _first=first, _device=lambda: found)
+    other = SimpleNamespace(same_files=same_files)
+    BenchPlugin._open_spares(cast("BenchPlugin", plugin), cast("against_option.OtherRevision", other))
+    assert worker.opened == opened

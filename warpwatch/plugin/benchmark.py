@@ -89,9 +89,8 @@ class BenchPlugin:
 
     def pytest_sessionstart(self) -> None:
         """Find what is wrong before processes are started, or what can be found in no time; open the GPU in others."""
-        device = self._device() if self._other and not (self._first or self._other.same_files) else None
-        if isinstance(device, DeviceInfo) and device.has_gpu_clock:
-            start_spares(self.worker, cold=self.cold)
+        if self._other:
+            self._open_spares(self._other)
         if self._first and not self.config.option.collectonly:
             if not self.config.stash[MODEL]:
                 self._prepare_for_parts()
@@ -207,6 +206,8 @@ class BenchPlugin:
     def _find_revision(self, revision: str, device: DeviceInfo) -> RevisionComparison:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
         other = self._other or against_option.OtherRevision(revision, self.project)
+        if not self._other:  # the benchmarks are in other files than bench/'s
+            self._open_spares(other)
         try:
             others = other.kernels(device.timing_target.arch)
             variances = read_variances(device.slug, self.project.baselines)
@@ -228,6 +229,12 @@ class BenchPlugin:
             apart=OtherProcess(worker=Worker(replace(self.project, root=other.tree), self.worker.settings)),
             same_files=other.same_files,
         )
+
+    def _open_spares(self, other: against_option.OtherRevision) -> None:
+        """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
+        device = None if self._first or other.same_files else self._device()
+        if isinstance(device, DeviceInfo) and device.has_gpu_clock:
+            start_spares(self.worker, cold=self.cold)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
