@@ -47,7 +47,7 @@ def nvml(names: list[str], split: list[bool | None]) -> SimpleNamespace:
         ([], [], None, "", False),
     ],
 )
-def test_model_is_known_where_nvml_tells_them(
+def test_the_model_is_known_where_all_gpus_are_alike(
     names: list[str],
     split: list[bool | None],
     shown: str | None,

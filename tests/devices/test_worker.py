@@ -84,7 +84,7 @@ def sleep(seconds: float) -> None:
 
 
 def test_a_spare_process_takes_the_place_of_one_that_ends(child: Worker) -> None:
-    child.start_spares(2, process_id)
+    child.open_spares(2, process_id)
     first = child.call(process_id)
     child.await_spares()
     later = []
@@ -132,28 +132,29 @@ def test_a_process_that_ends_before_the_first_call_is_an_error(monkeypatch: pyte
 
 
 def test_spare_processes_end_with_the_worker(child: Worker) -> None:
-    child.start_spares(1, process_id)
+    child.open_spares(1, process_id)
     child.await_spares()
     child.renew()
     one = child.call(process_id)
-    child.start_spares(2, process_id)
+    child.open_spares(2, process_id)
     child.stop()
     with pytest.raises(ProcessLookupError):
         os.kill(one, 0)
     assert [child._spares, child._ready, child.child] == [[], [], None]
 
 
-def test_launched_processes_are_taken_before_new_ones_and_end_with_the_worker(child: Worker) -> None:
+def test_loaded_processes_are_taken_before_new_ones_and_end_with_the_worker(child: Worker) -> None:
     first = child.call(process_id)
-    child.launch_spares(2)
-    launched = [each.process.pid for each in child._loaded]
-    child.start_spares(1, process_id)
+    child.start_spares(2)
+    assert not child.has_spares
+    loaded = [each.process.pid for each in child._loaded]
+    child.open_spares(1, process_id)
     child.renew()
-    assert child.call(process_id) == launched[0] != first
+    assert child.call(process_id) == loaded[0] != first
     assert child.started == 3
-    child.start_spares(2, process_id)
+    child.open_spares(2, process_id)
     assert child.started == 4
-    child.launch_spares(1)
+    child.start_spares(1)
     idle = child._loaded[0].process
     child.stop()
     assert idle.poll() is not None
@@ -161,7 +162,7 @@ def test_launched_processes_are_taken_before_new_ones_and_end_with_the_worker(ch
 
 
 def test_processes_that_do_not_end_by_themselves_are_killed_together(child: Worker) -> None:
-    child.start_spares(2, ignore_sigterm)
+    child.open_spares(2, ignore_sigterm)
     child.await_spares()
     assert child.call(ignore_sigterm) == child.call(process_id)
     begin = time.monotonic()
@@ -174,7 +175,7 @@ def test_a_spare_process_that_fails_is_replaced(awaited: bool, monkeypatch: pyte
     worker = Worker(PROJECT)
     boot = child_module.BOOT
     monkeypatch.setattr(child_module, "BOOT", "raise SystemExit(3)")
-    worker.start_spares(1, process_id)
+    worker.open_spares(1, process_id)
     monkeypatch.setattr(child_module, "BOOT", boot)
     if awaited:
         worker.await_spares()

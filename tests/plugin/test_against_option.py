@@ -1,4 +1,4 @@
-"""Tests which worker processes --against launches, and has open the GPU, before it knows which kernels differ."""
+"""Tests which worker processes --against starts, and which open the GPU, before it knows which kernels differ."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ CONFIG = SimpleNamespace(add_cleanup=lambda function: None, getoption=lambda nam
 
 
 class FakeWorker:
-    """Counts the processes that it is asked to launch, and to open the GPU with."""
+    """Counts the processes that it is asked to start, and to open the GPU with."""
 
     def __init__(self, kind: str) -> None:
-        self.settings, self.launched, self.opened = Settings(kind=kind), 0, 0
+        self.settings, self.started, self.opened = Settings(kind=kind), 0, 0
 
-    def launch_spares(self, count: int) -> None:
-        self.launched += count
+    def start_spares(self, count: int) -> None:
+        self.started += count
 
-    def start_spares(self, count: int, get_ready: object, kind: str) -> None:
+    def open_spares(self, count: int, get_ready: object, kind: str) -> None:
         self.opened += count
 
 
 @pytest.mark.parametrize(
-    ("kind", "seen", "same_files", "launched"),
+    ("kind", "seen", "same_files", "started"),
     [
         ("auto", True, False, MIN_PROCESSES - 1),
         ("gpu", True, False, MIN_PROCESSES - 1),
@@ -44,8 +44,8 @@ class FakeWorker:
         ("software", True, False, 0),
     ],
 )
-def test_processes_are_launched_where_a_gpu_is_seen_and_files_differ(
-    kind: str, seen: bool, same_files: bool, launched: int, monkeypatch: pytest.MonkeyPatch
+def test_processes_are_started_where_a_gpu_is_seen_and_files_differ(
+    kind: str, seen: bool, same_files: bool, started: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = SimpleNamespace(same_files=same_files, stop=lambda: None)
     monkeypatch.setattr(against_option, "OtherRevision", lambda revision, project: other)
@@ -53,7 +53,7 @@ def test_processes_are_launched_where_a_gpu_is_seen_and_files_differ(
     worker = FakeWorker(kind)
     begun = against_option.begin(cast("pytest.Config", CONFIG), cast("Project", None), cast("Worker", worker), "HEAD")
     assert cast("Any", begun) is other
-    assert worker.launched == launched
+    assert worker.started == started
 
 
 @pytest.mark.parametrize(

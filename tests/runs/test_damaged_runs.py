@@ -203,7 +203,7 @@ class FakeWorker:
     def renew(self) -> None:
         """There is no process."""
 
-    def start_spares(self, count: int, get_ready: Callable[..., object], *args: object) -> None:
+    def open_spares(self, count: int, get_ready: Callable[..., object], *args: object) -> None:
         """Nor are there others."""
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -177,7 +177,8 @@ class PairComparison:
                 todo = [] if self.doubt else todo
             if todo and process + 1 == SCREENING_PROCESSES:  # most take as many as a call does: they start together
                 measured = self.pairs[todo[0]].measured
-                measured.kernel.worker.start_spares(MIN_PROCESSES - SCREENING_PROCESSES, get_ready, measured.kind)
+                if not measured.kernel.worker.has_spares:
+                    measured.kernel.worker.open_spares(MIN_PROCESSES - SCREENING_PROCESSES, get_ready, measured.kind)
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
@@ -217,17 +218,17 @@ def _may_change(decision: Decision) -> bool:
     return decision.verdict == Verdict.UNSURE and not known
 
 
-def launch_spares(worker: Worker) -> None:
-    """Launch the processes that most pairs need, which load their modules while pytest starts."""
-    worker.launch_spares(MIN_PROCESSES - 1)
+def start_spares(worker: Worker) -> None:
+    """Start the processes that most pairs need: they load their modules while pytest starts."""
+    worker.start_spares(MIN_PROCESSES - 1)
 
 
-def start_spares(worker: Worker, *, cold: bool) -> None:
+def open_spares(worker: Worker, *, cold: bool) -> None:
     """Have the processes that measure after the first one open the GPU: those that every pair needs.
 
     Each holds memory of the GPU, which a large case may need, so that the others wait until a pair asks for them.
     """
-    worker.start_spares(SCREENING_PROCESSES - 1, get_ready, "cold" if cold else "warm")
+    worker.open_spares(SCREENING_PROCESSES - 1, get_ready, "cold" if cold else "warm")
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:

@@ -182,7 +182,7 @@ def _measure_and_decide(processes: Processes, measured: Mapping[str, Measured], 
         if not chosen:
             break
         if not done:  # together, because each takes seconds to open the device
-            measured[chosen[0]].kernel.worker.start_spares(
+            measured[chosen[0]].kernel.worker.open_spares(
                 PROCESSES_OF_UNCHANGED - 1, get_ready, "cold" if again.cold else "warm"
             )
         _measure_again(processes, measured, chosen, again)

@@ -337,7 +337,7 @@ class Device:
 
 @functools.cache
 def source_module_class() -> Any:
-    """Return the kind of module that kernels are loaded as. Raises ImportError where PyCUDA or what it needs is not."""
+    """Return the class that kernels are loaded as. Raises ImportError where PyCUDA, or what it needs, is missing."""
     from pycuda import compiler, driver  # noqa: PLC0415
 
     return cached_source_module(compiler, driver)
@@ -349,7 +349,7 @@ class Settings:
 
     ``kind``: gpu, software, or auto, which takes a GPU where there is one. ``ordinal``: number of the GPU, modulo those
     that CUDA_VISIBLE_DEVICES leaves. ``launch_timeout``: in seconds. ``schedule_seed``: draws the software device's
-    order of threads and blocks. ``gpu_seen``: there is a GPU, which the driver need not be asked.
+    order of threads and blocks. ``gpu_seen``: a GPU was seen, so the driver is not asked for one.
     """
 
     kind: str = "auto"

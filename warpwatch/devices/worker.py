@@ -107,18 +107,23 @@ class Worker:
         self.started += 1
         return launch(self.project, replace(self.settings, gpu_seen=gpu_seen))
 
-    def launch_spares(self, count: int) -> None:
-        """Start children for ``start_spares``, on a machine where a GPU was seen, without a call yet.
+    @property
+    def has_spares(self) -> bool:
+        """True where a spare child has opened the device, or has been asked to."""
+        return bool(self._spares or self._ready)
+
+    def start_spares(self, count: int) -> None:
+        """Start children for ``open_spares``, on a machine where a GPU was seen.
 
         They load their modules, and leave the GPU alone: processes that open it at the same time wait for each other.
         """
         self._loaded += [self._launch(gpu_seen=True) for _ in range(count)]
 
-    def start_spares(self, count: int, get_ready: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Start children that later ones are taken from, without waiting for them; those already launched come first.
+    def open_spares(self, count: int, get_ready: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        """Have spare children, which later ones are taken from, open the device, without waiting for them.
 
-        ``get_ready``: what they run first, which opens the device. To start a child and to open the device takes a
-        second, which passes here while there is nothing to measure.
+        Children of ``start_spares`` come first, then new ones. ``get_ready``: what they run, which opens the device. To
+        start a child and to open the device takes a second, which passes here while there is nothing to measure.
         """
         for _ in range(count):
             self._spares.append(self._loaded.pop(0) if self._loaded else self._launch())

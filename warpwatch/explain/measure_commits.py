@@ -43,7 +43,7 @@ def measure(
     found: dict[str, Decision | Failed] = {}
     comparison = PairComparison()
     worker.renew()
-    worker.start_spares(MIN_PROCESSES, get_ready, "cold" if cold else "warm")
+    worker.open_spares(MIN_PROCESSES, get_ready, "cold" if cold else "warm")
     load_in_background()
     worker.await_spares()
     for name, each in asked.items():

@@ -11,7 +11,7 @@ import pytest
 
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.declared import BadRevision, Reading
-from warpwatch.compare.pairs import launch_spares
+from warpwatch.compare.pairs import start_spares
 from warpwatch.compare.revision import checkout, find_commit, same_files, usable
 from warpwatch.devices.model import sees_gpu
 from warpwatch.devices.other_kernel import OtherKernel
@@ -53,12 +53,12 @@ class OtherRevision:
 
 
 def begin(config: pytest.Config, project: Project, worker: Worker, revision: str) -> OtherRevision:
-    """Begin to read a revision, and launch the worker processes that measure after the first one.
+    """Begin to read a revision, and start the worker processes that measure after the first one.
 
-    None is launched where no file differs, because nothing is measured then.
+    None is started where no file differs, because nothing is measured then.
     """
     other = OtherRevision(revision, project)
     config.add_cleanup(other.stop)
     if not is_first(config) and not other.same_files and worker.settings.kind in ("auto", "gpu") and sees_gpu():
-        launch_spares(worker)
+        start_spares(worker)
     return other

@@ -17,7 +17,7 @@ from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.energy import energies_in
-from warpwatch.compare.pairs import PairComparison, start_spares
+from warpwatch.compare.pairs import PairComparison, open_spares
 from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import RECORD, find_reference, how_to_record
 from warpwatch.compare.revision import compile_other_kernels
@@ -88,7 +88,7 @@ class BenchPlugin:
             several_gpus.longest_first(items, several_gpus.number_of_parts(self.config))
 
     def pytest_sessionstart(self) -> None:
-        """Find what is wrong before processes are started, or what can be found in no time; open the GPU in others."""
+        """Find what is wrong before processes are started, or at once; have spare processes open the GPU."""
         if self._other:
             self._open_spares(self._other)
         if self._first and not self.config.option.collectonly:
@@ -234,7 +234,7 @@ class BenchPlugin:
         """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
         device = None if self._first or other.same_files else self._device()
         if isinstance(device, DeviceInfo) and device.has_gpu_clock:
-            start_spares(self.worker, cold=self.cold)
+            open_spares(self.worker, cold=self.cold)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
