@@ -13,6 +13,7 @@ import pytest
 
 from tests.own import ADD, CELLS, FAMILIES, SCALE
 from tests.project import ROOT
+from tests.written import compile_written
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.launches import Launch
@@ -21,7 +22,6 @@ from warpwatch.catalogue.selection import builds, tested_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import compare
-from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import POISON, DeviceError
@@ -160,7 +160,7 @@ def test_a_scratch_array_that_is_not_written_first_is_found(software: Worker, tm
     case = find_case(FAMILIES, "scale-two_steps-steps-100-float32")
     text = (ROOT / "tests/own/scale.cu").read_text()
     (tmp_path / "scale.cu").write_text(text.replace("parts[blockIdx.x] = sum;", ""))
-    image = compile_file(tmp_path / "scale.cu", case.build.all_macros, software.call(describe_device).target)
+    image = compile_written(tmp_path / "scale.cu", case.build.all_macros, software.call(describe_device).target)
     with pytest.raises(
         DeviceError, match=r"(?s)uninitialised memory in scale_by.*scale\.cu:21: .* of parts \(argument 3\)"
     ):
@@ -174,7 +174,7 @@ def planted(tmp_path: Path, old: str, new: str) -> Path:
     text = (ROOT / "tests/own/serial.cpp").read_text()
     assert old in text
     (tmp_path / "serial.cpp").write_text(text.replace(old, new))
-    return compile_file(tmp_path / "serial.cpp", {}, None).path
+    return compile_written(tmp_path / "serial.cpp", {}, None).path
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import softcuda
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
+from tests.written import compile_written
 from warpwatch.devices.compiler import CompileError, Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
@@ -101,7 +102,7 @@ def test_constant_memory_is_filled_from_the_host(child: Worker) -> None:
 def compile_line(folder: Path, line: str) -> None:
     source = folder / "sample.cu"
     source.write_text(f'extern "C" __global__ void kernel(int* out)\n{{\n    {line}\n}}\n')
-    compile_file(source, {}, Target("sm_75", str(softcuda.stand_in(softcuda.cache_folder()))))
+    compile_written(source, {}, Target("sm_75", str(softcuda.stand_in(softcuda.cache_folder()))))
 
 
 @pytest.mark.parametrize(

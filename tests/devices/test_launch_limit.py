@@ -12,7 +12,7 @@ import pytest
 
 from tests.project import PROJECT
 from tests.softcuda import calls
-from warpwatch.devices.compiler import compile_file
+from tests.written import compile_written
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -24,7 +24,7 @@ LOOP = 'extern "C" __global__ void loop(int* out)\n{\n    for (volatile int i = 
 def launch(worker: Worker, folder: Path, turns: str, *, pause: bool) -> tuple[bytes | str, float]:
     """Launch in a process that is stopped for a while as soon as it has begun; return the outcome and its seconds."""
     (folder / "loop.cu").write_text(LOOP % turns)
-    image = compile_file(folder / "loop.cu", {}, worker.call(describe_device).timing_target)
+    image = compile_written(folder / "loop.cu", {}, worker.call(describe_device).timing_target)
     assert worker.child
     process = worker.child.process.pid
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
+from tests.written import compile_written
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices import host as host_module
 from warpwatch.devices.builds import compile_build
-from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError, GuardedArray
 from warpwatch.devices.runner import expected, run
@@ -84,7 +84,7 @@ def planted(tmp_path: Path, edit: Callable[[str], str]) -> Path:
     assert edit(text) != text
     file = tmp_path / "serial.cpp"
     file.write_text(edit(text))
-    return compile_file(file, CASE.build.all_macros, None).path
+    return compile_written(file, CASE.build.all_macros, None).path
 
 
 def test_a_right_kernel_leaves_no_damage() -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
+from tests.written import compile_written
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
@@ -26,7 +27,7 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.devices import child as child_module
 from warpwatch.devices import worker
 from warpwatch.devices.builds import compile_build
-from warpwatch.devices.compiler import Image, compile_file
+from warpwatch.devices.compiler import Image
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
@@ -396,5 +397,5 @@ def test_a_kernel_that_crashes_fails_alone(child: Worker, tmp_path: Path) -> Non
         return Kernel(child, CASE.build, image).run(CASE.shape, inputs).first
 
     with pytest.raises(DeviceError, match="SIGSEGV"):
-        product(compile_file(source, CASE.build.all_macros, None))
+        product(compile_written(source, CASE.build.all_macros, None))
     assert np.array_equal(product(compile_build(CASE.build, None)), expected(CASE, inputs)["C"].reference)

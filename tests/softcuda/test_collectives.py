@@ -11,6 +11,7 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
+from tests.written import compile_written
 from warpwatch.devices.compiler import CompileError, Target, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -147,5 +148,5 @@ def test_collectives_that_are_not_there_are_named_with_their_line(
     source = tmp_path / "refused.cu"
     source.write_text(f'#include <cub/cub.cuh>\nextern "C" __global__ void kernel(int* out)\n{{\n    {line}\n}}\n')
     with pytest.raises(CompileError) as error:
-        compile_file(source, {}, target)
+        compile_written(source, {}, target)
     assert re.search(rf"refused\.cu:4:\d+: error: .*{re.escape(said)}", str(error.value)), error.value

@@ -13,6 +13,7 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
+from tests.written import compile_written
 from warpwatch.devices.compiler import CompileError, Target, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -325,7 +326,7 @@ def test_what_groups_cannot_do_is_named_with_its_line(target: Target, tmp_path: 
     source = tmp_path / "refused.cu"
     source.write_text(f'{HEAD}extern "C" __global__ void kernel(int* out)\n{{\n    {line}\n}}\n')
     with pytest.raises(CompileError) as error:
-        compile_file(source, {}, target)
+        compile_written(source, {}, target)
     assert re.search(rf"refused\.cu:8:\d+: error: .*{re.escape(said)}", str(error.value)), error.value
 
 
@@ -336,7 +337,7 @@ def test_macros_of_one_letter_do_not_change_the_headers(software: Worker, target
         "{ out[threadIdx.x] = reduce(tiled_partition<8>(this_thread_block()), 1, plus<int>()) * N; }\n"
         "int main() { cudaLaunchCooperativeKernel((void*)kernel, 1, 32, nullptr); }\n"
     )
-    image = compile_file(source, dict.fromkeys("NABIVTMKSC", "7"), target)
+    image = compile_written(source, dict.fromkeys("NABIVTMKSC", "7"), target)
     left = software.call(calls.run_with_zeros, image.path, "kernel", 128)
     assert isinstance(left, bytes), left
     assert list(np.frombuffer(left, np.int32)) == [56] * 32

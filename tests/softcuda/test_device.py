@@ -16,6 +16,7 @@ import softcuda
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
+from tests.written import compile_written
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.builds import compile_build
@@ -137,7 +138,7 @@ def run_on_a_tile(software: Worker, folder: Path, body: str, checked: bool = Tru
     tile = "__shared__ __align__(16) int tile[64];"
     source.write_text(f'extern "C" __global__ void copies(int* __restrict__ out)\n{{\n    {tile} {body}\n}}\n')
     info = software.call(describe_device)
-    image = compile_file(source, {}, info.target if checked else info.timing_target)
+    image = compile_written(source, {}, info.target if checked else info.timing_target)
     # In a context of its own, so that a finding spoils no other launch.
     (left,) = software.call(calls.run_in_orders, (None,), image.path, "copies", (32, 1, 1), (1, 1), 4 * 32, 0)
     return (
@@ -174,7 +175,7 @@ def test_copies_that_nobody_waited_for_end_with_their_block(software: Worker, tm
         f"__shared__ int tile[64]; {COPY} __pipeline_commit(); if (blockDim.x < 64) {{ {DONE} out[0] = tile[0] + 7; }}"
     )
     source.write_text(f'extern "C" __global__ void left(int* out) {{ {body} }}\n')
-    image = compile_file(source, {}, software.call(describe_device).timing_target)
+    image = compile_written(source, {}, software.call(describe_device).timing_target)
     for block, first in ((64, 0), (32, 7), (64, 0)):
         left = software.call(calls.run_or_say, image.path, "left", (block, 1, 1), (1, 1), 4 * 64, 0)
         assert isinstance(left, bytes), left
@@ -225,7 +226,7 @@ def test_a_finding_in_a_header_names_the_line_that_led_there(tmp_path: Path) -> 
     source = tmp_path / "whole.cu"
     source.write_text(WHOLE)
     software = Worker(PROJECT, Settings(kind="software"))
-    image = compile_file(source, {}, software.call(describe_device).target)
+    image = compile_written(source, {}, software.call(describe_device).target)
     said = software.call(calls.run_or_say, image.path, "whole", (1, 1, 1), (1, 1), 4 * 32, 0)
     software.stop()
     assert re.search(r"part\.h:6 \(called at \S*whole\.cu:8\): thread \(0, 0\)", str(said))
@@ -241,7 +242,7 @@ def test_events_and_streams_keep_their_order(software: Worker, tmp_path: Path) -
         "{\n    *n = 0;\n    for (int i = 0; i < 1000; ++i) {\n        const long long end = clock64() + 10000;\n"
         "        while (clock64() < end)\n            ;\n        *n = i + 1;\n    }\n}\n"
     )
-    image = compile_file(source, {}, software.call(describe_device).target)
+    image = compile_written(source, {}, software.call(describe_device).target)
     assert software.call(calls.stream_waits_for_event, image.path, "slow") == 1000
 
 

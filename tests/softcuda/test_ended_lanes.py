@@ -10,7 +10,7 @@ import pytest
 
 from tests.project import PROJECT
 from tests.softcuda import calls
-from warpwatch.devices.compiler import compile_file
+from tests.written import compile_written
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -37,7 +37,7 @@ def answers(folder: Path, width: int, checked: bool) -> list[bytes | str]:
     source.write_text(KERNEL)
     worker = Worker(PROJECT, Settings(kind="software", launch_timeout=20.0))
     device = worker.call(describe_device)
-    image = compile_file(source, {"WIDTH": str(width)}, device.target if checked else device.timing_target)
+    image = compile_written(source, {"WIDTH": str(width)}, device.target if checked else device.timing_target)
     left = worker.call(calls.run_in_orders, ORDERS, image.path, "kernel", (64, 1, 1), (1, 1), 4 * PRESENT, 0)
     worker.stop()
     return left

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.softcuda import calls
-from warpwatch.devices.compiler import CompileError, Target, compile_file
+from tests.written import compile_written
+from warpwatch.devices.compiler import CompileError, Target
 from warpwatch.devices.worker import Worker
 
 LAUNCHES = """#include <cuda_fp16.h>
@@ -96,7 +97,7 @@ def test_an_instance_with_what_softcuda_has_not_is_a_compile_error(target: Targe
         "int main() { kernel<3><<<1, 1>>>(nullptr); }\n"
     )
     with pytest.raises(CompileError, match=r"refused\.cu:2:\d+: error: softcuda does not support .*wgmma"):
-        compile_file(source, {}, target)
+        compile_written(source, {}, target)
 
 
 def test_an_instance_within_which_gxx_finds_an_error_is_a_compile_error(target: Target, tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_an_instance_within_which_gxx_finds_an_error_is_a_compile_error(target: 
         "int main() { good<int><<<1, 1>>>(nullptr); wrong<int><<<1, 1>>>(nullptr); }\n"
     )
     with pytest.raises(CompileError, match=r"wrong\.cu:2:\d+: error: request for member .*first"):
-        compile_file(source, {}, target)
+        compile_written(source, {}, target)
 
 
 def test_an_instance_whose_words_are_not_known_where_it_is_made_leaves_the_others(
@@ -121,7 +122,7 @@ def test_an_instance_whose_words_are_not_known_where_it_is_made_leaves_the_other
         "void here(float* out) { seen<float><<<1, 1>>>(out); }\n"
         'extern "C" __global__ void last(int* out) { *out = __LINE__; }\n'
     )
-    image = compile_file(source, {}, target)
+    image = compile_written(source, {}, target)
     assert software.call(calls.get_function, image.path, "_Z4seenIfEvPT_") == "no error"
     assert software.call(calls.get_function, image.path, "last") == "no error"
 
@@ -129,7 +130,7 @@ def test_an_instance_whose_words_are_not_known_where_it_is_made_leaves_the_other
 def test_an_image_has_the_instances_that_host_code_launches(software: Worker, target: Target, tmp_path: Path) -> None:
     source = tmp_path / "launches.cu"
     source.write_text(LAUNCHES)
-    image = compile_file(source, {}, target)
+    image = compile_written(source, {}, target)
     assert {name: software.call(calls.get_function, image.path, name) for name in INSTANCES} == dict.fromkeys(
         INSTANCES, "no error"
     )

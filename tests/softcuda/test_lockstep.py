@@ -9,7 +9,7 @@ import pytest
 
 from tests.project import PROJECT
 from tests.softcuda import calls
-from warpwatch.devices.compiler import compile_file
+from tests.written import compile_written
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -38,7 +38,7 @@ def said(folder: Path, seed: int | None, qualifier: str, between: str) -> bytes 
     source = folder / "tree.cu"
     source.write_text(TREE.replace("MAYBE_VOLATILE", qualifier).replace("BETWEEN", between))
     worker = Worker(PROJECT, Settings(kind="software", schedule_seed=seed))
-    image = compile_file(source, {}, worker.call(describe_device).target)
+    image = compile_written(source, {}, worker.call(describe_device).target)
     left = worker.call(calls.run_with_zeros, image.path, "kernel", 128)
     worker.stop()
     return left

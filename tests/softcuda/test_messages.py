@@ -9,7 +9,7 @@ import pytest
 
 from tests.project import PROJECT
 from tests.softcuda import calls
-from warpwatch.devices.compiler import compile_file
+from tests.written import compile_written
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -38,7 +38,7 @@ def said_of(software: Worker, folder: Path, body: str, *, threads: int = 32, blo
     (folder / "copies.h").write_text(COPIES)
     source = folder / "kernel.cu"
     source.write_text(KERNEL.format(body=body))
-    image = compile_file(source, {}, software.call(describe_device).target)
+    image = compile_written(source, {}, software.call(describe_device).target)
     block, grid = (threads, 1, 1), (blocks, 1)
     (left,) = software.call(calls.run_in_orders, (None,), image.path, "kernel", block, grid, size, 0)
     return left.replace(f"{folder}/", "") if isinstance(left, str) else ""
@@ -195,7 +195,7 @@ def test_a_read_of_global_memory_before_it_is_written(tmp_path: Path, writer: st
     source = tmp_path / "kernel.cu"
     source.write_text(GLOBAL)
     worker = Worker(PROJECT, Settings(kind="software"))
-    image = compile_file(source, {"WRITER": writer}, worker.call(describe_device).target)
+    image = compile_written(source, {"WRITER": writer}, worker.call(describe_device).target)
     heard = worker.call(calls.run_on_fresh_memory, image.path, "kernel", 4)
     worker.stop()
     assert re.search(r"uninitialised memory in kernel\n  \S*" + said, heard), heard

@@ -23,6 +23,7 @@ from tests.softcuda.products import (
     kernel,
     place_c,
 )
+from tests.written import compile_written
 from warpwatch.devices.compiler import Image, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -31,7 +32,7 @@ from warpwatch.devices.worker import Worker, describe_device
 def image(software: Worker, tmp_path_factory: pytest.TempPathFactory) -> Image:
     file = tmp_path_factory.mktemp("products") / "products.cu"
     file.write_text("".join(kernel(product, number) for number, product in enumerate(PRODUCTS)))
-    return compile_file(file, {}, software.call(describe_device).timing_target)
+    return compile_written(file, {}, software.call(describe_device).timing_target)
 
 
 def product_of(software: Worker, image: Image, product: Product, a: Matrix, b: Matrix, c: Matrix) -> Matrix:

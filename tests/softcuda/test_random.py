@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.softcuda import calls
-from warpwatch.devices.compiler import compile_file
+from tests.written import compile_written
 from warpwatch.devices.worker import Worker, describe_device
 
 XORWOW, PHILOX, MRG = "curandState", "curandStatePhilox4_32_10_t", "curandStateMRG32k3a_t"
@@ -42,7 +42,7 @@ def left_by(software: Worker, folder: Path, bodies: list[str], kind: Any = np.ui
     head = f'extern "C" __global__ void snippet_{{}}({word}* out)\n{{{{\n    if (threadIdx.x) return;\n    '
     kernels = [f"{head.format(i)}{body}\n}}\n" for i, body in enumerate(bodies)]
     source.write_text("#include <curand_kernel.h>\n" + "".join(kernels))
-    image = compile_file(source, {}, software.call(describe_device).target)
+    image = compile_written(source, {}, software.call(describe_device).target)
     left = software.call(calls.run_snippets, image.path, len(bodies), size, 0)
     numbers = [np.frombuffer(each, kind) for each in left if isinstance(each, bytes)]
     assert len(numbers) == len(bodies), left

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.softcuda import calls
-from warpwatch.devices.compiler import compile_file
+from tests.written import compile_written
 from warpwatch.devices.worker import Worker, describe_device
 
 HEADER = """
@@ -40,7 +40,7 @@ def said_of(software: Worker, folder: Path, *rows: str) -> str:
     (folder / "view.h").write_text(HEADER)
     source = folder / "kernel.cu"
     source.write_text(KERNEL.format(body="\n".join(rows)))
-    image = compile_file(source, {}, software.call(describe_device).target)
+    image = compile_written(source, {}, software.call(describe_device).target)
     block, grid = (THREADS, 1, 1), (BLOCKS, 1)
     (left,) = software.call(calls.run_in_orders, (None,), image.path, "kernel", block, grid, SIZE, 0)
     return left.replace(f"{folder}/", "") if isinstance(left, str) else ""
@@ -167,7 +167,7 @@ def test_what_is_not_checked_carries_no_table(software: Worker, tmp_path: Path) 
     source.write_text('extern "C" __global__ void kernel(int* out) { const int i = threadIdx.x;\n out[i] = i; }\n')
     info = software.call(describe_device)
     checked, plain = (
-        compile_file(source, {}, target).path.read_bytes() for target in (info.target, info.timing_target)
+        compile_written(source, {}, target).path.read_bytes() for target in (info.target, info.timing_target)
     )
     assert b"kernel.cu:2\tw\ti=" in checked
     assert b"kernel.cu:2\tw\t" not in plain

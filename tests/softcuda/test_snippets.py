@@ -24,7 +24,8 @@ from tests.softcuda.snippets import (
     simd,
 )
 from tests.softcuda.snippets.snippet import WIDTH, Snippet, mistakes, of, source
-from warpwatch.devices.compiler import CompileError, Target, compile_file
+from tests.written import compile_written
+from warpwatch.devices.compiler import CompileError, Target
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -49,7 +50,7 @@ def run(software: Worker, folder: Path, snippets: list[Snippet], checked: bool) 
     file = folder / "snippets.cu"
     file.write_text(source(snippets))
     info = software.call(describe_device)
-    image = compile_file(file, {}, info.target if checked else info.timing_target)
+    image = compile_written(file, {}, info.target if checked else info.timing_target)
     left = software.call(calls.run_snippets, image.path, len(snippets), WIDTH, 1024)
     said = []
     for snippet, each in zip(snippets, left, strict=False):
@@ -89,7 +90,7 @@ TAKEN = {
 def test_what_nvcc_takes_beside_a_kernel_is_taken(tmp_path: Path, declared: str) -> None:
     file = tmp_path / "sample.cu"
     file.write_text(f'{declared}\nextern "C" __global__ void sample(int* out) {{ *out = 1; }}\n')
-    compile_file(file, {}, Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder()))))
+    compile_written(file, {}, Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder()))))
 
 
 @pytest.mark.parametrize(("line", "said"), REFUSED.items())
@@ -98,7 +99,7 @@ def test_what_is_not_there_is_an_error_that_names_it(tmp_path: Path, line: str, 
     begin = 'extern "C" __global__ void sample(unsigned* out)\n{\n    unsigned r = out[0];\n'
     file.write_text(f"{begin}    {line}\n    out[1] = r;\n}}\n")
     with pytest.raises(CompileError) as caught:
-        compile_file(file, {}, Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder()))))
+        compile_written(file, {}, Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder()))))
     lines = re.findall(r"^.*sample\.cu:4:\d+: (error: .*)", str(caught.value), re.MULTILINE)
     assert any(re.search(said, each) for each in lines), caught.value
 

@@ -15,6 +15,7 @@ from tests.project import ROOT
 from tests.softcuda import calls
 from tests.softcuda.textures import objects
 from tests.softcuda.textures.objects import ARRAY, CUBEMAP, DEVICE, LAYERED, CudaError, Driver, Texture
+from tests.written import compile_written
 from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -129,7 +130,7 @@ def said_of(software: Worker, folder: Path, target: Target, parameters: str, bod
     """What is found in a kernel of that body; "" where its launch ends well."""
     source = folder / "kernel.cu"
     source.write_text(KERNEL.format(parameters=parameters, body=body))
-    image = compile_file(source, {}, target)
+    image = compile_written(source, {}, target)
     runs = run_linear if parameters == TEXTURE else run_plane
     left = software.call(objects.in_a_context, runs, image.path, *arguments)
     return left.replace(f"{folder}/", "") if isinstance(left, str) else ""
@@ -301,7 +302,7 @@ def test_what_is_refused_says_what_to_do(tmp_path: Path, target: Target, text: s
     source = tmp_path / "refused.cu"
     source.write_text(text + "\n")
     with pytest.raises(CompileError) as error:
-        compile_file(source, {}, target)
+        compile_written(source, {}, target)
     assert re.search(said, str(error.value)), error.value
 
 
@@ -329,4 +330,4 @@ int main()
 def test_whole_files_with_textures_load(tmp_path: Path, target: Target) -> None:
     source = tmp_path / "whole.cu"
     source.write_text(WHOLE)
-    assert compile_file(source, {}, target).path.stat().st_size > 1000
+    assert compile_written(source, {}, target).path.stat().st_size > 1000

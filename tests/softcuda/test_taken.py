@@ -10,7 +10,8 @@ import pytest
 
 from tests.project import PROJECT
 from tests.softcuda import calls
-from warpwatch.devices.compiler import CompileError, Target, compile_file
+from tests.written import compile_written
+from warpwatch.devices.compiler import CompileError, Target
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker
 
@@ -148,7 +149,7 @@ def test_a_kernel_that_needs_host_code_by_a_function_of_both_sides_stops(
         f"{KERNEL}both(out[0] == 0 ? 4 : 1); }}\n"
     )
     worker = Worker(PROJECT, Settings(kind="software"))
-    said = worker.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    said = worker.call(calls.run_with_zeros, compile_written(source, {}, target).path, "kernel", 128)
     worker.stop()
     assert re.search(r"a call of a function that needs host code in kernel\n  \S*both\.cu:2 ", str(said)), said
 
@@ -157,7 +158,7 @@ def test_what_g_said_first_is_told_where_setting_functions_aside_does_not_help(t
     source = tmp_path / "wrong.cu"
     source.write_text(f"constexpr int helper(int x) {{ return x + undeclared; }}\n{KERNEL}helper(2); }}\n")
     with pytest.raises(CompileError, match=r"wrong\.cu:1:\d+: error: .undeclared. was not declared"):
-        compile_file(source, {}, target)
+        compile_written(source, {}, target)
 
 
 @pytest.mark.parametrize(("before", "code"), TAKEN.values(), ids=TAKEN)
@@ -166,6 +167,6 @@ def test_what_whole_files_declare_is_taken(
 ) -> None:
     source = tmp_path / "taken.cu"
     source.write_text(f"{before}\n{KERNEL}{code} }}\n")
-    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    left = software.call(calls.run_with_zeros, compile_written(source, {}, target).path, "kernel", 128)
     assert isinstance(left, bytes), left
     assert np.frombuffer(left, np.float32)[0] == 2

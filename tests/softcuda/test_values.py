@@ -11,10 +11,11 @@ import softcuda
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
+from tests.written import compile_written
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.check import compare
-from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
+from warpwatch.devices.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
@@ -26,7 +27,7 @@ def compile_text(software: Worker, folder: Path, text: str) -> Image:
     """With checks."""
     source = folder / "sample.cu"
     source.write_text(text)
-    return compile_file(source, {}, software.call(describe_device).target)
+    return compile_written(source, {}, software.call(describe_device).target)
 
 
 # What one thread leaves in out[9], where all of `out` is zeros before.
@@ -104,7 +105,7 @@ def test_an_unset_sum_of_a_register_tile_makes_a_wrong_result(
             assert right in text
             text = text.replace(right, wrong)
         (tmp_path / name).write_text(text)
-    image = compile_file(tmp_path / "vectorised.cu", case.build.all_macros, software.call(describe_device).target)
+    image = compile_written(tmp_path / "vectorised.cu", case.build.all_macros, software.call(describe_device).target)
     inputs = exact_inputs(case, 0)
     outcome = Kernel(software, case.build, image).run(case.shape, inputs)
     ((name, value),) = expected(case, inputs).items()
@@ -180,7 +181,7 @@ def test_a_block_larger_than_launch_bounds_is_refused(software: Worker, tmp_path
 def compile_line(folder: Path, line: str) -> None:
     source = folder / "sample.cu"
     source.write_text(f'#include "copy.h"\n{ENTRY} kernel(int* out)\n{{\n    {line}\n}}\n')
-    compile_file(source, {}, Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder()))))
+    compile_written(source, {}, Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder()))))
 
 
 COPY = """

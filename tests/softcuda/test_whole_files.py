@@ -13,6 +13,7 @@ import pytest
 
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
+from tests.written import compile_written
 from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
@@ -68,7 +69,7 @@ def test_macros_of_the_command_line_do_not_change_softcudas_headers(
         "int main() { kernel<<<B, I>>>(nullptr, nullptr, M); }\n"
     )
     values = np.random.default_rng(3).integers(-4, 5, 2048).astype(np.float32)
-    image = compile_file(source, LETTERS, target)
+    image = compile_written(source, LETTERS, target)
     np.testing.assert_array_equal(run(software, image, "kernel"), np.maximum(values, 1) * 7 + 14)
 
 
@@ -78,7 +79,7 @@ def test_a_fault_is_on_its_own_line_behind_host_code(software: Worker, tmp_path:
     source.write_text(text)
     line = 1 + text[: text.index("c[element + 4000]")].count("\n")
     worker = Worker(PROJECT, Settings(kind="software"))
-    image = compile_file(source, {}, worker.call(describe_device).target)
+    image = compile_written(source, {}, worker.call(describe_device).target)
     said = worker.call(calls.run_on_arrays, image.path, "_Z6kernelPKfPfi", [np.zeros(2048, np.float32)], 8192, 2048)
     worker.stop()
     assert re.search(rf"out of bounds in \w+\n  \S*course\.cu:{line}: ", str(said)), said
@@ -90,7 +91,7 @@ def test_assert_of_a_header_names_condition_and_line(tmp_path: Path) -> None:
         '#include <assert.h>\nextern "C" __global__ void kernel(int* out)\n{\n    assert(out[0] == 1);\n}\n'
     )
     worker = Worker(PROJECT, Settings(kind="software"))
-    image = compile_file(source, {}, worker.call(describe_device).target)
+    image = compile_written(source, {}, worker.call(describe_device).target)
     said = worker.call(calls.run_with_zeros, image.path, "kernel", 128)
     worker.stop()
     assert re.search(r"assert\(out\[0\] == 1\) in kernel\n  \S*asserts\.cu:4: ", str(said)), said
@@ -113,7 +114,7 @@ def test_static_kernels_have_the_names_that_nvcc_gives_them(
 ) -> None:
     source = tmp_path / "static.cu"
     source.write_text(STATIC)
-    assert software.call(calls.get_function, compile_file(source, {}, target).path, name) == "no error"
+    assert software.call(calls.get_function, compile_written(source, {}, target).path, name) == "no error"
 
 
 @pytest.mark.parametrize("header", ["cublas_v2.h", "cublasLt.h"])
@@ -126,7 +127,7 @@ def test_headers_of_cublas_bring_the_narrow_types_as_nvidias_do(
         '#include "types.h"\nextern "C" __global__ void kernel(float* out)\n'
         "{ half2 two = {half(3), half(4)}; out[threadIdx.x] = float(narrow(257.0f)) + float(two.y); }\n"
     )
-    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    left = software.call(calls.run_with_zeros, compile_written(source, {}, target).path, "kernel", 128)
     assert isinstance(left, bytes), left
     assert np.frombuffer(left, np.float32)[0] == 260  # the sum of 256 and 4
 
@@ -144,7 +145,7 @@ def test_headers_beside_a_source_may_have_the_names_of_softcudas(
         'extern "C" __global__ void kernel(float* out)\n{ unsigned one; asm("mov.u32 %0, 1;" : "=r"(one)); '
         f"out[threadIdx.x] = {chain}__brev(one) >> 31{')' * len(names)} + float(half(2)); }}\n"
     )
-    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    left = software.call(calls.run_with_zeros, compile_written(source, {}, target).path, "kernel", 128)
     assert isinstance(left, bytes), left
     assert np.frombuffer(left, np.float32)[0] == sum(range(len(names))) + 3
 
@@ -170,7 +171,7 @@ def test_functions_of_a_class_that_only_their_types_are_asked_of_stay(
         "    enum { value = sizeof(test<T>(nullptr)) == 1 };\n};\n"
         f"{KERNEL}HasTwice<Pair>::value + 2 * HasTwice<int>::value; }}\n"
     )
-    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    left = software.call(calls.run_with_zeros, compile_written(source, {}, target).path, "kernel", 128)
     assert isinstance(left, bytes), left
     assert np.frombuffer(left, np.float32)[0] == 1
 
@@ -191,7 +192,7 @@ def test_no_macro_of_softcudas_breaks_a_standard_header(software: Worker, target
         + f"{KERNEL}size(nullptr) + std::is_same<int, int>::value; }}\n"
         "int main() { return int(clock()) + int(time(nullptr)); }\n"
     )
-    image = compile_file(source, {}, target)
+    image = compile_written(source, {}, target)
     left = software.call(calls.run_with_zeros, image.path, "kernel", 128)
     assert isinstance(left, bytes), left
     assert np.frombuffer(left, np.float32)[0] == 9
@@ -206,7 +207,7 @@ def test_host_code_goes_of_a_header_that_one_with_the_pragma_of_system_headers_i
     (tmp_path / "inner.h").write_text("inline void written(Writer& w, int) { }\n")
     source = tmp_path / "pragma.cu"
     source.write_text(f'#include "outer.h"\n{KERNEL}std::size_t(2); }}\n')
-    left = software.call(calls.run_with_zeros, compile_file(source, {}, target).path, "kernel", 128)
+    left = software.call(calls.run_with_zeros, compile_written(source, {}, target).path, "kernel", 128)
     assert isinstance(left, bytes), left
     assert np.frombuffer(left, np.float32)[0] == 2
 
@@ -250,7 +251,7 @@ def test_what_is_refused_is_named_with_its_line(target: Target, tmp_path: Path, 
     source = tmp_path / "refused.cu"
     source.write_text(text + "\nint main() { return 0; }\n")
     with pytest.raises(CompileError) as error:
-        compile_file(source, {}, target)
+        compile_written(source, {}, target)
     assert re.search(said, str(error.value)), error.value
 
 
@@ -260,7 +261,7 @@ def test_host_code_may_use_what_a_kernel_may_not(target: Target, tmp_path: Path)
         f"{KERNEL}1; }}\nfloat factor() {{ return 2; }}\n"
         "int main() { cudaDeviceSynchronize(); cudaTextureObject_t wmma; kernel<<<1, int(factor())>>>(nullptr); }\n"
     )
-    compile_file(source, {}, target)
+    compile_written(source, {}, target)
 
 
 def test_an_object_that_only_the_host_can_copy_comes_as_bytes(software: Worker, target: Target) -> None:

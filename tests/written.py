@@ -1,0 +1,16 @@
+"""Compiles files that a test wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from warpwatch.devices.compiler import Image, Target, compile_file
+
+
+def compile_written(source: Path, macros: Mapping[str, str], target: Target | None) -> Image:
+    """Compile a file in a temporary folder as compile_file does, and name it without its folder. Raises CompileError.
+
+    So the file has the same name each time that the tests run, and its image is found in the cache.
+    """
+    return compile_file(source, macros, target, root=source.parent)
