@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from tests.checkout import Bench
+from tests.checkout import Bench, lent_checkout
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Bench:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A checkout without a baseline."""
-    return Bench(tmp_path)
+    with lent_checkout(tmp_path_factory) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,14 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernels import FAMILIES
-from tests.checkout import FEW, Bench
+from tests.checkout import FEW, Bench, lent_checkout
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
@@ -40,8 +41,9 @@ def project(bench: Bench) -> Project:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with lent_checkout(tmp_path_factory) as made:
+        yield made
 
 
 def test_the_same_revision_is_identical_and_nothing_is_measured(old: Bench) -> None:

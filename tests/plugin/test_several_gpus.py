@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from kernels import FAMILIES
-from tests.checkout import Bench
+from tests.checkout import Bench, lent_checkout
 from tests.project import PROJECT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
@@ -26,8 +26,9 @@ TWO = ("-n", "2")
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with lent_checkout(tmp_path_factory) as made:
+        yield made
 
 
 def saved(checkout: Bench) -> dict[str, Any]:

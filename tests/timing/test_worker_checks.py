@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from tests.checkout import Bench
+from tests.checkout import Bench, lent_checkout
 from tests.project import PROJECT, ROOT
+from tests.written import compile_written
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices import digest as digest_module
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.digest import digest
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
@@ -86,8 +86,9 @@ def bench(checkout: Bench, chosen: str, *args: str) -> Ran:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with lent_checkout(tmp_path_factory) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +159,7 @@ def test_a_serial_variant_of_which_no_sample_was_taken_is_checked_all_the_same(t
     assert "row = 0; row < m" in text
     file = tmp_path / "serial.cpp"
     file.write_text(text.replace("row = 0; row < m", "row = 1; row < m"))
-    sampling.prepare(case, compile_file(file, case.build.all_macros, None).path, False)
+    sampling.prepare(case, compile_written(file, case.build.all_macros, None).path, False)
     with pytest.raises(WrongResult, match="9 of them still hold the poison"):
         sampling.finish(None)
     sampling.release()
@@ -180,7 +181,7 @@ def test_lines_that_are_missing_in_a_last_launch_alone_are_found(software: Worke
     late = LATER.replace("unsigned(m) * n", "128")
     text = (ROOT / "kernels" / "hello" / "hello.cu").read_text()
     path.write_text(COUNT + text.replace('printf("', f'if ({late}) return; printf("'))
-    image = compile_file(path, case.build.all_macros, software.call(describe_device).target).path
+    image = compile_written(path, case.build.all_macros, software.call(describe_device).target).path
     software.call(sampling.prepare, case, image, True)
     with pytest.raises(WrongResult, match=f"{ONCE}\n{HELLO} printed 1 lines, not 129"):
         software.call(sampling.finish, None)
@@ -212,7 +213,10 @@ def test_a_large_array_that_is_changed_is_named_and_the_next_case_is_not_blamed(
     source = tmp_path / "naive.cu"
     source.write_text((ROOT / "kernels" / "transpose" / "naive.cu").read_text().replace(STORE, FAULTS[8, 8]))
     target = software.call(describe_device).target
-    images = [compile_file(source, bad.build.all_macros, target).path, compile_build(good.build, target).path]
+    images = [
+        compile_written(source, bad.build.all_macros, target).path,
+        compile_build(good.build, target).path,
+    ]
     said = software.call(problems, [bad, good], images, 1, 90)
     assert said == [f"{bad.id} changed its operand A"]
 
