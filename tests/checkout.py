@@ -55,7 +55,7 @@ def _template() -> Path:
     (folder / "tests").mkdir()
     for name in ("conftest.py", "pyproject.toml", ".gitignore", "tests/__init__.py", "tests/fake_gpu.py"):
         shutil.copy2(ROOT / name, folder / name)
-    for command in (("init", "-q"), ("add", "-A"), COMMIT):
+    for command in (("init", "-q"), ("add", "-A"), COMMIT, ("repack", "-adq")):  # one file for git's, and not 500
         subprocess.run(["git", *command], cwd=folder, env=os.environ | DATES, check=True)
     compileall.compile_dir(folder, quiet=1)  # a third of the time of a short run is for compiling Python
     return folder

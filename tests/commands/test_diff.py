@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.checkout import COMMIT, DATES
 from tests.fork_server import run_module
 from tests.stranger import environment
 from warpwatch.commands.diff import BadDiff, check_file
@@ -135,11 +136,10 @@ PLANTED = {
     "ready": ("{ ret; }", "{ exit; }"),
     "mended": ("int wrong = no_such_name;\n", ""),
 }
-COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 
 
 def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
+    subprocess.run(["git", *arguments], cwd=folder, env=os.environ | DATES, check=True, capture_output=True)
 
 
 def declare(folder: Path, kernels: Mapping[str, str], more: Mapping[str, str] = MORE) -> None:
@@ -156,10 +156,9 @@ class Repository:
     """A repository with a commit, and other kernels in its working tree."""
 
     folder: Path
-    variables: Mapping[str, str] = field(default_factory=dict)
 
     def diff(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        own = {**environment(), **self.variables, **variables}
+        own = {**environment(), **variables}
         return run_module(("warpwatch", "diff", *arguments), self.folder, own, seconds=100, imports_from_folder=False)
 
 
@@ -177,7 +176,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
         git(folder, *command)
     changed = {name: text.replace(*PLANTED.get(name, ("", ""))) for name, text in KERNELS.items() if name != "gone"}
     declare(folder, changed | {"added": HEAD % "added" + SAME}, MORE | OTHERS)
-    return Repository(folder=folder, variables={"WARPWATCH_CACHE": str(tmp_path_factory.mktemp("cache"))})
+    return Repository(folder=folder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -354,7 +353,7 @@ def test_a_shallow_clone_says_how_to_get_the_rest(repository: Repository, tmp_pa
         git(repository.folder, *command)
     address = f"file://{repository.folder}"
     git(tmp_path, "clone", "-q", "--depth=1", "--no-single-branch", "--branch=ahead", address, "clone")
-    clone = Repository(folder=tmp_path / "clone", variables=repository.variables)
+    clone = Repository(folder=tmp_path / "clone")
     git(clone.folder, "remote", "set-head", "origin", "main")
     done = clone.diff()
     assert (done.returncode, done.stdout) == (2, "")
@@ -364,7 +363,7 @@ def test_a_shallow_clone_says_how_to_get_the_rest(repository: Repository, tmp_pa
 def test_without_a_main_branch_a_revision_is_asked_for(repository: Repository, tmp_path: Path) -> None:
     declare(tmp_path, {"same": KERNELS["same"]})
     (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')
-    alone = Repository(folder=tmp_path, variables=repository.variables)
+    alone = Repository(folder=tmp_path)
     assert "is no git checkout" in alone.diff().stderr
     for command in (("init", "-q", "-b", "work"), ("add", "-A"), COMMIT):
         git(tmp_path, *command)

@@ -389,8 +389,7 @@ def test_an_interrupted_run_ends_at_once_while_a_kernel_runs(
 
 def test_a_kernel_that_crashes_fails_alone(child: Worker, tmp_path: Path) -> None:
     text = (ROOT / "kernels" / "matmul" / "serial.cpp").read_text()
-    source = tmp_path / "serial.cpp"
-    source.write_text(text.replace("c_row[col] = 0;", "*(volatile int*)nullptr = 0;"))
+    (source := tmp_path / "serial.cpp").write_text(text.replace("c_row[col] = 0;", "*(volatile int*)nullptr = 0;"))
     inputs = exact_inputs(CASE, 0)
 
     def product(image: Image) -> Array:

@@ -148,9 +148,7 @@ def test_beyond_what_has_large_cells_races_are_found_and_memory_is_not_more(tmp_
     worker.stop()
     assert isinstance(left, str) == broken, left
     if broken:
-        assert re.search(r"race between blocks in far\n  far\.cu:11: thread .* reads 4 bytes of out", str(left)), (
-            left
-        )
+        assert re.search(r"race between blocks in far\n  far\.cu:11: thread .* reads 4 bytes of out", str(left)), left
         assert "another block wrote them in the same launch" in str(left), left
     else:
         assert after - before <= 3 * size + 200e6  # the result's copy on the host is the third
