@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.fake_gpu import INFO
+from tests.project import PROJECT
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.pairs import SCREENING_PROCESSES
 from warpwatch.devices.gpu import NoDevice, Settings
@@ -35,19 +36,19 @@ class FakeWorker:
 
 
 @pytest.mark.parametrize(
-    ("kind", "seen", "same_files", "started"),
+    ("kind", "seen", "may_differ", "started"),
     [
-        ("auto", True, False, MIN_PROCESSES - 1),
-        ("gpu", True, False, MIN_PROCESSES - 1),
-        ("auto", True, True, 0),
-        ("auto", False, False, 0),
-        ("software", True, False, 0),
+        ("auto", True, True, MIN_PROCESSES - 1),
+        ("gpu", True, True, MIN_PROCESSES - 1),
+        ("auto", True, False, 0),
+        ("auto", False, True, 0),
+        ("software", True, True, 0),
     ],
 )
 def test_processes_are_started_where_a_gpu_is_seen_and_files_differ(
-    kind: str, seen: bool, same_files: bool, started: int, monkeypatch: pytest.MonkeyPatch
+    kind: str, seen: bool, may_differ: bool, started: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = SimpleNamespace(same_files=same_files, stop=lambda: None)
+    other = SimpleNamespace(may_differ=may_differ, stop=lambda: None)
     monkeypatch.setattr(against_option, "OtherRevision", lambda revision, project: other)
     monkeypatch.setattr(against_option, "sees_gpu", lambda: seen)
     worker = FakeWorker(kind)
@@ -56,21 +57,25 @@ def test_processes_are_started_where_a_gpu_is_seen_and_files_differ(
     assert worker.started == started
 
 
+def test_a_revision_that_is_not_found_needs_no_processes() -> None:
+    assert not against_option.OtherRevision("no-such-revision", PROJECT).may_differ
+
+
 @pytest.mark.parametrize(
-    ("first", "same_files", "found", "opened"),
+    ("first", "may_differ", "found", "opened"),
     [
-        (False, False, INFO, SCREENING_PROCESSES - 1),
-        (False, True, INFO, 0),
-        (True, False, INFO, 0),
-        (False, False, replace(INFO, has_gpu_clock=False), 0),
-        (False, False, NoDevice("no GPU"), 0),
+        (False, True, INFO, SCREENING_PROCESSES - 1),
+        (False, False, INFO, 0),
+        (True, True, INFO, 0),
+        (False, True, replace(INFO, has_gpu_clock=False), 0),
+        (False, True, NoDevice("no GPU"), 0),
     ],
 )
 def test_processes_open_the_gpu_that_measure_after_the_first_one(
-    first: bool, same_files: bool, found: DeviceInfo | NoDevice, opened: int
+    first: bool, may_differ: bool, found: DeviceInfo | NoDevice, opened: int
 ) -> None:
     worker = FakeWorker("auto")
     plugin = SimpleNamespace(worker=worker, cold=True, _first=first, _device=lambda: found)
-    other = SimpleNamespace(same_files=same_files)
+    other = SimpleNamespace(may_differ=may_differ)
     BenchPlugin._open_spares(cast("BenchPlugin", plugin), cast("against_option.OtherRevision", other))
     assert worker.opened == opened

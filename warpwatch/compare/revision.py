@@ -193,10 +193,11 @@ def read_other_kernels(
     ``every_build``: and a case of each build that is tested and not timed.
     """
     document = read_declared(tree, module, revision, arch)
-    return usable({**document.cases, **(document.untimed if every_build else {})}, document.flags, tree, revision)
+    cases = {**document.cases, **document.untimed} if every_build else document.cases
+    return other_kernels_of(cases, document.flags, tree, revision)
 
 
-def usable(
+def other_kernels_of(
     cases: Mapping[str, DeclaredCase], flags: tuple[str, ...], tree: Path, revision: str
 ) -> dict[str, OtherKernel]:
     """Make a kernel of each case that a revision declares. ``flags``: those of all kernels. Raises BadRevision."""

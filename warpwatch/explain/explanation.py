@@ -94,7 +94,7 @@ def added(flags: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(flag for flag in flags if flag not in NVCC_FLAGS)
 
 
-def has_code(code: CaseCode) -> bool:
+def could_read_code(code: CaseCode) -> bool:
     """Read one side's instructions, so that they are in the cache; tell whether that could be done."""
     try:
         return bool(read_code(code.image))

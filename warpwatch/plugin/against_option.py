@@ -12,7 +12,7 @@ import pytest
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.declared import BadRevision, Reading
 from warpwatch.compare.pairs import start_spares
-from warpwatch.compare.revision import checkout, find_commit, same_files, usable
+from warpwatch.compare.revision import checkout, find_commit, other_kernels_of, same_files
 from warpwatch.devices.model import sees_gpu
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
@@ -38,13 +38,18 @@ class OtherRevision:
         except BadRevision as error:  # told when the kernels are asked for: other mistakes come first
             self._error = error
 
+    @property
+    def may_differ(self) -> bool:
+        """Tell whether kernels may have to be measured: the revision was found, and a file differs from it."""
+        return self._error is None and not self.same_files
+
     def kernels(self, arch: str) -> dict[str, OtherKernel]:
         """Return every GPU case that the revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
         if self._reading is None:
             assert self._error
             raise self._error
         document = self._reading.declared(arch)
-        return usable(document.cases, document.flags, self.tree, self.revision)
+        return other_kernels_of(document.cases, document.flags, self.tree, self.revision)
 
     def stop(self) -> None:
         """End the process that reads, if it still runs."""
@@ -55,10 +60,10 @@ class OtherRevision:
 def begin(config: pytest.Config, project: Project, worker: Worker, revision: str) -> OtherRevision:
     """Begin to read a revision, and start the worker processes that measure after the first one.
 
-    None is started where no file differs, because nothing is measured then.
+    None is started where no file differs or the revision is not found, because nothing is measured then.
     """
     other = OtherRevision(revision, project)
     config.add_cleanup(other.stop)
-    if not is_first(config) and not other.same_files and worker.settings.kind in ("auto", "gpu") and sees_gpu():
+    if not is_first(config) and other.may_differ and worker.settings.kind in ("auto", "gpu") and sees_gpu():
         start_spares(worker)
     return other

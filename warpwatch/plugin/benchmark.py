@@ -232,7 +232,7 @@ class BenchPlugin:
 
     def _open_spares(self, other: against_option.OtherRevision) -> None:
         """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
-        device = None if self._first or other.same_files else self._device()
+        device = self._device() if other.may_differ and not self._first else None
         if isinstance(device, DeviceInfo) and device.has_gpu_clock:
             open_spares(self.worker, cold=self.cold)
 

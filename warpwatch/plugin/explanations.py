@@ -24,7 +24,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key
 from warpwatch.explain.commits import CommitCase, build_cases
-from warpwatch.explain.explanation import CaseCode, explain, has_code, other_code, own_code
+from warpwatch.explain.explanation import CaseCode, could_read_code, explain, other_code, own_code
 from warpwatch.report.tables import line, told
 from warpwatch.runs.saved import Run
 from warpwatch.timing.parent_samples import Measured
@@ -61,7 +61,7 @@ def explain_cases(comparison: Comparison, project: Project, device: DeviceInfo |
         else:
             measured, old = each
             calls[name] = functools.partial(_explained, measured, old, target.arch, decisions[name].verdict)
-    read = {code.image.image_hash: functools.partial(has_code, code) for code in _codes(found.values())}
+    read = {code.image.image_hash: functools.partial(could_read_code, code) for code in _codes(found.values())}
     steps = len(read)  # many cases have one image, which takes a third of a second to be read
     on_all_cores(read, lambda done, _: progress(done, steps + len(calls)))
     explained = on_all_cores(calls, lambda done, _: progress(steps + done, steps + len(calls)))
