@@ -26,8 +26,10 @@ COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "co
 DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
 # What most runs import of the engine. The plugin is not among it, because pytest rewrites its assertions.
 ENGINE = """
-import warpwatch.compare.saved_self_check, warpwatch.compare.with_baseline, warpwatch.compare.with_revision
-import warpwatch.report.ladder
+import warpwatch.compare.parts, warpwatch.compare.reference, warpwatch.compare.saved_self_check
+import warpwatch.compare.self_check, warpwatch.compare.with_baseline, warpwatch.compare.with_revision
+import warpwatch.explain.commits, warpwatch.explain.explanation, warpwatch.report.ladder, warpwatch.report.sarif
+import warpwatch.runs.elsewhere
 """
 CHECK = """
 from kernels import FAMILIES
@@ -137,6 +139,8 @@ def _make_same(wanted: Path, folder: Path) -> None:
     there = {entry.name: entry for entry in os.scandir(folder)}
     for entry in os.scandir(wanted):
         found = there.pop(entry.name, None)
+        if found and entry.name == "__pycache__":
+            continue  # Python and pytest see by themselves whether a file there is still right
         if entry.is_dir():
             if found and not found.is_dir(follow_symlinks=False):
                 os.unlink(found)
