@@ -36,6 +36,11 @@ from kernels import FAMILIES
 from warpwatch.catalogue.validation import problems
 problems(FAMILIES)
 """
+# What runs of pytest without rewritten assertions import besides.
+PLUGINS = """
+import pytest_benchmark.plugin, xdist.plugin
+import warpwatch.plugin, warpwatch.plugin.benchmark, warpwatch.plugin.start
+"""
 FEW = "matmul and 128x128x128 and float32 and not host and not vendor"  # 17 cases
 
 
@@ -76,8 +81,10 @@ class Bench:
         environment = os.environ | DATES | {"FAKE_GPU": json.dumps(play)}
         environment.pop("PYTEST_XDIST_WORKER", None)  # these tests may run under xdist; what they run does not
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # which is for folders that stay
+        if command[:3] == (sys.executable, "-m", "pytest"):
+            command = (*command, "--assert=plain")  # none is made there, and so the plugins may be imported before
         preparation = Preparation(
-            folder=self.folder, packages=("kernels", "softcuda", "warpwatch"), code=ENGINE + CHECK
+            folder=self.folder, packages=("kernels", "softcuda", "warpwatch"), code=ENGINE + PLUGINS + CHECK
         )
         return _run_in(self.folder, command, environment, preparation)
 
