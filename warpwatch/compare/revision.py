@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import io
 import os
 import subprocess
 import tarfile
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from warpwatch.devices.ready import code_image
 
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
+KEPT_SECONDS = 30 * 86400  # an unpacked commit that was not used for so long is removed
 
 
 def check_name(revision: str) -> None:
@@ -85,7 +88,7 @@ def checkout(commit: str, revision: str, project: Project) -> Path:
     """Unpack a commit but for its baselines and saved runs; returns the folder. Raises BadRevision.
 
     The sources of kernels, and the code of calls, may lie anywhere in a repository. The folder is kept from one run to
-    the next.
+    the next. To unpack one removes those that were not used for a month.
     """
     root, module = project.root, project.module
     try:
@@ -93,6 +96,8 @@ def checkout(commit: str, revision: str, project: Project) -> Path:
     except CompileError as error:
         raise BadRevision(f"{revision}: there is no place to unpack its kernels in: {error}") from None
     if folder.exists():
+        with contextlib.suppress(OSError):  # the cache cannot be written
+            os.utime(folder)
         return folder
     kernels = _folder_of(commit, revision, root, module)
     if (there := git(revision, root, "cat-file", "-e", f"{commit}:./{kernels}")).returncode:
@@ -107,6 +112,8 @@ def checkout(commit: str, revision: str, project: Project) -> Path:
         raise BadRevision(_linked(revision, error.tarinfo)) from None
     except (OSError, tarfile.TarError) as error:
         raise BadRevision(f"{revision}: no kernels can be unpacked in {folder.parent} ({error})") from None
+    with contextlib.suppress(OSError):  # others may remove the same
+        _remove_unused(folder.parent)
     return folder
 
 
@@ -170,6 +177,14 @@ def _unpack(archive: bytes, folder: Path, code: Sequence[str]) -> None:
                 raise
         else:
             Path(made).mkdir()  # for the context manager to remove
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove the unpacked commits that were last used long ago; no other run finds a part of one."""
+    for each in folder.iterdir():
+        if each.stat().st_mtime < time.time() - KEPT_SECONDS:
+            with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made:
+                each.rename(Path(made, each.name))
 
 
 def git(revision: str, root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
