@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,24 @@ def test_a_run_is_replayed_against_other_gpus() -> None:
     assert not any(found[0.0])
     assert np.mean(found[0.01]) < 0.1
     assert np.mean(found[0.10]) > 0.5
+
+
+LIBRARIES = ("matmul-cublas-vendor-1024x1024x1024-float32", "matmul-cublas-vendor-4096x4096x4096-float32")
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ((), "have 0 cases of the same machine code in common, of which 0 are no library's"),
+        (("matmul-naive-8x8-128x128x128-float32",), "have 1 cases .* of which 1 are"),
+        (LIBRARIES, "have 2 cases .* of which 0 are"),
+    ],
+)
+def test_a_replay_against_other_gpus_needs_a_modified_case_and_another(kept: tuple[str, ...], said: str) -> None:
+    runs = list({run.gpu_uuid: run for run in read_runs(H200)}.values())
+    few = [replace(run, cases={name: run.cases[name] for name in kept}) for run in runs]
+    with pytest.raises(BadRun, match=f"these runs of several GPUs {said}"):
+        play_other_gpus(few)
 
 
 def test_the_table_has_a_row_for_each_rule() -> None:

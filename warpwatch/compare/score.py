@@ -26,7 +26,7 @@ from warpwatch.compare.pairs import SCREENING_PROCESSES
 from warpwatch.compare.recording import PairRecording, Process, Recording, same_code
 from warpwatch.compare.saved_self_check import CLASSES
 from warpwatch.compare.with_baseline import MAX_PROCESSES
-from warpwatch.runs.saved import Run
+from warpwatch.runs.saved import BadRun, Run
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MIN_PROCESSES,
@@ -93,11 +93,11 @@ def play_other_gpus(runs: Sequence[Run], seed: int = 1) -> Score:
     """Replay each run against other GPUs' baselines, ten times, with a random tenth of the cases treated as modified.
 
     The comparison is that of with_baseline.py with GPUs other than the one at hand: each GPU counts once, and the
-    unmodified cases show how far this one differs. Its one process counts as MIN_PROCESSES.
+    unmodified cases show how far this one differs. Its one process counts as MIN_PROCESSES. Raises BadRun where no case
+    can be treated as modified beside one that is not.
     """
-    names = [name for name in runs[0].cases if all(same_code(name, run, runs[0]) for run in runs)]
+    names, ours = _common_cases(runs)
     times = {run.path: {name: median(run.cases[name].samples) for name in names} for run in runs}
-    ours = [name for name in names if f"-{VENDOR_BLOCK}-" not in name]
     rng, score = np.random.default_rng(seed), Score()
     for run in runs:
         others = dict.fromkeys(other.gpu_uuid for other in runs if other.gpu_uuid != run.gpu_uuid)
@@ -126,6 +126,18 @@ def play_other_gpus(runs: Sequence[Run], seed: int = 1) -> Score:
                 called = {name for name in changed if decisions[name].verdict == Verdict.SLOWER}
                 _note(score, mean_of(past), changed, slowdown, called)
     return score
+
+
+def _common_cases(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
+    """List the cases of the same machine code in all runs, and those of them that are no library's. Raises BadRun."""
+    names = [name for name in runs[0].cases if all(same_code(name, run, runs[0]) for run in runs)]
+    ours = [name for name in names if f"-{VENDOR_BLOCK}-" not in name]
+    if not ours or len(names) < 2:
+        raise BadRun(
+            f"these runs of several GPUs have {len(names)} cases of the same machine code in common, of which "
+            f"{len(ours)} are no library's: a replay against other GPUs needs two, and one that is no library's"
+        )
+    return names, ours
 
 
 @dataclass
