@@ -82,7 +82,10 @@ class Bench:
         environment.pop("PYTEST_XDIST_WORKER", None)  # these tests may run under xdist; what they run does not
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # which is for folders that stay
         if command[:3] == (sys.executable, "-m", "pytest"):
-            command = (*command, "--assert=plain")  # none is made there, and so the plugins may be imported before
+            command = (
+                *command,
+                "--assert=plain",
+            )  # so that the plugins may be imported before; no assertion fails there
         preparation = Preparation(
             folder=self.folder, packages=("kernels", "softcuda", "warpwatch"), code=ENGINE + PLUGINS + CHECK
         )

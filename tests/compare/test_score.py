@@ -109,9 +109,9 @@ LIBRARIES = ("matmul-cublas-vendor-1024x1024x1024-float32", "matmul-cublas-vendo
 @pytest.mark.parametrize(
     ("kept", "said"),
     [
-        ((), "have 0 cases of the same machine code in common, of which 0 are no library's"),
-        (("matmul-naive-8x8-128x128x128-float32",), "have 1 cases .* of which 1 are"),
-        (LIBRARIES, "have 2 cases .* of which 0 are"),
+        ((), "share 0 cases of the same machine code, 0 of them not a library's"),
+        (("matmul-naive-8x8-128x128x128-float32",), "share 1 cases .*, 1 of them not"),
+        (LIBRARIES, "share 2 cases .*, 0 of them not"),
     ],
 )
 def test_a_replay_against_other_gpus_needs_a_modified_case_and_another(kept: tuple[str, ...], said: str) -> None:

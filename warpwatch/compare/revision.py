@@ -25,7 +25,7 @@ from warpwatch.devices.ready import code_image
 
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
-KEPT_SECONDS = 30 * 86400  # an unpacked commit that was not used for so long is removed
+KEPT_SECONDS = 30 * 86400  # how long an unpacked commit stays that no run uses
 
 
 def check_name(revision: str) -> None:
@@ -88,7 +88,7 @@ def checkout(commit: str, revision: str, project: Project) -> Path:
     """Unpack a commit but for its baselines and saved runs; returns the folder. Raises BadRevision.
 
     The sources of kernels, and the code of calls, may lie anywhere in a repository. The folder is kept from one run to
-    the next. To unpack one removes those that were not used for a month.
+    the next. Unpacking a commit removes the others that no run has used for 30 days.
     """
     root, module = project.root, project.module
     try:
@@ -180,7 +180,7 @@ def _unpack(archive: bytes, folder: Path, code: Sequence[str]) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the unpacked commits that were last used long ago; no other run finds a part of one."""
+    """Remove the unpacked commits that no run has used for KEPT_SECONDS; other runs find each whole or not at all."""
     for each in folder.iterdir():
         if each.stat().st_mtime < time.time() - KEPT_SECONDS:
             with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made:

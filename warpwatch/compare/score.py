@@ -134,8 +134,8 @@ def _common_cases(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     ours = [name for name in names if f"-{VENDOR_BLOCK}-" not in name]
     if not ours or len(names) < 2:
         raise BadRun(
-            f"these runs of several GPUs have {len(names)} cases of the same machine code in common, of which "
-            f"{len(ours)} are no library's: a replay against other GPUs needs two, and one that is no library's"
+            f"these runs of several GPUs share {len(names)} cases of the same machine code, {len(ours)} of them not a "
+            "library's; a replay against other GPUs needs two, one of them not a library's: give runs that share more"
         )
     return names, ours
 
