@@ -12,7 +12,8 @@ their samples are taken. ``others``: how many processes of this run find another
 then takes three times as long. ``gpus``: how many there are. ``other_slug``: the model of all
 but the first of them. ``model``: of all GPUs, as NVML tells it before one is opened. ``energy``: factors on the energy
 of the new side of a pair. ``clocks``: SM clocks in MHz that stamps read beside the samples of the old and the new side
-of a pair. ``dies``: a case that ends its process. ``locks``: the folder of the lock files of GPUs.
+of a pair. ``dies``: a case that ends its process. ``announced``: a file for the cases that the worker
+process is told of beforehand. ``locks``: the folder of the lock files of GPUs.
 """
 
 from __future__ import annotations
@@ -179,6 +180,12 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
     }
 
 
+def announce(case: Case, reference: bool) -> None:
+    if told := PLAY.get("announced"):
+        with open(told, "a") as file:
+            file.write(f"{case.id} {reference}\n")
+
+
 ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     worker.describe_device: lambda: INFO,
     compiler.cache_notes: list,
@@ -192,6 +199,8 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     worker_energy.energy_of_case: lambda: {} if "hello" in _prepared else {"joules": 0.05, "watts": 400.0},
     pairs.measure_pair: measure_pair,
     sampling.settle: lambda: None,
+    sampling.announce: announce,
+    sampling.begin_ahead: lambda: None,
     sampling.warm_up: lambda kind, seconds: None,
     sampling.read_clock: clock,
 }

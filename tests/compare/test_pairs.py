@@ -34,7 +34,7 @@ def test_more_processes_open_the_gpu_only_for_undecided_pairs_that_have_none(
     has_spares: bool, undecided: bool, opened: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = FakeWorker(has_spares=has_spares)
-    measured = SimpleNamespace(kernel=SimpleNamespace(worker=worker), kind="cold")
+    measured = SimpleNamespace(kernel=SimpleNamespace(worker=worker), case=None, kind="cold")
     pair = SimpleNamespace(measured=measured, take=lambda process: None)
     decision = Decision(verdict=Verdict.UNSURE if undecided else Verdict.SAME)
     monkeypatch.setattr(PairComparison, "_decide", lambda self: {"one": decision})

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.devices.compiler import Image
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.saved import Facts, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured
@@ -35,6 +36,9 @@ class Comparison(Protocol):
     @property
     def alarm(self) -> str:
         """Sentence about a change of all cases together, or nothing."""
+
+    def measures(self, case: Case, image: Image) -> bool:
+        """Tell whether ``measure`` will take samples of a GPU case. ``image``: its machine code."""
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Prove a case right and make it ready to be sampled; None where no samples are needed.

@@ -18,7 +18,14 @@ from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.runs.saved import Facts
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
-from warpwatch.timing.parent_samples import WARM_UP_SHARE, Again, Measured, declared, others_at_work
+from warpwatch.timing.parent_samples import (
+    WARM_UP_SHARE,
+    Again,
+    Measured,
+    announce_next,
+    declared,
+    others_at_work,
+)
 from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
 from warpwatch.timing.worker_samples import get_ready
 from warpwatch.verdict.in_cycles import combine
@@ -183,8 +190,11 @@ class PairComparison:
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
         self.pairs[names[0]].measured.kernel.worker.renew()
+        cases = [self.pairs[name].measured.case for name in names]
         for done, name in enumerate(names, 1):
+            measured = self.pairs[name].measured
             try:
+                announce_next(measured.kernel.worker, measured.case, cases[done:], reference=False)
                 self.pairs[name].take(process)
             except (DeviceError, WrongResult) as error:
                 again.broken[name] = f"measured again in a fresh process: {error}"

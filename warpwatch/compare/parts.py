@@ -8,6 +8,7 @@ from typing import Any
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Comparison, count_compared
+from warpwatch.devices.compiler import Image
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.verdict.rule import Decision
@@ -79,6 +80,9 @@ class JoinedComparison:
 
     def missing(self, ran: set[str]) -> list[str]:
         return self.whole.missing(ran)
+
+    def measures(self, case: Case, image: Image) -> bool:
+        return False
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Raise TypeError: the parts have measured."""

@@ -22,7 +22,7 @@ from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.compare.revision import compile_other_kernels, other_kernel_of
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, Checked, table
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Target
+from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Image, Target
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
@@ -66,6 +66,9 @@ class SelfCheck:
     @property
     def compared(self) -> int:
         return len(self.unchanged)
+
+    def measures(self, case: Case, image: Image) -> bool:
+        return not case.variant.call
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Measure a kernel and itself in this process; None for libraries and the host, which have no cubin."""

@@ -12,6 +12,7 @@ from statistics import fmean, median
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Sampled, count_compared, recorded_facts
 from warpwatch.compare.doubts import SAME_CODE, clock_ratio, disturbance, doubt, same_code
+from warpwatch.devices.compiler import Image
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
@@ -78,6 +79,9 @@ class BaselineComparison:
     @property
     def compared(self) -> int:
         return count_compared(self.decisions)
+
+    def measures(self, case: Case, image: Image) -> bool:
+        return True
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Prove a case right and make it ready to be sampled. Raises WrongResult or DeviceError."""

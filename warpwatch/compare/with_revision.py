@@ -62,11 +62,14 @@ class RevisionComparison:
         """Decisions about the energies of changed cases, where they were measured."""
         return {name: each for name, each in self.side_by_side.energy.items() if name in self.decisions}
 
+    def measures(self, case: Case, image: Image) -> bool:
+        return self._decide_unmeasured(image, case) is None
+
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Measure both sides in this process; None where nothing is compared. Raises WrongResult or DeviceError."""
         if case.variant.on_host:
             return None
-        decision = self._decide_unmeasured(kernel, case)
+        decision = self._decide_unmeasured(kernel.image, case)
         if decision:
             self.decisions[case.id] = decision
             if decision.verdict == Verdict.IDENTICAL and not case.variant.call:
@@ -103,8 +106,8 @@ class RevisionComparison:
             checked=kernel.checked.path,
         )
 
-    def _decide_unmeasured(self, kernel: Kernel, case: Case) -> Decision | None:
-        """Decide about a case that needs no measuring; None for all others."""
+    def _decide_unmeasured(self, own: Image, case: Case) -> Decision | None:
+        """Decide about a case that needs no measuring; None for all others. ``own``: this revision's machine code."""
         other = self.others.get(case.id)
         if other is None:
             return Decision(verdict=Verdict.NEW)
@@ -116,9 +119,7 @@ class RevisionComparison:
         if isinstance(image, CompileError):
             first = str(image).partition("\n")[0]
             return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {first}")
-        same = image.image_hash == kernel.image.image_hash and other.launches == tuple(
-            step.launch for step in case.steps
-        )
+        same = image.image_hash == own.image_hash and other.launches == tuple(step.launch for step in case.steps)
         return Decision(verdict=Verdict.IDENTICAL) if same else None
 
     def _decide_call(self, case: Case, other: OtherKernel) -> Decision | None:

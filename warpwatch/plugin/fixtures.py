@@ -25,6 +25,7 @@ from warpwatch.devices.worker import Kernel, call_missing
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import PROJECT, WORKER, is_part
+from warpwatch.plugin.later import later_cases
 from warpwatch.plugin.measure import Measure
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.several_gpus import NOT_SHARED
@@ -120,19 +121,20 @@ def warpwatch_measure(
     warpwatch_kernel: Kernel,
     warpwatch_case: Case,
     warpwatch_comparison: Comparison,
-    pytestconfig: pytest.Config,
+    request: pytest.FixtureRequest,
 ) -> Measure:
     """A function that checks and times the case of a test, and adds it to the comparison of this run."""
-    option = pytestconfig.getoption
+    config, option = request.config, request.config.getoption
     seconds, rounds = float(option("benchmark_max_time")), option("benchmark_min_rounds")
-    budget = Budget(seconds, rounds, option("benchmark_warmup"), energy=value_of(pytestconfig, "energy"))
+    budget = Budget(seconds, rounds, option("benchmark_warmup"), energy=value_of(config, "energy"))
     return Measure(
         benchmark=benchmark,
         kernel=warpwatch_kernel,
         case=warpwatch_case,
-        cold=pytestconfig.stash[BENCH].cold,
+        cold=config.stash[BENCH].cold,
         budget=budget,
         comparison=warpwatch_comparison,
+        later=later_cases(request.node, warpwatch_comparison),
     )
 
 

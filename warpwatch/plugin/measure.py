@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -9,7 +10,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.worker import Kernel
-from warpwatch.timing.parent_samples import Budget
+from warpwatch.timing.parent_samples import Budget, announce_next
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,7 @@ class Measure:
     """Checks, times and checks again the case of a test, as ``measure()``.
 
     ``cold``: L2 is scrubbed before each launch that is timed. ``budget``: the time that a case may take.
+    ``later``: the cases that will be measured after this one.
     """
 
     benchmark: BenchmarkFixture
@@ -25,9 +27,12 @@ class Measure:
     cold: bool
     budget: Budget
     comparison: Comparison
+    later: Iterable[Case] = ()
 
     def __call__(self) -> None:
         """Measure. A slower kernel fails after all cases are timed, because it is known only then."""
+        if not self.case.variant.on_host and self.comparison.measures(self.case, self.kernel.image):
+            announce_next(self.kernel.worker, self.case, self.later)
         measured = self.comparison.measure(self.kernel, self.case, self.cold, self.budget)
         if measured is None:
             return

@@ -30,6 +30,7 @@ PARTS = (
     "compile_step",
     "device",
     "fixtures",
+    "later",
     "machine_lock",
     "messages",
     "other_hosts",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.worker import Kernel
+from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.overhead import kernel_seconds
@@ -146,6 +146,7 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
         return measured
     if kind != "host":
         worker.call(sampling.settle)  # outside this case's time, because earlier cases slowed the clock
+        worker.call(sampling.begin_ahead)
     begin = time.perf_counter()
     if kind != "host" and budget.warm_up:
         worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
@@ -205,12 +206,15 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
     Cases that share inputs follow each other. Those beside which others were at work on the GPU are left out.
     """
     chosen[0].kernel.worker.renew()
-    samples = {}
-    for done, measured in enumerate(sorted(chosen, key=lambda each: sharing_key(each.case)), 1):
+    samples, ordered = {}, sorted(chosen, key=lambda each: sharing_key(each.case))
+    cases = [measured.case for measured in ordered]
+    for done, measured in enumerate(ordered, 1):
         call, name = measured.kernel.worker.call, measured.case.id
         try:
+            announce_next(measured.kernel.worker, measured.case, cases[done:], reference=False)
             call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
             call(sampling.settle)
+            call(sampling.begin_ahead)
             call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
             taken = measured.take_all()
             measured.check_last_result()
@@ -220,6 +224,16 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
             again.broken[name] = f"measured again in a fresh process: {error}"
         again.progress(done, len(chosen))
     return samples
+
+
+def announce_next(worker: Worker, case: Case, later: Iterable[Case], *, reference: bool = True) -> None:
+    """Tell the worker which case will need other inputs than ``case``: it makes them while ``case`` is measured.
+
+    ``later``: the cases after it, in their order. ``reference``: their results will be compared with NumPy.
+    """
+    following = next((each for each in later if sharing_key(each) != sharing_key(case)), None)
+    if following:
+        worker.call(sampling.announce, following, reference)
 
 
 def choose_rounds(seconds: float, cost: float, fewest: int) -> int:

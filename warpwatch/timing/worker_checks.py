@@ -8,7 +8,7 @@ is, and the next kernel must not be blamed for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -53,22 +53,57 @@ class Shared:
             array.free()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """Inputs of a case in the host's memory and its right results by name: what its kernels are checked with.
+
+    ``right``: None where nothing is to be checked.
+    """
+
+    inputs: Mapping[str, Array]
+    right: Mapping[str, Expected] | None = None
+
+
+Make = Callable[[Case, bool], Material]
+
+
 def sharing_key(case: Case) -> tuple[object, ...]:
     """Return a key that is equal for cases that can share inputs and reference."""
     return (case.family.name, case.dtype, case.shape, case.variant.on_host)
 
 
-def share(machine: Machine, case: Case, reference: bool) -> Shared:
-    """Upload the inputs of a case, and compute its right results if ``reference`` is true. Raises DeviceError."""
-    count, part = COPIES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1, _compared_part(case)
-    in_host = count if case.variant.on_host or machine.finds_faults else 0
-    memory.require(case, memory.peak_bytes(case, copies=in_host, rows=None if isinstance(part, slice) else len(part)))
+def material(case: Case, reference: bool) -> Material:
+    """Draw the inputs of a case, and compute its right results if ``reference`` is true."""
+    inputs = random_inputs(case, TIMED_SEED)
+    return Material(inputs=inputs, right=_right_results(case, inputs) if reference else None)
+
+
+def _right_results(case: Case, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    return {} if case.family.prints else expected(case, inputs, _compared_part(case))
+
+
+def host_bytes(machine: Machine, case: Case) -> int:
+    """Estimate the bytes of the host's memory that ``share`` takes at most."""
+    part = _compared_part(case)
+    in_host = _copies(case) if case.variant.on_host or machine.finds_faults else 0
+    return memory.peak_bytes(case, copies=in_host, rows=None if isinstance(part, slice) else len(part))
+
+
+def share(machine: Machine, case: Case, reference: bool, make: Make = material) -> Shared:
+    """Upload the inputs of a case, with its right results if ``reference`` is true. Raises DeviceError.
+
+    ``make``: called for both once it is known that there is memory for them.
+    """
+    memory.require(case, host_bytes(machine, case))
     require_memory(machine, case)
-    host = random_inputs(case, TIMED_SEED)
-    copies = tuple(upload(machine, case, host) for _ in range(count))
+    made = make(case, reference)
+    copies = tuple(upload(machine, case, made.inputs) for _ in range(_copies(case)))
     digests = tuple(digest(array) for array in copies[0])
-    shared = Shared(key=sharing_key(case), copies=copies, digests=digests, part=part)
-    return _with_reference(shared, case, host) if reference else shared
+    return Shared(key=sharing_key(case), copies=copies, digests=digests, part=_compared_part(case), right=made.right)
+
+
+def _copies(case: Case) -> int:
+    return COPIES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1
 
 
 def _compared_part(case: Case) -> Part:
@@ -80,10 +115,6 @@ def _compared_part(case: Case) -> Part:
         return ALL_ROWS
     inside = np.random.default_rng(TIMED_SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
     return np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
-
-
-def _with_reference(shared: Shared, case: Case, host: Mapping[str, Array]) -> Shared:
-    return replace(shared, right={} if case.family.prints else expected(case, host, shared.part))
 
 
 def is_intact(shared: Shared) -> bool:
@@ -145,7 +176,7 @@ def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int | None, p
         problems += _wrong_lines(case, np.sort(np.array(printed)), of_host=False)
     elif fingerprint is None or fingerprint_of(loaded) != fingerprint:
         if shared.right is None:
-            shared = _with_reference(shared, case, random_inputs(case, TIMED_SEED))
+            shared = replace(shared, right=_right_results(case, random_inputs(case, TIMED_SEED)))
         problems += _mismatches(loaded, shared)
     _raise(problems, "" if fingerprint is None else _late(case))
 

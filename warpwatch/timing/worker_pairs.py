@@ -118,6 +118,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
         each.poison()
     facts = sampling.describe(new[0], len(shared.copies), cold) if plan.check else {}
     sampling.settle()
+    sampling.begin_ahead()
     sampling.warm_up(plan.kind, plan.warm_up)
     cycles = _delay(both, plan, plan.delay) if plan.delay else 0
     before = sampling.read_clock()

@@ -22,6 +22,7 @@ from warpwatch.timing.overhead import measure_overhead
 from warpwatch.timing.precision import spread_of
 from warpwatch.timing.remarks import host_remark
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
+from warpwatch.timing.worker_ahead import Ahead
 from warpwatch.timing.worker_checks import (
     Shared,
     check_fresh_launch,
@@ -40,7 +41,8 @@ class State:
     ``loaded``: the prepared case, once for each copy of its arrays. ``fingerprint``: of its right result, where this
     process has checked it. ``launched``: the copies that hold a sample's result. ``printed``: the lines of the last
     sample, where the kernel prints. ``turn``: how many samples were taken. ``overhead``: the seconds of a reading that
-    are not the kernel's, once they were measured. ``stamps``: those of the SM clock, once they were needed.
+    are not the kernel's, once they were measured. ``stamps``: those of the SM clock, once they were needed. ``ahead``:
+    what a later case needs.
     """
 
     shared: Shared | None = None
@@ -53,6 +55,7 @@ class State:
     clocks: Clocks | None = None
     overhead: float | None = None
     stamps: ClockStamps | None = None
+    ahead: Ahead = field(default_factory=Ahead)
 
 
 # Wall seconds for the samples of one call. A call costs 0.08 ms (H200's host), a fifth of a short kernel's sample.
@@ -145,8 +148,19 @@ def share_inputs(case: Case, reference: bool = True) -> Shared:
     if kept is not None and same and is_intact(kept):
         return kept
     release()
-    state.shared = share(machine(case.variant.on_host), case, reference)
+    state.shared = share(machine(case.variant.on_host), case, reference, state.ahead.take)
     return state.shared
+
+
+def announce(case: Case, reference: bool = True) -> None:
+    """Name the case that comes later, with other inputs. ``reference``: its results will be compared with NumPy."""
+    state.ahead.announce(case, reference)
+
+
+def begin_ahead() -> None:
+    """Begin to prepare the announced case, while samples of this one are taken; not where they are the host's."""
+    if gpu().info.has_gpu_clock:
+        state.ahead.begin(gpu())
 
 
 def timer_of(kind: str) -> Timer:

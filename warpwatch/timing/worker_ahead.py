@@ -1,0 +1,67 @@
+"""Prepares a later case in the worker process while the GPU runs this one: draws its inputs, computes its results.
+
+The host is idle then, but for a launch every 0.1 ms, and the times are the GPU's: a launch waits behind a held stream
+until all of its sample is queued (timer.py). Times of the host would change, so nothing is made while those are taken.
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from warpwatch.catalogue.cases import Case
+from warpwatch.devices import memory
+from warpwatch.devices.machine import Machine
+from warpwatch.timing.worker_checks import Make, Material, host_bytes, material
+
+# Packages by which a family's own functions may use the GPU: there they would run beside the kernel that is timed.
+USE_GPUS = frozenset({"cupy", "jax", "numba", "tensorflow", "torch", "triton"})
+MEMORY_SHARE = 2  # something is made ahead where this many times the memory that it needs is available
+
+
+@dataclass(kw_only=True)
+class Ahead:
+    """Makes the material of one case that comes later, in a thread.
+
+    ``families``: the names of those whose functions have run here before, which shows what packages they use.
+    """
+
+    make: Make = material
+    families: set[str] = field(default_factory=set)
+    _announced: tuple[Case, bool] | None = None
+    _job: tuple[object, Future[Material]] | None = None
+    _pool: ThreadPoolExecutor | None = None
+
+    def announce(self, case: Case, reference: bool) -> None:
+        """Name the case whose material ``begin`` makes. ``reference``: with its right results."""
+        self._announced = (case, reference)
+
+    def begin(self, machine: Machine) -> None:
+        """Begin with the announced case, unless something is being made, or to make it would be a risk."""
+        announced, self._announced = self._announced, None
+        if announced is None or self._job or announced[0].family.name not in self.families:
+            return
+        if USE_GPUS & sys.modules.keys() or MEMORY_SHARE * host_bytes(machine, announced[0]) > memory.available():
+            return
+        self._pool = self._pool or ThreadPoolExecutor(1, "ahead")
+        self._job = (_key(*announced), self._pool.submit(self.make, *announced))
+
+    def take(self, case: Case, reference: bool) -> Material:
+        """Return the material of a case: that which was made ahead, or else it is made now. Raises as ``make``.
+
+        Nothing is being made when it returns. A serial variant comes before the kernels of its shape, which need the
+        same: it is kept for them.
+        """
+        job, self._job = self._job, None
+        self.families.add(case.family.name)
+        failed = job and job[1].exception()  # waits until it has ended
+        if job is None or failed or job[0] != _key(case, reference):
+            return self.make(case, reference)
+        if case.variant.on_host:
+            self._job = job
+        return job[1].result()
+
+
+def _key(case: Case, reference: bool) -> object:
+    return (case.family.name, case.dtype, case.shape, reference)
