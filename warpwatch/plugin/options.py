@@ -29,6 +29,7 @@ PARTS = (
     "cases",
     "compile_step",
     "device",
+    "early_end",
     "fixtures",
     "later",
     "machine_lock",
