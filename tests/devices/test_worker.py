@@ -32,6 +32,7 @@ from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import expected
+from warpwatch.devices.transfer import send
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
@@ -276,8 +277,7 @@ def keep(function: object) -> None:
 
 def chatter() -> None:
     """Send an answer that nobody asked for."""
-    connection = Connection(os.dup(int(sys.argv[1])))
-    connection.send((99, "never mind", None))
+    send(Connection(os.dup(int(sys.argv[1]))), 99, ("never mind", None))
 
 
 def test_an_answer_to_another_question_is_an_error(child: Worker) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pickle
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,10 +20,11 @@ from warpwatch.catalogue.table import Setting
 from warpwatch.devices.compiler import ENGINE
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.transfer import connected_pair, receive, send
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
 BOOT = """
-import contextlib, os, sys
+import contextlib, os, pickle, sys
 from multiprocessing.connection import Connection
 try:
     sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
@@ -33,7 +32,8 @@ try:
     load(sys.argv[2], sys.argv[4], sys.argv[5])
 except BaseException as error:
     with contextlib.suppress(OSError):  # nobody waits for it any more
-        Connection(int(sys.argv[1])).send((0, None, f"{type(error).__name__}: {error}"))
+        failure = pickle.dumps((None, f"{type(error).__name__}: {error}"))
+        Connection(int(sys.argv[1])).send((0, failure, ()))  # as ``transfer.send`` does
     sys.exit(1)
 main()
 """
@@ -51,7 +51,7 @@ class Child:
 
 def launch(project: Project | Setting, settings: Settings) -> Child:
     """Start a child that finds the same modules in any working folder; its answer 0 says whether it is ready."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = connected_pair()
     root = project.root
     known = os.pathsep.join([str(ENGINE), *filter(os.path.isabs, sys.path)])  # searched after Python's own folders
     command = [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), json.dumps(asdict(settings)), known]
@@ -67,7 +67,7 @@ def launch(project: Project | Setting, settings: Settings) -> Child:
 def ask(child: Child, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Send a call of ``function``, of a module's top level, to a child. Raises OSError where the child has ended."""
     child.questions += 1
-    child.connection.send((child.questions, function.__module__, function.__qualname__, pickle.dumps((args, kwargs))))
+    send(child.connection, (child.questions, function.__module__, function.__qualname__), (args, kwargs))
 
 
 def answer(child: Child, seconds: float, expected: int | None = None) -> tuple[Any, Exception | None]:
@@ -78,7 +78,8 @@ def answer(child: Child, seconds: float, expected: int | None = None) -> tuple[A
     """
     if not child.connection.poll(seconds):
         raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
-    number, value, error = child.connection.recv()
+    message = receive(child.connection)
+    number, (value, error) = message.head, message.contents()
     wanted = child.questions if expected is None else expected
     if number != wanted:
         raise DeviceError(

@@ -36,6 +36,7 @@ from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import Outcome, run
+from warpwatch.devices.transfer import receive, send
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -224,17 +225,18 @@ class Kernel:
 def serve(connection: Connection) -> None:
     """Answer calls until the parent hangs up."""
     while True:
-        number, module, name, packed = connection.recv()
+        message = receive(connection)
+        number, module, name = message.head
         value, error = None, None
         try:
             _busy[0] = True
-            args, kwargs = pickle.loads(packed)
+            args, kwargs = message.contents()
             value = getattr(importlib.import_module(module), name)(*args, **kwargs)
         except Exception as caught:  # every error is sent to the parent
             error = _picklable(caught)
         finally:
             _busy[0] = False
-        connection.send((number, value, error))
+        send(connection, number, (value, error))
 
 
 def _picklable(error: Exception) -> Exception:
@@ -266,7 +268,7 @@ def main() -> None:
     status = 0
     try:
         connection = Connection(int(sys.argv[1]))
-        connection.send((0, None, None))
+        send(connection, 0, (None, None))
         serve(connection)
     except (EOFError, ConnectionError):  # the parent ended, or was killed
         pass
