@@ -32,6 +32,7 @@ PARTS = (
     "early_end",
     "fixtures",
     "later",
+    "libraries_once",
     "machine_lock",
     "messages",
     "other_hosts",
