@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from kernels import FAMILIES
 from tests.checkout import Bench, lent_checkout
+from warpwatch.catalogue.cases import find_case
+from warpwatch.plugin import later
+from warpwatch.plugin.cases import PARAMETER
 
 SIZES = (1048576, 16777216, 67108864, 268435456)
 NAIVE = [f"copy-naive-256-{size}-float32" for size in SIZES]
@@ -55,3 +61,22 @@ def test_processes_of_xdist_announce_what_they_measure_next(checkout: Bench, tol
     assert done.returncode == 0, done.stdout + done.stderr
     assert {name for name, _ in lines(told)} <= set(NAIVE)
     assert lines(told)
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [(0, [1, 2]), (2, [2]), (3, [3]), (None, [])],
+    ids=["serial", "kernel", "next_shape", "last"],
+)
+def test_a_process_of_xdist_runs_the_next_test_and_those_of_its_shape(first: int | None, expected: list[int]) -> None:
+    """A serial variant comes first in its shape; the kernels after it need what is made ahead."""
+    names = ["copy-serial-host-1048576-float32", NAIVE[0], "copy-vectorised-1024-1048576-float32", NAIVE[1]]
+    config: Any = SimpleNamespace(stash=pytest.Stash(), workerinput={})
+    session: Any = SimpleNamespace(items=[])
+    for name in names:
+        callspec = SimpleNamespace(params={PARAMETER: find_case(FAMILIES, name)})
+        session.items.append(SimpleNamespace(callspec=callspec, config=config, session=session))
+    config.stash[later.NEXT] = None if first is None else session.items[first]
+    now = SimpleNamespace(config=config, session=session)
+    found = [item.callspec.params[PARAMETER] for item in later._tests_after(cast("Any", now))]  # type: ignore[attr-defined]
+    assert [case.id for case in found if not case.variant.on_host] == [names[number] for number in expected]

@@ -25,15 +25,13 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def later_cases(item: pytest.Item, comparison: Comparison) -> Iterator[Case]:
-    """Yield the GPU cases that will be measured after ``item``, in their order; a process of xdist's knows one alone.
+    """Yield the GPU cases that will be measured after ``item``, in their order.
 
     Everything is compiled before anything is timed, so that it is known which machine code differs.
     """
-    config, items = item.config, item.session.items
-    following = [config.stash[NEXT]] if is_part(config) else itertools.islice(items, items.index(item) + 1, None)
-    device = open_device(config)
-    for each in following:
-        case = parameter_of(each) if each and is_timed(each) else None
+    config, device = item.config, open_device(item.config)
+    for each in _tests_after(item):
+        case = parameter_of(each) if is_timed(each) else None
         if not isinstance(case, Case) or case.variant.on_host or not isinstance(device, DeviceInfo):
             continue
         if case.variant.capability > device.capability:
@@ -44,3 +42,20 @@ def later_cases(item: pytest.Item, comparison: Comparison) -> Iterator[Case]:
             continue
         if comparison.measures(case, image):
             yield case
+
+
+def _tests_after(item: pytest.Item) -> Iterator[pytest.Item]:
+    """Yield the tests after one. A process of xdist's knows the next, and runs those of its shape that follow it."""
+    items = item.session.items
+    if not is_part(item.config):
+        return itertools.islice(items, items.index(item) + 1, None)
+    first = item.config.stash[NEXT]
+    if first is None:
+        return iter(())
+    following = itertools.islice(items, items.index(first), None)
+    return itertools.takewhile(lambda each: _shape_of(each) == _shape_of(first), following)
+
+
+def _shape_of(item: pytest.Item) -> object:
+    case = parameter_of(item)
+    return (case.family.name, case.dtype, case.shape) if isinstance(case, Case) else item
