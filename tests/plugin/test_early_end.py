@@ -6,44 +6,45 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from execnet.gateway_base import Channel as ExecnetChannel
 
 from warpwatch.plugin import early_end
 
 
 class Channel:
-    """Plays the connection to a process that ends once it was told to, or never."""
+    """Plays the connection to a process that ends once it was told to, or does not."""
 
-    class TimeoutError(Exception):
-        """Plays execnet's."""
+    TimeoutError, RemoteError = ExecnetChannel.TimeoutError, ExecnetChannel.RemoteError
 
-    def __init__(self, said: list[str], *, ends: bool) -> None:
-        self.said, self.ends = said, ends
+    def __init__(self, said: list[str], failure: Exception | None) -> None:
+        self.said, self.failure = said, failure
 
     def waitclose(self, seconds: float) -> None:
         self.said.append("wait")
-        if not self.ends:
-            raise self.TimeoutError
+        if self.failure:
+            raise self.failure
 
 
-def session_with(said: list[str], *, ends: bool) -> Any:
+def session_with(said: list[str], failure: Exception | None = None) -> Any:
     config = SimpleNamespace(stash=pytest.Stash())
     for _ in range(2):
-        node = SimpleNamespace(
-            config=config, channel=Channel(said, ends=ends), shutdown=lambda: said.append("shut down")
-        )
+        node = SimpleNamespace(config=config, channel=Channel(said, failure), shutdown=lambda: said.append("shut down"))
         early_end.pytest_configure_node(node)
     return SimpleNamespace(config=config)
 
 
-@pytest.mark.parametrize("ends", [True, False])
-def test_a_refused_run_ends_its_processes(ends: bool) -> None:
+FAILURES = (None, ExecnetChannel.TimeoutError("late"), ExecnetChannel.RemoteError("no such module"), EOFError())
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=["ends", "late", "failed", "gone"])
+def test_a_refused_run_ends_its_processes(failure: Exception | None) -> None:
     said: list[str] = []
-    early_end.pytest_sessionfinish(session_with(said, ends=ends), pytest.ExitCode.USAGE_ERROR)
+    early_end.pytest_sessionfinish(session_with(said, failure), pytest.ExitCode.USAGE_ERROR)
     assert said == ["shut down", "shut down", "wait", "wait"]
 
 
 @pytest.mark.parametrize("status", [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED])
 def test_other_runs_are_left_to_xdist(status: int) -> None:
     said: list[str] = []
-    early_end.pytest_sessionfinish(session_with(said, ends=True), status)
+    early_end.pytest_sessionfinish(session_with(said), status)
     assert said == []

@@ -28,5 +28,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     for node in nodes:
         node.shutdown()
     for node in nodes:
-        with contextlib.suppress(node.channel.TimeoutError):
+        # One that does not end in time, or that has failed, is left to xdist.
+        with contextlib.suppress(node.channel.TimeoutError, node.channel.RemoteError, EOFError):
             node.channel.waitclose(COLLECTING_SECONDS)
