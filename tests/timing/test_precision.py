@@ -108,6 +108,7 @@ def test_the_first_samples_count_where_the_gpu_was_warmed_up(
     answers: dict[Callable[..., Any], Any] = {
         sampling.prepare: {"hold_timeouts": 0},
         sampling.settle: None,
+        sampling.begin_ahead: None,
         sampling.warm_up: None,
         sampling.read_clock: Clock(1980, ()),
     }
