@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from execnet.gateway_base import Channel as ExecnetChannel
 
 from warpwatch.plugin import early_end
+from warpwatch.plugin.early_end import COLLECTING_SECONDS
 
 
 class Channel:
@@ -17,10 +19,11 @@ class Channel:
     TimeoutError, RemoteError = ExecnetChannel.TimeoutError, ExecnetChannel.RemoteError
 
     def __init__(self, said: list[str], failure: Exception | None) -> None:
-        self.said, self.failure = said, failure
+        self.said, self.failure, self.takes = said, failure, 0.0
 
     def waitclose(self, seconds: float) -> None:
-        self.said.append("wait")
+        self.said.append("wait" if 0 <= seconds <= COLLECTING_SECONDS else f"wait {seconds} s")
+        time.sleep(min(seconds, self.takes))
         if self.failure:
             raise self.failure
 
@@ -48,3 +51,21 @@ def test_other_runs_are_left_to_xdist(status: int) -> None:
     said: list[str] = []
     early_end.pytest_sessionfinish(session_with(said), status)
     assert said == []
+
+
+def test_all_processes_together_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_end, "COLLECTING_SECONDS", 0.3)
+    session = session_with([], ExecnetChannel.TimeoutError("late"))
+    for node in session.config.stash[early_end.NODES]:
+        node.channel.takes = 60.0
+    begin = time.monotonic()
+    early_end.pytest_sessionfinish(session, pytest.ExitCode.USAGE_ERROR)
+    assert 0.25 < time.monotonic() - begin < 0.55
+
+
+def test_a_process_that_was_not_started_is_left_out() -> None:
+    said: list[str] = []
+    session = session_with(said)
+    del session.config.stash[early_end.NODES][0].channel
+    early_end.pytest_sessionfinish(session, pytest.ExitCode.USAGE_ERROR)
+    assert said == ["shut down", "wait"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,8 @@ SMALL, LARGE, OTHER = (
         "matvec-naive-64-1000x1000-float32",
     )
 )
+HELLO = find_case(FAMILIES, "hello-hello-5x5-4-none")
+COPY = find_case(FAMILIES, "copy-naive-256-1048576-float32")
 SERIAL = find_case(FAMILIES, "transpose-serial-host-1000x1000-float32")
 SAME_INPUTS = find_case(FAMILIES, "transpose-tiled-16x16-1000x1000-float32")
 
@@ -53,18 +57,13 @@ def ahead_of(made: Made) -> Ahead:
     return Ahead(make=made, families={"transpose", "matvec"})
 
 
-def wait(ahead: Ahead) -> None:
-    if ahead._job:
-        ahead._job[1].exception()
-
-
 def test_the_announced_case_is_made_in_a_thread_and_taken_once() -> None:
     made = Made()
     ahead = ahead_of(made)
     ahead.announce(LARGE, reference=True)
     assert made.calls == []
     ahead.begin(Host())
-    wait(ahead)
+    ahead.wait()
     assert made.calls == [(LARGE.id, True, True)]
     ahead.take(LARGE, reference=True)
     assert len(made.calls) == 1
@@ -87,7 +86,7 @@ def test_a_failure_is_raised_where_the_case_is_taken() -> None:
     ahead = ahead_of(made)
     ahead.announce(LARGE, reference=True)
     ahead.begin(Host())
-    wait(ahead)
+    ahead.wait()
     with pytest.raises(ValueError, match="no such input"):
         ahead.take(LARGE, reference=True)
 
@@ -97,12 +96,12 @@ def test_nothing_begins_before_functions_of_the_family_have_run_here() -> None:
     ahead = Ahead(make=made)
     ahead.announce(LARGE, reference=True)
     ahead.begin(Host())
-    wait(ahead)
+    ahead.wait()
     assert made.calls == []
     ahead.take(SMALL, reference=True)
     ahead.announce(LARGE, reference=True)
     ahead.begin(Host())
-    wait(ahead)
+    ahead.wait()
     assert made.calls == [(SMALL.id, True, False), (LARGE.id, True, True)]
 
 
@@ -113,7 +112,7 @@ def test_nothing_begins_beside_packages_that_use_gpus(package: str, monkeypatch:
     ahead = ahead_of(made)
     ahead.announce(LARGE, reference=True)
     ahead.begin(Host())
-    wait(ahead)
+    ahead.wait()
     assert made.calls == []
 
 
@@ -125,8 +124,41 @@ def test_nothing_begins_where_memory_is_short(times: float, begins: bool, monkey
     ahead = ahead_of(made)
     ahead.announce(LARGE, reference=True)
     ahead.begin(Host())
-    wait(ahead)
+    ahead.wait()
     assert bool(made.calls) == begins
+
+
+def test_a_case_makes_room_of_what_was_made_for_another() -> None:
+    ahead = ahead_of(Made())
+    ahead.announce(LARGE, reference=True)
+    ahead.begin(Host())
+    ahead.make_room(OTHER, True, needed=1)
+    assert ahead._job is None
+
+
+@pytest.mark.parametrize(("free", "kept"), [(1000, True), (999, False)])
+def test_what_was_made_ahead_is_dropped_where_the_case_needs_its_memory(
+    free: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Made()
+    ahead = ahead_of(made)
+    ahead.announce(LARGE, reference=True)
+    ahead.begin(Host())
+    monkeypatch.setattr(memory, "available", lambda: free)
+    ahead.make_room(LARGE, True, needed=1000)
+    ahead.take(LARGE, reference=True)
+    assert len(made.calls) == (1 if kept else 2)
+
+
+def test_what_was_announced_and_is_measured_now_is_not_made_again() -> None:
+    """The case that announced it failed, or was measured elsewhere, so that nothing began."""
+    made = Made()
+    ahead = ahead_of(made)
+    ahead.announce(LARGE, reference=True)
+    ahead.take(LARGE, reference=True)
+    ahead.begin(Host())
+    ahead.wait()
+    assert len(made.calls) == 1
 
 
 class Told:
@@ -201,3 +233,50 @@ def test_a_serial_variant_waits_for_what_its_shape_needs_and_leaves_it_to_the_ke
     assert made.calls == [(SMALL.id, True, True)]
     assert ahead.take(SMALL, reference=True) is first
     assert len(made.calls) == 1
+
+
+def say_gpu_clock() -> None:
+    """Let the software device say that it has a clock of its own, as GPUs do."""
+    gpu().info = replace(gpu().info, has_gpu_clock=True)
+
+
+@pytest.mark.parametrize("prints", [False, True])
+def test_nothing_begins_beside_a_kernel_that_prints(prints: bool, worker: Worker) -> None:
+    now = HELLO if prints else SMALL
+    worker.call(sampling.prepare, SMALL, image_of(worker, SMALL), False)
+    worker.call(sampling.prepare, now, image_of(worker, now), False)
+    worker.call(say_gpu_clock)
+    worker.call(sampling.announce, LARGE)
+    worker.call(sampling.begin_ahead)
+    assert worker.call(is_begun) != prints
+
+
+def begin_slowly() -> None:
+    """Begin as on a GPU with something that takes a moment."""
+
+    def make(case: Case, reference: bool) -> Material:
+        time.sleep(0.5)
+        return Material(inputs={})
+
+    sampling.state.ahead.make = make
+    sampling.state.ahead.begin(gpu())
+
+
+def is_done() -> bool:
+    job = sampling.state.ahead._job
+    return job is not None and job[1].done()
+
+
+def share_again(case: Case) -> None:
+    sampling.share_inputs(case)
+
+
+@pytest.mark.parametrize("variant", ["vectorised-2048", "memcpy-vendor"])
+def test_a_call_waits_for_what_is_being_made(variant: str, worker: Worker) -> None:
+    """It is checked that a call only queues its work, by a hold that must not run into its limit."""
+    worker.call(sampling.prepare, SMALL, image_of(worker, SMALL), False)
+    worker.call(sampling.prepare, COPY, image_of(worker, COPY), False)
+    worker.call(sampling.announce, LARGE)
+    worker.call(begin_slowly)
+    worker.call(share_again, find_case(FAMILIES, f"copy-{variant}-1048576-float32"))
+    assert worker.call(is_done) == variant.startswith("memcpy")

@@ -1,18 +1,19 @@
 """Ends the processes of xdist at once where a run is refused while they start.
 
-xdist only closes their connections then. A process that has begun to start its tests ends five seconds later, also one
-that has not yet begun (execnet, WorkerGateway._terminate_execution).
+xdist only closes their connections then. A process that is about to begin its tests, or has begun them, ends five
+seconds later (execnet, WorkerGateway._terminate_execution).
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Any
 
 import pytest
 
 NODES = pytest.StashKey[list[Any]]()  # xdist's controllers of its processes
-COLLECTING_SECONDS = 4.0  # for a process to collect its tests, before it sees that it is to end
+COLLECTING_SECONDS = 4.0  # for all processes to collect their tests, before they see that they are to end
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -24,10 +25,11 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if exitstatus != pytest.ExitCode.USAGE_ERROR:
         return
-    nodes = session.config.stash.get(NODES, [])
+    nodes = [node for node in session.config.stash.get(NODES, []) if hasattr(node, "channel")]  # that were started
     for node in nodes:
         node.shutdown()
+    latest = time.monotonic() + COLLECTING_SECONDS
     for node in nodes:
         # One that does not end in time, or that has failed, is left to xdist.
         with contextlib.suppress(node.channel.TimeoutError, node.channel.RemoteError, EOFError):
-            node.channel.waitclose(COLLECTING_SECONDS)
+            node.channel.waitclose(max(0.0, latest - time.monotonic()))

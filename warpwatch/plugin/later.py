@@ -45,7 +45,11 @@ def later_cases(item: pytest.Item, comparison: Comparison) -> Iterator[Case]:
 
 
 def _tests_after(item: pytest.Item) -> Iterator[pytest.Item]:
-    """Yield the tests after one. A process of xdist's knows the next, and runs those of its shape that follow it."""
+    """Yield the tests after one.
+
+    In a process of xdist only the next one is known. Those of the same shape that follow it are taken to run here too,
+    as they do where there are enough shapes; where one of them does not, something is made in vain.
+    """
     items = item.session.items
     if not is_part(item.config):
         return itertools.islice(items, items.index(item) + 1, None)

@@ -1,7 +1,7 @@
-"""Lets one process of xdist run the tests that call a vendor's library, because each process takes seconds to load it.
+"""Keeps the tests that call a vendor's library in one process of xdist, as long as others have something else to do.
 
-This is for tests of results, of which several processes may run on one GPU; several_gpus.py does the same where times
-are taken.
+Each process takes seconds to load a library. This is for tests of results, of which several processes may run on one
+GPU; several_gpus.py does the same where times are taken.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Ahead:
         self._announced = (case, reference)
 
     def begin(self, machine: Machine) -> None:
-        """Begin with the announced case, unless something is being made, or to make it would be a risk."""
+        """Begin with the announced case, unless something is being made, or making it would be a risk."""
         announced, self._announced = self._announced, None
         if announced is None or self._job or announced[0].family.name not in self.families:
             return
@@ -47,16 +47,32 @@ class Ahead:
         self._pool = self._pool or ThreadPoolExecutor(1, "ahead")
         self._job = (_key(*announced), self._pool.submit(self.make, *announced))
 
+    def wait(self) -> None:
+        """Wait until nothing is being made. A call to the worker process that waits so long for it fails."""
+        if self._job:
+            self._job[1].exception()
+
+    def make_room(self, case: Case, reference: bool, needed: int) -> None:
+        """Wait until nothing is being made, and drop what this case cannot use, or has no memory for beside its own.
+
+        ``needed``: the bytes of the host's memory that the case takes.
+        """
+        self.wait()
+        if self._job and (self._job[0] != _key(case, reference) or needed > memory.available()):
+            self._job = None
+
     def take(self, case: Case, reference: bool) -> Material:
         """Return the material of a case: that which was made ahead, or else it is made now. Raises as ``make``.
 
-        Nothing is being made when it returns. A serial variant comes before the kernels of its shape, which need the
-        same: it is kept for them.
+        A serial variant comes before the kernels of its shape, which need the same material, so that what was made
+        ahead is kept for them.
         """
+        self.wait()
         job, self._job = self._job, None
         self.families.add(case.family.name)
-        failed = job and job[1].exception()  # waits until it has ended
-        if job is None or failed or job[0] != _key(case, reference):
+        if self._announced and _key(*self._announced) == _key(case, reference):
+            self._announced = None  # it is not needed a second time
+        if job is None or job[1].exception() or job[0] != _key(case, reference):
             return self.make(case, reference)
         if case.variant.on_host:
             self._job = job

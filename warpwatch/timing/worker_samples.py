@@ -28,6 +28,7 @@ from warpwatch.timing.worker_checks import (
     check_fresh_launch,
     check_last_result,
     check_result,
+    host_bytes,
     is_intact,
     share,
     sharing_key,
@@ -42,7 +43,7 @@ class State:
     process has checked it. ``launched``: the copies that hold a sample's result. ``printed``: the lines of the last
     sample, where the kernel prints. ``turn``: how many samples were taken. ``overhead``: the seconds of a reading that
     are not the kernel's, once they were measured. ``stamps``: those of the SM clock, once they were needed. ``ahead``:
-    what a later case needs.
+    makes what a later case needs.
     """
 
     shared: Shared | None = None
@@ -146,9 +147,13 @@ def share_inputs(case: Case, reference: bool = True) -> Shared:
     kept = state.shared
     same = kept is not None and kept.key == sharing_key(case) and (kept.right is not None or not reference)
     if kept is not None and same and is_intact(kept):
+        if case.variant.call:  # it is checked that a call does not wait for the GPU, so that nothing may delay it
+            state.ahead.wait()
         return kept
     release()
-    state.shared = share(machine(case.variant.on_host), case, reference, state.ahead.take)
+    where = machine(case.variant.on_host)
+    state.ahead.make_room(case, reference, host_bytes(where, case))
+    state.shared = share(where, case, reference, state.ahead.take)
     return state.shared
 
 
@@ -158,8 +163,11 @@ def announce(case: Case, reference: bool = True) -> None:
 
 
 def begin_ahead() -> None:
-    """Begin to prepare the announced case, while samples of this one are taken; not where they are the host's."""
-    if gpu().info.has_gpu_clock:
+    """Begin to prepare the announced case, while samples of this one are taken.
+
+    Not where the times are the host's, nor where the kernel prints: what a reference prints would be among its lines.
+    """
+    if gpu().info.has_gpu_clock and not any(loaded.case.family.prints for loaded in state.loaded):
         state.ahead.begin(gpu())
 
 
