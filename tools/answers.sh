@@ -30,6 +30,7 @@ edited() { # name, sed's command
 
 git diff --quiet -- "$file"
 trap 'git checkout -q -- "$file"' EXIT
+trap 'exit 130' INT TERM
 nvidia-smi --query-gpu=name,uuid --format=csv,noheader
 for number in $(seq "$times"); do answer "nothing-$number"; done
 edited barrier '/__syncthreads();/s/$/ __syncthreads();/'

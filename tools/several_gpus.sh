@@ -28,6 +28,7 @@ correctness)
 against)
     git diff --quiet -- warpwatch
     trap 'git checkout -q -- warpwatch/devices/compiler.py' EXIT
+    trap 'exit 130' INT TERM
     sed -i 's/^NVCC_FLAGS = (/NVCC_FLAGS = ("-lineinfo", /' warpwatch/devices/compiler.py
     git diff --quiet -- warpwatch && { echo "no flag was added" >&2; exit 1; }
     python3 -m tools.compile_all
