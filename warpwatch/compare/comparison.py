@@ -38,7 +38,7 @@ class Comparison(Protocol):
         """Sentence about a change of all cases together, or nothing."""
 
     def measures(self, case: Case, image: Image) -> bool:
-        """Tell whether ``measure`` will take samples of a GPU case. ``image``: its machine code."""
+        """Tell whether ``measure`` will take samples of a case. ``image``: its machine code."""
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Prove a case right and make it ready to be sampled; None where no samples are needed.

@@ -68,11 +68,11 @@ class SelfCheck:
         return len(self.unchanged)
 
     def measures(self, case: Case, image: Image) -> bool:
-        return not case.variant.call
+        return not (case.variant.on_host or case.variant.call)
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Measure a kernel and itself in this process; None for libraries and the host, which have no cubin."""
-        if case.variant.on_host or case.variant.call:
+        if not self.measures(case, kernel.image):
             return None
         measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
         image = kernel.image.path

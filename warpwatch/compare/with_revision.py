@@ -63,7 +63,7 @@ class RevisionComparison:
         return {name: each for name, each in self.side_by_side.energy.items() if name in self.decisions}
 
     def measures(self, case: Case, image: Image) -> bool:
-        return self._decide_unmeasured(image, case) is None
+        return not case.variant.on_host and self._decide_unmeasured(image, case) is None
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Measure both sides in this process; None where nothing is compared. Raises WrongResult or DeviceError."""

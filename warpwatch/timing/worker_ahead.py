@@ -2,6 +2,8 @@
 
 The host is idle then, but for a launch every 0.1 ms, and the times are the GPU's: a launch waits behind a held stream
 until all of its sample is queued (timer.py). Times of the host would change, so nothing is made while those are taken.
+A family's own function that computes in Python, and not in NumPy, takes turns with the launches: there are fewer
+samples beside it (devices/worker.py says how long a turn is).
 """
 
 from __future__ import annotations
@@ -15,16 +17,32 @@ from warpwatch.devices import memory
 from warpwatch.devices.machine import Machine
 from warpwatch.timing.worker_checks import Make, Material, host_bytes, material
 
-# Packages by which a family's own functions may use the GPU: there they would run beside the kernel that is timed.
-USE_GPUS = frozenset({"cupy", "jax", "numba", "tensorflow", "torch", "triton"})
-MEMORY_SHARE = 2  # something is made ahead where this many times the memory that it needs is available
+# Packages by which a family's own functions may use the GPU: they would run there beside the kernel that is timed.
+USE_GPUS = frozenset(
+    {
+        "cuda",
+        "cudf",
+        "cuml",
+        "cupy",
+        "jax",
+        "mxnet",
+        "numba",
+        "paddle",
+        "taichi",
+        "tensorflow",
+        "torch",
+        "triton",
+        "warp",
+    }
+)
+MEMORY_FACTOR = 2  # something is made ahead where this many times the memory that it needs is available
 
 
 @dataclass(kw_only=True)
 class Ahead:
     """Makes the material of one case that comes later, in a thread.
 
-    ``families``: the names of those whose functions have run here before, which shows what packages they use.
+    ``families``: names of the families whose functions have run in this process, which shows what packages they use.
     """
 
     make: Make = material
@@ -42,13 +60,13 @@ class Ahead:
         announced, self._announced = self._announced, None
         if announced is None or self._job or announced[0].family.name not in self.families:
             return
-        if USE_GPUS & sys.modules.keys() or MEMORY_SHARE * host_bytes(machine, announced[0]) > memory.available():
+        if USE_GPUS & sys.modules.keys() or MEMORY_FACTOR * host_bytes(machine, announced[0]) > memory.available():
             return
         self._pool = self._pool or ThreadPoolExecutor(1, "ahead")
         self._job = (_key(*announced), self._pool.submit(self.make, *announced))
 
     def wait(self) -> None:
-        """Wait until nothing is being made. A call to the worker process that waits so long for it fails."""
+        """Wait until nothing is being made. The wait counts as a part of the call to the worker process that waits."""
         if self._job:
             self._job[1].exception()
 
@@ -58,7 +76,10 @@ class Ahead:
         ``needed``: the bytes of the host's memory that the case takes.
         """
         self.wait()
-        if self._job and (self._job[0] != _key(case, reference) or needed > memory.available()):
+        if self._job is None:
+            return
+        # The exception of one that failed holds the arrays that were made until then.
+        if self._job[0] != _key(case, reference) or self._job[1].exception() or needed > memory.available():
             self._job = None
 
     def take(self, case: Case, reference: bool) -> Material:
@@ -73,6 +94,7 @@ class Ahead:
         if self._announced and _key(*self._announced) == _key(case, reference):
             self._announced = None  # it is not needed a second time
         if job is None or job[1].exception() or job[0] != _key(case, reference):
+            del job  # with its arrays
             return self.make(case, reference)
         if case.variant.on_host:
             self._job = job

@@ -165,7 +165,8 @@ def announce(case: Case, reference: bool = True) -> None:
 def begin_ahead() -> None:
     """Begin to prepare the announced case, while samples of this one are taken.
 
-    Not where the times are the host's, nor where the kernel prints: what a reference prints would be among its lines.
+    Nothing begins where the times are the host's, or where the kernel prints, because what a reference prints would be
+    among its lines.
     """
     if gpu().info.has_gpu_clock and not any(loaded.case.family.prints for loaded in state.loaded):
         state.ahead.begin(gpu())
