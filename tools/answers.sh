@@ -28,7 +28,7 @@ edited() { # name, sed's command
     for number in $(seq "$times"); do answer "$1-$number" -k warptiled; done
 }
 
-git diff --quiet -- "$file"
+git diff --quiet -- "$file" || { echo "$file has changes: commit them, or put it back" >&2; exit 1; }
 trap 'git checkout -q -- "$file"' EXIT
 trap 'exit 130' INT TERM
 nvidia-smi --query-gpu=name,uuid --format=csv,noheader

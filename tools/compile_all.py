@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def main() -> None:
     for name, error in failed.items():
         print(f"{name}: {error}")
     print(f"compiled {len(jobs) - len(failed)} of {len(jobs)} kernels in {time.perf_counter() - begin:.0f} s")
+    sys.exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ run() {
     grep -E "^[0-9,]+ (slower|faster|same|unsure|identical)|^median change|^controls|^against|worker processes" "$out/$name.txt" || true
 }
 
+case $1 in correctness | against) ;; *) echo "say what to time: correctness or against" >&2; exit 2 ;; esac
+[ "$count" -gt 1 ] || { echo "there are not several GPUs here" >&2; exit 2; }
 nvidia-smi --query-gpu=name,uuid --format=csv,noheader
 python3 -m tools.compile_all
 case $1 in
@@ -26,7 +28,7 @@ correctness)
     run "correctness-$count" correctness -n "$count"
     ;;
 against)
-    git diff --quiet -- warpwatch
+    git diff --quiet -- warpwatch || { echo "warpwatch/ has changes: commit them, or put them back" >&2; exit 1; }
     trap 'git checkout -q -- warpwatch/devices/compiler.py' EXIT
     trap 'exit 130' INT TERM
     sed -i 's/^NVCC_FLAGS = (/NVCC_FLAGS = ("-lineinfo", /' warpwatch/devices/compiler.py

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,11 +18,10 @@ class Channel:
     TimeoutError, RemoteError = ExecnetChannel.TimeoutError, ExecnetChannel.RemoteError
 
     def __init__(self, said: list[str], failure: Exception | None) -> None:
-        self.said, self.failure, self.takes = said, failure, 0.0
+        self.said, self.failure = said, failure
 
     def waitclose(self, seconds: float) -> None:
-        self.said.append("wait" if 0 <= seconds <= COLLECTING_SECONDS else f"wait {seconds} s")
-        time.sleep(min(seconds, self.takes))
+        self.said.append("wait")
         if self.failure:
             raise self.failure
 
@@ -54,13 +52,18 @@ def test_other_runs_are_left_to_xdist(status: int) -> None:
 
 
 def test_all_processes_together_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_end, "COLLECTING_SECONDS", 0.3)
-    session = session_with([], ExecnetChannel.TimeoutError("late"))
+    now = [100.0]
+    monkeypatch.setattr(early_end, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    session, given = session_with([]), list[float]()
+
+    def wait(seconds: float) -> None:
+        given.append(seconds)
+        now[0] += 1.2 * COLLECTING_SECONDS
+
     for node in session.config.stash[early_end.NODES]:
-        node.channel.takes = 60.0
-    begin = time.monotonic()
+        node.channel.waitclose = wait
     early_end.pytest_sessionfinish(session, pytest.ExitCode.USAGE_ERROR)
-    assert 0.25 < time.monotonic() - begin < 0.55
+    assert given == [pytest.approx(COLLECTING_SECONDS), 0]
 
 
 def test_a_process_that_was_not_started_is_left_out() -> None:

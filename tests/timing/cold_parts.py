@@ -1,8 +1,9 @@
-"""Shows what else than L2 is cold when Nsight Compute takes a time, by making more cold before each sample.
+"""Shows what is cold besides L2 when Nsight Compute measures a time, by making more cold before each sample.
 
 ``python -m tests.timing.cold_parts`` times the kernels of cross_check.py by events, cold as always, and after a kernel
 that also replaces what instruction caches hold (code), what TLBs hold (tlb: it reads from every page of 24 GB), or
-both. Nsight Compute times the same kernels once. It prints a table of medians in µs.
+both. Nsight Compute times the same kernels once. It prints a table of medians in µs, and needs 24 GB of the GPU's
+memory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from warpwatch.timing.overhead import kernel_seconds, measure_overhead
 from warpwatch.timing.timer import GpuTimer, nothing
 
 SAMPLES, WARM_UP_SECONDS = 31, 0.05
-BYTES, PAGE = 24 * 2**30, 2**16  # what is read from, and the smallest page of a GPU's memory
+BYTES, PAGE = 24 * 2**30, 2**16  # what is read from, and the smallest page that it may have
 CODE = """
 extern "C" __global__ void touch(const char* buffer, size_t step, size_t count, int* sink)
 {
@@ -58,7 +59,7 @@ extern "C" __global__ void long_code(float* sink, float y)
 """
 
 
-def ways_to_cool(device: Device) -> dict[str, Callable[[], None]]:
+def kernels_before(device: Device) -> dict[str, Callable[[], None]]:
     """Return what is started before the scrub of a sample, by the name of its column."""
     image = compile_text(CODE, "cold.cu", device.info.timing_target).path
     buffer = device.allocate(BYTES)
@@ -78,7 +79,7 @@ def ways_to_cool(device: Device) -> dict[str, Callable[[], None]]:
 def read_by_events() -> None:
     """Print, as JSON, the median in µs of each case and way, and the kernels' symbols."""
     device = open_device(Settings(kind="gpu"))
-    timer, overhead, ways = GpuTimer(device, cold=True), measure_overhead(device), ways_to_cool(device)
+    timer, overhead, ways = GpuTimer(device, cold=True), measure_overhead(device), kernels_before(device)
     found, symbols = dict[str, dict[str, float]](), set[str]()
     for case, loaded in loaded_cases(device):
         symbols.add(loaded.function.name)

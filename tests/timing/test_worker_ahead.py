@@ -91,6 +91,15 @@ def test_a_failure_is_raised_where_the_case_is_taken() -> None:
         ahead.take(LARGE, reference=True)
 
 
+def test_a_failed_attempt_leaves_nothing_in_memory_for_the_second_one() -> None:
+    """Its exception holds the frames, and with them the arrays, that it failed in."""
+    ahead = ahead_of(Made(MemoryError()))
+    ahead.announce(LARGE, reference=True)
+    ahead.begin(Host())
+    ahead.make_room(LARGE, True, needed=1)
+    assert ahead._job is None
+
+
 def test_nothing_begins_before_functions_of_the_family_have_run_here() -> None:
     made = Made()
     ahead = Ahead(make=made)

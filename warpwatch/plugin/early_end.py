@@ -1,7 +1,8 @@
-"""Ends the processes of xdist at once where a run is refused while they start.
+"""Ends the processes of xdist soon where a run is refused while they start.
 
 xdist only closes their connections then. A process that is about to begin its tests, or has begun them, ends five
-seconds later (execnet, WorkerGateway._terminate_execution).
+seconds later (execnet, WorkerGateway._terminate_execution). Told to end, it does so once its tests are collected; where
+that takes longer than COLLECTING_SECONDS, the five seconds still follow.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 NODES = pytest.StashKey[list[Any]]()  # xdist's controllers of its processes
-COLLECTING_SECONDS = 4.0  # for all processes to collect their tests, before they see that they are to end
+COLLECTING_SECONDS = 1.5  # for all processes to collect their tests, before they see that they are to end
 
 
 @pytest.hookimpl(optionalhook=True)

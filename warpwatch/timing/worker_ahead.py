@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices import memory
 from warpwatch.devices.machine import Machine
-from warpwatch.timing.worker_checks import Make, Material, host_bytes, material
+from warpwatch.timing.worker_checks import Make, Material, host_bytes, material, shape_key
 
 # Packages by which a family's own functions may use the GPU: they would run there beside the kernel that is timed.
 USE_GPUS = frozenset(
@@ -102,4 +102,4 @@ class Ahead:
 
 
 def _key(case: Case, reference: bool) -> object:
-    return (case.family.name, case.dtype, case.shape, reference)
+    return (*shape_key(case), reference)

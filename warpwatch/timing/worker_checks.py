@@ -67,9 +67,14 @@ class Material:
 Make = Callable[[Case, bool], Material]
 
 
+def shape_key(case: Case) -> tuple[object, ...]:
+    """Return a key that is equal for cases of the same inputs and right results."""
+    return (case.family.name, case.dtype, case.shape)
+
+
 def sharing_key(case: Case) -> tuple[object, ...]:
-    """Return a key that is equal for cases that can share inputs and reference."""
-    return (case.family.name, case.dtype, case.shape, case.variant.on_host)
+    """Return a key that is equal for cases that can share them where they lie, in the GPU's memory or the host's."""
+    return (*shape_key(case), case.variant.on_host)
 
 
 def material(case: Case, reference: bool) -> Material:
