@@ -96,7 +96,7 @@ def test_rounds_that_are_sampled_one_by_one_get_all_samples_of_a_call(measured: 
     for _ in range(40):
         case.sample()
     assert calls < 10
-    assert (len(case.before), case.ahead) == (40, [])
+    assert (len(case.before), case.pending) == (40, [])
 
 
 @pytest.mark.parametrize(("warm_up", "discarded"), [(True, 0), (False, PILOT_SAMPLES)])
@@ -120,7 +120,7 @@ def test_the_first_samples_count_where_the_gpu_was_warmed_up(
     image = SimpleNamespace(path=Path(), source_hash="", image_hash="")
     kernel = SimpleNamespace(worker=SimpleNamespace(call=call), image=image, checked=image)
     case = prepare(cast("Kernel", kernel), CASE, True, Budget(10.0, 20, warm_up))
-    case.take_ahead()
-    assert [round(1e3 * seconds) for seconds in case.ahead][:5] == [discarded + number for number in range(1, 6)]
-    assert case.facts["hold_timeouts"] == 2 * len(case.ahead)
-    assert next(numbers) == len(case.ahead) + discarded + 1
+    case.take_for_rounds()
+    assert [round(1e3 * seconds) for seconds in case.pending][:5] == [discarded + number for number in range(1, 6)]
+    assert case.facts["hold_timeouts"] == 2 * len(case.pending)
+    assert next(numbers) == len(case.pending) + discarded + 1

@@ -88,5 +88,5 @@ def test_waiting_for_the_clock_takes_no_samples_from_a_case() -> None:
 
     case = find_case(FAMILIES, "matmul-tensor-64x64-4096x4096x4096-float64")
     measured = prepare(kernel_that(call), case, cold=True, budget=Budget(0.3, 3, True))
-    measured.take_ahead()
+    measured.take_for_rounds()
     assert measured.rounds > 50

@@ -38,7 +38,7 @@ class Measure:
             return
         benchmark = self.benchmark
         if benchmark.enabled:
-            measured.take_ahead()
+            measured.take_for_rounds()
         benchmark.params = self.case.parameters
         benchmark.extra_info = measured.facts
         benchmark.pedantic(measured.sample, rounds=measured.rounds)

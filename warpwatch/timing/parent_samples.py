@@ -45,7 +45,7 @@ class Measured:
 
     ``kind``: cold, warm or host. ``facts``: what is recorded beside its samples. ``processes``: samples in seconds of
     each process that measured it. ``taken``: samples that were taken beforehand, to be played back. ``fingerprint``: of
-    its right result, for processes that check it again. ``ahead``: samples of this process that no round has had yet.
+    its right result, for processes that check it again. ``pending``: samples of this process that no round has had yet.
     ``before``: the first ones, and all where they are taken round by round. ``fewest``, ``most``: limits of the samples
     of a process; between them they end when they are precise.
     """
@@ -59,7 +59,7 @@ class Measured:
     processes: list[list[float]] = field(default_factory=list)
     taken: list[float] | None = None
     fingerprint: int | None = None
-    ahead: list[float] = field(default_factory=list)
+    pending: list[float] = field(default_factory=list)
     before: list[float] = field(default_factory=list)
     fewest: int = 1
     most: int = 1
@@ -69,22 +69,22 @@ class Measured:
         if self.taken is not None:
             note(self.taken.pop(0))
             return 0.0
-        if not self.ahead:
-            self.ahead = self.take(self.before)
-            self.before += self.ahead
-        seconds = self.ahead.pop(0)
+        if not self.pending:
+            self.pending = self.take(self.before)
+            self.before += self.pending
+        seconds = self.pending.pop(0)
         note(seconds)
         return seconds
 
-    def take_ahead(self) -> None:
+    def take_for_rounds(self) -> None:
         """Take all samples of this process now, for the rounds to come: their number is that of the rounds.
 
         Those of the host may take seconds, and are taken round by round; those of a pair were taken already.
         """
         if self.kind == "host" or self.taken is not None:
             return
-        self.ahead = self.take_all(self.before)
-        self.rounds = len(self.ahead)
+        self.pending = self.take_all(self.before)
+        self.rounds = len(self.pending)
         self.clocks.append(self.kernel.worker.call(sampling.read_clock))
 
     def take_all(self, before: Sequence[float] = ()) -> list[float]:
@@ -173,7 +173,7 @@ def take_pilot(measured: Measured, budget: Budget) -> float:
         cost = (time.perf_counter() - begin) / taken
         if cost * budget.rounds > budget.seconds:
             break
-    measured.ahead = list(measured.before)
+    measured.pending = list(measured.before)
     return cost
 
 
