@@ -172,6 +172,27 @@ def test_processes_that_do_not_end_by_themselves_are_killed_together(child: Work
     assert time.monotonic() - begin < 1.5 * child_module.CLEAN_UP_SECONDS
 
 
+def test_the_next_process_may_be_called_while_the_last_one_ends(child: Worker) -> None:
+    child.open_spares(1, process_id)
+    last = child.call(ignore_sigterm)
+    answers: list[tuple[int, bool]] = []
+
+    def meanwhile() -> None:
+        answers.append((child.call(process_id), Path(f"/proc/{last}").exists()))
+
+    child.renew(meanwhile)
+    assert answers == [(child.call(process_id), True)]
+    assert not Path(f"/proc/{last}").exists()
+
+
+def test_a_process_ends_also_where_what_runs_meanwhile_fails(child: Worker) -> None:
+    last = child.call(process_id)
+    with pytest.raises(ZeroDivisionError):
+        child.renew(lambda: 1 / 0)
+    assert not Path(f"/proc/{last}").exists()
+    assert child.call(process_id) != last
+
+
 @pytest.mark.parametrize("awaited", [True, False])
 def test_a_spare_process_that_fails_is_replaced(awaited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(PROJECT)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -38,6 +38,7 @@ except BaseException as error:
 main()
 """
 CLEAN_UP_SECONDS = 0.7  # seconds for a child to remove its temporary files before it is killed
+LOOK_SECONDS = 0.002
 
 
 @dataclass
@@ -106,18 +107,31 @@ def exit_reason(child: Child) -> str:
 
 def end(*children: Child) -> None:
     """End children and the processes that they have started, whatever they are doing, all at the same time."""
+    with ending(*children):
+        pass
+
+
+@contextlib.contextmanager
+def ending(*children: Child) -> Iterator[None]:
+    """End children as ``end`` does; the body runs while they end, which takes 0.05 to 0.3 s where they hold a GPU."""
     latest = time.monotonic() + CLEAN_UP_SECONDS
     try:
         for child in children:
             child.connection.close()
             _signal_group(child.process, signal.SIGTERM)
+        yield
         for child in children:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.process.wait(max(0.0, latest - time.monotonic()))
+            _await_end(child.process, latest)
     finally:
         for child in children:
             _signal_group(child.process, signal.SIGKILL)
             child.process.wait()
+
+
+def _await_end(process: subprocess.Popen[bytes], latest: float) -> None:
+    """Wait until a process has ended or this time is reached. ``Popen.wait`` looks every 0.05 s alone."""
+    while process.poll() is None and time.monotonic() < latest:
+        time.sleep(LOOK_SECONDS)
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -27,7 +27,7 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project, load_project
 from warpwatch.catalogue.table import Setting
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.child import Child, answer, ask, await_start, end, exit_reason, launch
+from warpwatch.devices.child import Child, answer, ask, await_start, end, ending, exit_reason, launch
 from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.devices.detect import ask_early
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
@@ -151,11 +151,12 @@ class Worker:
             else:
                 self._ready.append(child)
 
-    def renew(self) -> None:
-        """End the child: the next call has another one."""
+    def renew(self, meanwhile: Callable[[], object] | None = None) -> None:
+        """End the child: the next call has another one. ``meanwhile``: runs while it ends, and may call the next."""
         child, self.child, self._opens = self.child, None, False
-        if child:
-            end(child)
+        with ending(*filter(None, [child])):
+            if meanwhile:
+                meanwhile()
 
     def stop(self) -> None:
         """End the child and all spare ones."""

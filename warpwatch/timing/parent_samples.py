@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.check import WrongResult
+from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.timing import worker_samples as sampling
@@ -205,7 +207,7 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
 
     Cases that share inputs follow each other. Those beside which others were at work on the GPU are left out.
     """
-    chosen[0].kernel.worker.renew()
+    take_next_process(chosen[0].kernel.worker)
     samples, ordered = {}, sorted(chosen, key=lambda each: sharing_key(each.case))
     cases = [measured.case for measured in ordered]
     for done, measured in enumerate(ordered, 1):
@@ -224,6 +226,16 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
             again.broken[name] = f"measured again in a fresh process: {error}"
         again.progress(done, len(chosen))
     return samples
+
+
+def take_next_process(worker: Worker) -> None:
+    """End the worker's process; the next one waits meanwhile until the last cases keep the SM clock down no more."""
+
+    def settle() -> None:
+        with contextlib.suppress(DeviceError, NoDevice):  # the first case in that process says why
+            worker.call(sampling.settle)
+
+    worker.renew(settle)
 
 
 def announce_next(worker: Worker, case: Case, later: Iterable[Case], *, reference: bool = True) -> None:
