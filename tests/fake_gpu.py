@@ -225,6 +225,7 @@ def pytest_addoption() -> None:
     """Replace what the plugin calls while it configures, which is before this one does."""
     worker.Worker.start = lambda self: None  # type: ignore[method-assign]
     worker.Worker.open_spares = lambda self, *given: None  # type: ignore[method-assign,assignment]
+    worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
     vars(against_option)["sees_gpu"] = lambda: False
     vars(start)["model_of_all"] = lambda: PLAY.get("model", "")
 

@@ -1,45 +1,105 @@
-"""Tests how many processes a comparison of pairs has open the GPU, when some pairs are undecided."""
+"""Tests how a comparison of pairs takes its processes: in which order, and which of them open the GPU ahead."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from warpwatch.compare import pairs
-from warpwatch.compare.pairs import SCREENING_PROCESSES, Pair, PairComparison
+from warpwatch.compare.pairs import MAX_PROCESSES, SCREENING_PROCESSES, Pair, PairComparison
+from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
 from warpwatch.verdict.rule import MIN_PROCESSES, Decision, Verdict
 
 
 class FakeWorker:
-    """Counts the processes that it is asked to open the GPU with."""
+    """Writes down what it is asked for: processes that load modules or open the GPU, the next one, calls."""
 
-    def __init__(self, *, has_spares: bool) -> None:
-        self.has_spares, self.opened = has_spares, 0
+    def __init__(self, spares: int = SCREENING_PROCESSES - 1) -> None:
+        self.spares, self.asked = spares, list[tuple[str, object]]()
 
-    def renew(self) -> None:
-        pass
+    @property
+    def has_spares(self) -> bool:
+        return self.spares > 0
+
+    def renew(self, meanwhile: Callable[[], object] | None = None) -> None:
+        self.asked.append(("renew", None))
+        self.spares -= 1
+        if meanwhile:
+            meanwhile()
+
+    def call(self, function: Callable[..., object], *given: object) -> None:
+        self.asked.append(("call", function))
 
     def open_spares(self, count: int, get_ready: object, kind: str) -> None:
-        self.opened += count
+        self.asked.append(("open", count))
+        self.spares = max(0, self.spares) + count
+
+    def start_spares(self, count: int) -> None:
+        self.asked.append(("start", count))
+
+
+def compare(
+    worker: FakeWorker, undecided_for: int, monkeypatch: pytest.MonkeyPatch, capped: str = ""
+) -> list[tuple[str, int]]:
+    """Compare pairs "a" and "b", undecided until so many processes; return which was measured in which process.
+
+    ``capped``: the one that keeps the clock down.
+    """
+    taken: list[tuple[str, int]] = []
+
+    def pair(name: str) -> SimpleNamespace:
+        measured = SimpleNamespace(kernel=SimpleNamespace(worker=worker), case=None, kind="cold")
+        take = lambda process: taken.append((name, process))  # noqa: E731
+        return SimpleNamespace(measured=measured, take=take, keeps_clock_down=name == capped)
+
+    def decide(self: PairComparison) -> dict[str, Decision]:
+        decided = taken[-1][1] + 1 >= undecided_for
+        return dict.fromkeys(self.pairs, Decision(verdict=Verdict.SAME if decided else Verdict.UNSURE))
+
+    monkeypatch.setattr(PairComparison, "_decide", decide)
+    monkeypatch.setattr(PairComparison, "_decide_energy", lambda self: {})
+    monkeypatch.setattr(pairs, "_may_change", lambda decision: decision.verdict == Verdict.UNSURE)
+    monkeypatch.setattr(pairs, "announce_next", lambda *given, reference: None)
+    comparison = PairComparison(pairs={name: cast("Pair", pair(name)) for name in "ab"})
+    comparison.decide(Again(cold=True, progress=lambda done, of: None, broken={}))
+    return taken
+
+
+TOGETHER = [("open", MIN_PROCESSES - SCREENING_PROCESSES), ("start", MAX_PROCESSES - MIN_PROCESSES)]
 
 
 @pytest.mark.parametrize(
-    ("has_spares", "undecided", "opened"),
-    [(False, True, MIN_PROCESSES - SCREENING_PROCESSES), (True, True, 0), (False, False, 0)],
+    ("spares", "undecided_for", "wanted"),
+    [
+        (SCREENING_PROCESSES - 1, SCREENING_PROCESSES, []),
+        (SCREENING_PROCESSES - 1, MIN_PROCESSES, TOGETHER),
+        (SCREENING_PROCESSES - 1, MAX_PROCESSES - 1, [*TOGETHER, ("open", 1), ("open", 1)]),
+        (SCREENING_PROCESSES - 1, MAX_PROCESSES + 1, [*TOGETHER, ("open", 1), ("open", 1), ("open", 1)]),
+        (MAX_PROCESSES, MAX_PROCESSES, []),
+    ],
 )
 def test_more_processes_open_the_gpu_only_for_undecided_pairs_that_have_none(
-    has_spares: bool, undecided: bool, opened: int, monkeypatch: pytest.MonkeyPatch
+    spares: int, undecided_for: int, wanted: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = FakeWorker(has_spares=has_spares)
-    measured = SimpleNamespace(kernel=SimpleNamespace(worker=worker), case=None, kind="cold")
-    pair = SimpleNamespace(measured=measured, take=lambda process: None)
-    decision = Decision(verdict=Verdict.UNSURE if undecided else Verdict.SAME)
-    monkeypatch.setattr(PairComparison, "_decide", lambda self: {"one": decision})
-    monkeypatch.setattr(PairComparison, "_decide_energy", lambda self: {})
-    monkeypatch.setattr(pairs, "_may_change", lambda decision: decision.verdict == Verdict.UNSURE)
-    comparison = PairComparison(pairs={"one": cast("Pair", pair)})
-    comparison.decide(Again(cold=True, progress=lambda done, of: None, broken={}))
-    assert worker.opened == opened
+    worker = FakeWorker(spares)
+    compare(worker, undecided_for, monkeypatch)
+    assert [each for each in worker.asked if each[0] in ("open", "start")] == wanted
+
+
+def test_every_other_process_takes_pairs_in_the_reversed_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = compare(FakeWorker(), SCREENING_PROCESSES, monkeypatch)
+    assert taken == [("b", 1), ("a", 1), ("a", 2), ("b", 2)]
+
+
+def test_the_clock_recovers_while_a_process_ends_unless_the_next_pair_keeps_it_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settled = [("renew", None), ("call", sampling.settle)]
+    for capped, wanted in (("", [*settled, *settled]), ("b", [settled[0], *settled]), ("a", [*settled, settled[0]])):
+        worker = FakeWorker()
+        compare(worker, SCREENING_PROCESSES, monkeypatch, capped)
+        assert [each for each in worker.asked if each[0] in ("renew", "call")] == wanted

@@ -41,14 +41,17 @@ def test_the_next_shape_is_announced_at_each_case(checkout: Bench, told: Path) -
 
 
 def test_against_a_revision_only_what_is_measured_is_announced(checkout: Bench, told: Path) -> None:
-    """The first process measures those whose code differs, and their results are compared with NumPy there alone."""
+    """The first process measures those whose code differs, and their results are compared with NumPy there alone.
+
+    The second one takes them in the reversed order, after the control, which was the last of the first one.
+    """
     done = checkout.bench("--against", "HEAD", few=False, changed=["copy-naive-256-float32"], announced=str(told))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 same, 40 identical" in done.stdout
-    first, later = lines(told)[:3], lines(told)[3:]
-    assert first == [(name, True) for name in NAIVE[1:]]
-    assert later[:3] == [(name, False) for name in NAIVE[1:]]
-    assert {wanted for _, wanted in later} == {False}
+    assert lines(told)[:3] == [(name, True) for name in NAIVE[1:]]
+    assert lines(told)[3:7] == [(name, False) for name in reversed(NAIVE)]
+    assert lines(told)[7:10] == [(name, False) for name in NAIVE[1:]]
+    assert {wanted for _, wanted in lines(told)[3:]} == {False}
 
 
 def test_a_process_of_xdist_announces_its_next_case(checkout: Bench, told: Path) -> None:

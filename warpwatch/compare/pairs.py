@@ -25,6 +25,7 @@ from warpwatch.timing.parent_samples import (
     announce_next,
     declared,
     others_at_work,
+    take_next_process,
 )
 from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
 from warpwatch.timing.worker_samples import get_ready
@@ -80,6 +81,7 @@ class Pair:
             checking_image=self.checked,
             newer=self.newer,
             energy=self.energy,
+            settle=not self.keeps_clock_down,
         )
         call, case = self.measured.kernel.worker.call, self.measured.case
         if self.apart:
@@ -126,6 +128,11 @@ class Pair:
         """Say what kept the clock down in a process that counts; empty where nothing did."""
         used, _ = self._used()
         return next(filter(None, (_disturbance(taken) for taken in used if not _hindrance(taken))), "")
+
+    @property
+    def keeps_clock_down(self) -> bool:
+        """True where the first process, which had waited for a steady clock, saw it kept down after the samples."""
+        return bool(self.taken and self.taken[0].clocks[1].throttle)
 
     def _used(self) -> tuple[list[PairSamples], str]:
         """Return the processes that count, and why others do not.
@@ -182,15 +189,21 @@ class PairComparison:
                 unknown = [*decisions.items(), *self.energy.items()]
                 todo = list(dict.fromkeys(name for name, decision in unknown if _may_change(decision)))
                 todo = [] if self.doubt else todo
-            if todo and process + 1 == SCREENING_PROCESSES:  # most take as many as a call does: they start together
-                measured = self.pairs[todo[0]].measured
-                if not measured.kernel.worker.has_spares:
-                    measured.kernel.worker.open_spares(MIN_PROCESSES - SCREENING_PROCESSES, get_ready, measured.kind)
+            if todo:
+                open_more_spares(self.pairs[todo[0]].measured, process + 1)
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
-        self.pairs[names[0]].measured.kernel.worker.renew()
-        cases = [self.pairs[name].measured.case for name in names]
+        """Measure pairs in a fresh process: every other one takes them in the reversed order.
+
+        What keeps the clock down comes last in one process and first in the next then, and is waited for once.
+        """
+        names = names if process % 2 == 0 else names[::-1]
+        worker, cases = self.pairs[names[0]].measured.kernel.worker, [self.pairs[name].measured.case for name in names]
+        if self.pairs[names[0]].keeps_clock_down:
+            worker.renew()
+        else:
+            take_next_process(worker)
         for done, name in enumerate(names, 1):
             measured = self.pairs[name].measured
             try:
@@ -239,6 +252,20 @@ def open_spares(worker: Worker, *, cold: bool) -> None:
     Each holds memory of the GPU, which a large case may need, so that the others wait until a pair asks for them.
     """
     worker.open_spares(SCREENING_PROCESSES - 1, get_ready, "cold" if cold else "warm")
+
+
+def open_more_spares(measured: Measured, done: int) -> None:
+    """Have processes open the GPU for pairs that are undecided after ``done`` of them, unless some are ready.
+
+    Most pairs take as many as a call does, and these start together. Those after them start one at a time, while the
+    one before it ends; their modules are loaded by then.
+    """
+    worker = measured.kernel.worker
+    if not SCREENING_PROCESSES <= done < MAX_PROCESSES or worker.has_spares:
+        return
+    worker.open_spares(max(1, MIN_PROCESSES - done), get_ready, measured.kind)
+    if done == SCREENING_PROCESSES:
+        worker.start_spares(MAX_PROCESSES - MIN_PROCESSES)
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:

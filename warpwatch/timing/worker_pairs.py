@@ -83,6 +83,8 @@ class Plan:
     samples; noisy ones may take twice that. ``warm_up``: seconds, at most. ``checking_image``: a build of the new side
     that finds more faults; it is checked too where it is another file. ``newer``: the new side's kernel, where it is
     that of a revision too and not the case's own. ``energy``: that of both sides is measured too.
+    ``settle``: wait first until no earlier case keeps the clock down; the samples of a case that does so itself need
+    no wait.
     """
 
     kind: str
@@ -95,6 +97,7 @@ class Plan:
     checking_image: Path | None = None
     newer: OtherKernel | None = None
     energy: bool = False
+    settle: bool = True
 
 
 def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: Plan) -> PairSamples:
@@ -117,7 +120,8 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     for each in new:
         each.poison()
     facts = sampling.describe(new[0], len(shared.copies), cold) if plan.check else {}
-    sampling.settle()
+    if plan.settle:
+        sampling.settle()
     sampling.begin_ahead()
     sampling.warm_up(plan.kind, plan.warm_up)
     cycles = _delay(both, plan, plan.delay) if plan.delay else 0
