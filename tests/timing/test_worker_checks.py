@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,10 +18,10 @@ from kernels import FAMILIES
 from tests.checkout import Bench, lent_checkout
 from tests.project import PROJECT, ROOT
 from tests.written import compile_written
-from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices import digest as digest_module
 from warpwatch.devices.builds import compile_build
-from warpwatch.devices.check import WrongResult
+from warpwatch.devices.check import Mismatch, WrongResult, compare
 from warpwatch.devices.digest import digest
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
@@ -219,6 +221,41 @@ def test_a_large_array_that_is_changed_is_named_and_the_next_case_is_not_blamed(
     ]
     said = software.call(problems, [bad, good], images, 1, 90)
     assert said == [f"{bad.id} changed its operand A"]
+
+
+def outcomes(cases: list[Case], images: list[Path]) -> list[str]:
+    """Prepare cases one after the other, in the child, and say of each whether it was compared or found wrong."""
+    said = list[str]()
+
+    def counted(*given: Any) -> Mismatch | None:
+        said.append("compared")
+        return compare(*given)
+
+    with mock.patch.object(checks, "compare", counted):
+        for case, image in zip(cases, images, strict=True):
+            before = len(said)
+            try:
+                sampling.prepare(case, image, True)
+            except WrongResult:
+                said.append("wrong")
+            if len(said) == before:
+                said.append("equal")
+    return said
+
+
+def test_a_result_that_is_equal_to_a_right_one_is_not_compared_again(software: Worker, tmp_path: Path) -> None:
+    first, second, third = (
+        find_case(FAMILIES, f"transpose-{name}-20x19-float32") for name in ("naive-8x8", "tiled-8x8", "naive-16x16")
+    )
+    source = tmp_path / "naive.cu"
+    source.write_text(
+        (ROOT / "kernels" / "transpose" / "naive.cu").read_text().replace("a[size_t(row)", "-a[size_t(row)")
+    )
+    target = software.call(describe_device).target
+    bad = compile_written(source, third.build.all_macros, target).path
+    images = [*(compile_build(case.build, target).path for case in (first, second)), bad, bad]
+    said = software.call(outcomes, [first, second, third, third], images)
+    assert said == ["compared", "equal", "compared", "wrong", "compared", "wrong"]
 
 
 @pytest.fixture
