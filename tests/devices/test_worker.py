@@ -18,22 +18,22 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
+from tests.devices.asked import add, process_id
 from tests.project import PROJECT, ROOT
 from tests.written import compile_written
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
-from warpwatch.devices import child as child_module
 from warpwatch.devices import worker
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.compiler import Image
-from warpwatch.devices.gpu import NoDevice, Settings
+from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import expected
 from warpwatch.devices.transfer import send
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.worker import Kernel, Worker
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
@@ -46,19 +46,6 @@ def child() -> Iterator[Worker]:
 
 
 # What the child is asked to do.
-
-
-def add(a: int, b: int) -> int:
-    return a + b
-
-
-def process_id() -> int:
-    return os.getpid()
-
-
-def ignore_sigterm() -> int:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    return os.getpid()
 
 
 def crash() -> None:
@@ -83,127 +70,6 @@ def stumble() -> None:
 
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
-
-
-def test_a_spare_process_takes_the_place_of_one_that_ends(child: Worker) -> None:
-    child.open_spares(2, process_id)
-    first = child.call(process_id)
-    child.await_spares()
-    later = []
-    for _ in range(2):
-        child.renew()
-        later.append(child.call(process_id))
-    assert child.started == 3
-    assert len({first, *later}) == 3
-    child.renew()
-    child.call(process_id)
-    assert child.started == 4
-
-
-def test_a_process_that_is_started_early_opens_the_device_and_takes_the_first_call(child: Worker) -> None:
-    child.start()
-    early = child.child
-    assert child.call(describe_device).name
-    assert child.child is early
-    assert child.started == 1
-
-
-def test_a_process_that_cannot_open_the_device_is_replaced_and_the_error_is_that_of_the_call(
-    child: Worker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    child.settings = Settings(kind="software")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    child.start()
-    with pytest.raises(NoDevice, match=r"no g\+\+ to build the software device with"):
-        child.call(describe_device)
-    assert child.started == 2
-    monkeypatch.undo()
-    child.renew()
-    assert child.call(describe_device).name
-
-
-def test_a_process_that_ends_before_the_first_call_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Worker(PROJECT)
-    monkeypatch.setattr(child_module, "BOOT", "raise SystemExit(3)")
-    worker.start()
-    monkeypatch.undo()
-    with pytest.raises(DeviceError, match="died: exit status 3"):
-        worker.call(add, 1, 2)
-    assert worker.call(add, 1, 2) == 3
-    worker.stop()
-
-
-def test_spare_processes_end_with_the_worker(child: Worker) -> None:
-    child.open_spares(1, process_id)
-    child.await_spares()
-    child.renew()
-    one = child.call(process_id)
-    child.open_spares(2, process_id)
-    child.stop()
-    with pytest.raises(ProcessLookupError):
-        os.kill(one, 0)
-    assert [child._spares, child._ready, child.child] == [[], [], None]
-
-
-def test_loaded_processes_are_taken_before_new_ones_and_end_with_the_worker(child: Worker) -> None:
-    first = child.call(process_id)
-    child.start_spares(2)
-    assert not child.has_spares
-    loaded = [each.process.pid for each in child._loaded]
-    child.open_spares(1, process_id)
-    child.renew()
-    assert child.call(process_id) == loaded[0] != first
-    assert child.started == 3
-    child.open_spares(2, process_id)
-    assert child.started == 4
-    child.start_spares(1)
-    idle = child._loaded[0].process
-    child.stop()
-    assert idle.poll() is not None
-    assert child._loaded == []
-
-
-def test_processes_that_do_not_end_by_themselves_are_killed_together(child: Worker) -> None:
-    child.open_spares(2, ignore_sigterm)
-    child.await_spares()
-    assert child.call(ignore_sigterm) == child.call(process_id)
-    begin = time.monotonic()
-    child.stop()
-    assert time.monotonic() - begin < 1.5 * child_module.CLEAN_UP_SECONDS
-
-
-def test_the_next_process_may_be_called_while_the_last_one_ends(child: Worker) -> None:
-    child.open_spares(1, process_id)
-    last = child.call(ignore_sigterm)
-    answers: list[tuple[int, bool]] = []
-
-    def meanwhile() -> None:
-        answers.append((child.call(process_id), Path(f"/proc/{last}").exists()))
-
-    child.renew(meanwhile)
-    assert answers == [(child.call(process_id), True)]
-    assert not Path(f"/proc/{last}").exists()
-
-
-def test_a_process_ends_also_where_what_runs_meanwhile_fails(child: Worker) -> None:
-    last = child.call(process_id)
-    with pytest.raises(ZeroDivisionError):
-        child.renew(lambda: 1 / 0)
-    assert not Path(f"/proc/{last}").exists()
-    assert child.call(process_id) != last
-
-
-@pytest.mark.parametrize("awaited", [True, False])
-def test_a_spare_process_that_fails_is_replaced(awaited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Worker(PROJECT)
-    boot = child_module.BOOT
-    monkeypatch.setattr(child_module, "BOOT", "raise SystemExit(3)")
-    worker.open_spares(1, process_id)
-    monkeypatch.setattr(child_module, "BOOT", boot)
-    if awaited:
-        worker.await_spares()
-    assert worker.call(add, 2, 3) == 5
-    worker.stop()
 
 
 def test_calls_run_in_one_other_process(child: Worker) -> None:

@@ -1,0 +1,19 @@
+"""Functions that tests have a worker process run."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def process_id() -> int:
+    return os.getpid()
+
+
+def ignore_sigterm() -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return os.getpid()
