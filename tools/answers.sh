@@ -32,6 +32,7 @@ git diff --quiet -- "$file" || { echo "$file has changes: commit them, or put it
 trap 'git checkout -q -- "$file"' EXIT
 trap 'exit 130' INT TERM
 nvidia-smi --query-gpu=name,uuid --format=csv,noheader
+[ -z "$PYTHONDONTWRITEBYTECODE" ] || echo "PYTHONDONTWRITEBYTECODE is set: each process compiles its modules anew" >&2
 for number in $(seq "$times"); do answer "nothing-$number"; done
 edited barrier '/__syncthreads();/s/$/ __syncthreads();/'
 for number in $(seq "$times"); do answer "one-$number" -k "$one"; done

@@ -26,6 +26,7 @@ correctness)
     run correctness-first correctness -n "$count"
     run correctness-1 correctness
     run "correctness-$count" correctness -n "$count"
+    run "correctness-$((2 * count))" correctness -n "$((2 * count))"
     ;;
 against)
     git diff --quiet -- warpwatch || { echo "warpwatch/ has changes: commit them, or put them back" >&2; exit 1; }
