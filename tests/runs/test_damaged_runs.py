@@ -200,8 +200,10 @@ def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
 class FakeWorker:
     """Answers like the process with the kernels: every sample takes as long."""
 
-    def renew(self) -> None:
+    def renew(self, meanwhile: Callable[[], object] | None = None) -> None:
         """There is no process."""
+        if meanwhile:
+            meanwhile()
 
     def open_spares(self, count: int, get_ready: Callable[..., object], *args: object) -> None:
         """Nor are there others."""
