@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, process_effect
 from warpwatch.verdict.rule import (
@@ -21,6 +22,7 @@ from warpwatch.verdict.rule import (
     Floats,
     Prior,
     Verdict,
+    benjamini_hochberg,
     conformal_floor_factor,
     decide,
     holm,
@@ -158,6 +160,13 @@ def test_floors_are_widened_to_the_largest_change_of_an_unchanged_case() -> None
 def test_holm_is_what_its_definition_says() -> None:
     assert holm(np.array([0.01, 0.04, 0.03])) == pytest.approx([0.03, 0.06, 0.06])
     assert holm(np.array([0.5, 0.9])) == pytest.approx([1, 1])
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_the_false_discovery_rate_is_adjusted_as_scipy_does(count: int) -> None:
+    values = np.random.default_rng(count).random(count) ** 4
+    values[-1] = values[0]  # a tie
+    assert benjamini_hochberg(values) == pytest.approx(stats.false_discovery_control(values), rel=1e-12)
 
 
 @pytest.mark.parametrize("truth", [Prior(0.0004, 1.5e-10, 5), Prior(0.004, 0, 5)])
