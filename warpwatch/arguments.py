@@ -22,3 +22,10 @@ def positive_seconds(text: str) -> float:
 def seconds_or_none(text: str) -> float:
     """Read a number of seconds from 0 to a day. Raises argparse.ArgumentTypeError, which argparse prints."""
     return 0.0 if text.strip() in ("0", "0.0") else positive_seconds(text)
+
+
+def positive_integer(text: str) -> int:
+    """Read an integer above 0. Raises argparse.ArgumentTypeError, which argparse prints."""
+    if not text.strip().isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no integer above 0")
+    return int(text)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fork_server import run_module
 from tests.project import ROOT
-from warpwatch.arguments import positive_seconds
+from warpwatch.arguments import positive_integer, positive_seconds
 
 COMMANDS = {
     "pytest": ("pytest", "correctness", "--device=none", "--collect-only", "-q", "-k", "nothing"),
@@ -25,6 +25,13 @@ def test_a_time_limit_is_a_number_of_seconds_above_0(text: str) -> None:
 
 def test_a_time_limit_may_be_short_or_a_day() -> None:
     assert [positive_seconds(text) for text in ("0.5", "10", "1e-3", "86400")] == [0.5, 10, 0.001, 86400]
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "two", "", "²"])
+def test_a_number_of_rounds_is_an_integer_above_0(text: str) -> None:
+    assert positive_integer("12") == 12
+    with pytest.raises(argparse.ArgumentTypeError, match="is no integer above 0"):
+        positive_integer(text)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

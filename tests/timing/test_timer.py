@@ -64,8 +64,13 @@ def kernel_that(call: Callable[..., Any]) -> Kernel:
     return cast("Kernel", SimpleNamespace(worker=SimpleNamespace(call=call), image=image, checked=image))
 
 
-@pytest.mark.parametrize(("shape", "pilots"), [("4096x4096", 0), ("3x5", 1)])
-def test_a_serial_kernel_that_fills_its_budget_by_itself_has_no_pilot(shape: str, pilots: int) -> None:
+@pytest.mark.parametrize(
+    ("shape", "serial_rounds", "pilots", "rounds"),
+    [("4096x4096", None, 0, 3), ("4096x4096", 2, 0, 2), ("3x5", None, 1, 3), ("3x5", 2, 1, 3)],
+)
+def test_a_serial_kernel_that_fills_its_budget_by_itself_has_no_pilot_and_rounds_of_its_own(
+    shape: str, serial_rounds: int | None, pilots: int, rounds: int
+) -> None:
     called: list[str] = []
 
     def call(function: Any, *arguments: Any) -> Any:
@@ -74,9 +79,10 @@ def test_a_serial_kernel_that_fills_its_budget_by_itself_has_no_pilot(shape: str
         return {} if function.__name__ == "prepare" else (0.2, 0)
 
     case = find_case(FAMILIES, f"transpose-serial-host-{shape}-float32")
-    measured = prepare(kernel_that(call), case, cold=True, budget=Budget(0.3, 3, True))
+    budget = Budget(0.3, 3, True, serial_rounds=serial_rounds)
+    measured = prepare(kernel_that(call), case, cold=True, budget=budget)
     assert called.count("sample") == pilots
-    assert measured.rounds == 3
+    assert [measured.fewest, measured.rounds, measured.most] == [rounds] * 3
 
 
 def test_waiting_for_the_clock_takes_no_samples_from_a_case() -> None:

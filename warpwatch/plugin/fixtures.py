@@ -126,7 +126,13 @@ def warpwatch_measure(
     """A function that checks and times the case of a test, and adds it to the comparison of this run."""
     config, option = request.config, request.config.getoption
     seconds, rounds = float(option("benchmark_max_time")), option("benchmark_min_rounds")
-    budget = Budget(seconds, rounds, option("benchmark_warmup"), energy=value_of(config, "energy"))
+    budget = Budget(
+        seconds,
+        rounds,
+        option("benchmark_warmup"),
+        energy=value_of(config, "energy"),
+        serial_rounds=value_of(config, "serial-rounds"),
+    )
     return Measure(
         benchmark=benchmark,
         kernel=warpwatch_kernel,

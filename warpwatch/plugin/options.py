@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.arguments import positive_seconds, seconds_or_none
+from warpwatch.arguments import positive_integer, positive_seconds, seconds_or_none
 from warpwatch.catalogue.setting import SETTING, has_table
 
 KERNELS = "--warpwatch-kernels"
@@ -92,6 +92,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "energy": _FLAG
     | {"help": "Measure the energy of a launch too, over a second of launches a case; with --against, of both sides."},
+    "serial-rounds": {
+        "type": positive_integer,
+        "metavar": "N",
+        "help": "Rounds of a serial variant which is slow: --benchmark-min-rounds of them would take longer than "
+        "--benchmark-max-time (default: as many as those).",
+    },
     "warm-cache": _FLAG | {"help": "Time kernels with a warm L2 cache, not with a cold one."},
 }
 

@@ -36,7 +36,7 @@ NOT_SHARED = (
 )
 # For the order of cases alone: what one core computes and moves in a second, at the reference and its comparison, and
 # how long samples take on a GPU.
-OPERATIONS_A_SECOND, BYTES_A_SECOND, SERIAL_ROUNDS, SAMPLES_SECONDS = 5e10, 1e9, 3, 0.1
+OPERATIONS_A_SECOND, BYTES_A_SECOND, SERIAL_ROUNDS, SAMPLES_SECONDS = 5e10, 1e9, 2, 0.1
 UNITS_A_PART = 4  # with fewer units for each process, one would wait for the others at the end
 
 
