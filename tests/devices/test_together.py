@@ -123,6 +123,21 @@ def test_an_error_is_that_of_its_build_and_names_its_line(source: Path, changed:
     assert "not this one" in str(failed[changed[1].id])
 
 
+def test_what_the_assembler_refuses_is_found_without_optimizations(source: Path, changed: list[Build]) -> None:
+    large = "__shared__ scalar_t many[BLOCK_X == 16 ? 20000 : 2]; many[threadIdx.x] = out[0]; __syncthreads();"
+    large += " out[1] = many[threadIdx.x ^ 1];"
+    source.write_text(KERNEL.replace("{ out[PART]", f"{{ {large} out[PART]"))
+    assert compiler.unoptimized()
+    failed = check_builds(changed, TARGET)
+    assert list(failed) == [changed[1].id]
+    assert "uses too much shared data" in str(failed[changed[1].id])
+
+
+def test_an_nvcc_that_always_optimizes_is_called_without_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "_capture", lambda command: "--optimize <level>")
+    assert compiler.unoptimized.__wrapped__() == ()
+
+
 @pytest.mark.exclusive  # what this process compiles in the background would be counted too
 def test_what_does_not_compile_in_a_namespace_is_compiled_by_itself(
     source: Path, changed: list[Build], calls: list[str]

@@ -19,6 +19,7 @@ from warpwatch.devices.compiler import (
     compile_text,
     read_image,
     texts_of,
+    unoptimized,
 )
 from warpwatch.devices.entries import TABLE, Kernels, compile_entries, needs_names
 from warpwatch.devices.machine import DeviceError
@@ -113,7 +114,7 @@ def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileEr
     if len(builds) > 1 and plain:
         with contextlib.suppress(CompileError, OSError, UnicodeError):
             text = in_one_file(source, [build.all_macros for build in builds])
-            compile_text(text, f"{source.stem}-together.cu", target)
+            compile_text(text, f"{source.stem}-together.cu", target, unoptimized())
             return {}
     failed = {}
     for build in builds:  # each by itself, so that the error names its build
