@@ -17,7 +17,7 @@ answer() {
     python3 -m pytest bench --against HEAD -q "$@" > "$out/$name.txt" 2>&1 || true
     end=$(date +%s.%N)
     verdicts=$(grep -E "^[0-9,]+ (slower|faster|same|unsure|identical)" "$out/$name.txt" || tail -1 "$out/$name.txt")
-    processes=$(grep -oE "[0-9]+ processes" "$out/$name.txt" | sort | uniq -c | tr -s ' \n' ' ')
+    processes=$(grep -E "^[^ ]+: (slower|faster|unsure): " "$out/$name.txt" | grep -oE "[0-9]+ processes" | sort | uniq -c | tr -s ' \n' ' ')
     echo "$name: $(echo "$end $begin" | awk '{printf "%.1f", $1 - $2}') s; $verdicts;$processes"
 }
 edited() { # name, sed's command

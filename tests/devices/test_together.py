@@ -133,9 +133,11 @@ def test_what_the_assembler_refuses_is_found_without_optimizations(source: Path,
     assert "uses too much shared data" in str(failed[changed[1].id])
 
 
-def test_an_nvcc_that_always_optimizes_is_called_without_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "_capture", lambda command: "--optimize <level>")
-    assert compiler.unoptimized.__wrapped__() == ()
+def test_an_nvcc_that_always_optimizes_is_called_without_the_option(tmp_path: Path) -> None:
+    program = tmp_path / "nvcc"
+    program.write_text("#!/bin/sh\necho 'release 11.8, --optimize <level>'\n")
+    program.chmod(0o755)
+    assert compiler.unoptimized(str(program)) == ()
 
 
 @pytest.mark.exclusive  # what this process compiles in the background would be counted too

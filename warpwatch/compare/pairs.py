@@ -190,7 +190,7 @@ class PairComparison:
                 todo = list(dict.fromkeys(name for name, decision in unknown if _may_change(decision)))
                 todo = [] if self.doubt else todo
             if todo:
-                open_more_spares(self.pairs[todo[0]].measured, process + 1)
+                _open_more_spares(self.pairs[todo[0]].measured, process + 1)
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
@@ -254,7 +254,7 @@ def open_spares(worker: Worker, *, cold: bool) -> None:
     worker.open_spares(SCREENING_PROCESSES - 1, get_ready, "cold" if cold else "warm")
 
 
-def open_more_spares(measured: Measured, done: int) -> None:
+def _open_more_spares(measured: Measured, done: int) -> None:
     """Have processes open the GPU for pairs that are undecided after ``done`` of them, unless some are ready.
 
     Most pairs take as many as a call does, and these start together. Those after them start one at a time, while the

@@ -114,7 +114,7 @@ def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileEr
     if len(builds) > 1 and plain:
         with contextlib.suppress(CompileError, OSError, UnicodeError):
             text = in_one_file(source, [build.all_macros for build in builds])
-            compile_text(text, f"{source.stem}-together.cu", target, unoptimized())
+            compile_text(text, f"{source.stem}-together.cu", target, unoptimized(target.program))
             return {}
     failed = {}
     for build in builds:  # each by itself, so that the error names its build

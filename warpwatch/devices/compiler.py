@@ -116,12 +116,15 @@ def architectures() -> list[Capability]:
 
 
 @functools.cache
-def unoptimized() -> tuple[str, ...]:
-    """Flags for a compilation whose code never runs: nvcc takes two fifths of the time. None for an nvcc without them.
+def unoptimized(program: str = "") -> tuple[str, ...]:
+    """Return flags for code that never runs: with them nvcc takes two fifths of the time, and finds the same errors.
 
-    Errors come from its front end and from ptxas, whose checks are the same.
+    Errors are found by its front end and by ptxas, before and after what is left out. ``program``: as for ``nvcc``. An
+    nvcc that does not know such a flag gets none.
     """
-    return ("--Ofast-compile=max",) if "--Ofast-compile" in _capture([nvcc().program, "--help"]) else ()
+    option, command = "--Ofast-compile", [nvcc(program).program, "--help"]
+    known = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return (f"{option}=max",) if option in known else ()
 
 
 def compile_file(

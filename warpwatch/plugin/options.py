@@ -95,8 +95,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "serial-rounds": {
         "type": positive_integer,
         "metavar": "N",
-        "help": "Rounds of a serial variant which is slow: --benchmark-min-rounds of them would take longer than "
-        "--benchmark-max-time (default: as many as those).",
+        "help": "Take at most N rounds of a slow serial variant: --benchmark-min-rounds of it would take longer than "
+        "--benchmark-max-time (default: as many as --benchmark-min-rounds).",
     },
     "warm-cache": _FLAG | {"help": "Time kernels with a warm L2 cache, not with a cold one."},
 }

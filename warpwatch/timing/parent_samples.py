@@ -32,8 +32,8 @@ CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
 class Budget:
     """The time that a case may take: ``seconds`` of wall time, but never fewer than ``rounds`` samples.
 
-    ``energy``: measure that of a launch too, which takes a second and a half more. ``serial_rounds``: samples of a slow
-    serial variant, of which ``rounds`` would take longer than ``seconds``; None: as many as ``rounds``.
+    ``energy``: measure that of a launch too, which takes a second and a half more. ``serial_rounds``: the most samples
+    of a slow serial variant, of which ``rounds`` would take longer than ``seconds``; None: as many as ``rounds``.
     """
 
     seconds: float
@@ -145,7 +145,7 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     measured.facts |= declared(kernel, case)
     if kind == "host" and call(case.family.serial_seconds, case.given) * budget.rounds > budget.seconds:
         # A first sample would cost as much as a round.
-        measured.rounds = measured.fewest = measured.most = budget.serial_rounds or budget.rounds
+        measured.rounds = measured.fewest = measured.most = min(budget.rounds, budget.serial_rounds or budget.rounds)
         return measured
     if kind != "host":
         worker.call(sampling.settle)  # outside this case's time, because earlier cases slowed the clock

@@ -83,8 +83,7 @@ class Plan:
     samples; noisy ones may take twice that. ``warm_up``: seconds, at most. ``checking_image``: a build of the new side
     that finds more faults; it is checked too where it is another file. ``newer``: the new side's kernel, where it is
     that of a revision too and not the case's own. ``energy``: that of both sides is measured too.
-    ``settle``: wait first until no earlier case keeps the clock down; the samples of a case that does so itself need
-    no wait.
+    ``settle``: wait first until no earlier case keeps the clock down. A case that keeps it down itself need not wait.
     """
 
     kind: str
