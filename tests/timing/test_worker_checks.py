@@ -22,7 +22,7 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices import digest as digest_module
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import Mismatch, WrongResult, compare
-from warpwatch.devices.digest import digest
+from warpwatch.devices.digest import MOST_RANGES, digest, digests
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.large import problems
@@ -287,6 +287,22 @@ def notice_changes(on_host: bool) -> list[bool]:
 @pytest.mark.parametrize("on_host", [True, False], ids=["host", "device"])
 def test_a_digest_shows_every_change(software: Worker, on_host: bool) -> None:
     assert all(software.call(notice_changes, on_host))
+
+
+def digests_of_many(on_host: bool) -> bool:
+    """Return, in the child, whether digests of many arrays at once are those of each, bands and odd sizes included."""
+    rng = np.random.default_rng(2)
+    arrays = [GuardedArray(machine(on_host), "A", (1 + 37 * i,), "uint8") for i in range(2 * MOST_RANGES + 3)]
+    for array in arrays:
+        array.write(rng.integers(0, 255, array.shape, dtype=np.uint8))
+    ranges = [array.with_bands for array in arrays] + [(array.address, array.nbytes) for array in arrays]
+    found = digests(machine(on_host), ranges)
+    return found == [digests(machine(on_host), [each])[0] for each in ranges] and len(set(found)) >= len(arrays)
+
+
+@pytest.mark.parametrize("on_host", [True, False], ids=["host", "device"])
+def test_digests_of_many_ranges_are_those_of_each(software: Worker, on_host: bool) -> None:
+    assert software.call(digests_of_many, on_host)
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 1001])

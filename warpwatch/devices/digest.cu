@@ -1,11 +1,18 @@
-// Tells whether an array has changed without copying it to the host. Any grid will do.
+// Tells whether ranges of memory have changed without copying them to the host. Any grid will do whose y counts the ranges.
 #include "digest.h"
 
-extern "C" __global__ void digest(const unsigned* words, unsigned long long count, unsigned long long* sum)
+struct Range {
+    const unsigned* words;
+    unsigned long long count, sum;
+};
+
+extern "C" __global__ void digest(Range* ranges)
 {
+    Range& range = ranges[blockIdx.y];
     const unsigned long long step = blockDim.x * (unsigned long long)gridDim.x;
     unsigned long long own = 0;
-    for (unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x; i < count; i += step)
-        own += mixed(words[i], i);
-    atomicAdd(sum, own);
+    for (unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x; i < range.count; i += step)
+        own += mixed(range.words[i], i);
+    if (own)
+        atomicAdd(&range.sum, own);
 }

@@ -1,4 +1,4 @@
-"""Detects changes of an array in a machine's memory by a digest of its contents, without copying the array.
+"""Detects changes of arrays in a machine's memory by digests of their contents, without copying the arrays.
 
 The arrays of a benchmark have up to 2 GB. On an H100 the digest of 1 GiB takes 0.9 ms. Copying 1 GiB to the host takes
 89 ms, and ten times as long into fresh memory.
@@ -6,6 +6,7 @@ The arrays of a benchmark have up to 2 GB. On an H100 the digest of 1 GiB takes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -21,44 +22,60 @@ THREADS = 256
 WORDS_A_THREAD = 16
 MIX = 0x9E3779B97F4A7C15  # an odd number of 64 bits, which spreads 32 bits over all of them
 PIECE_WORDS = 2**22  # of an array of the host, for one thread; even
-MOST_BLOCKS = 2048  # enough to fill any GPU; more would only add atomic additions to one address
+MOST_RANGES = 64  # of one launch; it has memory for as many
+RANGE_BYTES = 24  # a range and its sum, as digest.cu declares them
+MOST_BLOCKS = 2048  # for one range: enough to fill any GPU; more would only add atomic additions to one address
+
+Range = tuple[int, int]  # an address and a number of bytes
 
 
 def digest(array: GuardedArray) -> int:
     """Return a number of 64 bits that depends on every word of the array and its position. Raises DeviceError."""
-    machine, (words, rest) = array.machine, divmod(array.nbytes, 4)
-    tail = np.zeros(4, np.uint8)  # the last bytes of an array whose elements are smaller than a word
+    return digests(array.machine, [(array.address, array.nbytes)])[0]
+
+
+def digests(machine: Machine, ranges: Sequence[Range]) -> list[int]:
+    """Return such a number for each range of memory; a device computes all by one launch. Raises DeviceError."""
+    words = [(address, size // 4) for address, size in ranges]
+    sums = _of_device(machine, words) if isinstance(machine, Device) else [_of_host(machine, *each) for each in words]
+    return [(total + _rest(machine, *each)) % 2**64 for total, each in zip(sums, ranges, strict=True)]
+
+
+def _rest(machine: Machine, address: int, size: int) -> int:
+    """Return what the last bytes add, where the elements are smaller than a word."""
+    words, rest = divmod(size, 4)
+    tail = np.zeros(4, np.uint8)
     if rest:
-        machine.read(array.address + 4 * words, tail[:rest])
-    last = int(tail.view(np.uint32)[0]) * MIX
-    if not words:
-        return last
-    total = _of_device(machine, array.address, words) if isinstance(machine, Device) else _of_host(array, words)
-    return (total + last) % 2**64
+        machine.read(address + 4 * words, tail[:rest])
+    return int(tail.view(np.uint32)[0]) * MIX
 
 
-def _of_device(machine: Device, start: int, words: int) -> int:
+def _of_device(machine: Device, ranges: Sequence[Range]) -> list[int]:
+    """Return the sum over the words of each range, which is an address and a number of words."""
     function, address = _digesters.get(machine) or _load(machine)
-    blocks = min(MOST_BLOCKS, -(-words // (THREADS * WORDS_A_THREAD)))
-    machine.fill(address, 8, 0)
-    arguments = (np.uint64(start), np.uint64(words), np.uint64(address))
-    machine.launcher(function, Launch((blocks, 1, 1), (THREADS, 1, 1)), arguments)()
-    machine.finish()
-    total = np.empty(1, np.uint64)
-    machine.read(address, total)
-    return int(total[0])
+    sums: list[int] = []
+    for first in range(0, len(ranges), MOST_RANGES):
+        table = np.array([(*each, 0) for each in ranges[first : first + MOST_RANGES]], np.uint64)
+        blocks = min(MOST_BLOCKS, -(-int(table[:, 1].max()) // (THREADS * WORDS_A_THREAD)))
+        if blocks:
+            machine.write(address, table)
+            launch = Launch((blocks, len(table), 1), (THREADS, 1, 1))
+            machine.launcher(function, launch, (np.uint64(address),))()
+            machine.finish()
+            machine.read(address, table)
+        sums += table[:, 2].tolist()
+    return sums
 
 
-def _of_host(array: GuardedArray, words: int) -> int:
+def _of_host(machine: Machine, address: int, words: int) -> int:
     """Return the sum over pieces, which the cores share. Nothing is timed meanwhile."""
-    machine = array.machine
     function, _ = _digesters.get(machine) or _load(machine)
     firsts = range(0, words, PIECE_WORDS)
     sums = np.zeros(len(firsts), np.uint64)
 
     def add(index: int) -> None:
         first = firsts[index]
-        start, count = array.address + 4 * first, min(PIECE_WORDS, words - first)
+        start, count = address + 4 * first, min(PIECE_WORDS, words - first)
         given = (np.uint64(start), np.uint64(count), np.uint64(first), np.uint64(sums.ctypes.data + 8 * index))
         machine.launcher(function, ONE, given)()
 
@@ -70,10 +87,10 @@ _digesters: WeakKeyDictionary[Machine, tuple[Function, int]] = WeakKeyDictionary
 
 
 def _load(machine: Machine) -> tuple[Function, int]:
-    """Load the kernel that computes digests, and return it with the address of its result."""
+    """Load the kernel that computes digests, and return it with the address of its ranges."""
     if isinstance(machine, Device):
         image = compile_file(Path(__file__).with_name("digest.cu"), {}, machine.info.timing_target)
     else:
         image = compile_file(Path(__file__).with_name("digest.cpp"), {}, None)
-    _digesters[machine] = machine.load(image.path, "digest"), machine.allocate(8)
+    _digesters[machine] = machine.load(image.path, "digest"), machine.allocate(MOST_RANGES * RANGE_BYTES)
     return _digesters[machine]

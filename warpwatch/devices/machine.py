@@ -141,13 +141,19 @@ class GuardedArray:
         guard = 0 if machine.finds_faults else GUARD_BYTES
         self._before = guard + offset * self.dtype.itemsize
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
-        self._size = self._before + self.nbytes + guard
+        rest = -(self._before + self.nbytes) % 4 if guard else 0  # so that the whole is words, which digests read
+        self._size = self._before + self.nbytes + guard + rest
         self._base = machine.allocate(self._size)
         self.address = self._base + self._before
         if machine.finds_faults:
             self._poison = POISON  # which its fresh memory holds
         elif filled:
             self.clear()
+
+    @property
+    def with_bands(self) -> tuple[int, int]:
+        """Address and bytes of the array and its guard bands."""
+        return self._base, self._size
 
     def clear(self) -> None:
         """Fill the array and its guard bands with poison."""

@@ -21,6 +21,10 @@ class Fingerprints:
     old: int
     new: int
 
+    def of(self, is_new: bool) -> int:
+        """Return that of one side."""
+        return self.new if is_new else self.old
+
 
 @dataclass(frozen=True, kw_only=True)
 class PairSamples:

@@ -33,6 +33,7 @@ from warpwatch.timing.precision import Spread
 from warpwatch.timing.timer import Timer
 from warpwatch.timing.worker_checks import (
     Shared,
+    are_right,
     check_fresh_launch,
     check_last_result,
     check_result,
@@ -224,18 +225,22 @@ def _check_last_of_both(
     Both sides write to the same arrays, and nothing can be poisoned between their samples. So a side that no longer
     writes is found by the launch after them, whose result starts as poison.
     """
-    case = pairs[0][1].case
-    own = [array for _, new in pairs for array in new.own.values()]
-    spoilt = not is_intact(shared) or any(array.overrun() for array in own)
-    if spoilt:  # by one of the two sides: the launches below show which
-        restore(shared, case)
-        for array in own:
-            array.clear()
-    else:
-        _check_last_samples(pairs, shared, fingerprints, turns)
-    for is_new, fingerprint in ((True, fingerprints.new), (False, fingerprints.old)):
+    case, copies = pairs[0][1].case, range(len(pairs))
+    sides = [_last_is_new(copy, turns, len(pairs)) for copy in copies]
+    right = [fingerprints.of(is_new) for is_new in sides]
+    spoilt = False
+    if not are_right([pairs[copy][sides[copy]] for copy in copies], shared, right):
+        own = [array for _, new in pairs for array in new.own.values()]
+        spoilt = not is_intact(shared) or any(array.overrun() for array in own)
+        if spoilt:  # by one of the two sides: the launches below show which
+            restore(shared, case)
+            for array in own:
+                array.clear()
+        else:
+            _check_last_samples(pairs, shared, fingerprints, turns)
+    for is_new in (True, False):
         with _blaming(is_new):
-            check_fresh_launch(pairs[0][is_new], shared, fingerprint)
+            check_fresh_launch(pairs[0][is_new], shared, fingerprints.of(is_new))
     if spoilt:
         raise WrongResult(
             f"{case.id}: one of the two sides wrote outside its result while they were timed, and launched once more "
@@ -251,8 +256,7 @@ def _check_last_samples(
     for copy in [last] if case.family.prints else range(len(pairs)):
         is_new = _last_is_new(copy, turns, len(pairs))
         with _blaming(is_new):
-            fingerprint = fingerprints.new if is_new else fingerprints.old
-            check_last_result(pairs[copy][is_new], shared, fingerprint, sampling.state.printed)
+            check_last_result(pairs[copy][is_new], shared, fingerprints.of(is_new), sampling.state.printed)
 
 
 def _last_is_new(copy: int, turns: int, copies: int) -> bool:

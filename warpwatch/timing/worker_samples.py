@@ -25,6 +25,7 @@ from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
 from warpwatch.timing.worker_ahead import Ahead
 from warpwatch.timing.worker_checks import (
     Shared,
+    are_right,
     check_fresh_launch,
     check_last_result,
     check_result,
@@ -101,8 +102,10 @@ def finish(fingerprint: int | None) -> int | None:
     """
     assert state.shared
     known = state.fingerprint if state.fingerprint is not None else fingerprint
-    for copy in sorted(state.launched):
-        check_last_result(state.loaded[copy], state.shared, known, state.printed)
+    launched = [state.loaded[copy] for copy in sorted(state.launched)]
+    if not are_right(launched, state.shared, [known] * len(launched)):
+        for loaded in launched:
+            check_last_result(loaded, state.shared, known, state.printed)
     if not state.loaded[0].case.variant.on_host:  # there each sample was of a fresh launch
         assert known is not None
         check_fresh_launch(state.loaded[0], state.shared, known)
