@@ -224,7 +224,7 @@ def limit_files(size: int | None) -> None:
 def pytest_addoption() -> None:
     """Replace what the plugin calls while it configures, which is before this one does."""
     worker.Worker.start = lambda self: None  # type: ignore[method-assign]
-    worker.Worker.open_spares = lambda self, *given: None  # type: ignore[method-assign,assignment]
+    worker.Worker.open_spares = lambda self, *given, **named: None  # type: ignore[method-assign]
     worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
     vars(against_option)["sees_gpu"] = lambda: False
     vars(start)["model_of_all"] = lambda: PLAY.get("model", "")

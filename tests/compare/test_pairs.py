@@ -8,17 +8,21 @@ from typing import cast
 
 import pytest
 
+from tests.project import PROJECT
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare import pairs
 from warpwatch.compare.pairs import MAX_PROCESSES, SCREENING_PROCESSES, Pair, PairComparison
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
 from warpwatch.verdict.rule import MIN_PROCESSES, Decision, Verdict
 
+CASE = next(iter(timed_cases(PROJECT.families)))
+
 
 class FakeWorker:
     """Writes down what it is asked for: processes that load modules or open the GPU, the next one, calls."""
 
-    def __init__(self, spares: int = SCREENING_PROCESSES - 1) -> None:
+    def __init__(self, spares: int = MIN_PROCESSES - 1) -> None:
         self.spares, self.asked = spares, list[tuple[str, object]]()
 
     @property
@@ -34,7 +38,8 @@ class FakeWorker:
     def call(self, function: Callable[..., object], *given: object) -> None:
         self.asked.append(("call", function))
 
-    def open_spares(self, count: int, get_ready: object, kind: str) -> None:
+    def open_spares(self, count: int, get_ready: object, kind: str, *, one_queue: bool) -> None:
+        assert one_queue
         self.asked.append(("open", count))
         self.spares = max(0, self.spares) + count
 
@@ -52,7 +57,7 @@ def compare(
     taken: list[tuple[str, int]] = []
 
     def pair(name: str) -> SimpleNamespace:
-        measured = SimpleNamespace(kernel=SimpleNamespace(worker=worker), case=None, kind="cold")
+        measured = SimpleNamespace(kernel=SimpleNamespace(worker=worker), case=CASE, kind="cold")
         take = lambda process: taken.append((name, process))  # noqa: E731
         return SimpleNamespace(measured=measured, take=take, keeps_clock_down=name == capped)
 
@@ -69,17 +74,18 @@ def compare(
     return taken
 
 
-TOGETHER = [("open", MIN_PROCESSES - SCREENING_PROCESSES), ("start", MAX_PROCESSES - MIN_PROCESSES)]
+LOAD = ("start", MAX_PROCESSES - MIN_PROCESSES)
 
 
 @pytest.mark.parametrize(
     ("spares", "undecided_for", "wanted"),
     [
-        (SCREENING_PROCESSES - 1, SCREENING_PROCESSES, []),
-        (SCREENING_PROCESSES - 1, MIN_PROCESSES, TOGETHER),
-        (SCREENING_PROCESSES - 1, MAX_PROCESSES - 1, [*TOGETHER, ("open", 1), ("open", 1)]),
-        (SCREENING_PROCESSES - 1, MAX_PROCESSES + 1, [*TOGETHER, ("open", 1), ("open", 1), ("open", 1)]),
-        (MAX_PROCESSES, MAX_PROCESSES, []),
+        (MIN_PROCESSES - 1, SCREENING_PROCESSES, []),
+        (MIN_PROCESSES - 1, MIN_PROCESSES, [LOAD]),
+        (MIN_PROCESSES - 1, MAX_PROCESSES - 1, [LOAD, ("open", 1), ("open", 1)]),
+        (MIN_PROCESSES - 1, MAX_PROCESSES + 1, [LOAD, ("open", 1), ("open", 1), ("open", 1)]),
+        (SCREENING_PROCESSES - 1, MIN_PROCESSES, [("open", MIN_PROCESSES - SCREENING_PROCESSES), LOAD]),
+        (MAX_PROCESSES, MAX_PROCESSES, [LOAD]),
     ],
 )
 def test_more_processes_open_the_gpu_only_for_undecided_pairs_that_have_none(

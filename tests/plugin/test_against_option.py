@@ -11,7 +11,6 @@ import pytest
 from tests.fake_gpu import INFO
 from tests.project import PROJECT
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.pairs import SCREENING_PROCESSES
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
@@ -31,7 +30,7 @@ class FakeWorker:
     def start_spares(self, count: int) -> None:
         self.started += count
 
-    def open_spares(self, count: int, get_ready: object, kind: str) -> None:
+    def open_spares(self, count: int, get_ready: object, kind: str, *, one_queue: bool) -> None:
         self.opened += count
 
 
@@ -64,7 +63,7 @@ def test_a_revision_that_is_not_found_needs_no_processes() -> None:
 @pytest.mark.parametrize(
     ("first", "may_differ", "found", "opened"),
     [
-        (False, True, INFO, SCREENING_PROCESSES - 1),
+        (False, True, INFO, MIN_PROCESSES - 1),
         (False, False, INFO, 0),
         (True, True, INFO, 0),
         (False, True, replace(INFO, has_gpu_clock=False), 0),
@@ -75,7 +74,7 @@ def test_processes_open_the_gpu_that_measure_after_the_first_one(
     first: bool, may_differ: bool, found: DeviceInfo | NoDevice, opened: int
 ) -> None:
     worker = FakeWorker("auto")
-    plugin = SimpleNamespace(worker=worker, cold=True, _first=first, _device=lambda: found)
+    plugin = SimpleNamespace(project=PROJECT, worker=worker, cold=True, _first=first, _device=lambda: found)
     other = SimpleNamespace(may_differ=may_differ)
     BenchPlugin._open_spares(cast("BenchPlugin", plugin), cast("against_option.OtherRevision", other))
     assert worker.opened == opened

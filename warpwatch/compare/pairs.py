@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 
+from warpwatch.catalogue.declaration import Family
 from warpwatch.compare.apart import OtherProcess, measure_apart
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.energy import PRIOR as ENERGY_PRIOR
@@ -190,7 +191,7 @@ class PairComparison:
                 todo = list(dict.fromkeys(name for name, decision in unknown if _may_change(decision)))
                 todo = [] if self.doubt else todo
             if todo:
-                _open_more_spares(self.pairs[todo[0]].measured, process + 1)
+                _open_more_spares([self.pairs[name] for name in todo], process + 1)
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
@@ -246,24 +247,34 @@ def start_spares(worker: Worker) -> None:
     worker.start_spares(MIN_PROCESSES - 1)
 
 
-def open_spares(worker: Worker, *, cold: bool) -> None:
-    """Have the processes that measure after the first one open the GPU: those that every pair needs.
+def open_spares(worker: Worker, families: Sequence[Family], *, cold: bool) -> None:
+    """Have the processes that measure after the first one open the GPU: those that most pairs need.
 
     Each holds memory of the GPU, which a large case may need, so that the others wait until a pair asks for them.
     """
-    worker.open_spares(SCREENING_PROCESSES - 1, get_ready, "cold" if cold else "warm")
+    worker.open_spares(MIN_PROCESSES - 1, get_ready, "cold" if cold else "warm", one_queue=_use_one_queue(families))
 
 
-def _open_more_spares(measured: Measured, done: int) -> None:
-    """Have processes open the GPU for pairs that are undecided after ``done`` of them, unless some are ready.
+def _use_one_queue(families: Iterable[Family]) -> bool:
+    """Tell whether all that is measured of these families is launched on one stream: kernels, and calls of libraries.
 
-    Most pairs take as many as a call does, and these start together. Those after them start one at a time, while the
-    one before it ends; their modules are loaded by then.
+    The first process checks that calls keep to their stream, so that this is not for that one.
     """
-    worker = measured.kernel.worker
-    if not SCREENING_PROCESSES <= done < MAX_PROCESSES or worker.has_spares:
+    calls = (variant.call for family in families for variant in family.variants)
+    return all(call is None or call.is_library for call in calls)
+
+
+def _open_more_spares(pairs: Sequence[Pair], done: int) -> None:
+    """Have a process open the GPU for pairs that are undecided after ``done`` of them, unless some are ready.
+
+    It opens the GPU while the one before it ends; its modules are loaded by then.
+    """
+    worker, kind = pairs[0].measured.kernel.worker, pairs[0].measured.kind
+    if not SCREENING_PROCESSES <= done < MAX_PROCESSES:
         return
-    worker.open_spares(max(1, MIN_PROCESSES - done), get_ready, measured.kind)
+    if not worker.has_spares:
+        one_queue = _use_one_queue(pair.measured.case.family for pair in pairs)
+        worker.open_spares(max(1, MIN_PROCESSES - done), get_ready, kind, one_queue=one_queue)
     if done == SCREENING_PROCESSES:
         worker.start_spares(MAX_PROCESSES - MIN_PROCESSES)
 

@@ -234,7 +234,7 @@ class BenchPlugin:
         """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
         device = self._device() if other.may_differ and not self._first else None
         if isinstance(device, DeviceInfo) and device.has_gpu_clock:
-            open_spares(self.worker, cold=self.cold)
+            open_spares(self.worker, self.project.families, cold=self.cold)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
