@@ -56,6 +56,7 @@ class Worker:
         self._loaded: list[Child] = []  # spare ones that have been asked nothing
         self._spares: list[Child] = []  # that may still open the device
         self._ready: list[Child] = []  # spare ones that have
+        self._leaving = contextlib.ExitStack()  # waits for those that were told to end
         self.started = 0  # processes so far
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -158,13 +159,18 @@ class Worker:
             if meanwhile:
                 meanwhile()
 
-    def stop(self) -> None:
-        """End the child and all spare ones."""
+    def leave(self) -> None:
+        """Tell the child and all spare ones to end, without waiting for that: ``stop`` does."""
         children = [*filter(None, [self.child]), *self._loaded, *self._spares, *self._ready]
         self.child, self._opens = None, False
         for spares in (self._loaded, self._spares, self._ready):
             spares.clear()
-        end(*children)
+        self._leaving.enter_context(ending(*children))
+
+    def stop(self) -> None:
+        """End the child and all spare ones."""
+        self.leave()
+        self._leaving.close()
 
 
 _machines: dict[bool, Machine] = {}

@@ -257,6 +257,7 @@ class BenchPlugin:
                 progress = functools.partial(self._progress, "measuring again")
                 self.comparison.conclude(Again(self.cold, progress, self.broken))
                 self.concluded = True
+                self.worker.leave()  # it ends while verdicts are explained and reported
                 if isinstance(self.comparison, SelfCheck):
                     self._keep(self.comparison)
                 progress = functools.partial(self._progress, "explaining")
