@@ -132,8 +132,8 @@ class Pair:
 
     @property
     def keeps_clock_down(self) -> bool:
-        """True where the first process, which had waited for a steady clock, saw it kept down after the samples."""
-        return bool(self.taken and self.taken[0].clocks[1].throttle)
+        """True where the last process saw the SM clock kept down after the samples of this pair."""
+        return bool(self.taken and self.taken[-1].slows_clock)
 
     def _used(self) -> tuple[list[PairSamples], str]:
         """Return the processes that count, and why others do not.

@@ -132,6 +132,8 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     )
     if fingerprints:
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
+    if pairs.has_clocks:
+        pairs = replace(pairs, slows_clock=bool(pairs.clocks[1].throttle or sampling.read_clock().throttle))
     if plan.energy:
         old_joules, new_joules = energy_of_sides(both)
         pairs = replace(pairs, old_joules=old_joules, new_joules=new_joules)
