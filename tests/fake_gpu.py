@@ -25,7 +25,7 @@ import os
 import random
 import resource
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,10 +180,10 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
     }
 
 
-def announce(case: Case, reference: bool) -> None:
+def announce(cases: Sequence[Case], reference: bool) -> None:
     if told := PLAY.get("announced"):
         with open(told, "a") as file:
-            file.write(f"{case.id} {reference}\n")
+            file.write(f"{','.join(case.id for case in cases)} {reference}\n")
 
 
 ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {

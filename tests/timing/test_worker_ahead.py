@@ -60,7 +60,7 @@ def ahead_of(made: Made) -> Ahead:
 def test_the_announced_case_is_made_in_a_thread_and_taken_once() -> None:
     made = Made()
     ahead = ahead_of(made)
-    ahead.announce(LARGE, reference=True)
+    ahead.announce([LARGE], reference=True)
     assert made.calls == []
     ahead.begin(Host())
     ahead.wait()
@@ -75,7 +75,7 @@ def test_the_announced_case_is_made_in_a_thread_and_taken_once() -> None:
 def test_what_another_case_needs_is_made_at_once(case: Case, reference: bool) -> None:
     made = Made()
     ahead = ahead_of(made)
-    ahead.announce(LARGE, reference=True)
+    ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
     ahead.take(case, reference)
     assert made.calls == [(LARGE.id, True, True), (case.id, reference, False)]
@@ -84,7 +84,7 @@ def test_what_another_case_needs_is_made_at_once(case: Case, reference: bool) ->
 def test_a_failure_is_raised_where_the_case_is_taken() -> None:
     made = Made(ValueError("no such input"))
     ahead = ahead_of(made)
-    ahead.announce(LARGE, reference=True)
+    ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
     ahead.wait()
     with pytest.raises(ValueError, match="no such input"):
@@ -94,21 +94,21 @@ def test_a_failure_is_raised_where_the_case_is_taken() -> None:
 def test_a_failed_attempt_leaves_nothing_in_memory_for_the_second_one() -> None:
     """Its exception holds the frames, and with them the arrays, that it failed in."""
     ahead = ahead_of(Made(MemoryError()))
-    ahead.announce(LARGE, reference=True)
+    ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
     ahead.make_room(LARGE, True, needed=1)
-    assert ahead._job is None
+    assert ahead._jobs == {}
 
 
 def test_nothing_begins_before_functions_of_the_family_have_run_here() -> None:
     made = Made()
     ahead = Ahead(make=made)
-    ahead.announce(LARGE, reference=True)
+    ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
     ahead.wait()
     assert made.calls == []
     ahead.take(SMALL, reference=True)
-    ahead.announce(LARGE, reference=True)
+    ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
     ahead.wait()
     assert made.calls == [(SMALL.id, True, False), (LARGE.id, True, True)]
@@ -119,7 +119,7 @@ def test_nothing_begins_beside_packages_that_use_gpus(package: str, monkeypatch:
     monkeypatch.setitem(sys.modules, package, sys)
     made = Made()
     ahead = ahead_of(made)
-    ahead.announce(LARGE, reference=True)
+    ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
     ahead.wait()
     assert made.calls == []
@@ -131,18 +131,74 @@ def test_nothing_begins_where_memory_is_short(times: float, begins: bool, monkey
     monkeypatch.setattr(memory, "available", lambda: free)
     made = Made()
     ahead = ahead_of(made)
-    ahead.announce(LARGE, reference=True)
+    ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
     ahead.wait()
     assert bool(made.calls) == begins
 
 
-def test_a_case_makes_room_of_what_was_made_for_another() -> None:
-    ahead = ahead_of(Made())
-    ahead.announce(LARGE, reference=True)
+@pytest.mark.parametrize(("announced", "kept"), [([OTHER, LARGE], True), ([OTHER], False), ([], False)])
+def test_a_case_makes_room_of_what_is_not_announced_any_more(announced: list[Case], kept: bool) -> None:
+    made = Made()
+    ahead = ahead_of(made)
+    ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
+    ahead.announce(announced, reference=True)
     ahead.make_room(OTHER, True, needed=1)
-    assert ahead._job is None
+    ahead.take(LARGE, reference=True)
+    assert len(made.calls) == (1 if kept else 2)
+
+
+def test_two_shapes_are_made_ahead_in_their_order_and_no_third_one() -> None:
+    made = Made()
+    ahead = ahead_of(made)
+    ahead.announce([LARGE, OTHER, SMALL], reference=True)
+    ahead.begin(Host())
+    ahead.wait()
+    assert made.calls == [(LARGE.id, True, True), (OTHER.id, True, True)]
+    ahead.take(LARGE, reference=True)
+    ahead.begin(Host())
+    ahead.wait()
+    assert made.calls[2:] == [(SMALL.id, True, True)]
+
+
+def test_a_shape_is_not_waited_for_longer_than_itself_takes() -> None:
+    made, go = Made(), threading.Event()
+
+    def slowly(case: Case, reference: bool) -> Material:
+        if case is OTHER:
+            assert go.wait(10)
+        return made(case, reference)
+
+    ahead = Ahead(make=slowly, families={"transpose", "matvec"})
+    ahead.announce([LARGE, OTHER], reference=True)
+    ahead.begin(Host())
+    ahead.make_room(LARGE, True, needed=1)
+    ahead.take(LARGE, reference=True)
+    assert made.calls == [(LARGE.id, True, True)]
+    go.set()
+
+
+@pytest.mark.parametrize(("beside", "kept"), [(1, True), (0, False)])
+def test_a_later_shape_gives_way_where_the_case_needs_the_memory(
+    beside: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory for this case, and for what is still being made, or for this case alone."""
+    made, go = Made(), threading.Event()
+
+    def slowly(case: Case, reference: bool) -> Material:
+        assert go.wait(10)
+        return made(case, reference)
+
+    ahead = Ahead(make=slowly, families={"transpose", "matvec"})
+    ahead.announce([LARGE], reference=True)
+    ahead.begin(Host())
+    free = 1000 + beside * host_bytes(Host(), LARGE)
+    monkeypatch.setattr(memory, "available", lambda: free)
+    threading.Timer(0.1, go.set).start()
+    ahead.make_room(OTHER, True, needed=1000)
+    ahead.take(LARGE, reference=True)
+    assert len(made.calls) == (1 if kept else 2)
 
 
 @pytest.mark.parametrize(("free", "kept"), [(1000, True), (999, False)])
@@ -151,7 +207,7 @@ def test_what_was_made_ahead_is_dropped_where_the_case_needs_its_memory(
 ) -> None:
     made = Made()
     ahead = ahead_of(made)
-    ahead.announce(LARGE, reference=True)
+    ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
     monkeypatch.setattr(memory, "available", lambda: free)
     ahead.make_room(LARGE, True, needed=1000)
@@ -163,7 +219,7 @@ def test_what_was_announced_and_is_measured_now_is_not_made_again() -> None:
     """The case that announced it failed, or was measured elsewhere, so that nothing began."""
     made = Made()
     ahead = ahead_of(made)
-    ahead.announce(LARGE, reference=True)
+    ahead.announce([LARGE], reference=True)
     ahead.take(LARGE, reference=True)
     ahead.begin(Host())
     ahead.wait()
@@ -182,12 +238,17 @@ class Told:
 
 @pytest.mark.parametrize(
     ("later", "told"),
-    [([], []), ([SAME_INPUTS], []), ([SAME_INPUTS, LARGE, OTHER], [LARGE]), ([OTHER, LARGE], [OTHER])],
+    [
+        ([], []),
+        ([SAME_INPUTS], []),
+        ([SAME_INPUTS, LARGE, OTHER, COPY], [LARGE, OTHER]),
+        ([OTHER, OTHER, LARGE], [OTHER, LARGE]),
+    ],
 )
-def test_the_next_case_with_other_inputs_is_announced(later: list[Case], told: list[Case]) -> None:
+def test_the_next_cases_with_other_inputs_are_announced(later: list[Case], told: list[Case]) -> None:
     worker = Told()
     announce_next(worker, SMALL, later, reference=False)  # type: ignore[arg-type]
-    assert worker.said == [(sampling.announce, case, False) for case in told]
+    assert worker.said == ([(sampling.announce, told, False)] if told else [])
 
 
 def begin_as_on_a_gpu() -> None:
@@ -195,7 +256,7 @@ def begin_as_on_a_gpu() -> None:
 
 
 def is_begun() -> bool:
-    return sampling.state.ahead._job is not None
+    return bool(sampling.state.ahead._jobs)
 
 
 @pytest.fixture
@@ -211,7 +272,7 @@ def image_of(worker: Worker, case: Case) -> Path:
 
 def test_a_kernel_is_checked_with_what_was_made_ahead(worker: Worker) -> None:
     worker.call(sampling.prepare, SMALL, image_of(worker, SMALL), False)
-    worker.call(sampling.announce, LARGE)
+    worker.call(sampling.announce, [LARGE])
     worker.call(begin_as_on_a_gpu)
     assert worker.call(is_begun)
     worker.call(sampling.prepare, LARGE, image_of(worker, LARGE), False)
@@ -222,7 +283,7 @@ def test_a_kernel_is_checked_with_what_was_made_ahead(worker: Worker) -> None:
 
 def test_nothing_begins_where_times_are_the_hosts(worker: Worker) -> None:
     worker.call(sampling.prepare, SMALL, image_of(worker, SMALL), False)
-    worker.call(sampling.announce, LARGE)
+    worker.call(sampling.announce, [LARGE])
     worker.call(sampling.begin_ahead)
     assert not worker.call(is_begun)
 
@@ -235,7 +296,7 @@ def test_a_serial_variant_waits_for_what_its_shape_needs_and_leaves_it_to_the_ke
         return made(case, reference)
 
     ahead = Ahead(make=slowly, families={"transpose"})
-    ahead.announce(SMALL, reference=True)
+    ahead.announce([SMALL], reference=True)
     ahead.begin(Host())
     threading.Timer(0.1, begun.set).start()
     first = ahead.take(SERIAL, reference=True)
@@ -255,7 +316,7 @@ def test_nothing_begins_beside_a_kernel_that_prints(prints: bool, worker: Worker
     worker.call(sampling.prepare, SMALL, image_of(worker, SMALL), False)
     worker.call(sampling.prepare, now, image_of(worker, now), False)
     worker.call(say_gpu_clock)
-    worker.call(sampling.announce, LARGE)
+    worker.call(sampling.announce, [LARGE])
     worker.call(sampling.begin_ahead)
     assert worker.call(is_begun) != prints
 
@@ -272,8 +333,8 @@ def begin_slowly() -> None:
 
 
 def is_done() -> bool:
-    job = sampling.state.ahead._job
-    return job is not None and job[1].done()
+    (job,) = sampling.state.ahead._jobs.values()
+    return job.made.done()
 
 
 def share_again(case: Case) -> None:
@@ -285,7 +346,7 @@ def test_a_call_waits_for_what_is_being_made(variant: str, worker: Worker) -> No
     """It is checked that a call only queues its work, by a hold that must not run into its limit."""
     worker.call(sampling.prepare, SMALL, image_of(worker, SMALL), False)
     worker.call(sampling.prepare, COPY, image_of(worker, COPY), False)
-    worker.call(sampling.announce, LARGE)
+    worker.call(sampling.announce, [LARGE])
     worker.call(begin_slowly)
     worker.call(share_again, find_case(FAMILIES, f"copy-{variant}-1048576-float32"))
     assert worker.call(is_done) == variant.startswith("memcpy")

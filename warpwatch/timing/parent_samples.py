@@ -19,7 +19,8 @@ from warpwatch.timing.clocks import Clock
 from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.timing.precision import spread_of
 from warpwatch.timing.timer import note
-from warpwatch.timing.worker_checks import sharing_key
+from warpwatch.timing.worker_ahead import SHAPES_AHEAD
+from warpwatch.timing.worker_checks import shape_key, sharing_key
 from warpwatch.timing.worker_energy import energy_of_case
 
 MOST_ROUNDS = 100  # more rounds do not help: processes differ by more than 100 rounds resolve
@@ -240,13 +241,18 @@ def take_next_process(worker: Worker) -> None:
 
 
 def announce_next(worker: Worker, case: Case, later: Iterable[Case], *, reference: bool = True) -> None:
-    """Tell the worker which case will need other inputs than ``case``: it makes them while ``case`` is measured.
+    """Tell the worker which cases will need other inputs than ``case``: it makes them while ``case`` is measured.
 
     ``later``: the cases after it, in their order. ``reference``: their results will be compared with NumPy.
     """
-    following = next((each for each in later if sharing_key(each) != sharing_key(case)), None)
+    following: dict[tuple[object, ...], Case] = {}  # the first of each shape
+    for each in later:
+        if sharing_key(each) != sharing_key(case):
+            following.setdefault(shape_key(each), each)
+        if len(following) == SHAPES_AHEAD:
+            break
     if following:
-        worker.call(sampling.announce, following, reference)
+        worker.call(sampling.announce, list(following.values()), reference)
 
 
 def choose_rounds(seconds: float, cost: float, fewest: int) -> int:

@@ -1,4 +1,4 @@
-"""Prepares a later case in the worker process while the GPU runs this one: draws its inputs, computes its results.
+"""Prepares later cases in the worker process while the GPU runs this one: draws their inputs, computes their results.
 
 The host is idle then, but for a launch every 0.1 ms, and the times are the GPU's: a launch waits behind a held stream
 until all of its sample is queued (timer.py). Times of the host would change, so nothing is made while those are taken.
@@ -9,6 +9,7 @@ samples beside it (devices/worker.py says how long a turn is).
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -35,52 +36,81 @@ USE_GPUS = frozenset(
         "warp",
     }
 )
+SHAPES_AHEAD = 2  # with one, a third of the time that a large shape takes was waited for (H100)
 MEMORY_FACTOR = 2  # something is made ahead where this many times the memory that it needs is available
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Material that is being made, or was. ``size``: bytes of the host's memory that this takes at most."""
+
+    made: Future[Material]
+    size: int
 
 
 @dataclass(kw_only=True)
 class Ahead:
-    """Makes the material of one case that comes later, in a thread.
+    """Makes the material of cases that come later, one after the other, in a thread.
 
     ``families``: names of the families whose functions have run in this process, which shows what packages they use.
     """
 
     make: Make = material
     families: set[str] = field(default_factory=set)
-    _announced: tuple[Case, bool] | None = None
-    _job: tuple[object, Future[Material]] | None = None
+    _announced: tuple[tuple[Case, bool], ...] = ()
+    _jobs: dict[object, Job] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
 
-    def announce(self, case: Case, reference: bool) -> None:
-        """Name the case whose material ``begin`` makes. ``reference``: with its right results."""
-        self._announced = (case, reference)
+    def announce(self, cases: Sequence[Case], reference: bool) -> None:
+        """Name the cases whose material ``begin`` makes, in their order. ``reference``: with their right results."""
+        self._announced = tuple((case, reference) for case in cases)
 
     def begin(self, machine: Machine) -> None:
-        """Begin with the announced case, unless something is being made, or making it would be a risk."""
-        announced, self._announced = self._announced, None
-        if announced is None or self._job or announced[0].family.name not in self.families:
+        """Begin with the announced cases, but for those whose making would be a risk, and for more than fit."""
+        if USE_GPUS & sys.modules.keys():
             return
-        if USE_GPUS & sys.modules.keys() or MEMORY_FACTOR * host_bytes(machine, announced[0]) > memory.available():
-            return
-        self._pool = self._pool or ThreadPoolExecutor(1, "ahead")
-        self._job = (_key(*announced), self._pool.submit(self.make, *announced))
+        for case, reference in self._announced:
+            if (key := _key(case, reference)) in self._jobs:
+                continue
+            size = host_bytes(machine, case)
+            short = MEMORY_FACTOR * (size + self._unfinished()) > memory.available()
+            if len(self._jobs) >= SHAPES_AHEAD or case.family.name not in self.families or short:
+                return
+            self._pool = self._pool or ThreadPoolExecutor(1, "ahead")
+            self._jobs[key] = Job(made=self._pool.submit(self.make, case, reference), size=size)
+
+    def _unfinished(self) -> int:
+        """Return the bytes that may still be taken for what is being made."""
+        return sum(job.size for job in self._jobs.values() if not job.made.done())
 
     def wait(self) -> None:
         """Wait until nothing is being made. The wait counts as a part of the call to the worker process that waits."""
-        if self._job:
-            self._job[1].exception()
+        for job in self._jobs.values():
+            job.made.exception()
 
     def make_room(self, case: Case, reference: bool, needed: int) -> None:
-        """Wait until nothing is being made, and drop what this case cannot use, or has no memory for beside its own.
+        """Wait for the material of a case, and drop what is not announced, or has no memory beside what it needs.
 
         ``needed``: the bytes of the host's memory that the case takes.
         """
-        self.wait()
-        if self._job is None:
-            return
+        own = _key(case, reference)
         # The exception of one that failed holds the arrays that were made until then.
-        if self._job[0] != _key(case, reference) or self._job[1].exception() or needed > memory.available():
-            self._job = None
+        if own in self._jobs and self._jobs[own].made.exception():
+            self._drop(own)
+        announced = {_key(*each) for each in self._announced}
+        for key in self._jobs.keys() - announced - {own}:
+            self._drop(key)
+        if needed + self._unfinished() > memory.available():
+            for key in self._jobs.keys() - {own}:
+                self._drop(key)
+        if needed > memory.available():
+            self._drop(own)
+
+    def _drop(self, key: object) -> None:
+        """Give back the memory of what was made. What is being made is waited for: it takes memory until then."""
+        job = self._jobs.pop(key, None)
+        if job and not job.made.cancel():
+            job.made.exception()
 
     def take(self, case: Case, reference: bool) -> Material:
         """Return the material of a case: that which was made ahead, or else it is made now. Raises as ``make``.
@@ -88,17 +118,18 @@ class Ahead:
         A serial variant comes before the kernels of its shape, which need the same material, so that what was made
         ahead is kept for them.
         """
-        self.wait()
-        job, self._job = self._job, None
+        key = _key(case, reference)
         self.families.add(case.family.name)
-        if self._announced and _key(*self._announced) == _key(case, reference):
-            self._announced = None  # it is not needed a second time
-        if job is None or job[1].exception() or job[0] != _key(case, reference):
+        # What is needed now is not needed a second time.
+        self._announced = tuple(each for each in self._announced if _key(*each) != key)
+        job = self._jobs.pop(key, None)
+        if job is None or job.made.exception():
             del job  # with its arrays
+            self.wait()
             return self.make(case, reference)
         if case.variant.on_host:
-            self._job = job
-        return job[1].result()
+            self._jobs = {key: job, **self._jobs}
+        return job.made.result()
 
 
 def _key(case: Case, reference: bool) -> object:

@@ -150,9 +150,10 @@ def share_inputs(case: Case, reference: bool = True) -> Shared:
     """
     kept = state.shared
     same = kept is not None and kept.key == sharing_key(case) and (kept.right is not None or not reference)
+    # It is checked that a call does not wait for the GPU, so that nothing may delay it; ``begin_ahead`` says the rest.
+    if case.variant.call or case.variant.on_host or case.family.prints:
+        state.ahead.wait()
     if kept is not None and same and is_intact(kept):
-        if case.variant.call:  # it is checked that a call does not wait for the GPU, so that nothing may delay it
-            state.ahead.wait()
         return kept
     release()
     where = machine(case.variant.on_host)
@@ -161,13 +162,13 @@ def share_inputs(case: Case, reference: bool = True) -> Shared:
     return state.shared
 
 
-def announce(case: Case, reference: bool = True) -> None:
-    """Name the case that comes later, with other inputs. ``reference``: its results will be compared with NumPy."""
-    state.ahead.announce(case, reference)
+def announce(cases: Sequence[Case], reference: bool = True) -> None:
+    """Name cases that come later, with other inputs. ``reference``: their results will be compared with NumPy."""
+    state.ahead.announce(cases, reference)
 
 
 def begin_ahead() -> None:
-    """Begin to prepare the announced case, while samples of this one are taken.
+    """Begin to prepare the announced cases, while samples of this one are taken.
 
     Nothing begins where the times are the host's, or where the kernel prints, because what a reference prints would be
     among its lines.
