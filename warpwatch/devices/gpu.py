@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +29,8 @@ from warpwatch.devices import driver_calls
 from warpwatch.devices.compiler import NoCompiler, compile_file, read_image
 from warpwatch.devices.describe import describe
 from warpwatch.devices.detect import why_no_gpu
-from warpwatch.devices.machine import POISON, DeviceError, Function, GuardedArray, Resources, pack
+from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Resources, pack
+from warpwatch.devices.software import activate
 from warpwatch.devices.source_module import cached_source_module
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
@@ -366,7 +366,11 @@ def open_device(settings: Settings) -> Device:
     missing = "" if settings.kind == "software" or settings.gpu_seen else why_no_gpu()
     if missing and settings.kind == "gpu":
         raise NoDevice(missing)
-    compiler = _activate_softcuda(settings, missing) if missing or settings.kind == "software" else None
+    in_software = missing or settings.kind == "software"
+    try:
+        compiler = activate(settings.launch_timeout, settings.schedule_seed, missing) if in_software else None
+    except NoCompiler as lacking:
+        raise NoDevice(str(lacking)) from None
     try:
         source_module_class()
         from pycuda import driver  # noqa: PLC0415
@@ -382,19 +386,3 @@ def open_device(settings: Settings) -> Device:
         raise NoDevice(str(lacking)) from None
     except (driver.Error, OSError, subprocess.SubprocessError) as error:
         raise DeviceError(f"the device cannot be opened: {error}") from None
-
-
-def _activate_softcuda(settings: Settings, missing: str) -> Path:
-    """Make the software device's driver the one that PyCUDA finds, and return its compiler. Raises as open_device."""
-    import softcuda  # noqa: PLC0415
-
-    if not shutil.which("g++"):
-        reasons = filter(None, [missing, "no g++ to build the software device with: install it (apt install g++)"])
-        raise NoDevice("; ".join(reasons))
-    # The software device's own limit is shorter, so that it ends first even on a busy machine: its message names the
-    # line where the kernel hangs. Its fresh memory is poison.
-    limit = max(settings.launch_timeout / 2, settings.launch_timeout - 1)
-    try:
-        return softcuda.activate(launch_seconds=limit, seed=settings.schedule_seed, fill=POISON)
-    except (softcuda.BuildError, OSError, ImportError) as error:
-        raise DeviceError(f"the software device cannot be built: {error}") from None
