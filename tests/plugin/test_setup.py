@@ -14,8 +14,8 @@ import pytest
 from tests.checkout import Bench
 from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
+from warpwatch.devices import ask_driver
 from warpwatch.devices import child as child_module
-from warpwatch.devices import detect
 from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.gpu import NoDevice
@@ -211,7 +211,7 @@ def test_a_driver_that_does_not_work_is_not_a_missing_one(
 
 
 def test_a_driver_that_crashes_is_not_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detect, "ASK_FOR_GPUS", "import os; os.abort()")
+    monkeypatch.setattr(ask_driver, "ASK_FOR_GPUS", "import os; os.abort()")
     with pytest.raises(DeviceError, match="the NVIDIA driver cannot be asked for GPUs: exit status -6"):
         why_no_gpu()
 

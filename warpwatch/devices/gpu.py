@@ -26,9 +26,10 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.device_array import DeviceArray
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import driver_calls
+from warpwatch.devices.ask_driver import asked
 from warpwatch.devices.compiler import NoCompiler, compile_file, read_image
 from warpwatch.devices.describe import describe
-from warpwatch.devices.detect import why_no_gpu
+from warpwatch.devices.detect import what_is_missing
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Resources, pack
 from warpwatch.devices.software import activate
 from warpwatch.devices.source_module import cached_source_module
@@ -363,14 +364,24 @@ def open_device(settings: Settings) -> Device:
     """Open a device. Raises NoDevice where there is none, DeviceError or CompileError where its set-up is broken."""
     # A module that is loaded lazily while the stream is held would wait for ever.
     os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
-    missing = "" if settings.kind == "software" or settings.gpu_seen else why_no_gpu()
+    try:
+        if settings.kind == "software" or settings.gpu_seen:
+            return _open(settings, "")
+        with asked() as found:
+            return _open(settings, what_is_missing(*found))
+    except NoCompiler as lacking:
+        raise NoDevice(str(lacking)) from None
+
+
+def _open(settings: Settings, missing: str) -> Device:
+    """Open the GPU, or the software device where a GPU is ``missing`` or not wanted.
+
+    Raises NoCompiler where that device has none, otherwise as ``open_device``.
+    """
     if missing and settings.kind == "gpu":
         raise NoDevice(missing)
     in_software = missing or settings.kind == "software"
-    try:
-        compiler = activate(settings.launch_timeout, settings.schedule_seed, missing) if in_software else None
-    except NoCompiler as lacking:
-        raise NoDevice(str(lacking)) from None
+    compiler = activate(settings.launch_timeout, settings.schedule_seed, missing) if in_software else None
     try:
         source_module_class()
         from pycuda import driver  # noqa: PLC0415
@@ -382,7 +393,5 @@ def open_device(settings: Settings) -> Device:
         driver.init()
         ordinal = settings.ordinal % driver.Device.count()
         return Device(driver, ordinal, settings.launch_timeout, compiler)
-    except NoCompiler as lacking:
-        raise NoDevice(str(lacking)) from None
     except (driver.Error, OSError, subprocess.SubprocessError) as error:
         raise DeviceError(f"the device cannot be opened: {error}") from None

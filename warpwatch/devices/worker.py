@@ -29,7 +29,6 @@ from warpwatch.catalogue.table import Setting
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.child import Child, answer, ask, await_start, end, ending, exit_reason, launch
 from warpwatch.devices.compiler import CompileError, Image
-from warpwatch.devices.detect import ask_early
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
@@ -266,8 +265,6 @@ def load(settings: str, root: str, module: str) -> None:
     if _settings[0].gpu_seen:
         with contextlib.suppress(ImportError):  # ``open_device`` says what is missing
             source_module_class()
-    elif _settings[0].kind != "software":
-        ask_early()
     load_project(Path(root), module)
 
 
