@@ -25,6 +25,7 @@ QUESTIONS = ("collectonly", "help", "version", "markers", "showfixtures", "show_
 PREFIX = "--warpwatch-"
 SHORT = pytest.StashKey[frozenset[str]]()  # the options of ours that have their short names here
 PARTS = (
+    "worker_process",
     "start",
     "cases",
     "compile_step",

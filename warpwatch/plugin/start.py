@@ -1,9 +1,8 @@
-"""Sets up what a run needs in a repository that names its kernels: project, worker process, benchmark."""
+"""Sets up what a run needs in a repository that names its kernels: project, benchmark, report of faults."""
 
 from __future__ import annotations
 
 import functools
-import os
 import signal
 import threading
 import warnings
@@ -11,18 +10,17 @@ import warnings
 import pytest
 
 from warpwatch.catalogue.project import BadProject, Project, load_setting
-from warpwatch.catalogue.setting import SETTING, TABLE, pyproject_of
-from warpwatch.catalogue.table import HOW, Setting, choose, read_table
-from warpwatch.devices.gpu import Settings
-from warpwatch.devices.model import model_of_all
-from warpwatch.devices.worker import Worker
+from warpwatch.catalogue.table import Setting
+from warpwatch.catalogue.validation import sound
+from warpwatch.devices.model import model_of_all, sees_gpu
 from warpwatch.plugin.bench_folder import collect_benchmark
 from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, is_first, open_device
-from warpwatch.plugin.options import KERNELS, asks_only, value_of
+from warpwatch.plugin.options import value_of
 from warpwatch.plugin.other_hosts import take_over_tests
 from warpwatch.plugin.sarif import SarifPlugin
+from warpwatch.plugin.worker_process import CHOSEN
 
 BYTES = 2**16  # of a file of faults, for which there must be space
 BENCH = pytest.StashKey[BenchPlugin]()
@@ -42,22 +40,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", f"ignore:{text}")  # while a test runs
         warnings.filterwarnings("ignore", text)  # and when the session ends
     take_over_tests(config)
-    setting = _setting(config)
-    ordinal = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    settings = Settings(
-        kind=value_of(config, "device"),
-        ordinal=ordinal,
-        launch_timeout=value_of(config, "launch-timeout"),
-        schedule_seed=value_of(config, "schedule-seed"),
-    )
     config.stash[CACHE_NOTES] = {}
-    config.stash[MODEL] = model_of_all() if is_first(config) and settings.kind in ("auto", "gpu") else ""
-    config.stash[WORKER] = worker = Worker(setting, settings)
-    if settings.kind != "none" and not asks_only(config):
-        worker.start()  # it opens the device while this process loads the project
-    config.stash[PROJECT] = project = _load(setting)
+    worker = config.stash[WORKER]
+    config.stash[MODEL] = model_of_all() if is_first(config) and worker.settings.kind in ("auto", "gpu") else ""
+    config.stash[PROJECT] = project = _load(config.stash[CHOSEN])
     collect_benchmark(config, project.root)
     config.stash[BENCH] = BenchPlugin(config, project, worker, functools.partial(open_device, config))
+    if worker.child and sees_gpu():
+        sound(project.families)  # its answer is remembered; processes start meanwhile that are waited for
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
     config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
     _register_sarif(config)
@@ -65,18 +55,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         config.add_cleanup(_end_on_sigterm)
-
-
-def _setting(config: pytest.Config) -> Setting:
-    """Find the project that option, settings or table name."""
-    try:
-        table = read_table(pyproject_of(config.rootpath))
-        setting = choose(config.rootpath, config.getoption(KERNELS) or "", config.getini(SETTING), table)
-    except BadProject as error:
-        raise pytest.UsageError(str(error)) from None
-    if setting is None:
-        raise pytest.UsageError(f"{TABLE} names no kernels: {HOW}")
-    return setting
 
 
 def _load(setting: Setting) -> Project:
