@@ -265,16 +265,17 @@ def _use_one_queue(families: Iterable[Family]) -> bool:
 
 
 def _open_more_spares(pairs: Sequence[Pair], done: int) -> None:
-    """Have a process open the GPU for pairs that are undecided after ``done`` of them, unless some are ready.
+    """Have processes open the GPU for pairs that are undecided after ``done`` of them, unless some are ready.
 
-    It opens the GPU while the one before it ends; its modules are loaded by then.
+    First those that most pairs need, and then all others: three take no longer than one. Their modules are loaded then.
     """
     worker, kind = pairs[0].measured.kernel.worker, pairs[0].measured.kind
     if not SCREENING_PROCESSES <= done < MAX_PROCESSES:
         return
     if not worker.has_spares:
         one_queue = _use_one_queue(pair.measured.case.family for pair in pairs)
-        worker.open_spares(max(1, MIN_PROCESSES - done), get_ready, kind, one_queue=one_queue)
+        most = MIN_PROCESSES if done < MIN_PROCESSES else MAX_PROCESSES
+        worker.open_spares(most - done, get_ready, kind, one_queue=one_queue)
     if done == SCREENING_PROCESSES:
         worker.start_spares(MAX_PROCESSES - MIN_PROCESSES)
 
