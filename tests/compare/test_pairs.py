@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,8 +14,11 @@ from tests.project import PROJECT
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare import pairs
 from warpwatch.compare.pairs import MAX_PROCESSES, SCREENING_PROCESSES, Pair, PairComparison
+from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.parent_samples import Again
+from warpwatch.timing.clocks import Clock
+from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.timing.parent_samples import Again, Measured
 from warpwatch.verdict.rule import MIN_PROCESSES, Decision, Verdict
 
 CASE = next(iter(timed_cases(PROJECT.families)))
@@ -109,3 +114,13 @@ def test_the_clock_recovers_while_a_process_ends_unless_the_next_pair_keeps_it_d
         worker = FakeWorker()
         compare(worker, SCREENING_PROCESSES, monkeypatch, capped)
         assert [each for each in worker.asked if each[0] in ("renew", "call")] == wanted
+
+
+@pytest.mark.parametrize(
+    ("slowed", "down"), [((), False), ((True,), True), ((True, False), False), ((False, True), True)]
+)
+def test_a_pair_keeps_the_clock_down_that_did_so_in_the_last_process(slowed: tuple[bool, ...], down: bool) -> None:
+    one = PairSamples(old=(1.0,) * 2, new=(1.0,) * 2, clocks=(Clock(1980, ()), Clock(1980, ())))
+    pair = Pair(measured=cast("Measured", None), other=cast("OtherKernel", None), other_image=Path(), image=Path())
+    pair.taken += [replace(one, slows_clock=each) for each in slowed]
+    assert pair.keeps_clock_down == down

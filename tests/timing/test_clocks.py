@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
 from warpwatch.timing import clocks
+from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock, Clocks
 from warpwatch.timing.pair_samples import log_ratio
 
@@ -60,3 +62,20 @@ def test_a_ratio_of_turns_shrugs_off_drift_and_outliers() -> None:
     assert log_ratio(old, new) == pytest.approx(0.0198, abs=2e-4)
     spoiled = [5 * t if i in (3, 10, 21) else t for i, t in enumerate(new)]
     assert log_ratio(old, spoiled) == pytest.approx(0.0198, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("throttle", "megahertz", "down"),
+    [
+        ((), (1980.0, 1980.0, 1975.0, 1980.0), False),
+        ((), (1755.0, 1740.0, 1755.0, 1980.0), True),
+        ((), (1980.0, 1980.0, 1755.0, 1980.0), False),
+        (("software power cap",), (1980.0, 1980.0, 1980.0, 1980.0), True),
+    ],
+)
+def test_a_clock_is_down_that_nvml_says_is_or_that_was_beside_the_last_samples(
+    throttle: tuple[str, ...], megahertz: tuple[float, ...], down: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "read_clock", lambda: Clock(1980, throttle))
+    monkeypatch.setattr(sampling.state, "clocks", SimpleNamespace(highest=1980))
+    assert sampling.is_clock_down(megahertz) == down

@@ -20,6 +20,7 @@ HARMFUL = {
     0x80: "hardware power brake",
 }
 SETTLE_SECONDS = 2.0
+UP = 0.97  # of the highest SM clock: what runs near that is not slowed by it
 
 
 @dataclass(frozen=True)

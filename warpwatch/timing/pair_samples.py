@@ -33,7 +33,7 @@ class PairSamples:
     ``cycles``: the wait of the new side. ``thrown_away``: samples that were discarded because the hold timed out.
     ``old_mhz``, ``new_mhz``: the mean SM clock of each sample (timing/clock_stamps.py); empty where it was not read.
     ``old_joules``, ``new_joules``: energy of a launch (timing/worker_energy.py); empty where it was not measured.
-    ``slows_clock``: the SM clock was kept down after the samples, or a moment later: NVML says so some 0.02 s late.
+    ``slows_clock``: the SM clock was kept down by the samples, or a moment after them.
     """
 
     old: tuple[float, ...]

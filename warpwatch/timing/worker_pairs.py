@@ -133,7 +133,8 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     if fingerprints:
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
     if pairs.has_clocks:
-        pairs = replace(pairs, slows_clock=bool(pairs.clocks[1].throttle or sampling.read_clock().throttle))
+        down = sampling.is_clock_down([*pairs.old_mhz[-2:], *pairs.new_mhz[-2:]])
+        pairs = replace(pairs, slows_clock=bool(pairs.clocks[1].throttle) or down)
     if plan.energy:
         old_joules, new_joules = energy_of_sides(both)
         pairs = replace(pairs, old_joules=old_joules, new_joules=new_joules)

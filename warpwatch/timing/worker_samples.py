@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,7 +19,7 @@ from warpwatch.devices.machine import GuardedArray, Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, in_order, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.clocks import Clock, Clocks
+from warpwatch.timing.clocks import UP, Clock, Clocks
 from warpwatch.timing.overhead import measure_overhead
 from warpwatch.timing.precision import spread_of
 from warpwatch.timing.remarks import host_remark
@@ -277,9 +278,19 @@ def warm_up(kind: str, seconds: float) -> None:
         while time.perf_counter() - step < 0.002:
             sample(kind)
         before, clock = clock, read_clock()
-        up = clock.mhz >= 0.97 * state.clocks.highest or clock.mhz <= before.mhz
+        up = clock.mhz >= UP * state.clocks.highest or clock.mhz <= before.mhz
         if up or time.perf_counter() - begin > seconds:
             return
+
+
+def is_clock_down(megahertz: Sequence[float]) -> bool:
+    """Tell whether the SM clock is kept down now, or was beside these samples: NVML says so up to 0.1 s late.
+
+    ``megahertz``: the clock beside the last samples.
+    """
+    throttled = read_clock().throttle
+    assert state.clocks
+    return bool(throttled) or statistics.median(megahertz) < UP * state.clocks.highest
 
 
 def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
