@@ -181,7 +181,7 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
 
 
 def announce(cases: Sequence[Case], reference: bool) -> None:
-    if told := PLAY.get("announced"):
+    if cases and (told := PLAY.get("announced")):
         with open(told, "a") as file:
             file.write(f"{','.join(case.id for case in cases)} {reference}\n")
 

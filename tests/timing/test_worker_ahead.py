@@ -149,58 +149,6 @@ def test_a_case_makes_room_of_what_is_not_announced_any_more(announced: list[Cas
     assert len(made.calls) == (1 if kept else 2)
 
 
-def test_two_shapes_are_made_ahead_in_their_order_and_no_third_one() -> None:
-    made = Made()
-    ahead = ahead_of(made)
-    ahead.announce([LARGE, OTHER, SMALL], reference=True)
-    ahead.begin(Host())
-    ahead.wait()
-    assert made.calls == [(LARGE.id, True, True), (OTHER.id, True, True)]
-    ahead.take(LARGE, reference=True)
-    ahead.begin(Host())
-    ahead.wait()
-    assert made.calls[2:] == [(SMALL.id, True, True)]
-
-
-def test_a_shape_is_not_waited_for_longer_than_itself_takes() -> None:
-    made, go = Made(), threading.Event()
-
-    def slowly(case: Case, reference: bool) -> Material:
-        if case is OTHER:
-            assert go.wait(10)
-        return made(case, reference)
-
-    ahead = Ahead(make=slowly, families={"transpose", "matvec"})
-    ahead.announce([LARGE, OTHER], reference=True)
-    ahead.begin(Host())
-    ahead.make_room(LARGE, True, needed=1)
-    ahead.take(LARGE, reference=True)
-    assert made.calls == [(LARGE.id, True, True)]
-    go.set()
-
-
-@pytest.mark.parametrize(("beside", "kept"), [(1, True), (0, False)])
-def test_a_later_shape_gives_way_where_the_case_needs_the_memory(
-    beside: int, kept: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Memory for this case, and for what is still being made, or for this case alone."""
-    made, go = Made(), threading.Event()
-
-    def slowly(case: Case, reference: bool) -> Material:
-        assert go.wait(10)
-        return made(case, reference)
-
-    ahead = Ahead(make=slowly, families={"transpose", "matvec"})
-    ahead.announce([LARGE], reference=True)
-    ahead.begin(Host())
-    free = 1000 + beside * host_bytes(Host(), LARGE)
-    monkeypatch.setattr(memory, "available", lambda: free)
-    threading.Timer(0.1, go.set).start()
-    ahead.make_room(OTHER, True, needed=1000)
-    ahead.take(LARGE, reference=True)
-    assert len(made.calls) == (1 if kept else 2)
-
-
 @pytest.mark.parametrize(("free", "kept"), [(1000, True), (999, False)])
 def test_what_was_made_ahead_is_dropped_where_the_case_needs_its_memory(
     free: int, kept: bool, monkeypatch: pytest.MonkeyPatch
@@ -248,7 +196,7 @@ class Told:
 def test_the_next_cases_with_other_inputs_are_announced(later: list[Case], told: list[Case]) -> None:
     worker = Told()
     announce_next(worker, SMALL, later, reference=False)  # type: ignore[arg-type]
-    assert worker.said == ([(sampling.announce, told, False)] if told else [])
+    assert worker.said == [(sampling.announce, told, False)]
 
 
 def begin_as_on_a_gpu() -> None:

@@ -251,8 +251,7 @@ def announce_next(worker: Worker, case: Case, later: Iterable[Case], *, referenc
             following.setdefault(shape_key(each), each)
         if len(following) == SHAPES_AHEAD:
             break
-    if following:
-        worker.call(sampling.announce, list(following.values()), reference)
+    worker.call(sampling.announce, list(following.values()), reference)  # none is news too: nothing is kept for others
 
 
 def choose_rounds(seconds: float, cost: float, fewest: int) -> int:

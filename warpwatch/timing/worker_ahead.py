@@ -66,7 +66,8 @@ class Ahead:
         self._announced = tuple((case, reference) for case in cases)
 
     def begin(self, machine: Machine) -> None:
-        """Begin with the announced cases, but for those whose making would be a risk, and for more than fit."""
+        """Begin with the announced cases, up to the first that does not fit or whose making would be a risk."""
+        self._forget_failed()
         if USE_GPUS & sys.modules.keys():
             return
         for case, reference in self._announced:
@@ -79,37 +80,52 @@ class Ahead:
             self._pool = self._pool or ThreadPoolExecutor(1, "ahead")
             self._jobs[key] = Job(made=self._pool.submit(self.make, case, reference), size=size)
 
+    def _forget_failed(self) -> None:
+        """Drop what could not be made: its exception holds arrays, and the case itself will fail in the same way."""
+        for key, job in [*self._jobs.items()]:
+            if job.made.done() and job.made.exception():
+                self._forget(key)
+
     def _unfinished(self) -> int:
         """Return the bytes that may still be taken for what is being made."""
         return sum(job.size for job in self._jobs.values() if not job.made.done())
 
     def wait(self) -> None:
-        """Wait until nothing is being made. The wait counts as a part of the call to the worker process that waits."""
+        """Wait until nothing is being made; what has not begun is left to the next ``begin``.
+
+        The wait counts as a part of the call to the worker process that waits.
+        """
+        self._drop([key for key, job in self._jobs.items() if job.made.cancel()])
         for job in self._jobs.values():
             job.made.exception()
 
     def make_room(self, case: Case, reference: bool, needed: int) -> None:
-        """Wait for the material of a case, and drop what is not announced, or has no memory beside what it needs.
+        """Wait for the material of a case. Drop what is not announced, and all of it where memory is short.
 
         ``needed``: the bytes of the host's memory that the case takes.
         """
         own = _key(case, reference)
-        # The exception of one that failed holds the arrays that were made until then.
         if own in self._jobs and self._jobs[own].made.exception():
-            self._drop(own)
+            self._drop([own])
         announced = {_key(*each) for each in self._announced}
-        for key in self._jobs.keys() - announced - {own}:
-            self._drop(key)
+        self._drop([key for key in self._jobs if key != own and key not in announced])
         if needed + self._unfinished() > memory.available():
-            for key in self._jobs.keys() - {own}:
-                self._drop(key)
+            self._drop([key for key in self._jobs if key != own])
         if needed > memory.available():
-            self._drop(own)
+            self._drop([own])
 
-    def _drop(self, key: object) -> None:
+    def forget(self, case: Case, reference: bool) -> None:
+        """Drop the material of a case that will not take it, and its announcement."""
+        self._forget(_key(case, reference))
+
+    def _forget(self, key: object) -> None:
+        self._announced = tuple(each for each in self._announced if _key(*each) != key)
+        self._drop([key])
+
+    def _drop(self, keys: Sequence[object]) -> None:
         """Give back the memory of what was made. What is being made is waited for: it takes memory until then."""
-        job = self._jobs.pop(key, None)
-        if job and not job.made.cancel():
+        jobs = [self._jobs.pop(key) for key in keys if key in self._jobs]
+        for job in [job for job in jobs if not job.made.cancel()]:  # all are cancelled before one is waited for
             job.made.exception()
 
     def take(self, case: Case, reference: bool) -> Material:
