@@ -1,4 +1,5 @@
-// Tells whether ranges of memory have changed without copying them to the host. Any grid will do whose y counts the ranges.
+// Adds up the mixed words of ranges of memory (digest.h), so that a change shows without a copy to the host.
+// The grid's y is the number of ranges; its x may be any. Costs: each word read once, one atomic addition a thread.
 #include "digest.h"
 
 struct Range {

@@ -35,7 +35,7 @@ def digest(array: GuardedArray) -> int:
 
 
 def digests(machine: Machine, ranges: Sequence[Range]) -> list[int]:
-    """Return such a number for each range of memory; a device computes all by one launch. Raises DeviceError."""
+    """Return a digest of 64 bits of each range of memory; a device computes MOST_RANGES at once. Raises DeviceError."""
     words = [(address, size // 4) for address, size in ranges]
     sums = _of_device(machine, words) if isinstance(machine, Device) else [_of_host(machine, *each) for each in words]
     return [(total + _rest(machine, *each)) % 2**64 for total, each in zip(sums, ranges, strict=True)]
@@ -50,8 +50,8 @@ def _rest(machine: Machine, address: int, size: int) -> int:
     return int(tail.view(np.uint32)[0]) * MIX
 
 
-def _of_device(machine: Device, ranges: Sequence[Range]) -> list[int]:
-    """Return the sum over the words of each range, which is an address and a number of words."""
+def _of_device(machine: Device, ranges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the sum of the mixed words of each range. ``ranges``: addresses and numbers of words."""
     function, address = _digesters.get(machine) or _load(machine)
     sums: list[int] = []
     for first in range(0, len(ranges), MOST_RANGES):
@@ -68,7 +68,7 @@ def _of_device(machine: Device, ranges: Sequence[Range]) -> list[int]:
 
 
 def _of_host(machine: Machine, address: int, words: int) -> int:
-    """Return the sum over pieces, which the cores share. Nothing is timed meanwhile."""
+    """Return the sum of the mixed words of a range, in pieces that the cores share. Nothing is timed meanwhile."""
     function, _ = _digesters.get(machine) or _load(machine)
     firsts = range(0, words, PIECE_WORDS)
     sums = np.zeros(len(firsts), np.uint64)

@@ -22,7 +22,7 @@ from warpwatch.catalogue.expected import Expected, expected
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices import memory
 from warpwatch.devices.check import WrongResult, compare, explain
-from warpwatch.devices.digest import digest, digests
+from warpwatch.devices.digest import digests
 from warpwatch.devices.machine import GuardedArray, Machine
 from warpwatch.devices.runner import LINE, Loaded, launch_and_wait, launch_once, require_memory, stray_work, upload
 
@@ -37,16 +37,15 @@ COPIES, SMALL_BYTES = 4, 2**25
 class Shared:
     """Inputs in the machine's memory and the right results, which the cases of one shape share.
 
-    ``copies``: the inputs, once for each copy. ``digests``: of each input as it was uploaded. ``with_bands``: the same
-    with its guard bands. ``part``: the rows of the result that are compared. ``right``: the results by name; None where
-    nothing is to be checked. ``accepted``: fingerprints of results that lay within their bounds and whose guard bands
-    were unharmed: those that are equal to the bit are not compared again.
+    ``copies``: the inputs, once for each copy. ``digests``: of each input with its guard bands, as it was uploaded.
+    ``part``: the rows of the result that are compared. ``right``: the results by name; None where nothing is to be
+    checked. ``accepted``: fingerprints of results that lay within their bounds and whose guard bands were unharmed:
+    those that are equal to the bit are not compared again.
     """
 
     key: tuple[object, ...]
     copies: tuple[tuple[GuardedArray, ...], ...]
     digests: tuple[int, ...]
-    with_bands: tuple[int, ...]
     part: Part
     right: Mapping[str, Expected] | None = None
     accepted: set[int] = field(default_factory=set)
@@ -107,13 +106,10 @@ def share(machine: Machine, case: Case, reference: bool, make: Make = material) 
     require_memory(machine, case)
     made = make(case, reference)
     copies = tuple(upload(machine, case, made.inputs) for _ in range(_copies(case)))
-    own = [(array.address, array.nbytes) for array in copies[0]]
-    found = digests(machine, own + [array.with_bands for array in copies[0]])
     return Shared(
         key=sharing_key(case),
         copies=copies,
-        digests=tuple(found[: len(own)]),
-        with_bands=tuple(found[len(own) :]),
+        digests=tuple(_digests(copies[0])),
         part=_compared_part(case),
         right=made.right,
     )
@@ -136,8 +132,7 @@ def _compared_part(case: Case) -> Part:
 
 def is_intact(shared: Shared) -> bool:
     """Say whether inputs and their guard bands are as they were uploaded."""
-    arrays = [*chain.from_iterable(shared.copies)]
-    return _with_bands(arrays) == [*shared.with_bands] * len(shared.copies)
+    return _digests([*chain.from_iterable(shared.copies)]) == [*shared.digests] * len(shared.copies)
 
 
 def restore(shared: Shared, case: Case) -> None:
@@ -148,47 +143,61 @@ def restore(shared: Shared, case: Case) -> None:
             array.set(host[array.name])
 
 
-def _with_bands(arrays: Sequence[GuardedArray]) -> list[int]:
+def _digests(arrays: Sequence[GuardedArray]) -> list[int]:
     """Return the digest of each of these arrays of one machine with its guard bands."""
     return digests(arrays[0].machine, [array.with_bands for array in arrays]) if arrays else []
 
 
-def _damage_of(copy: Sequence[GuardedArray], shared: Shared) -> list[str]:
-    changed = [f"changed its operand {a.name}" for a, d in zip(copy, shared.digests, strict=True) if digest(a) != d]
-    return [*filter(None, (array.overrun() for array in copy)), *changed]
-
-
 def damage(loaded: Loaded, shared: Shared) -> list[str]:
     """Return what the launches of a case wrote where they must not, a sentence each."""
-    beyond = [array.overrun() for array in loaded.own.values()]
-    return [f"{loaded.case.id} {s}" for s in (*_damage_of(loaded.inputs, shared), *beyond) if s]
+    found = zip(loaded.inputs, _digests(loaded.inputs), shared.digests, strict=True)
+    harmed = [array for array, now, before in found if now != before]
+    beyond = [array.overrun() for array in (*harmed, *loaded.own.values())]
+    changed = [f"changed its operand {array.name}" for array in harmed if _has_changed(array, loaded.case)]
+    return [f"{loaded.case.id} {s}" for s in (*beyond[: len(harmed)], *changed, *beyond[len(harmed) :]) if s]
+
+
+def _has_changed(operand: GuardedArray, case: Case) -> bool:
+    """Tell whether an operand holds other bits than were uploaded."""
+    was = np.ascontiguousarray(random_inputs(case, TIMED_SEED)[operand.name])
+    return operand.read().tobytes() != was.tobytes()
+
+
+def _state_of(launched: Sequence[Loaded]) -> list[tuple[int, list[int]]]:
+    """Return the results' fingerprint of each of these cases, and the digests of its inputs."""
+    found = iter(_digests([array for loaded in launched for array in (*loaded.results, *loaded.inputs)]))
+    return [
+        (_fingerprint([next(found) for _ in loaded.results]), [next(found) for _ in loaded.inputs])
+        for loaded in launched
+    ]
 
 
 def fingerprint_of(loaded: Loaded) -> int:
     """Return a number that is equal for results and guard bands that are equal to the bit; 0 without any result."""
-    return _one_of(_with_bands(loaded.results))
+    return _fingerprint(_digests(loaded.results))
 
 
-def _one_of(digests_of_results: Sequence[int]) -> int:
+def _fingerprint(digests_of_results: Sequence[int]) -> int:
     first = digests_of_results[0] if digests_of_results else 0
     return hash(tuple(digests_of_results)) % 2**64 if len(digests_of_results) > 1 else first
 
 
 def are_right(launched: Sequence[Loaded], shared: Shared, fingerprints: Sequence[int | None]) -> bool:
-    """Tell whether results are equal to the bit to right ones, and whether nothing else was written.
+    """Tell whether results are known to be right to the bit, and whether nothing else was written.
 
-    It reads all arrays by one launch. Where it is false, ``check_last_result`` says for each case what is wrong.
-    ``fingerprints``: those of the right results, in the order of the launched cases; None where there is none.
+    Where it is false, ``check_last_result`` compares each, which may be right all the same. ``fingerprints``: those of
+    right results, in the order of the launched cases; None where there is none.
     """
     if any(loaded.case.family.prints for loaded in launched):
         return False
-    found = iter(_with_bands([array for loaded in launched for array in (*loaded.inputs, *loaded.results)]))
-    for loaded, fingerprint in zip(launched, fingerprints, strict=True):
-        inputs, results = [next(found) for _ in loaded.inputs], [next(found) for _ in loaded.results]
-        scratch = [array for array in loaded.own.values() if array not in loaded.results]
-        if fingerprint != _one_of(results) or inputs != [*shared.with_bands] or any(a.overrun() for a in scratch):
-            return False
-    return True
+    return all(
+        found == fingerprint and inputs == [*shared.digests] and not _overruns_scratch(loaded)
+        for loaded, fingerprint, (found, inputs) in zip(launched, fingerprints, _state_of(launched), strict=True)
+    )
+
+
+def _overruns_scratch(loaded: Loaded) -> bool:
+    return any(array.overrun() for array in loaded.own.values() if array not in loaded.results)
 
 
 def check_result(loaded: Loaded, shared: Shared) -> int:
@@ -206,8 +215,8 @@ def check_result(loaded: Loaded, shared: Shared) -> int:
         if stray := stray_work(loaded):
             raise WrongResult(f"{loaded.case.id} {stray}")
         launch_and_wait(loaded)
-    fingerprint = fingerprint_of(loaded)
-    if fingerprint in shared.accepted and are_right([loaded], shared, [fingerprint]):
+    ((fingerprint, inputs),) = _state_of([loaded])
+    if fingerprint in shared.accepted and inputs == [*shared.digests] and not _overruns_scratch(loaded):
         return fingerprint
     _raise([*damage(loaded, shared), *_mismatches(loaded, shared)])
     shared.accepted.add(fingerprint)
