@@ -210,6 +210,12 @@ def test_a_driver_that_does_not_work_is_not_a_missing_one(
         assert why_no_gpu() == said
 
 
+def test_a_driver_that_says_much_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "import sys; sys.stderr.write(300_000 * '-'); print('0 1', flush=True); sys.stdin.read()"
+    monkeypatch.setattr(ask_driver, "ASK_FOR_GPUS", said)
+    assert why_no_gpu() == ""
+
+
 def test_a_driver_that_crashes_is_not_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask_driver, "ASK_FOR_GPUS", "import os; os.abort()")
     with pytest.raises(DeviceError, match="the NVIDIA driver cannot be asked for GPUs: exit status -6"):

@@ -240,9 +240,11 @@ def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> Ap
     home = tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True)
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"HOME": home.name, "TMPDIR": home.name, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    # -I takes nothing from environment, current folder or the user's packages. Compiled modules stay in the tree, which
-    # is nobody's checkout, so that the next comparison with this revision finds them: 0.6 s instead of 1.1.
+    # -I takes nothing from environment, current folder or the user's packages. Compiled modules are kept where this
+    # process keeps its own, so that the next comparison with this revision finds them: 0.5 to 0.6 s instead of 1.0. The
+    # tree is nobody's checkout.
     isolated = ["-I", *(["-B"] if sys.dont_write_bytecode else [])]
+    isolated += ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
     try:
         process = subprocess.Popen(
             [sys.executable, *isolated, program, str(tree), str(output.fileno()), module, *packages],

@@ -28,8 +28,9 @@ import contextlib, os, pickle, sys
 from multiprocessing.connection import Connection
 try:
     sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
-    from warpwatch.devices.ask_driver import begin_for
-    begin_for(sys.argv[2])
+    with contextlib.suppress(ImportError):  # in another revision, which asks later
+        from warpwatch.devices.ask_driver import begin_for
+        begin_for(sys.argv[2])
     from warpwatch.devices.worker import load, main
     load(sys.argv[2], sys.argv[4], sys.argv[5])
 except BaseException as error:

@@ -15,7 +15,7 @@ def why_no_gpu() -> str:
 
 
 def what_is_missing(said: str, errors: str, status: int) -> str:
-    """Return what an answer of ``ask_driver.asked`` means. Raises as ``why_no_gpu``."""
+    """Return what is missing for a GPU by an answer of ``ask_driver.asked``, or an empty text. Raises DeviceError."""
     answer, _, more = said.partition(" ")
     if not answer:
         last = (errors.strip().splitlines() or ["no message"])[-1]

@@ -1,7 +1,7 @@
 """Runs kernels on a GPU through PyCUDA, or on the software device in its place.
 
-No other module imports PyCUDA or starts softcuda. Both are imported only when a device is opened, because PyCUDA binds
-to the libcuda.so.1 that it finds at that moment.
+No other module imports PyCUDA, and only software.py starts softcuda. Both are imported when a device is opened, because
+PyCUDA binds to the libcuda.so.1 that it finds at that moment.
 """
 
 from __future__ import annotations
@@ -376,7 +376,7 @@ def open_device(settings: Settings) -> Device:
 def _open(settings: Settings, missing: str) -> Device:
     """Open the GPU, or the software device where a GPU is ``missing`` or not wanted.
 
-    Raises NoCompiler where that device has none, otherwise as ``open_device``.
+    Raises NoCompiler where the software device has no compiler, otherwise as ``open_device``.
     """
     if missing and settings.kind == "gpu":
         raise NoDevice(missing)

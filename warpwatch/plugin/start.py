@@ -12,7 +12,7 @@ import pytest
 from warpwatch.catalogue.project import BadProject, Project, load_setting
 from warpwatch.catalogue.table import Setting
 from warpwatch.catalogue.validation import sound
-from warpwatch.devices.model import model_of_all, sees_gpu
+from warpwatch.devices.model import model_of_all
 from warpwatch.plugin.bench_folder import collect_benchmark
 from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
@@ -46,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[PROJECT] = project = _load(config.stash[CHOSEN])
     collect_benchmark(config, project.root)
     config.stash[BENCH] = BenchPlugin(config, project, worker, functools.partial(open_device, config))
-    if worker.child and sees_gpu():
-        sound(project.families)  # its answer is remembered; processes start meanwhile that are waited for
+    if worker.child:
+        sound(project.families)  # which is cached: this time is free, because other processes are still starting
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
     config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
     _register_sarif(config)

@@ -19,7 +19,7 @@ CHOSEN = pytest.StashKey[Setting]()  # which project is tested
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the worker process, and find out which project's kernels it runs."""
+    """Find the project, and start the worker process that runs its kernels, unless this run needs no device."""
     config.stash[CHOSEN] = setting = _setting(config)
     settings = Settings(
         kind=value_of(config, "device"),
