@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.devices.asked import add, ignore_sigterm, process_id
+from tests.devices.asked import add, die, ignore_sigterm, process_id
 from tests.project import PROJECT
 from warpwatch.devices import child as child_module
 from warpwatch.devices.gpu import NoDevice, Settings
@@ -143,3 +143,27 @@ def test_a_spare_process_that_fails_is_replaced(awaited: bool, monkeypatch: pyte
         worker.await_spares()
     assert worker.call(add, 2, 3) == 5
     worker.stop()
+
+
+def test_a_process_that_broke_is_replaced_by_a_new_one_and_spare_ones_serve_later(child: Worker) -> None:
+    child.call(process_id)
+    child.open_spares(1, process_id)
+    child.await_spares()
+    spare = child._ready[0].process.pid
+    with pytest.raises(DeviceError, match="died"):
+        child.call(die)
+    assert child.call(process_id) != spare
+    child.renew()
+    assert child.call(process_id) == spare
+
+
+def test_processes_that_were_told_to_end_are_waited_for_later(child: Worker) -> None:
+    first = child.call(process_id)
+    child.open_spares(1, process_id)
+    child.await_spares()
+    spare = child._ready[0].process.pid
+    child.leave()
+    assert not child.has_spares
+    assert child.call(process_id) not in (first, spare)
+    child.stop()
+    assert not any(Path(f"/proc/{each}").exists() for each in (first, spare))

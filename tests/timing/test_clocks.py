@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import pytest
 
@@ -65,17 +64,19 @@ def test_a_ratio_of_turns_shrugs_off_drift_and_outliers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("throttle", "megahertz", "down"),
+    ("before", "after", "megahertz", "down"),
     [
-        ((), (1980.0, 1980.0, 1975.0, 1980.0), False),
-        ((), (1755.0, 1740.0, 1755.0, 1980.0), True),
-        ((), (1980.0, 1980.0, 1755.0, 1980.0), False),
-        (("software power cap",), (1980.0, 1980.0, 1980.0, 1980.0), True),
+        (Clock(1980, ()), (), (1980.0, 1980.0, 1975.0, 1980.0), False),
+        (Clock(1980, ()), (), (1755.0, 1740.0, 1755.0, 1980.0), True),
+        (Clock(1980, ()), (), (1980.0, 1980.0, 1755.0, 1980.0), False),
+        (Clock(1980, ()), ("software power cap",), (1980.0, 1980.0, 1980.0, 1980.0), True),
+        (Clock(1410, ()), (), (1410.0, 1410.0, 1410.0, 1410.0), False),  # a GPU whose clock is locked
+        (Clock(1980, ("software power cap",)), (), (1755.0, 1755.0, 1755.0, 1755.0), False),  # an earlier case's fault
+        (Clock(0, ()), (), (1980.0, 1980.0, 1980.0, 1980.0), False),  # NVML does not say
     ],
 )
-def test_a_clock_is_down_that_nvml_says_is_or_that_was_beside_the_last_samples(
-    throttle: tuple[str, ...], megahertz: tuple[float, ...], down: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_pair_slows_the_clock_that_nvml_sees_kept_down_or_that_fell_beside_its_samples(
+    before: Clock, after: tuple[str, ...], megahertz: tuple[float, ...], down: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "read_clock", lambda: Clock(1980, throttle))
-    monkeypatch.setattr(sampling.state, "clocks", SimpleNamespace(highest=1980))
-    assert sampling.is_clock_down(megahertz) == down
+    monkeypatch.setattr(sampling, "read_clock", lambda: Clock(1980, after))
+    assert sampling.is_clock_down(before, megahertz) == down

@@ -132,7 +132,7 @@ class Pair:
 
     @property
     def keeps_clock_down(self) -> bool:
-        """True where the last process saw the SM clock kept down after the samples of this pair."""
+        """True where the SM clock fell in the last process that measured this pair, or was kept down after it."""
         return bool(self.taken and self.taken[-1].slows_clock)
 
     def _used(self) -> tuple[list[PairSamples], str]:
@@ -191,7 +191,7 @@ class PairComparison:
                 todo = list(dict.fromkeys(name for name, decision in unknown if _may_change(decision)))
                 todo = [] if self.doubt else todo
             if todo:
-                _open_more_spares([self.pairs[name] for name in todo], process + 1)
+                _open_more_spares([*self.pairs.values()], process + 1)
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
@@ -265,9 +265,10 @@ def _use_one_queue(families: Iterable[Family]) -> bool:
 
 
 def _open_more_spares(pairs: Sequence[Pair], done: int) -> None:
-    """Have processes open the GPU for pairs that are undecided after ``done`` of them, unless some are ready.
+    """Have processes open the GPU for pairs that are undecided after ``done`` processes, unless some are ready.
 
-    First those that most pairs need, and then all others: three take no longer than one. Their modules are loaded then.
+    First those that most pairs need, and then all others at the same time: three take 0.38 s, one takes 0.3 (H100).
+    Their modules are loaded by then.
     """
     worker, kind = pairs[0].measured.kernel.worker, pairs[0].measured.kind
     if not SCREENING_PROCESSES <= done < MAX_PROCESSES:

@@ -55,6 +55,7 @@ class Worker:
         self._loaded: list[Child] = []  # spare ones that have been asked nothing
         self._spares: list[Child] = []  # that may still open the device
         self._ready: list[Child] = []  # spare ones that have
+        self._is_lost = False  # the last child broke, so that the next one does what the first one does
         self._leaving = contextlib.ExitStack()  # waits for those that were told to end
         self.started = 0  # processes so far
 
@@ -76,17 +77,23 @@ class Worker:
             error = DeviceError(f"the process in which kernels run died: {reason}", lost=True)
         except BaseException:
             self.renew()
+            self._is_lost = True
             raise
         if getattr(error, "lost", False):
             self.renew()
+            self._is_lost = True
         if error:
             raise error
         return value  # type: ignore[no-any-return]
 
     def _start(self) -> Child:
-        """Take a spare child, or start one and wait until it is ready."""
+        """Take a spare child, or start one and wait until it is ready.
+
+        None is taken for a child that was lost: spare ones are made for what is measured after the first one.
+        """
         self.await_spares()
-        if self._ready:
+        lost, self._is_lost = self._is_lost, False
+        if self._ready and not lost:
             self.child = self._ready.pop(0)
             return self.child
         self.child = self._launch()

@@ -33,7 +33,8 @@ class PairSamples:
     ``cycles``: the wait of the new side. ``thrown_away``: samples that were discarded because the hold timed out.
     ``old_mhz``, ``new_mhz``: the mean SM clock of each sample (timing/clock_stamps.py); empty where it was not read.
     ``old_joules``, ``new_joules``: energy of a launch (timing/worker_energy.py); empty where it was not measured.
-    ``slows_clock``: the SM clock was kept down by the samples, or a moment after them.
+    ``slows_clock``: the SM clock fell during the samples, or was kept down after them. False where it was not read
+    beside them.
     """
 
     old: tuple[float, ...]

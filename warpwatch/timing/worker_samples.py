@@ -159,7 +159,11 @@ def share_inputs(case: Case, reference: bool = True) -> Shared:
     release()
     where = machine(case.variant.on_host)
     state.ahead.make_room(case, reference, host_bytes(where, case))
-    state.shared = share(where, case, reference, state.ahead.take)
+    try:
+        state.shared = share(where, case, reference, state.ahead.take)
+    except BaseException:
+        state.ahead.forget(case, reference)  # it may have failed before it took anything
+        raise
     return state.shared
 
 
@@ -283,14 +287,13 @@ def warm_up(kind: str, seconds: float) -> None:
             return
 
 
-def is_clock_down(megahertz: Sequence[float]) -> bool:
-    """Tell whether the SM clock is kept down now, or was beside these samples: NVML says so up to 0.1 s late.
+def is_clock_down(before: Clock, megahertz: Sequence[float]) -> bool:
+    """Tell whether the SM clock is kept down now, or fell during the samples: NVML says so up to 0.1 s late.
 
-    ``megahertz``: the clock beside the last samples.
+    ``before``: the clock before the first sample, after the warm-up. ``megahertz``: that beside the last samples.
     """
-    throttled = read_clock().throttle
-    assert state.clocks
-    return bool(throttled) or statistics.median(megahertz) < UP * state.clocks.highest
+    fell = not before.throttle and statistics.median(megahertz) < UP * before.mhz
+    return fell or bool(read_clock().throttle)
 
 
 def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
