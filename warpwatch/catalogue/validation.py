@@ -68,17 +68,27 @@ def _inspect(families: tuple[Family, ...]) -> tuple[tuple[tuple[Family, Variant]
     good: list[tuple[Family, Variant]] = []
     bad: list[Problem] = []
     for i, family in enumerate(families):
-        fault = _twice(family, families[:i]) or _first_fault(FAMILY_RULES, family)
+        fault = _twice(family, families[:i]) or _fault_of(family)
         if fault:
             bad.append(Problem(family=str(family.name), field=fault[0], what=fault[1]))
             continue
-        for j, variant in enumerate(family.variants):
-            fault = _twice(variant, family.variants[:j]) or _first_fault(VARIANT_RULES, family, variant)
+        for j, (variant, own_fault) in enumerate(zip(family.variants, _faults_of_variants(family), strict=True)):
+            fault = _twice(variant, family.variants[:j]) or own_fault
             if fault:
                 bad.append(Problem(family=family.name, variant=str(variant.name), field=fault[0], what=fault[1]))
             else:
                 good.append((family, variant))
     return tuple(good), tuple(bad)
+
+
+@functools.cache  # by family, because most families are the same when one of them changes
+def _fault_of(family: Family) -> tuple[str, str] | None:
+    return _first_fault(FAMILY_RULES, family)
+
+
+@functools.cache
+def _faults_of_variants(family: Family) -> tuple[tuple[str, str] | None, ...]:
+    return tuple(_first_fault(VARIANT_RULES, family, variant) for variant in family.variants)
 
 
 def _twice(declared: Family | Variant, before: Sequence[Family | Variant]) -> tuple[str, str] | None:
