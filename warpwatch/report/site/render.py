@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections import Counter
@@ -64,7 +65,7 @@ def as_json(value: Any) -> Markup:
 
 
 def addresses(folder: Path, runs_url: str) -> Callable[[Path, str], str]:
-    """Return a filter that makes the address of a saved file, seen from a page.
+    """Return a function that makes the address of a saved file, seen from a page.
 
     The files are found where they lie on disk, or under ``runs_url`` by their names.
     """
@@ -116,7 +117,9 @@ def _about(material: Material, found: list[Entry]) -> Site:
     )
 
 
-def _renderer(material: Material, found: list[Entry], address: Callable[[Path, str], str]) -> Renderer:
+@functools.cache
+def _environment() -> jinja2.Environment:
+    """The environment of all templates, each of which is compiled once."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: HERE.joinpath("templates", name).read_text(encoding="utf-8")),
         autoescape=True,
@@ -124,15 +127,13 @@ def _renderer(material: Material, found: list[Entry], address: Callable[[Path, s
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {
-        "json": as_json,
-        "micro": micro,
-        "percent": percent,
-        "nano": nano,
-        "said": said_of,
-        "address": address,
-    }
+    environment.filters |= {"json": as_json, "micro": micro, "percent": percent, "nano": nano, "said": said_of}
+    return environment
+
+
+def _renderer(material: Material, found: list[Entry], address: Callable[[Path, str], str]) -> Renderer:
     common = {
+        "address": address,
         "today": material.today,
         "machine": material.today.gpu.name or "No GPU",
         "pages": PAGES,
@@ -142,7 +143,7 @@ def _renderer(material: Material, found: list[Entry], address: Callable[[Path, s
         "numbers": {run.path: i for i, run in enumerate(material.nights)},
         "pages_of": {entry.id: entry.page for entry in found},
     }
-    return Renderer(environment=environment, common=common)
+    return Renderer(environment=_environment(), common=common)
 
 
 def _filters(found: list[Entry]) -> dict[str, list[str]]:
