@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO
 
-# Prints the answers of cuInit and cuDeviceGetCount, or why libcuda cannot be loaded. Then it waits to be let go.
+# Prints the answers of cuInit and cuDeviceGetCount, or why libcuda cannot be loaded, and waits until its input ends.
 ASK_FOR_GPUS = """
 import ctypes, os, sys
 try:

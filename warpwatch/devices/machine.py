@@ -141,7 +141,7 @@ class GuardedArray:
         guard = 0 if machine.finds_faults else GUARD_BYTES
         self._before = guard + offset * self.dtype.itemsize
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
-        rest = -(self._before + self.nbytes) % 4 if guard else 0  # so that the whole is words, which digests read
+        rest = -(self._before + self.nbytes) % 4 if guard else 0  # a digest needs no second read of the last bytes
         self._size = self._before + self.nbytes + guard + rest
         self._base = machine.allocate(self._size)
         self.address = self._base + self._before

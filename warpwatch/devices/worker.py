@@ -55,7 +55,7 @@ class Worker:
         self._loaded: list[Child] = []  # spare ones that have been asked nothing
         self._spares: list[Child] = []  # that may still open the device
         self._ready: list[Child] = []  # spare ones that have
-        self._is_lost = False  # the last child broke, so that the next one does what the first one does
+        self._is_lost = False  # the last child broke
         self._leaving = contextlib.ExitStack()  # waits for those that were told to end
         self.started = 0  # processes so far
 
@@ -76,15 +76,18 @@ class Worker:
             reason = exit_reason(self.child)
             error = DeviceError(f"the process in which kernels run died: {reason}", lost=True)
         except BaseException:
-            self.renew()
-            self._is_lost = True
+            self._lose()
             raise
         if getattr(error, "lost", False):
-            self.renew()
-            self._is_lost = True
+            self._lose()
         if error:
             raise error
         return value  # type: ignore[no-any-return]
+
+    def _lose(self) -> None:
+        """End a child that broke; the next call has a new one, which does what the first one did."""
+        self.renew()
+        self._is_lost = True
 
     def _start(self) -> Child:
         """Take a spare child, or start one and wait until it is ready.
@@ -112,7 +115,7 @@ class Worker:
             self._opens = False
             await_start(self.child, CALL_SECONDS)
             if answer(self.child, CALL_SECONDS)[1]:
-                self.renew()
+                self._lose()
 
     def _launch(self, *, gpu_seen: bool = False) -> Child:
         self.started += 1

@@ -118,12 +118,6 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [] if config.stash[MODEL] else [_header(open_device(config))]
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the worker process."""
-    if WORKER in config.stash:
-        config.stash[WORKER].stop()
-
-
 @pytest.fixture(scope="session")
 def warpwatch_device(pytestconfig: pytest.Config) -> DeviceInfo:
     """The device; a test that asks for it is skipped where there is none."""

@@ -28,9 +28,14 @@ def pytest_configure(config: pytest.Config) -> None:
         schedule_seed=value_of(config, "schedule-seed"),
     )
     config.stash[WORKER] = worker = Worker(setting, settings)
-    config.add_cleanup(worker.stop)
     if settings.kind != "none" and not asks_only(config):
         worker.start()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the worker process, also where the rest of the plugin could not be loaded."""
+    if WORKER in config.stash:
+        config.stash[WORKER].stop()
 
 
 def _setting(config: pytest.Config) -> Setting:

@@ -20,7 +20,7 @@ HARMFUL = {
     0x80: "hardware power brake",
 }
 SETTLE_SECONDS = 2.0
-UP = 0.97  # share of the SM clock that a kernel could have: above that the clock counts as not kept down
+LEAST_CLOCK = 0.97  # of the SM clock that a kernel could have: below that the clock counts as kept down
 
 
 @dataclass(frozen=True)

@@ -152,15 +152,16 @@ def damage(loaded: Loaded, shared: Shared) -> list[str]:
     """Return what the launches of a case wrote where they must not, a sentence each."""
     found = zip(loaded.inputs, _digests(loaded.inputs), shared.digests, strict=True)
     harmed = [array for array, now, before in found if now != before]
-    beyond = [array.overrun() for array in (*harmed, *loaded.own.values())]
-    changed = [f"changed its operand {array.name}" for array in harmed if _has_changed(array, loaded.case)]
-    return [f"{loaded.case.id} {s}" for s in (*beyond[: len(harmed)], *changed, *beyond[len(harmed) :]) if s]
+    said = [array.overrun() for array in harmed]
+    said += [f"changed its operand {array.name}" for array in harmed if _has_changed(array, loaded.case)]
+    said += [array.overrun() for array in loaded.own.values()]
+    return [f"{loaded.case.id} {sentence}" for sentence in said if sentence]
 
 
 def _has_changed(operand: GuardedArray, case: Case) -> bool:
     """Tell whether an operand holds other bits than were uploaded."""
-    was = np.ascontiguousarray(random_inputs(case, TIMED_SEED)[operand.name])
-    return operand.read().tobytes() != was.tobytes()
+    was, now = np.ascontiguousarray(random_inputs(case, TIMED_SEED)[operand.name]), operand.read()
+    return not np.array_equal(was.reshape(-1).view(np.uint8), now.reshape(-1).view(np.uint8))
 
 
 def _state_of(launched: Sequence[Loaded]) -> list[tuple[int, list[int]]]:
@@ -191,13 +192,15 @@ def are_right(launched: Sequence[Loaded], shared: Shared, fingerprints: Sequence
     if any(loaded.case.family.prints for loaded in launched):
         return False
     return all(
-        found == fingerprint and inputs == [*shared.digests] and not _overruns_scratch(loaded)
+        found == fingerprint and _wrote_nothing_else(loaded, inputs, shared)
         for loaded, fingerprint, (found, inputs) in zip(launched, fingerprints, _state_of(launched), strict=True)
     )
 
 
-def _overruns_scratch(loaded: Loaded) -> bool:
-    return any(array.overrun() for array in loaded.own.values() if array not in loaded.results)
+def _wrote_nothing_else(loaded: Loaded, inputs: Sequence[int], shared: Shared) -> bool:
+    """Tell whether inputs and scratch memory are unharmed. ``inputs``: digests of the inputs now."""
+    scratch = (array for array in loaded.own.values() if array not in loaded.results)
+    return [*inputs] == [*shared.digests] and not any(array.overrun() for array in scratch)
 
 
 def check_result(loaded: Loaded, shared: Shared) -> int:
@@ -216,7 +219,7 @@ def check_result(loaded: Loaded, shared: Shared) -> int:
             raise WrongResult(f"{loaded.case.id} {stray}")
         launch_and_wait(loaded)
     ((fingerprint, inputs),) = _state_of([loaded])
-    if fingerprint in shared.accepted and inputs == [*shared.digests] and not _overruns_scratch(loaded):
+    if fingerprint in shared.accepted and _wrote_nothing_else(loaded, inputs, shared):
         return fingerprint
     _raise([*damage(loaded, shared), *_mismatches(loaded, shared)])
     shared.accepted.add(fingerprint)

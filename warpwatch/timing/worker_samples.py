@@ -19,7 +19,7 @@ from warpwatch.devices.machine import GuardedArray, Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, in_order, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.clocks import UP, Clock, Clocks
+from warpwatch.timing.clocks import LEAST_CLOCK, Clock, Clocks
 from warpwatch.timing.overhead import measure_overhead
 from warpwatch.timing.precision import spread_of
 from warpwatch.timing.remarks import host_remark
@@ -282,7 +282,7 @@ def warm_up(kind: str, seconds: float) -> None:
         while time.perf_counter() - step < 0.002:
             sample(kind)
         before, clock = clock, read_clock()
-        up = clock.mhz >= UP * state.clocks.highest or clock.mhz <= before.mhz
+        up = clock.mhz >= LEAST_CLOCK * state.clocks.highest or clock.mhz <= before.mhz
         if up or time.perf_counter() - begin > seconds:
             return
 
@@ -292,7 +292,7 @@ def is_clock_down(before: Clock, megahertz: Sequence[float]) -> bool:
 
     ``before``: the clock before the first sample, after the warm-up. ``megahertz``: that beside the last samples.
     """
-    fell = not before.throttle and statistics.median(megahertz) < UP * before.mhz
+    fell = not before.throttle and statistics.median(megahertz) < LEAST_CLOCK * before.mhz
     return fell or bool(read_clock().throttle)
 
 
