@@ -122,5 +122,5 @@ def test_the_clock_recovers_while_a_process_ends_unless_the_next_pair_keeps_it_d
 def test_a_pair_keeps_the_clock_down_that_did_so_in_the_last_process(slowed: tuple[bool, ...], down: bool) -> None:
     one = PairSamples(old=(1.0,) * 2, new=(1.0,) * 2, clocks=(Clock(1980, ()), Clock(1980, ())))
     pair = Pair(measured=cast("Measured", None), other=cast("OtherKernel", None), other_image=Path(), image=Path())
-    pair.taken += [replace(one, slows_clock=each) for each in slowed]
+    pair.taken += [replace(one, keeps_clock_down=each) for each in slowed]
     assert pair.keeps_clock_down == down

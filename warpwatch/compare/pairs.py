@@ -133,7 +133,7 @@ class Pair:
     @property
     def keeps_clock_down(self) -> bool:
         """True where the SM clock fell in the last process that measured this pair, or was kept down after it."""
-        return bool(self.taken and self.taken[-1].slows_clock)
+        return bool(self.taken and self.taken[-1].keeps_clock_down)
 
     def _used(self) -> tuple[list[PairSamples], str]:
         """Return the processes that count, and why others do not.
@@ -258,7 +258,7 @@ def open_spares(worker: Worker, families: Sequence[Family], *, cold: bool) -> No
 def _use_one_queue(families: Iterable[Family]) -> bool:
     """Tell whether all that is measured of these families is launched on one stream: kernels, and calls of libraries.
 
-    The first process checks that calls keep to their stream, so that this is not for that one.
+    Only the first process checks that calls keep to their stream, for which it needs more queues than one.
     """
     calls = (variant.call for family in families for variant in family.variants)
     return all(call is None or call.is_library for call in calls)

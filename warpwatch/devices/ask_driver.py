@@ -37,7 +37,7 @@ def begin() -> None:
 
 
 def begin_for(settings: str) -> None:
-    """Call ``begin``, unless settings (devices/gpu.py, as JSON) say that there is a GPU, or that none is wanted."""
+    """Start the process that asks, unless ``settings`` (of devices/gpu.py, as JSON) want no GPU, or one was seen."""
     given = json.loads(settings)
     if given["kind"] != "software" and not given["gpu_seen"]:
         begin()

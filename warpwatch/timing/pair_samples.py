@@ -33,7 +33,7 @@ class PairSamples:
     ``cycles``: the wait of the new side. ``thrown_away``: samples that were discarded because the hold timed out.
     ``old_mhz``, ``new_mhz``: the mean SM clock of each sample (timing/clock_stamps.py); empty where it was not read.
     ``old_joules``, ``new_joules``: energy of a launch (timing/worker_energy.py); empty where it was not measured.
-    ``slows_clock``: the SM clock fell during the samples, or was kept down after them. False where it was not read
+    ``keeps_clock_down``: the SM clock fell during the samples, or was kept down after them. False where it was not read
     beside them.
     """
 
@@ -48,7 +48,7 @@ class PairSamples:
     new_mhz: tuple[float, ...] = ()
     old_joules: tuple[float, ...] = ()
     new_joules: tuple[float, ...] = ()
-    slows_clock: bool = False
+    keeps_clock_down: bool = False
 
     @property
     def has_clocks(self) -> bool:

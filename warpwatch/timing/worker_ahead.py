@@ -100,7 +100,7 @@ class Ahead:
             job.made.exception()
 
     def make_room(self, case: Case, reference: bool, needed: int) -> None:
-        """Wait for the material of a case. Drop what is not announced, and all of it where memory is short.
+        """Wait for the material of a case, and drop that of others: what is not announced, or all if memory is short.
 
         ``needed``: the bytes of the host's memory that the case takes.
         """

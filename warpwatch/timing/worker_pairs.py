@@ -134,7 +134,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
     if pairs.has_clocks:
         down = sampling.is_clock_down(before, [*pairs.old_mhz[-2:], *pairs.new_mhz[-2:]])
-        pairs = replace(pairs, slows_clock=bool(pairs.clocks[1].throttle) or down)
+        pairs = replace(pairs, keeps_clock_down=bool(pairs.clocks[1].throttle) or down)
     if plan.energy:
         old_joules, new_joules = energy_of_sides(both)
         pairs = replace(pairs, old_joules=old_joules, new_joules=new_joules)
