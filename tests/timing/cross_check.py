@@ -1,9 +1,10 @@
 """Compares this suite's times with Nsight Compute's on a GPU, kernel by kernel, both with a cold L2.
 
 ``python -m tests.timing.cross_check OUT`` measures each of CASES in PROCESSES processes by events, and as often under
-ncu. It prints a table, which also goes to OUT/cross-check.txt: what events read, that without what two events with
-nothing between them read (warpwatch/timing/overhead.py), ncu's time, how far apart the two are, of both the highest
-over the lowest median of a process, and the SM clocks.
+ncu, twice: with the flush of all caches that ncu makes, and after the scrub of L2 that a sample makes. It prints a
+table, which also goes to OUT/cross-check.txt: what events read, that without what two events with nothing between them
+read (warpwatch/timing/overhead.py), ncu's time, how far apart the two are, of both the highest over the lowest median
+of a process, the SM clocks, and ncu's time after the scrub.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from warpwatch.devices.runner import Loaded, load, upload
 from warpwatch.explain.profile import find_ncu
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.overhead import kernel_seconds, measure_overhead
-from warpwatch.timing.timer import GpuTimer
+from warpwatch.timing.timer import GpuTimer, nothing
 
-PROCESSES, SAMPLES, LAUNCHES = 5, 41, 20
+PROCESSES, SAMPLES, LAUNCHES = 7, 41, 20
 TIME, CLOCK = "gpu__time_duration.sum", "smsp__cycles_elapsed.avg.per_second"  # metrics of ncu
 CLOCK_SECONDS = 0.05
 MOST_US, MOST_SHARE = 0.5, 0.01  # what the two may differ by: the larger of both counts
@@ -105,24 +106,39 @@ def read_by_events() -> None:
 
 
 def launch_all() -> None:
-    """Launch each case LAUNCHES times, for ncu, which takes the times."""
+    """Launch each case LAUNCHES times, for ncu, which takes the times and makes the caches cold."""
+    _launch_all(open_device(Settings(kind="gpu")), nothing)
+
+
+def scrub_and_launch_all() -> None:
+    """Launch each case LAUNCHES times, each after the scrub of a sample, for ncu, which takes the times."""
     device = open_device(Settings(kind="gpu"))
+    _launch_all(device, GpuTimer(device, cold=True).scrub)
+
+
+def _launch_all(device: Device, before: Callable[[], None]) -> None:
     for _, loaded in loaded_cases(device):
         for _ in range(LAUNCHES):
+            before()
             loaded.start()
             device.finish()
 
 
-def read_by_ncu(symbols: Sequence[str]) -> dict[str, Reading]:
-    """Return each case's reading by Nsight Compute. ``symbols``: of their kernels."""
+def read_by_ncu(symbols: Sequence[str], *, scrub: bool = False) -> dict[str, Reading]:
+    """Return each case's reading by Nsight Compute. ``symbols``: of their kernels.
+
+    ``scrub``: L2 is made cold as before a sample, in place of ncu's flush of all caches, those of instructions too.
+    """
     names = "|".join(map(re.escape, symbols))
     command = [
         find_ncu(),
-        *("--target-processes", "application-only", "--clock-control", "none", "--cache-control", "all"),
+        *("--target-processes", "application-only", "--clock-control", "none"),
+        *("--cache-control", "none" if scrub else "all"),
         *("--kernel-name-base", "mangled", "--kernel-name", f"regex:^({names})$"),
         *("--metrics", f"{TIME},{CLOCK}", "--csv", "--page", "raw", "--print-units", "base"),
     ]
-    rows = list(csv.DictReader(io.StringIO(_run([*command, *_itself("launch")], '"ID"'))))[1:]  # the first has units
+    printed = _run([*command, *_itself("scrub" if scrub else "launch")], '"ID"')
+    rows = list(csv.DictReader(io.StringIO(printed)))[1:]  # the first has units
     if len(rows) != LAUNCHES * len(CASES):
         raise SystemExit(f"ncu saw {len(rows)} launches of {LAUNCHES * len(CASES)}")
     found = {}
@@ -147,26 +163,47 @@ def _run(command: Sequence[str], begin: str) -> str:
     return "\n".join(lines[first:])
 
 
-def table(gpu: str, overhead: float, ours: Sequence[dict[str, Reading]], theirs: Sequence[dict[str, Reading]]) -> str:
-    """Lines of the comparison; the last ones count the kernels that agree, as measured and at the same clock."""
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Readings of each process by case: by events, by ncu with its own flush, and by ncu after the scrub of samples."""
+
+    events: Sequence[dict[str, Reading]]
+    ncu: Sequence[dict[str, Reading]]
+    scrubbed: Sequence[dict[str, Reading]]
+
+
+def table(gpu: str, overhead: float, rows: Rows) -> str:
+    """Lines of the comparison; the last ones count the kernels that agree."""
     lines = [f"{gpu}; overhead {overhead * 1e6:.2f} µs, {PROCESSES} processes each, medians in µs"]
-    heads = ("read", "kernel", "ncu", "apart", "share", "spread", "of ncu", "MHz", "of ncu")
+    heads = ("read", "kernel", "ncu", "apart", "share", "spread", "of ncu", "MHz", "of ncu", "scrubbed", "apart")
     lines.append(f"{'case':<52}" + "".join(f"{head:>9}" for head in heads))
-    agree, at_one_clock = 0, 0
+    agree, at_one_clock, agree_scrubbed = 0, 0, 0
     for name in CASES:
-        own, ncu = ([each[name] for each in side] for side in (ours, theirs))
+        own, ncu, after = ([each[name] for each in side] for side in (rows.events, rows.ncu, rows.scrubbed))
         read, kernel, other = (statistics.median(each) for each in (_all(own, "read"), _all(own), _all(ncu)))
         clocks = [statistics.median(_all(side, "mhz")) for side in (own, ncu)]
         spreads = (f"{100 * (max(_all(side)) / min(_all(side)) - 1):8.1f}%" for side in (own, ncu))
-        apart, most = kernel - other, max(MOST_US * 1e-6, MOST_SHARE * other)
-        agree += abs(apart) <= most
-        at_one_clock += abs(kernel - other * clocks[1] / clocks[0]) <= most
+        scrubbed = statistics.median(_all(after))
+        agree += _is_near(kernel, other)
+        at_one_clock += abs(kernel - other * clocks[1] / clocks[0]) <= _most(other)
+        agree_scrubbed += _is_near(kernel, scrubbed)
+        apart = kernel - other
         times = "".join(f"{each * 1e6:9.2f}" for each in (read, kernel, other))
         figures = f"{times}{apart * 1e6:+9.2f}{100 * apart / other:+8.1f}%{''.join(spreads)}"
-        lines.append(f"{name:<52}{figures}{clocks[0]:9,.0f}{clocks[1]:9,.0f}{'' if abs(apart) <= most else '  <--'}")
+        figures += f"{clocks[0]:9,.0f}{clocks[1]:9,.0f}{scrubbed * 1e6:9.2f}{(kernel - scrubbed) * 1e6:+9.2f}"
+        lines.append(f"{name:<52}{figures}{'' if _is_near(kernel, other) else '  <--'}")
     within = f"of {len(CASES)} within {MOST_US} µs or {100 * MOST_SHARE:g} %"
-    lines.append(f"{agree} {within}; {at_one_clock} where ncu's time is taken at our clock")
+    lines.append(f"{agree} {within} of ncu with its own flush; {at_one_clock} where ncu's time is taken at our clock")
+    lines.append(f"{agree_scrubbed} {within} of ncu after the scrub of samples")
     return "\n".join(lines)
+
+
+def _most(seconds: float) -> float:
+    return max(MOST_US * 1e-6, MOST_SHARE * seconds)
+
+
+def _is_near(kernel: float, other: float) -> bool:
+    return abs(kernel - other) <= _most(other)
 
 
 def _all(readings: Sequence[Reading], name: str = "seconds") -> list[float]:
@@ -174,19 +211,26 @@ def _all(readings: Sequence[Reading], name: str = "seconds") -> list[float]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    parts: dict[str, Callable[[], None]] = {"--events": read_by_events, "--launch": launch_all}
+    parts: dict[str, Callable[[], None]] = {
+        "--events": read_by_events,
+        "--launch": launch_all,
+        "--scrub": scrub_and_launch_all,
+    }
     if arguments[0] in parts:
         parts[arguments[0]]()
         sys.stdout.flush()
         os._exit(0)  # without the interpreter's own exit, where PyCUDA aborts if a context is left
-    read, ours, theirs = [], [], []
+    read, ours, theirs, scrubbed = [], [], [], []
     for _ in range(PROCESSES):  # in turns, so that both see the GPU as warm
         read.append(json.loads(_run(_itself("events"), "{")))
         ours.append({name: Reading(**each) for name, each in read[-1]["readings"].items()})
         theirs.append(read_by_ncu(read[0]["symbols"]))
+        scrubbed.append(read_by_ncu(read[0]["symbols"], scrub=True))
     overhead = statistics.median(each["overhead"] for each in read)
-    text = table(f"{read[0]['gpu']}, {read[0]['count']} on its host", overhead, ours, theirs)
+    rows = Rows(events=ours, ncu=theirs, scrubbed=scrubbed)
+    text = table(f"{read[0]['gpu']}, {read[0]['count']} on its host", overhead, rows)
     print(text)
+    Path(arguments[0]).mkdir(parents=True, exist_ok=True)
     Path(arguments[0], "cross-check.txt").write_text(text + "\n")
 
 

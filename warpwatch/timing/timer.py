@@ -75,7 +75,10 @@ class HostTimer:
 
 
 class GpuTimer:
-    """Takes samples by ``Device.time``. Before each launch L2 is scrubbed (cold) or left as it is (warm)."""
+    """Takes samples by ``Device.time``. Before each launch L2 is scrubbed (cold) or left as it is (warm).
+
+    ``scrub`` starts the kernel that replaces what L2 holds.
+    """
 
     TRIES = 10
 
@@ -86,7 +89,7 @@ class GpuTimer:
         self._image = compile_file(Path(__file__).with_name("timer.cu"), {}, device.info.timing_target)
         size = 2 * device.info.l2_bytes // 16 * 16
         self._buffer = self.zeros(max(size, 16))
-        self._scrub = self._scrubber(self._buffer, size)
+        self.scrub = self._scrubber(self._buffer, size)
 
     def zeros(self, size: int) -> int:
         """Allocate ``size`` bytes of zeros and return their address."""
@@ -106,7 +109,7 @@ class GpuTimer:
         for _ in range(self.TRIES):
             restore()
             if self._cold:
-                self._scrub()
+                self.scrub()
             seconds = self._device.time(start)
             if seconds is not None:
                 return round(seconds, 10)  # events do not resolve a tenth of a nanosecond; more digits only fill files
@@ -122,7 +125,7 @@ class GpuTimer:
         buffer = self.zeros(max(size, 16))
         probe, cold, warm = self._scrubber(buffer, size), [], []
         for _ in range(10):
-            self._scrub()
+            self.scrub()
             cold.append(self._device.time(probe) or math.nan)
             warm.append(self._device.time(probe) or math.nan)
         self._device.free(buffer)
