@@ -53,18 +53,18 @@ class FakeWorker:
 
 
 def compare(
-    worker: FakeWorker, undecided_for: int, monkeypatch: pytest.MonkeyPatch, capped: str = ""
+    worker: FakeWorker, undecided_for: int, monkeypatch: pytest.MonkeyPatch, stamped: str = ""
 ) -> list[tuple[str, int]]:
     """Compare pairs "a" and "b", undecided until so many processes; return which was measured in which process.
 
-    ``capped``: the one that keeps the clock down.
+    ``stamped``: the one whose clock is read beside its samples.
     """
     taken: list[tuple[str, int]] = []
 
     def pair(name: str) -> SimpleNamespace:
         measured = SimpleNamespace(kernel=SimpleNamespace(worker=worker), case=CASE, kind="cold")
         take = lambda process: taken.append((name, process))  # noqa: E731
-        return SimpleNamespace(measured=measured, take=take, keeps_clock_down=name == capped)
+        return SimpleNamespace(measured=measured, take=take, is_stamped=name == stamped)
 
     def decide(self: PairComparison) -> dict[str, Decision]:
         decided = taken[-1][1] + 1 >= undecided_for
@@ -106,13 +106,13 @@ def test_every_other_process_takes_pairs_in_the_reversed_order(monkeypatch: pyte
     assert taken == [("b", 1), ("a", 1), ("a", 2), ("b", 2)]
 
 
-def test_the_clock_recovers_while_a_process_ends_unless_the_next_pair_keeps_it_down(
+def test_the_clock_recovers_while_a_process_ends_unless_the_next_pair_measures_it_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settled = [("renew", None), ("call", sampling.settle)]
-    for capped, wanted in (("", [*settled, *settled]), ("b", [settled[0], *settled]), ("a", [*settled, settled[0]])):
+    for stamped, wanted in (("", [*settled, *settled]), ("b", [settled[0], *settled]), ("a", [*settled, settled[0]])):
         worker = FakeWorker()
-        compare(worker, SCREENING_PROCESSES, monkeypatch, capped)
+        compare(worker, SCREENING_PROCESSES, monkeypatch, stamped)
         assert [each for each in worker.asked if each[0] in ("renew", "call")] == wanted
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from warpwatch.timing import clocks
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock, Clocks
+from warpwatch.timing.clocks import POWER_CAP, Clock, Clocks
 from warpwatch.timing.pair_samples import log_ratio
 
 
@@ -53,6 +52,33 @@ def test_what_does_not_pass_is_waited_for_once(monkeypatch: pytest.MonkeyPatch, 
     assert now[0] == pytest.approx(102.0, abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("reasons", "others", "up_at", "waited"),
+    [
+        ((POWER_CAP,), (), 0.05, 0.05),
+        ((POWER_CAP,), (), 9.0, 0.4),  # the clock stays low
+        ((POWER_CAP, "hardware slowdown"), (), 0.05, 0.4),
+        ((POWER_CAP,), ("another process",), 0.05, 0.4),
+    ],
+)
+def test_only_a_power_cap_is_not_waited_for_once_the_clock_is_measured_to_be_high(
+    reasons: tuple[str, ...],
+    others: tuple[str, ...],
+    up_at: float,
+    waited: float,
+    monkeypatch: pytest.MonkeyPatch,
+    now: list[float],
+) -> None:
+    gpu = Clocks("")
+    slowed = Clock(1905, reasons, others)
+    monkeypatch.setattr(gpu, "read", lambda: slowed if now[0] < 0.4 else Clock(1980, ()))
+    gpu.settle(lambda: now[0] >= up_at)
+    assert now[0] == pytest.approx(waited, abs=0.02)
+    now[0] = 0.0
+    gpu.settle()
+    assert now[0] == pytest.approx(0.4, abs=0.02)
+
+
 def test_a_ratio_of_turns_shrugs_off_drift_and_outliers() -> None:
     drift = [1.0 + 0.01 * i for i in range(80)]  # old new new old, new old old new
     order = [0, 1, 1, 0, 1, 0, 0, 1] * 10
@@ -61,22 +87,3 @@ def test_a_ratio_of_turns_shrugs_off_drift_and_outliers() -> None:
     assert log_ratio(old, new) == pytest.approx(0.0198, abs=2e-4)
     spoiled = [5 * t if i in (3, 10, 21) else t for i, t in enumerate(new)]
     assert log_ratio(old, spoiled) == pytest.approx(0.0198, abs=2e-3)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "megahertz", "down"),
-    [
-        (Clock(1980, ()), (), (1980.0, 1980.0, 1975.0, 1980.0), False),
-        (Clock(1980, ()), (), (1755.0, 1740.0, 1755.0, 1980.0), True),
-        (Clock(1980, ()), (), (1980.0, 1980.0, 1755.0, 1980.0), False),
-        (Clock(1980, ()), ("software power cap",), (1980.0, 1980.0, 1980.0, 1980.0), True),
-        (Clock(1410, ()), (), (1410.0, 1410.0, 1410.0, 1410.0), False),  # a GPU whose clock is locked
-        (Clock(1980, ("software power cap",)), (), (1755.0, 1755.0, 1755.0, 1755.0), False),  # an earlier case's fault
-        (Clock(0, ()), (), (1980.0, 1980.0, 1980.0, 1980.0), False),  # NVML does not say
-    ],
-)
-def test_a_pair_slows_the_clock_that_nvml_sees_kept_down_or_that_fell_beside_its_samples(
-    before: Clock, after: tuple[str, ...], megahertz: tuple[float, ...], down: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sampling, "read_clock", lambda: Clock(1980, after))
-    assert sampling.is_clock_down(before, megahertz) == down

@@ -135,6 +135,11 @@ class Pair:
         """True where the SM clock fell in the last process that measured this pair, or was kept down after it."""
         return bool(self.taken and self.taken[-1].keeps_clock_down)
 
+    @property
+    def is_stamped(self) -> bool:
+        """True where the SM clock was read beside each sample in the last process that measured this pair."""
+        return bool(self.taken and self.taken[-1].has_clocks)
+
     def _used(self) -> tuple[list[PairSamples], str]:
         """Return the processes that count, and why others do not.
 
@@ -201,8 +206,8 @@ class PairComparison:
         """
         names = names if process % 2 == 0 else names[::-1]
         worker, cases = self.pairs[names[0]].measured.kernel.worker, [self.pairs[name].measured.case for name in names]
-        if self.pairs[names[0]].keeps_clock_down:
-            worker.renew()
+        if self.pairs[names[0]].is_stamped:
+            worker.renew()  # it is the pair that waits then, for less than NVML's word
         else:
             take_next_process(worker)
         for done, name in enumerate(names, 1):

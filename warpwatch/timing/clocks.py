@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,8 +13,9 @@ from warpwatch.timing.remarks import remarks
 
 # Reasons of a low clock that are no fault: nothing to do, or a setting that the owner chose.
 HARMLESS = {0x1: "idle", 0x2: "application clocks", 0x10: "sync boost", 0x100: "display clocks"}
+POWER_CAP = "software power cap"
 HARMFUL = {
-    0x4: "software power cap",
+    0x4: POWER_CAP,
     0x8: "hardware slowdown",
     0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown",
@@ -61,17 +63,20 @@ class Clocks:
         throttle = tuple(name for bit, name in HARMFUL.items() if mask & bit)
         return Clock(int(mhz), throttle, at_work(self._nvml, self._handle))
 
-    def settle(self) -> None:
+    def settle(self, is_up: Callable[[], bool] | None = None) -> None:
         """Wait until neither earlier launches nor others slow a kernel down, unless the last wait was in vain.
 
-        A power cap lasts: on an H200, two seconds of float64 tensor products slowed the next eleven cases.
+        A power cap lasts: on an H200, two seconds of float64 tensor products slowed the next eleven cases. ``is_up``:
+        measures whether the SM clock is high. Where it is, a power cap that NVML still tells of is not waited for.
         """
         begin = time.monotonic()
-        while disturbed := self.read().is_disturbed:
+        while (clock := self.read()).is_disturbed:
+            if is_up and clock.throttle == (POWER_CAP,) and not clock.others and is_up():
+                return
             if self._in_vain or time.monotonic() - begin > SETTLE_SECONDS:
                 break
             time.sleep(0.01)
-        self._in_vain = disturbed
+        self._in_vain = clock.is_disturbed
 
     def joules(self) -> float | None:
         """Energy that the GPU has taken since its driver was loaded; None where NVML does not count it."""

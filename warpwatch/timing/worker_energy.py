@@ -18,16 +18,13 @@ def objection() -> str:
     info = gpu().info
     if not info.has_gpu_clock:
         return f"{info.name} is no GPU and takes no energy of its own: leave this out, or run where there is a GPU"
-    sampling.read_clock()
-    assert sampling.state.clocks
-    if sampling.state.clocks.joules() is None:
+    if sampling.clocks().joules() is None:
         return f"NVML does not count the energy of {info.name}: it does so for whole GPUs of Volta and newer"
     return ""
 
 
 def _counter() -> Callable[[], float]:
-    clocks = sampling.state.clocks
-    assert clocks
+    clocks = sampling.clocks()
 
     def read() -> float:
         joules = clocks.joules()

@@ -28,9 +28,10 @@ from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.delayed import VARIABLES
+from warpwatch.timing.pair_clocks import STEADY_CLOCK, with_clocks
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.precision import Spread
-from warpwatch.timing.timer import Timer
+from warpwatch.timing.timer import GpuTimer, Timer
 from warpwatch.timing.worker_checks import (
     Shared,
     are_right,
@@ -121,20 +122,18 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
         each.poison()
     facts = sampling.describe(new[0], len(shared.copies), cold) if plan.check else {}
     if plan.settle:
-        sampling.settle()
+        sampling.settle((lambda: _is_clock_up(plan.kind)) if _is_stamped(both[0][1], plan) else None)
     sampling.begin_ahead()
-    sampling.warm_up(plan.kind, plan.warm_up)
-    cycles = _delay(both, plan, plan.delay) if plan.delay else 0
-    before = sampling.read_clock()
-    pairs = _take(both, plan, _stamps(both[0][1], plan, before))
-    pairs = replace(
-        pairs, clocks=(before, sampling.read_clock()), cycles=cycles, facts=facts, fingerprints=fingerprints
-    )
+    before, cycles = sampling.warm_up(plan.kind, plan.warm_up), 0
+    if plan.delay:
+        cycles, before = _delay(both, plan, plan.delay), sampling.read_clock()
+    stamps = _no_stamps() if before.throttle or _is_stamped(both[0][1], plan) else None
+    pairs = replace(_take(both, plan, stamps), cycles=cycles, facts=facts, fingerprints=fingerprints)
+    after = sampling.read_clock()
     if fingerprints:
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
-    if pairs.has_clocks:
-        down = sampling.is_clock_down(before, [*pairs.old_mhz[-2:], *pairs.new_mhz[-2:]])
-        pairs = replace(pairs, keeps_clock_down=bool(pairs.clocks[1].throttle) or down)
+    later = sampling.read_clock() if pairs.has_clocks else after
+    pairs = with_clocks(pairs, before, after, later, sampling.clocks().highest)
     if plan.energy:
         old_joules, new_joules = energy_of_sides(both)
         pairs = replace(pairs, old_joules=old_joules, new_joules=new_joules)
@@ -300,15 +299,32 @@ def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
     return cycles
 
 
-def _stamps(loaded: Loaded, plan: Plan, clock: Clock) -> ClockStamps | None:
-    """Return stamps for a pair whose clock may be kept down while it is measured; None for others."""
+def _is_stamped(loaded: Loaded, plan: Plan) -> bool:
+    """Take a sample, and tell whether the samples are so long that the clock beside each of them is read."""
     if not gpu().info.has_gpu_clock:
-        return None
-    if not clock.throttle and sampling.sample_of(loaded, sampling.timer_of(plan.kind))[0] < STAMPED_SECONDS:
-        return None
+        return False
+    return sampling.sample_of(loaded, sampling.timer_of(plan.kind))[0] >= STAMPED_SECONDS
+
+
+def _no_stamps() -> ClockStamps:
+    """Return this process's stamps, without those that were taken before."""
     sampling.state.stamps = sampling.state.stamps or ClockStamps(gpu(), 2 * 4 * MOST_TURNS)
     sampling.state.stamps.clear()
     return sampling.state.stamps
+
+
+def _is_clock_up(kind: str) -> bool:
+    """Measure the SM clock around a scrub of L2, and tell whether it is as high as a pair needs it.
+
+    Both sides of a pair have the same clock, and it is known of each sample, so that the last per cent is not waited
+    for: see pair_clocks.py.
+    """
+    stamps, timer = _no_stamps(), sampling.timer_of(kind)
+    assert isinstance(timer, GpuTimer)
+    stamps.stamp()
+    timer.scrub()
+    stamps.stamp()
+    return min(stamps.megahertz(), default=0.0) >= STEADY_CLOCK * sampling.clocks().highest
 
 
 def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | None = None) -> PairSamples:

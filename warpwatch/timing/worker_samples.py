@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 import platform
-import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -252,10 +251,15 @@ def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
     return seconds, timer.timeouts - before
 
 
+def clocks() -> Clocks:
+    """Return this process's clocks of the GPU."""
+    state.clocks = state.clocks or Clocks(gpu().info.pci_bus_id)
+    return state.clocks
+
+
 def read_clock() -> Clock:
     """Read the SM clock and the throttle reasons of the GPU."""
-    state.clocks = state.clocks or Clocks(gpu().info.pci_bus_id)
-    return state.clocks.read()
+    return clocks().read()
 
 
 def overhead() -> float:
@@ -265,35 +269,26 @@ def overhead() -> float:
     return state.overhead
 
 
-def settle() -> None:
-    """Wait until no earlier case keeps the SM clock down any more."""
-    read_clock()
-    assert state.clocks
-    state.clocks.settle()
+def settle(is_up: Callable[[], bool] | None = None) -> None:
+    """Wait until no earlier case keeps the SM clock down any more. ``is_up``: as for ``Clocks.settle``."""
+    clocks().settle(is_up)
 
 
-def warm_up(kind: str, seconds: float) -> None:
-    """Launch for at most ``seconds``, until the SM clock is near its highest or no longer rises within 2 ms."""
+def warm_up(kind: str, seconds: float) -> Clock:
+    """Launch for at most ``seconds``, until the SM clock is near its highest or no longer rises within 2 ms.
+
+    Returns the clock at the end.
+    """
     clock, before = read_clock(), Clock(0, ())
-    assert state.clocks
     begin = time.perf_counter()
     while True:
         step = time.perf_counter()
         while time.perf_counter() - step < 0.002:
             sample(kind)
         before, clock = clock, read_clock()
-        up = clock.mhz >= LEAST_CLOCK * state.clocks.highest or clock.mhz <= before.mhz
+        up = clock.mhz >= LEAST_CLOCK * clocks().highest or clock.mhz <= before.mhz
         if up or time.perf_counter() - begin > seconds:
-            return
-
-
-def is_clock_down(before: Clock, megahertz: Sequence[float]) -> bool:
-    """Tell whether the SM clock is kept down now, or fell during the samples: NVML says so up to 0.1 s late.
-
-    ``before``: the clock before the first sample, after the warm-up. ``megahertz``: that beside the last samples.
-    """
-    fell = not before.throttle and statistics.median(megahertz) < LEAST_CLOCK * before.mhz
-    return fell or bool(read_clock().throttle)
+            return clock
 
 
 def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
@@ -301,9 +296,7 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
 
     ``measures``: false where another process measures on this GPU meanwhile, and records what is left out here.
     """
-    device, measured = gpu(), dict[str, float]()
-    read_clock()
-    assert state.clocks
+    device, measured, nvml = gpu(), dict[str, float](), clocks()
     if measures:
         timer = timer_of("cold" if cold else "warm")
         assert isinstance(timer, GpuTimer)
@@ -311,9 +304,9 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
     return {
         "name": device.info.name,
         "slug": device.info.slug,
-        "uuid": state.clocks.uuid if device.info.has_gpu_clock else f"{device.info.slug} on {platform.node()}",
+        "uuid": nvml.uuid if device.info.has_gpu_clock else f"{device.info.slug} on {platform.node()}",
         "capability": str(device.info.capability),
-        "driver": state.clocks.driver or device.info.driver,
+        "driver": nvml.driver or device.info.driver,
         "cuda": device.info.driver,
         "multiprocessors": device.info.multiprocessors,
         "memory_bytes": device.info.memory_bytes,
@@ -322,7 +315,7 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
         "cache": "cold" if cold else "warm",
         **measured,
         "note": device.info.note,
-        "remarks": [*state.clocks.remarks(), *filter(None, [host_remark()])] if device.info.has_gpu_clock else [],
+        "remarks": [*nvml.remarks(), *filter(None, [host_remark()])] if device.info.has_gpu_clock else [],
     }
 
 

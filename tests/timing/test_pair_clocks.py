@@ -1,0 +1,86 @@
+"""Tests of what the clocks beside a pair's samples say about the SM clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from warpwatch.timing.clocks import POWER_CAP, Clock
+from warpwatch.timing.pair_clocks import is_steady, with_clocks
+from warpwatch.timing.pair_samples import PairSamples
+
+HIGHEST = 1980
+FREE, CAPPED = Clock(1980, ()), Clock(1905, (POWER_CAP,))
+
+
+def pair(old: tuple[float, ...], new: tuple[float, ...]) -> PairSamples:
+    """Return a pair whose samples ran at these clocks."""
+    times = (1.0,) * 4
+    return PairSamples(old=times, new=times, clocks=(Clock(0, ()), Clock(0, ())), old_mhz=old, new_mhz=new)
+
+
+STEADY = pair((1965.0, 1965.0, 1966.0, 1980.0), (1965.0, 1965.0, 1966.0, 1980.0))
+FELL = pair((1980.0, 1980.0, 1755.0, 1740.0), (1980.0, 1980.0, 1755.0, 1755.0))
+
+
+def test_a_cap_that_an_earlier_pair_left_is_none_where_the_clock_was_high_and_steady() -> None:
+    found = with_clocks(STEADY, CAPPED, CAPPED, CAPPED, HIGHEST)
+    assert (found.clocks, found.keeps_clock_down) == ((Clock(1965, ()), Clock(1973, ())), False)
+
+
+@pytest.mark.parametrize("reason", ["hardware slowdown", "hardware thermal slowdown"])
+def test_other_reasons_stay_beside_a_steady_clock(reason: str) -> None:
+    hot = Clock(1980, (POWER_CAP, reason), others=("another",))
+    found = with_clocks(STEADY, hot, hot, hot, HIGHEST)
+    assert [(clock.throttle, clock.others) for clock in found.clocks] == [((reason,), ("another",))] * 2
+
+
+def test_a_cap_counts_where_the_clock_fell_beside_the_samples() -> None:
+    found = with_clocks(FELL, CAPPED, CAPPED, CAPPED, HIGHEST)
+    assert (found.clocks, found.keeps_clock_down) == ((CAPPED, CAPPED), True)
+
+
+@pytest.mark.parametrize("taken", [STEADY, replace(STEADY, old_mhz=(), new_mhz=())])
+def test_nvml_counts_where_it_saw_no_cap_before_or_no_clock_was_measured(taken: PairSamples) -> None:
+    found = with_clocks(taken, FREE, CAPPED, CAPPED, HIGHEST)
+    assert (found.clocks, found.keeps_clock_down) == ((FREE, CAPPED), taken.has_clocks)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "steady"),
+    [
+        ((1980.0,) * 4, (1980.0,) * 4, True),
+        ((1951.0,) * 4, (1951.0,) * 4, True),
+        ((1949.0,) * 4, (1949.0,) * 4, False),  # below 98.5 % of the highest
+        ((1980.0,) * 4, (1980.0, 1980.0, 1980.0, 1949.0), False),
+        ((1980.0,) * 4, (1977.0,) * 4, False),  # the sides are 0.15 % apart
+        ((1980.0,) * 4, (1978.5,) * 4, True),
+    ],
+)
+def test_a_clock_is_steady_that_is_high_in_all_samples_and_alike_on_both_sides(
+    old: tuple[float, ...], new: tuple[float, ...], steady: bool
+) -> None:
+    assert is_steady(old, new, HIGHEST) == steady
+    assert is_steady(new, old, HIGHEST) == steady
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "megahertz", "down"),
+    [
+        (FREE, FREE, (1980.0, 1980.0, 1975.0, 1980.0), False),
+        (FREE, FREE, (1755.0, 1740.0, 1755.0, 1980.0), True),
+        (FREE, FREE, (1980.0, 1980.0, 1755.0, 1980.0), False),
+        (FREE, CAPPED, (1980.0, 1980.0, 1980.0, 1980.0), True),
+        (Clock(1410, ()), FREE, (1410.0, 1410.0, 1410.0, 1410.0), False),  # a GPU whose clock is locked
+        (CAPPED, FREE, (1755.0, 1755.0, 1755.0, 1755.0), False),  # an earlier case's fault
+        (Clock(0, ()), FREE, (1980.0, 1980.0, 1980.0, 1980.0), False),  # NVML does not say
+    ],
+)
+def test_a_pair_slows_the_clock_that_nvml_sees_kept_down_or_that_fell_beside_its_samples(
+    before: Clock, later: Clock, megahertz: tuple[float, ...], down: bool
+) -> None:
+    taken = pair((1980.0, 1980.0, *megahertz[:2]), (1980.0, 1980.0, *megahertz[2:]))
+    if before.mhz == 1410:
+        taken = pair(megahertz, megahertz)
+    assert with_clocks(taken, before, FREE, later, HIGHEST).keeps_clock_down == down
