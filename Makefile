@@ -20,7 +20,7 @@ bench: $(READY)
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 $(ARGS)
+	$(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 --maxschedchunk=16 $(ARGS)
 
 quick: $(READY)
 	$(BIN)/python -m ruff check .
