@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -15,10 +15,12 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare import pairs
 from warpwatch.compare.pairs import MAX_PROCESSES, SCREENING_PROCESSES, Pair, PairComparison
 from warpwatch.devices.other_kernel import OtherKernel
+from warpwatch.devices.worker import Kernel
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.parent_samples import Again, Measured
+from warpwatch.timing.worker_pairs import Plan
 from warpwatch.verdict.rule import MIN_PROCESSES, Decision, Verdict
 
 CASE = next(iter(timed_cases(PROJECT.families)))
@@ -124,3 +126,26 @@ def test_a_pair_keeps_the_clock_down_that_did_so_in_the_last_process(slowed: tup
     pair = Pair(measured=cast("Measured", None), other=cast("OtherKernel", None), other_image=Path(), image=Path())
     pair.taken += [replace(one, keeps_clock_down=each) for each in slowed]
     assert pair.keeps_clock_down == down
+
+
+@pytest.mark.parametrize(
+    ("last", "settle", "stamped"),
+    [({}, True, False), ({"keeps_clock_down": True, "old_mhz": (1.0,) * 2, "new_mhz": (1.0,) * 2}, False, True)],
+)
+def test_a_pair_that_kept_the_clock_down_itself_does_not_wait_for_it(
+    last: dict[str, Any], settle: bool, stamped: bool
+) -> None:
+    plans: list[Plan] = []
+
+    def call(function: object, *given: Any) -> PairSamples:
+        plans.append(given[-1])
+        return one
+
+    one = PairSamples(old=(1.0,) * 2, new=(1.0,) * 2, clocks=(Clock(1980, ()), Clock(1980, ())))
+    kernel = SimpleNamespace(worker=SimpleNamespace(call=call))
+    measured = Measured(kernel=cast("Kernel", kernel), case=CASE, kind="cold")
+    pair = Pair(measured=measured, other=cast("OtherKernel", None), other_image=Path(), image=Path())
+    pair.taken.append(replace(one, **last))
+    assert pair.is_stamped == stamped
+    pair.take(1)
+    assert [plan.settle for plan in plans] == [settle]

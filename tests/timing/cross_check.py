@@ -164,7 +164,7 @@ def _run(command: Sequence[str], begin: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class Readings:
     """Readings of each process by case: by events, by ncu with its own flush, and by ncu after the scrub of samples."""
 
     events: Sequence[dict[str, Reading]]
@@ -172,14 +172,14 @@ class Rows:
     scrubbed: Sequence[dict[str, Reading]]
 
 
-def table(gpu: str, overhead: float, rows: Rows) -> str:
+def table(gpu: str, overhead: float, readings: Readings) -> str:
     """Lines of the comparison; the last ones count the kernels that agree."""
     lines = [f"{gpu}; overhead {overhead * 1e6:.2f} µs, {PROCESSES} processes each, medians in µs"]
-    heads = ("read", "kernel", "ncu", "apart", "share", "spread", "of ncu", "MHz", "of ncu", "scrubbed", "apart")
+    heads = ("read", "kernel", "ncu", "apart", "share", "spread", "ncu's", "MHz", "ncu's", "scrubbed", "apart")
     lines.append(f"{'case':<52}" + "".join(f"{head:>9}" for head in heads))
     agree, at_one_clock, agree_scrubbed = 0, 0, 0
     for name in CASES:
-        own, ncu, after = ([each[name] for each in side] for side in (rows.events, rows.ncu, rows.scrubbed))
+        own, ncu, after = ([each[name] for each in side] for side in (readings.events, readings.ncu, readings.scrubbed))
         read, kernel, other = (statistics.median(each) for each in (_all(own, "read"), _all(own), _all(ncu)))
         clocks = [statistics.median(_all(side, "mhz")) for side in (own, ncu)]
         spreads = (f"{100 * (max(_all(side)) / min(_all(side)) - 1):8.1f}%" for side in (own, ncu))
@@ -227,8 +227,8 @@ def main(arguments: Sequence[str]) -> None:
         theirs.append(read_by_ncu(read[0]["symbols"]))
         scrubbed.append(read_by_ncu(read[0]["symbols"], scrub=True))
     overhead = statistics.median(each["overhead"] for each in read)
-    rows = Rows(events=ours, ncu=theirs, scrubbed=scrubbed)
-    text = table(f"{read[0]['gpu']}, {read[0]['count']} on its host", overhead, rows)
+    readings = Readings(events=ours, ncu=theirs, scrubbed=scrubbed)
+    text = table(f"{read[0]['gpu']}, {read[0]['count']} on its host", overhead, readings)
     print(text)
     Path(arguments[0]).mkdir(parents=True, exist_ok=True)
     Path(arguments[0], "cross-check.txt").write_text(text + "\n")

@@ -79,6 +79,16 @@ def test_only_a_power_cap_is_not_waited_for_once_the_clock_is_measured_to_be_hig
     assert now[0] == pytest.approx(0.4, abs=0.02)
 
 
+def test_after_a_wait_in_vain_a_clock_that_is_high_lets_the_next_one_wait_again(
+    monkeypatch: pytest.MonkeyPatch, now: list[float]
+) -> None:
+    gpu = until(monkeypatch, now, [3.0])
+    gpu.settle()  # in vain
+    gpu.settle(lambda: True)
+    gpu.settle()
+    assert now[0] == pytest.approx(3.0, abs=0.02)
+
+
 def test_a_ratio_of_turns_shrugs_off_drift_and_outliers() -> None:
     drift = [1.0 + 0.01 * i for i in range(80)]  # old new new old, new old old new
     order = [0, 1, 1, 0, 1, 0, 0, 1] * 10

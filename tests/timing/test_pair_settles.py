@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -20,12 +21,13 @@ from warpwatch.timing import worker_pairs
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import POWER_CAP, Clock, Clocks
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.worker_pairs import Plan, measure_pair
+from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 CASE = Case(find_case(FAMILIES, "matmul-naive-8x8-128x128x128-float32").build, (32, 32, 32))
 MHZ = 1000  # clock64() of the software device counts nanoseconds
 CAPPED_READS = 20  # so often NVML is read until it tells of no cap any more
+LASTING = 10**9
 
 
 @pytest.fixture(scope="module")
@@ -35,56 +37,125 @@ def worker() -> Iterator[Worker]:
     made.stop()
 
 
-class CappedClocks(Clocks):
-    """An NVML that tells of a power cap when it is read, CAPPED_READS times."""
+class PlayedClocks(Clocks):
+    """An NVML that tells of a power cap when it is read the first ``capped`` times.
 
-    def __init__(self, highest: int) -> None:
+    ``at_the_end``: whether it does so in each read after the samples, from the first on; then as before.
+    """
+
+    def __init__(self, highest: int, capped: int, at_the_end: tuple[bool, ...]) -> None:
         super().__init__("")
         vars(self)["highest"] = highest
-        self.reads = 0
+        self.reads, self.capped = 0, capped
+        self.at_the_end, self.is_taken = list(at_the_end), False
 
     def read(self) -> Clock:
         self.reads += 1
-        return Clock(900, (POWER_CAP,) if self.reads <= CAPPED_READS else ())
+        is_capped = self.reads <= self.capped
+        if self.is_taken and self.at_the_end:
+            is_capped = self.at_the_end.pop(0)
+        return Clock(900 + self.reads, (POWER_CAP,) if is_capped else ())
 
 
-def measure_after_a_hot_pair(image: Path, highest: int, stamped_seconds: float) -> tuple[PairSamples, bool]:
-    """Return a pair's samples, and whether NVML told of a cap until the first of them: runs in the child."""
-    clocks, capped = CappedClocks(highest), list[bool]()
-    vars(gpu())["info"] = replace(gpu().info, has_gpu_clock=True)
-    sampling.state.clocks = clocks
-    vars(worker_pairs)["STAMPED_SECONDS"] = stamped_seconds
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What is played to a pair: PlayedClocks, and how long a sample is whose clock is read beside it."""
+
+    highest: int = MHZ
+    capped: int = 0
+    at_the_end: tuple[bool, ...] = ()
+    stamped_seconds: float = 0.0
+    settle: bool = True
+    delay: Delay | None = None
+
+
+def measure(image: Path, played: Played) -> tuple[PairSamples, int]:
+    """Return a pair's samples, and how often NVML was read until the first of them: runs in the child."""
+    clocks, reads = PlayedClocks(played.highest, played.capped, played.at_the_end), list[int]()
     take = worker_pairs._take
 
     def noted(*given: object) -> PairSamples:
-        capped.append(clocks.reads < CAPPED_READS)
+        reads.append(clocks.reads)
+        clocks.is_taken = True
         return take(*given)  # type: ignore[arg-type]
 
-    vars(worker_pairs)["_take"] = noted
-    plan = Plan(kind="warm", swap=False, check=True, seconds=0.02, warm_up=0.0)
-    try:
-        return measure_pair(CASE, image, own_side(CASE), image, plan), capped[0]
-    finally:
-        vars(worker_pairs)["_take"] = take
-        vars(gpu())["info"] = replace(gpu().info, has_gpu_clock=False)
-        sampling.state.clocks = None
+    def waited(*given: object) -> int:
+        clocks.reads += CAPPED_READS
+        return 1
+
+    plan = Plan(
+        kind="warm",
+        swap=False,
+        check=True,
+        seconds=0.02,
+        warm_up=0.0,
+        settle=played.settle,
+        delay=played.delay,
+    )
+    replaced = {
+        "_take": noted,
+        "_delay": waited,
+        "STAMPED_SECONDS": played.stamped_seconds,
+    }
+    with (
+        mock.patch.dict(vars(worker_pairs), replaced),
+        mock.patch.object(gpu(), "info", replace(gpu().info, has_gpu_clock=True)),
+        mock.patch.object(sampling.state, "clocks", clocks),
+        mock.patch("warpwatch.timing.clocks.SETTLE_SECONDS", 0.5),
+    ):
+        return measure_pair(CASE, image, own_side(CASE), image, plan), reads[0]
+
+
+@pytest.fixture(scope="module")
+def image(worker: Worker) -> Path:
+    return compile_build(CASE.build, worker.call(describe_device).timing_target).path
 
 
 @pytest.mark.parametrize(
-    ("highest", "stamped_seconds", "waits"),
+    ("played", "waits"),
     [
-        (MHZ, 0.0, False),
-        (MHZ + 20, 0.0, True),  # the clock is 2 % below the highest until NVML says that it is free
-        (MHZ, 1e9, True),  # its clock is not measured beside so short samples
+        (Played(capped=CAPPED_READS), False),
+        (Played(capped=CAPPED_READS, highest=MHZ + 20), True),  # until NVML tells of no cap: the clock is 2 % too low
+        (Played(capped=CAPPED_READS, stamped_seconds=1e9), True),  # its samples are too short to measure their clock
+        (Played(capped=CAPPED_READS, highest=MHZ + 20, settle=False), False),
     ],
 )
 def test_a_pair_begins_when_its_clock_is_measured_to_be_high(
-    worker: Worker, highest: int, stamped_seconds: float, waits: bool
+    worker: Worker, image: Path, played: Played, waits: bool
 ) -> None:
-    image = compile_build(CASE.build, worker.call(describe_device).timing_target).path
-    pairs, capped = worker.call(measure_after_a_hot_pair, image, highest, stamped_seconds)
-    assert capped != waits
-    assert pairs.has_clocks == (stamped_seconds == 0)
-    assert [clock.throttle for clock in pairs.clocks] == [(), ()]
-    assert pairs.clocks[0].mhz == (900 if waits else MHZ)
-    assert not pairs.keeps_clock_down
+    pairs, reads = worker.call(measure, image, played)
+    assert (reads > CAPPED_READS) == waits
+    assert pairs.has_clocks == (played.stamped_seconds == 0)
+    before, after = pairs.clocks
+    if played.settle:
+        assert before.throttle == after.throttle == ()
+        assert (before.mhz == MHZ) != waits
+    else:
+        assert before.throttle == (POWER_CAP,)
+    assert before.mhz < after.mhz or before.mhz == after.mhz == MHZ
+    assert not pairs.keeps_clock_down or not played.settle
+
+
+def test_a_cap_that_does_not_end_counts_and_the_clock_beside_the_samples_is_read(worker: Worker, image: Path) -> None:
+    for played in (
+        Played(capped=LASTING, highest=MHZ + 20),
+        Played(capped=LASTING, highest=MHZ + 20, stamped_seconds=1e9),
+    ):
+        pairs, _ = worker.call(measure, image, played)
+        assert pairs.has_clocks
+        assert [clock.throttle for clock in pairs.clocks] == [(POWER_CAP,)] * 2
+        assert pairs.keeps_clock_down
+
+
+@pytest.mark.parametrize(("at_the_end", "down"), [((False, False), False), ((False, True), True), ((True,), True)])
+def test_a_cap_that_nvml_tells_of_late_is_the_pairs_own(
+    worker: Worker, image: Path, at_the_end: tuple[bool, ...], down: bool
+) -> None:
+    pairs, _ = worker.call(measure, image, Played(at_the_end=at_the_end))
+    assert pairs.keeps_clock_down == down
+
+
+def test_the_clock_before_the_samples_is_read_after_the_trials_of_a_wait(worker: Worker, image: Path) -> None:
+    pairs, reads = worker.call(measure, image, Played(delay=Delay(0.1)))
+    assert reads > CAPPED_READS
+    assert pairs.clocks[0].mhz == 900 + reads

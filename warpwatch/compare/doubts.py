@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from warpwatch.runs.saved import Facts
+from warpwatch.timing.clocks import STEADY_CLOCK
 
-SLOW_CLOCK = 0.985  # lowest over highest clock of a case: below it, its samples cannot be pooled
 SAME_CODE = "its machine code and launch are the baseline's: GPU, driver or memory, not the kernel"
 
 
@@ -29,7 +29,7 @@ def disturbance(facts: Facts) -> str:
     if throttled:
         return f"clock throttled: {', '.join(throttled)}"
     clocks = [mhz for mhz in facts.sm_clock_mhz if mhz]
-    if clocks and min(clocks) < SLOW_CLOCK * max(clocks):
+    if clocks and min(clocks) < STEADY_CLOCK * max(clocks):
         return f"SM clock between {min(clocks):,} and {max(clocks):,} MHz while it was measured"
     return ""
 

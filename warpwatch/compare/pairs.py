@@ -207,7 +207,7 @@ class PairComparison:
         names = names if process % 2 == 0 else names[::-1]
         worker, cases = self.pairs[names[0]].measured.kernel.worker, [self.pairs[name].measured.case for name in names]
         if self.pairs[names[0]].is_stamped:
-            worker.renew()  # it is the pair that waits then, for less than NVML's word
+            worker.renew()  # the pair itself waits, until its clock is measured to be high
         else:
             take_next_process(worker)
         for done, name in enumerate(names, 1):

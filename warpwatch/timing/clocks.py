@@ -23,6 +23,7 @@ HARMFUL = {
 }
 SETTLE_SECONDS = 2.0
 LEAST_CLOCK = 0.97  # of the SM clock that a kernel could have: below that the clock counts as kept down
+STEADY_CLOCK = 0.985  # lowest over highest clock of a case: below that, its samples cannot be pooled
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,13 @@ class Clocks:
         """Wait until neither earlier launches nor others slow a kernel down, unless the last wait was in vain.
 
         A power cap lasts: on an H200, two seconds of float64 tensor products slowed the next eleven cases. ``is_up``:
-        measures whether the SM clock is high. Where it is, a power cap that NVML still tells of is not waited for.
+        measures whether the SM clock is high. It is called where NVML tells of a power cap and of nothing else: that is
+        not waited for if the clock is high.
         """
         begin = time.monotonic()
         while (clock := self.read()).is_disturbed:
             if is_up and clock.throttle == (POWER_CAP,) and not clock.others and is_up():
+                self._in_vain = False
                 return
             if self._in_vain or time.monotonic() - begin > SETTLE_SECONDS:
                 break

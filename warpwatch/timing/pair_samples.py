@@ -33,8 +33,8 @@ class PairSamples:
     ``cycles``: the wait of the new side. ``thrown_away``: samples that were discarded because the hold timed out.
     ``old_mhz``, ``new_mhz``: the mean SM clock of each sample (timing/clock_stamps.py); empty where it was not read.
     ``old_joules``, ``new_joules``: energy of a launch (timing/worker_energy.py); empty where it was not measured.
-    ``keeps_clock_down``: the SM clock fell during the samples, or was kept down after them. False where it was not read
-    beside them.
+    ``clocks``: before and after the samples, as pair_clocks.py says. ``keeps_clock_down``: the SM clock fell during the
+    samples, or was kept down after them by what is not an earlier pair's. False where it was not read beside them.
     """
 
     old: tuple[float, ...]

@@ -5,6 +5,7 @@ This is the half of ``--against`` that runs in the worker process; warpwatch/com
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 import time
@@ -26,9 +27,9 @@ from warpwatch.devices.runner import Loaded, Prepared, in_order, load, load_with
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.clocks import Clock
+from warpwatch.timing.clocks import STEADY_CLOCK, Clock
 from warpwatch.timing.delayed import VARIABLES
-from warpwatch.timing.pair_clocks import STEADY_CLOCK, with_clocks
+from warpwatch.timing.pair_clocks import with_clocks
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.precision import Spread
 from warpwatch.timing.timer import GpuTimer, Timer
@@ -54,8 +55,8 @@ PRECISE, TURNS_TO_TELL = 0.0006, 6
 # A kernel whose standard error is above this when its time is over may take as long again: of slowdowns by 1 % above
 # 100 µs, 98 % are found with that and 93 % without (H200s, replayed from recorded pairs).
 NOISY = 0.0012
-
-
+# Scrubs between two stamps, which take some 0.3 ms on an H100: GPUs may count nanoseconds in steps of a microsecond.
+SCRUBS = 8
 # A sample this long, in seconds, has its clock read by stamps, which take 20 µs of the host and no time of the sample:
 # what draws so much power that the clock is kept down runs longer.
 STAMPED_SECONDS = 100e-6
@@ -121,19 +122,20 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     for each in new:
         each.poison()
     facts = sampling.describe(new[0], len(shared.copies), cold) if plan.check else {}
+    takes_long = functools.cache(lambda: _takes_long(both[0][1], plan))
     if plan.settle:
-        sampling.settle((lambda: _is_clock_up(plan.kind)) if _is_stamped(both[0][1], plan) else None)
+        sampling.settle(lambda: takes_long() and _is_clock_up(plan.kind))
     sampling.begin_ahead()
     before, cycles = sampling.warm_up(plan.kind, plan.warm_up), 0
     if plan.delay:
         cycles, before = _delay(both, plan, plan.delay), sampling.read_clock()
-    stamps = _no_stamps() if before.throttle or _is_stamped(both[0][1], plan) else None
+    stamps = _cleared_stamps() if before.throttle or takes_long() else None
     pairs = replace(_take(both, plan, stamps), cycles=cycles, facts=facts, fingerprints=fingerprints)
     after = sampling.read_clock()
     if fingerprints:
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
     later = sampling.read_clock() if pairs.has_clocks else after
-    pairs = with_clocks(pairs, before, after, later, sampling.clocks().highest)
+    pairs = with_clocks(pairs, before=before, after=after, later=later, highest=sampling.clocks().highest)
     if plan.energy:
         old_joules, new_joules = energy_of_sides(both)
         pairs = replace(pairs, old_joules=old_joules, new_joules=new_joules)
@@ -299,14 +301,14 @@ def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
     return cycles
 
 
-def _is_stamped(loaded: Loaded, plan: Plan) -> bool:
-    """Take a sample, and tell whether the samples are so long that the clock beside each of them is read."""
+def _takes_long(loaded: Loaded, plan: Plan) -> bool:
+    """Take a sample, and tell whether it is so long that the clock beside each of them is to be read."""
     if not gpu().info.has_gpu_clock:
         return False
     return sampling.sample_of(loaded, sampling.timer_of(plan.kind))[0] >= STAMPED_SECONDS
 
 
-def _no_stamps() -> ClockStamps:
+def _cleared_stamps() -> ClockStamps:
     """Return this process's stamps, without those that were taken before."""
     sampling.state.stamps = sampling.state.stamps or ClockStamps(gpu(), 2 * 4 * MOST_TURNS)
     sampling.state.stamps.clear()
@@ -314,15 +316,16 @@ def _no_stamps() -> ClockStamps:
 
 
 def _is_clock_up(kind: str) -> bool:
-    """Measure the SM clock around a scrub of L2, and tell whether it is as high as a pair needs it.
+    """Measure the SM clock around SCRUBS scrubs of L2, and tell whether it is as high as a pair needs it.
 
-    Both sides of a pair have the same clock, and it is known of each sample, so that the last per cent is not waited
-    for: see pair_clocks.py.
+    The clock may still be 1.5 % below its highest: both sides of a pair have the same one, and it is known of each
+    sample (pair_clocks.py).
     """
-    stamps, timer = _no_stamps(), sampling.timer_of(kind)
+    stamps, timer = _cleared_stamps(), sampling.timer_of(kind)
     assert isinstance(timer, GpuTimer)
     stamps.stamp()
-    timer.scrub()
+    for _ in range(SCRUBS):
+        timer.scrub()
     stamps.stamp()
     return min(stamps.megahertz(), default=0.0) >= STEADY_CLOCK * sampling.clocks().highest
 
