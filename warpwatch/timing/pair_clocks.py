@@ -19,20 +19,22 @@ SIDES_APART = 0.001
 ENDS = 2  # samples of each side whose clocks tell what the clock is at the beginning, and at the end
 
 
-def with_clocks(pairs: PairSamples, *, before: Clock, after: Clock, later: Clock, highest: int) -> PairSamples:
-    """Return a pair with the clocks before and after its samples, and whether it keeps the clock down.
+def judge_clocks(pairs: PairSamples, later: Clock, highest: int) -> PairSamples:
+    """Return a pair with its clocks as they are recorded, and whether it keeps the clock down.
 
-    The clocks are NVML's, with one exception. NVML may tell before the first sample of a power cap that is over. Where
-    it did, and the clocks beside the samples were high and steady, the clocks are those of the first and the last
-    samples, and the cap is not among their reasons. ``later``: NVML's clock after the last results were checked,
-    because NVML says up to 0.1 s late that the clock is kept down. ``highest``: the GPU's highest SM clock in MHz.
+    ``pairs``: with NVML's clocks before and after the samples. Those are recorded, with one exception: NVML may tell
+    before the first sample of a power cap that is over. Where it did, and the clocks beside the samples were high and
+    steady, the clocks are those of the first and the last samples, and the cap is not among their reasons. ``later``:
+    NVML's clock after the last results were checked, because NVML says up to 0.1 s late that the clock is kept down.
+    ``highest``: the GPU's highest SM clock in MHz.
     """
     if not pairs.has_clocks:
-        return replace(pairs, clocks=(before, after))
+        return pairs
+    before, after = pairs.clocks
     first, last = (_median(pairs, part) for part in (slice(ENDS), slice(-ENDS, None)))
     down = _is_kept_down(before, after, later) or (not before.throttle and last < LEAST_CLOCK * before.mhz)
     if POWER_CAP not in before.throttle:
-        return replace(pairs, clocks=(before, after), keeps_clock_down=down)
+        return replace(pairs, keeps_clock_down=down)
     down = down or (POWER_CAP in later.throttle and last < STEADY_CLOCK * highest)
     if is_steady(pairs.old_mhz, pairs.new_mhz, highest):
         before, after = _measured(before, first), _measured(after, last)

@@ -29,7 +29,7 @@ from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.clocks import STEADY_CLOCK, Clock
 from warpwatch.timing.delayed import VARIABLES
-from warpwatch.timing.pair_clocks import with_clocks
+from warpwatch.timing.pair_clocks import judge_clocks
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.precision import Spread
 from warpwatch.timing.timer import GpuTimer, Timer
@@ -122,6 +122,19 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     for each in new:
         each.poison()
     facts = sampling.describe(new[0], len(shared.copies), cold) if plan.check else {}
+    pairs = replace(_sample_both(both, plan), facts=facts, fingerprints=fingerprints)
+    if fingerprints:
+        _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
+    if pairs.has_clocks:
+        pairs = judge_clocks(pairs, sampling.read_clock(), sampling.clocks().highest)
+    if plan.energy:
+        old_joules, new_joules = energy_of_sides(both)
+        pairs = replace(pairs, old_joules=old_joules, new_joules=new_joules)
+    return pairs
+
+
+def _sample_both(both: list[tuple[Loaded, Loaded]], plan: Plan) -> PairSamples:
+    """Wait for the clock, warm up, and take the samples of both sides, with NVML's clocks before and after them."""
     takes_long = functools.cache(lambda: _takes_long(both[0][1], plan))
     if plan.settle:
         sampling.settle(lambda: takes_long() and _is_clock_up(plan.kind))
@@ -130,16 +143,8 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     if plan.delay:
         cycles, before = _delay(both, plan, plan.delay), sampling.read_clock()
     stamps = _cleared_stamps() if before.throttle or takes_long() else None
-    pairs = replace(_take(both, plan, stamps), cycles=cycles, facts=facts, fingerprints=fingerprints)
-    after = sampling.read_clock()
-    if fingerprints:
-        _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
-    later = sampling.read_clock() if pairs.has_clocks else after
-    pairs = with_clocks(pairs, before=before, after=after, later=later, highest=sampling.clocks().highest)
-    if plan.energy:
-        old_joules, new_joules = energy_of_sides(both)
-        pairs = replace(pairs, old_joules=old_joules, new_joules=new_joules)
-    return pairs
+    pairs = _take(both, plan, stamps)
+    return replace(pairs, cycles=cycles, clocks=(before, sampling.read_clock()))
 
 
 def load_side(
