@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pytest
 from kernels import FAMILIES
 from tests.catalogue.changed import COPY, with_family, with_variant
 from tests.checkout import Bench
-from tests.project import PROJECT
 from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.inputs import exact_inputs
@@ -23,7 +21,6 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems, require, sound
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.compiler import Target, compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import expected
@@ -66,13 +63,6 @@ def test_a_reference_that_is_wrong_on_one_shape_alone_says_so_there() -> None:
 
 
 # Entries
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(kind="software"))
-    yield worker
-    worker.stop()
 
 
 def test_a_missing_entry_lists_those_that_there_are(software: Worker) -> None:

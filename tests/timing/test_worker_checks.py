@@ -16,14 +16,13 @@ import pytest
 
 from kernels import FAMILIES
 from tests.checkout import Bench, lent_checkout
-from tests.project import PROJECT, ROOT
+from tests.project import ROOT
 from tests.written import compile_written
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices import digest as digest_module
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import Mismatch, WrongResult, compare
 from warpwatch.devices.digest import MOST_RANGES, digest, digests
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.large import problems
 from warpwatch.devices.machine import GuardedArray
@@ -256,13 +255,6 @@ def test_a_result_that_is_equal_to_a_right_one_is_not_compared_again(software: W
     images = [*(compile_build(case.build, target).path for case in (first, second)), bad, bad]
     said = software.call(outcomes, [first, second, third, third], images)
     assert said == ["compared", "equal", "compared", "wrong", "compared", "wrong"]
-
-
-@pytest.fixture
-def software() -> Iterator[Worker]:
-    worker = Worker(PROJECT, Settings(kind="software"))
-    yield worker
-    worker.stop()
 
 
 def notice_changes(on_host: bool) -> list[bool]:
