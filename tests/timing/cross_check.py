@@ -216,10 +216,13 @@ def main(arguments: Sequence[str]) -> None:
         "--launch": launch_all,
         "--scrub": scrub_and_launch_all,
     }
+    if len(arguments) != 1:
+        raise SystemExit("say in which folder the table is to be kept: python -m tests.timing.cross_check OUT")
     if arguments[0] in parts:
         parts[arguments[0]]()
         sys.stdout.flush()
         os._exit(0)  # without the interpreter's own exit, where PyCUDA aborts if a context is left
+    Path(arguments[0]).mkdir(parents=True, exist_ok=True)  # before minutes of measuring
     read, ours, theirs, scrubbed = [], [], [], []
     for _ in range(PROCESSES):  # in turns, so that both see the GPU as warm
         read.append(json.loads(_run(_itself("events"), "{")))
@@ -230,7 +233,6 @@ def main(arguments: Sequence[str]) -> None:
     readings = Readings(events=ours, ncu=theirs, scrubbed=scrubbed)
     text = table(f"{read[0]['gpu']}, {read[0]['count']} on its host", overhead, readings)
     print(text)
-    Path(arguments[0]).mkdir(parents=True, exist_ok=True)
     Path(arguments[0], "cross-check.txt").write_text(text + "\n")
 
 

@@ -9,7 +9,7 @@ import pytest
 from warpwatch.compare.doubts import disturbance
 from warpwatch.runs.saved import Facts
 from warpwatch.timing.clocks import POWER_CAP, Clock
-from warpwatch.timing.pair_clocks import is_steady, judge_clocks
+from warpwatch.timing.pair_clocks import is_steady, record_clocks
 from warpwatch.timing.pair_samples import PairSamples
 
 HIGHEST = 1980
@@ -30,7 +30,7 @@ def clocks_of(
     taken: PairSamples, before: Clock, after: Clock, later: Clock | None = None
 ) -> tuple[tuple[Clock, Clock], bool]:
     """Return the clocks that are recorded of a pair, and whether it keeps the clock down."""
-    found = judge_clocks(replace(taken, clocks=(before, after)), later or after, HIGHEST)
+    found = record_clocks(replace(taken, clocks=(before, after)), later or after, HIGHEST)
     return found.clocks, found.keeps_clock_down
 
 

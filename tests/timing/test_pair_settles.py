@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
@@ -11,11 +9,9 @@ from unittest import mock
 import pytest
 
 from kernels import FAMILIES
-from tests.project import PROJECT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.compare.self_check import own_side
 from warpwatch.devices.builds import compile_build
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.timing import worker_pairs
 from warpwatch.timing import worker_samples as sampling
@@ -23,18 +19,10 @@ from warpwatch.timing.clocks import POWER_CAP, Clock, Clocks
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
 
-pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 CASE = Case(find_case(FAMILIES, "matmul-naive-8x8-128x128x128-float32").build, (32, 32, 32))
 MHZ = 1000  # clock64() of the software device counts nanoseconds
 CAPPED_READS = 20  # so often NVML is read until it tells of no cap any more
 LASTING = 10**9
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    made = Worker(PROJECT, Settings(kind="software"))
-    yield made
-    made.stop()
 
 
 class PlayedClocks(Clocks):
@@ -107,8 +95,8 @@ def measure(image: Path, played: Played) -> tuple[PairSamples, int]:
 
 
 @pytest.fixture(scope="module")
-def image(worker: Worker) -> Path:
-    return compile_build(CASE.build, worker.call(describe_device).timing_target).path
+def image(software: Worker) -> Path:
+    return compile_build(CASE.build, software.call(describe_device).timing_target).path
 
 
 @pytest.mark.parametrize(
@@ -121,9 +109,9 @@ def image(worker: Worker) -> Path:
     ],
 )
 def test_a_pair_begins_when_its_clock_is_measured_to_be_high(
-    worker: Worker, image: Path, played: Played, waits: bool
+    software: Worker, image: Path, played: Played, waits: bool
 ) -> None:
-    pairs, reads = worker.call(measure, image, played)
+    pairs, reads = software.call(measure, image, played)
     assert (reads > CAPPED_READS) == waits
     assert pairs.has_clocks == (played.stamped_seconds == 0)
     before, after = pairs.clocks
@@ -136,12 +124,12 @@ def test_a_pair_begins_when_its_clock_is_measured_to_be_high(
     assert not pairs.keeps_clock_down or not played.settle
 
 
-def test_a_cap_that_does_not_end_counts_and_the_clock_beside_the_samples_is_read(worker: Worker, image: Path) -> None:
+def test_a_cap_that_does_not_end_counts_and_the_clock_beside_the_samples_is_read(software: Worker, image: Path) -> None:
     for played in (
         Played(capped=LASTING, highest=MHZ + 20),
         Played(capped=LASTING, highest=MHZ + 20, stamped_seconds=1e9),
     ):
-        pairs, _ = worker.call(measure, image, played)
+        pairs, _ = software.call(measure, image, played)
         assert pairs.has_clocks
         assert [clock.throttle for clock in pairs.clocks] == [(POWER_CAP,)] * 2
         assert pairs.keeps_clock_down
@@ -149,13 +137,13 @@ def test_a_cap_that_does_not_end_counts_and_the_clock_beside_the_samples_is_read
 
 @pytest.mark.parametrize(("at_the_end", "down"), [((False, False), False), ((False, True), True), ((True,), True)])
 def test_a_cap_that_nvml_tells_of_late_is_the_pairs_own(
-    worker: Worker, image: Path, at_the_end: tuple[bool, ...], down: bool
+    software: Worker, image: Path, at_the_end: tuple[bool, ...], down: bool
 ) -> None:
-    pairs, _ = worker.call(measure, image, Played(at_the_end=at_the_end))
+    pairs, _ = software.call(measure, image, Played(at_the_end=at_the_end))
     assert pairs.keeps_clock_down == down
 
 
-def test_the_clock_before_the_samples_is_read_after_the_trials_of_a_wait(worker: Worker, image: Path) -> None:
-    pairs, reads = worker.call(measure, image, Played(delay=Delay(0.1)))
+def test_the_clock_before_the_samples_is_read_after_the_trials_of_a_wait(software: Worker, image: Path) -> None:
+    pairs, reads = software.call(measure, image, Played(delay=Delay(0.1)))
     assert reads > CAPPED_READS
     assert pairs.clocks[0].mhz == 900 + reads

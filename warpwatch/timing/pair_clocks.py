@@ -16,10 +16,10 @@ from warpwatch.timing.pair_samples import PairSamples
 # What the mean clocks of the two sides may differ by, a fifth of the smallest noise floor: the side that draws more
 # power has the lower clock under a cap.
 SIDES_APART = 0.001
-ENDS = 2  # samples of each side whose clocks tell what the clock is at the beginning, and at the end
+END_SAMPLES = 2  # of each side, whose clocks tell what the clock is at the beginning, and at the end
 
 
-def judge_clocks(pairs: PairSamples, later: Clock, highest: int) -> PairSamples:
+def record_clocks(pairs: PairSamples, later: Clock, highest: int) -> PairSamples:
     """Return a pair with its clocks as they are recorded, and whether it keeps the clock down.
 
     ``pairs``: with NVML's clocks before and after the samples. Those are recorded, with one exception: NVML may tell
@@ -31,7 +31,7 @@ def judge_clocks(pairs: PairSamples, later: Clock, highest: int) -> PairSamples:
     if not pairs.has_clocks:
         return pairs
     before, after = pairs.clocks
-    first, last = (_median(pairs, part) for part in (slice(ENDS), slice(-ENDS, None)))
+    first, last = (_median(pairs, part) for part in (slice(END_SAMPLES), slice(-END_SAMPLES, None)))
     down = _is_kept_down(before, after, later) or (not before.throttle and last < LEAST_CLOCK * before.mhz)
     if POWER_CAP not in before.throttle:
         return replace(pairs, keeps_clock_down=down)

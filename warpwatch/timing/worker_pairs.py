@@ -29,7 +29,7 @@ from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.clocks import STEADY_CLOCK, Clock
 from warpwatch.timing.delayed import VARIABLES
-from warpwatch.timing.pair_clocks import judge_clocks
+from warpwatch.timing.pair_clocks import record_clocks
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.precision import Spread
 from warpwatch.timing.timer import GpuTimer, Timer
@@ -126,7 +126,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     if fingerprints:
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
     if pairs.has_clocks:
-        pairs = judge_clocks(pairs, sampling.read_clock(), sampling.clocks().highest)
+        pairs = record_clocks(pairs, sampling.read_clock(), sampling.clocks().highest)
     if plan.energy:
         old_joules, new_joules = energy_of_sides(both)
         pairs = replace(pairs, old_joules=old_joules, new_joules=new_joules)
