@@ -1,7 +1,8 @@
 """Tells from the clocks beside a pair's samples whether the SM clock was kept down while they were taken.
 
 NVML says that a power cap is at work for 0.36 to 0.46 s after the last launch that drew too much, while the SM clock is
-back within 1 % of its highest after 0.05 s (0.25 s of float64 products) to 0.12 s (1 s of them; an H100).
+back within 1.5 % of its highest after 0.05 to 0.13 s (an H100; 0.25 to 1 s of float64 products, see
+tests/timing/after_a_cap.py).
 """
 
 from __future__ import annotations
