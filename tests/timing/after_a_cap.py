@@ -70,9 +70,7 @@ def main() -> None:
     timer, stamps, clocks = GpuTimer(device, cold=True), ClockStamps(device, 2), Clocks(device.info.pci_bus_id)
     hot, short = loaded(device, HOT), loaded(device, SHORT)
     if not clocks.highest:
-        print(
-            "NVML does not say what this GPU's clocks are: its library is missing, or may not be asked", file=sys.stderr
-        )
+        print("NVML does not say what this GPU's clocks are: its library is missing or refuses", file=sys.stderr)
         _leave(1)
     print(f"{device.info.name}, highest SM clock {clocks.highest:,} MHz")
     for seconds in SECONDS:
