@@ -237,8 +237,8 @@ def main(arguments: Sequence[str]) -> None:
     text = table(f"{read[0]['gpu']}, {read[0]['count']} on its host", overhead, readings)
     print(text)
     (folder / "cross-check.txt").write_text(text + "\n")
-    overheads = [each["overhead"] for each in read]
-    (folder / "cross-check.json").write_text(json.dumps({"gpu": read[0]["gpu"], "overheads": overheads} | asdict(readings)))
+    about = {"gpu": read[0]["gpu"], "overheads": [each["overhead"] for each in read]}
+    (folder / "cross-check.json").write_text(json.dumps(about | asdict(readings)))
 
 
 if __name__ == "__main__":
