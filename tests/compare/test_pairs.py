@@ -13,7 +13,8 @@ import pytest
 from tests.project import PROJECT
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare import pairs
-from warpwatch.compare.pairs import MAX_PROCESSES, SCREENING_PROCESSES, Pair, PairComparison
+from warpwatch.compare.pairs import Pair, PairComparison
+from warpwatch.compare.spares import MAX_PROCESSES, SCREENING_PROCESSES
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing import worker_samples as sampling

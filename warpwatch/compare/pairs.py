@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 
-from warpwatch.catalogue.declaration import Family
 from warpwatch.compare.apart import OtherProcess, measure_apart
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.energy import PRIOR as ENERGY_PRIOR
 from warpwatch.compare.energy import energy_effect
+from warpwatch.compare.spares import MAX_PROCESSES, SCREENING_PROCESSES, open_more_spares
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.devices.worker import Worker
 from warpwatch.runs.saved import Facts
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.parent_samples import (
@@ -29,12 +28,9 @@ from warpwatch.timing.parent_samples import (
     take_next_process,
 )
 from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
-from warpwatch.timing.worker_samples import get_ready
 from warpwatch.verdict.in_cycles import combine
-from warpwatch.verdict.rule import MIN_PROCESSES, Decision, Effect, Prior, Verdict, decide, learn, paired
+from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, learn, paired
 
-SCREENING_PROCESSES = 3  # the processes that measure every case
-MAX_PROCESSES = 8  # the processes that measure a case that is hard to decide
 # A case is left unsure whose interval is this share of its floor to either side and still crosses the floor: its change
 # is the floor within a fifth, and five more processes of 1.2 s each (H200) would tell no more of it than that.
 AT_THE_FLOOR = 0.2
@@ -196,7 +192,7 @@ class PairComparison:
                 todo = list(dict.fromkeys(name for name, decision in unknown if _may_change(decision)))
                 todo = [] if self.doubt else todo
             if todo:
-                _open_more_spares([*self.pairs.values()], process + 1)
+                open_more_spares([pair.measured for pair in self.pairs.values()], process + 1)
         return decisions
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
@@ -245,45 +241,6 @@ def _may_change(decision: Decision) -> bool:
     crosses = low <= floor <= high or low <= -floor <= high
     known = crosses and (high - low) / 2 <= AT_THE_FLOOR * floor
     return decision.verdict == Verdict.UNSURE and not known
-
-
-def start_spares(worker: Worker) -> None:
-    """Start the processes that most pairs need: they load their modules while pytest starts."""
-    worker.start_spares(MIN_PROCESSES - 1)
-
-
-def open_spares(worker: Worker, families: Sequence[Family], *, cold: bool) -> None:
-    """Have the processes that measure after the first one open the GPU: those that most pairs need.
-
-    Each holds memory of the GPU, which a large case may need, so that the others wait until a pair asks for them.
-    """
-    worker.open_spares(MIN_PROCESSES - 1, get_ready, "cold" if cold else "warm", one_queue=_use_one_queue(families))
-
-
-def _use_one_queue(families: Iterable[Family]) -> bool:
-    """Tell whether all that is measured of these families is launched on one stream: kernels, and calls of libraries.
-
-    Only the first process checks that calls keep to their stream, for which it needs more queues than one.
-    """
-    calls = (variant.call for family in families for variant in family.variants)
-    return all(call is None or call.is_library for call in calls)
-
-
-def _open_more_spares(pairs: Sequence[Pair], done: int) -> None:
-    """Have processes open the GPU for pairs that are undecided after ``done`` processes, unless some are ready.
-
-    First those that most pairs need, and then all others at the same time: three take 0.38 s, one takes 0.3 (H100).
-    Their modules are loaded by then.
-    """
-    worker, kind = pairs[0].measured.kernel.worker, pairs[0].measured.kind
-    if not SCREENING_PROCESSES <= done < MAX_PROCESSES:
-        return
-    if not worker.has_spares:
-        one_queue = _use_one_queue(pair.measured.case.family for pair in pairs)
-        most = MIN_PROCESSES if done < MIN_PROCESSES else MAX_PROCESSES
-        worker.open_spares(most - done, get_ready, kind, one_queue=one_queue)
-    if done == SCREENING_PROCESSES:
-        worker.start_spares(MAX_PROCESSES - MIN_PROCESSES)
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:

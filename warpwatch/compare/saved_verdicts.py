@@ -12,7 +12,7 @@ from statistics import fmean, median
 
 import msgspec
 
-from warpwatch.compare import pairs
+from warpwatch.compare import spares
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out
 from warpwatch.runs.saved import Facts, Run, Sides, Timed, by_gpu
@@ -107,7 +107,7 @@ def side_by_side(run: Run) -> Verdicts:
                 in_cycles[name] = replace(paired(before, after, cycles), doubt=run.gpu.note, no_gain=run.gpu.note)
                 reasons[name], why = why, ""
             effects[name] = replace(paired(before, after, logs), doubt=why or run.gpu.note, no_gain=run.gpu.note)
-    looks, prior = pairs.MAX_PROCESSES - pairs.SCREENING_PROCESSES + 1, learn(list(effects.values()))
+    looks, prior = spares.MAX_PROCESSES - spares.SCREENING_PROCESSES + 1, learn(list(effects.values()))
     by_cycles = decide(effects | in_cycles, prior, looks=looks)
     return Verdicts(decisions=combine(decide(effects, prior, looks=looks), by_cycles, reasons))
 

@@ -13,7 +13,8 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import count_compared, load_in_background
 from warpwatch.compare.energy import WORDS as ENERGY_WORDS
-from warpwatch.compare.pairs import PAIR_SECONDS, SCREENING_PROCESSES, Pair, PairComparison, recorded
+from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
+from warpwatch.compare.spares import SCREENING_PROCESSES
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.devices.machine import DeviceError

@@ -5,14 +5,18 @@ They take about a second, which passes while pytest starts and collects.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.declared import BadRevision, Reading
-from warpwatch.compare.pairs import start_spares
 from warpwatch.compare.revision import checkout, find_commit, other_kernels_of, same_files
+from warpwatch.compare.spares import open_spares, start_spares
+from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.model import sees_gpu
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
@@ -67,3 +71,17 @@ def begin(config: pytest.Config, project: Project, worker: Worker, revision: str
     if not is_first(config) and other.may_differ and worker.settings.kind in ("auto", "gpu") and sees_gpu():
         start_spares(worker)
     return other
+
+
+def open_ahead(
+    other: OtherRevision,
+    device: Callable[[], DeviceInfo | NoDevice],
+    worker: Worker,
+    families: Sequence[Family],
+    *,
+    cold: bool,
+) -> None:
+    """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
+    found = device() if other.may_differ else None
+    if isinstance(found, DeviceInfo) and found.has_gpu_clock:
+        open_spares(worker, families, cold=cold)

@@ -17,7 +17,7 @@ from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.energy import energies_in
-from warpwatch.compare.pairs import PairComparison, open_spares
+from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import RECORD, find_reference, how_to_record
 from warpwatch.compare.revision import compile_other_kernels
@@ -231,10 +231,8 @@ class BenchPlugin:
         )
 
     def _open_spares(self, other: against_option.OtherRevision) -> None:
-        """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
-        device = self._device() if other.may_differ and not self._first else None
-        if isinstance(device, DeviceInfo) and device.has_gpu_clock:
-            open_spares(self.worker, self.project.families, cold=self.cold)
+        if not self._first:
+            against_option.open_ahead(other, self._device, self.worker, self.project.families, cold=self.cold)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
