@@ -30,16 +30,20 @@ CASE = next(iter(timed_cases(PROJECT.families)))
 class FakeWorker:
     """Writes down what it is asked for: processes that load modules or open the GPU, the next one, calls."""
 
-    def __init__(self, spares: int = MIN_PROCESSES - 1) -> None:
-        self.spares, self.asked = spares, list[tuple[str, object]]()
+    def __init__(self, ready: int = MIN_PROCESSES - 1) -> None:
+        self.ready, self.loaded, self.asked = ready, 0, list[tuple[str, object]]()
 
     @property
     def has_spares(self) -> bool:
-        return self.spares > 0
+        return self.ready > 0
+
+    @property
+    def spares(self) -> int:
+        return self.ready + self.loaded
 
     def renew(self, meanwhile: Callable[[], object] | None = None) -> None:
         self.asked.append(("renew", None))
-        self.spares -= 1
+        self.ready = max(0, self.ready - 1)
         if meanwhile:
             meanwhile()
 
@@ -49,10 +53,11 @@ class FakeWorker:
     def open_spares(self, count: int, get_ready: object, kind: str, *, one_queue: bool) -> None:
         assert one_queue
         self.asked.append(("open", count))
-        self.spares = max(0, self.spares) + count
+        self.ready, self.loaded = self.ready + count, max(0, self.loaded - count)
 
     def start_spares(self, count: int) -> None:
         self.asked.append(("start", count))
+        self.loaded += count
 
 
 def compare(
@@ -93,7 +98,7 @@ LOAD = ("start", MAX_PROCESSES - MIN_PROCESSES)
         (MIN_PROCESSES - 1, MIN_PROCESSES + 1, [LOAD, ("open", MAX_PROCESSES - MIN_PROCESSES)]),
         (MIN_PROCESSES - 1, MAX_PROCESSES + 1, [LOAD, ("open", MAX_PROCESSES - MIN_PROCESSES)]),
         (SCREENING_PROCESSES - 1, MIN_PROCESSES, [("open", MIN_PROCESSES - SCREENING_PROCESSES), LOAD]),
-        (MAX_PROCESSES, MAX_PROCESSES, [LOAD]),
+        (MAX_PROCESSES - 1, MAX_PROCESSES + 1, []),
     ],
 )
 def test_more_processes_open_the_gpu_only_for_undecided_pairs_that_have_none(

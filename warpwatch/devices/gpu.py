@@ -250,7 +250,7 @@ class Device:
     def _wait(self) -> None:
         """Wait for the stop event. Raises DeviceError where it does not come within the launch limit."""
         begin = time.monotonic()  # a kernel of the software device runs on a core, which this thread must leave to it
-        spinning, pause = (0.002, 0.0005) if self.info.has_gpu_clock else (0.0, 0.00005)
+        spinning, part = (0.002, 32) if self.info.has_gpu_clock else (0.0, 8)
         with self._errors("the kernel failed"):
             while not self._stop.query():
                 waited = time.monotonic() - begin
@@ -259,8 +259,7 @@ class Device:
                     said = f"the kernel did not end within {self.launch_timeout:g} s (--launch-timeout)"
                     raise DeviceError(said, True)
                 if waited > spinning:
-                    time.sleep(pause)
-                    pause = max(pause, min(waited / 8, 0.0005))
+                    time.sleep(min(max(waited / part, 0.00005), 0.0005))
             # Unlike a query, this prints what kernels wrote by printf.
             self._stop.synchronize()
 

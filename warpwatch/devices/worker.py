@@ -126,6 +126,11 @@ class Worker:
         """True where a spare child has opened the device, or has been asked to."""
         return bool(self._spares or self._ready)
 
+    @property
+    def spares(self) -> int:
+        """Number of spare children, whether or not they have opened the device."""
+        return len(self._loaded) + len(self._spares) + len(self._ready)
+
     def start_spares(self, count: int) -> None:
         """Start children for ``open_spares``, on a machine where a GPU was seen.
 

@@ -84,4 +84,4 @@ def open_ahead(
     """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
     found = device() if other.may_differ else None
     if isinstance(found, DeviceInfo) and found.has_gpu_clock:
-        open_spares(worker, families, cold=cold)
+        open_spares(worker, families, found, cold=cold)
