@@ -52,6 +52,9 @@ MOST_TURNS, FEWEST_TURNS = 200, 4
 # A quiet kernel needs no more turns than bring the standard error of its mean to this, as in nvbench's stdrel: that is
 # well within the smallest noise floor, 0.5 %. The time goes to the noisy kernels.
 PRECISE, TURNS_TO_TELL = 0.0006, 6
+# Fewer turns tell it too where they scatter this little: in replays of recorded pairs as many slowdowns by 1 % above
+# 100 µs are found as with six turns, 97.6 % (three H200s).
+QUIET = 0.0003
 # A kernel whose standard error is above this when its time is over may take as long again: of slowdowns by 1 % above
 # 100 µs, 98 % are found with that and 93 % without (H200s, replayed from recorded pairs).
 NOISY = 0.0012
@@ -344,7 +347,7 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | 
         if turn >= FEWEST_TURNS and turn % 2 == 0:  # turns come in twos, the second in the reversed order
             elapsed, error = time.perf_counter() - begin, spread.error  # without a pause, which would slow the next
             out_of_time = elapsed * (turn + 2) / turn > plan.seconds * (2 if error > NOISY else 1)
-            if turn == MOST_TURNS or out_of_time or (turn >= TURNS_TO_TELL and error < PRECISE):
+            if turn == MOST_TURNS or out_of_time or error < (PRECISE if turn >= TURNS_TO_TELL else QUIET):
                 break
         where, again = turn % len(pairs), turn // len(pairs)
         first = _begins_new(where, again)
