@@ -126,6 +126,15 @@ def test_more_processes_than_gpus_are_refused(checkout: Bench, gpus: int, said: 
     assert ("give -n 2" if gpus == 2 else "leave -n out") in done.stderr
 
 
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_auto_is_a_process_for_each_gpu(checkout: Bench, gpus: int) -> None:
+    done = checkout.bench("-n", "auto", gpus=gpus)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "17 passed" in done.stdout
+    assert ("bringing up nodes" in done.stdout) == (gpus == 2)
+    assert len({entry["extra_info"].get("gpu_uuid") for entry in saved(checkout)["benchmarks"]}) == gpus
+
+
 def test_a_self_check_is_refused(checkout: Bench) -> None:
     done = checkout.bench(*TWO, "--self-check", gpus=2)
     assert done.returncode == 4

@@ -24,6 +24,13 @@ def sees_gpu() -> bool:
     return bool(_names())
 
 
+def number_of_gpus() -> int:
+    """Return the number of GPUs that CUDA shows to this process; 0 where one is divided, or NVML does not answer."""
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = _names()
+    return len(names) if shown is None else min(len(names), len(shown.split(",")))
+
+
 def _names() -> Sequence[str]:
     """Return the name of each GPU; nothing where one is divided, or NVML does not answer."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "0")

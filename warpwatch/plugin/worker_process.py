@@ -20,7 +20,7 @@ CHOSEN = pytest.StashKey[Setting]()  # which project is tested
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Find the project, and start the worker process that runs its kernels, unless this run needs no device."""
-    config.stash[CHOSEN] = setting = _setting(config)
+    config.stash[CHOSEN] = setting = setting_of(config)
     settings = Settings(
         kind=value_of(config, "device"),
         ordinal=int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")),
@@ -38,7 +38,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[WORKER].stop()
 
 
-def _setting(config: pytest.Config) -> Setting:
+def setting_of(config: pytest.Config) -> Setting:
     """Find the project that option, settings or table name. Raises UsageError."""
     try:
         table = read_table(pyproject_of(config.rootpath))
