@@ -14,7 +14,6 @@ from tests.project import PROJECT
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare import pairs
 from warpwatch.compare.pairs import Pair, PairComparison
-from warpwatch.compare.spares import MAX_PROCESSES, SCREENING_PROCESSES
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing import worker_samples as sampling
@@ -22,7 +21,7 @@ from warpwatch.timing.clocks import Clock
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.parent_samples import Again, Measured
 from warpwatch.timing.worker_pairs import Plan
-from warpwatch.verdict.rule import MIN_PROCESSES, Decision, Verdict
+from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES, SCREENING_PROCESSES, Decision, Verdict
 
 CASE = next(iter(timed_cases(PROJECT.families)))
 
@@ -34,7 +33,7 @@ class FakeWorker:
         self.ready, self.loaded, self.asked = ready, 0, list[tuple[str, object]]()
 
     @property
-    def has_spares(self) -> bool:
+    def has_opened_spares(self) -> bool:
         return self.ready > 0
 
     @property
@@ -87,7 +86,7 @@ def compare(
     return taken
 
 
-LOAD = ("start", MAX_PROCESSES - MIN_PROCESSES)
+LOAD = ("start", MAX_PAIR_PROCESSES - MIN_PROCESSES)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +94,10 @@ LOAD = ("start", MAX_PROCESSES - MIN_PROCESSES)
     [
         (MIN_PROCESSES - 1, SCREENING_PROCESSES, []),
         (MIN_PROCESSES - 1, MIN_PROCESSES, [LOAD]),
-        (MIN_PROCESSES - 1, MIN_PROCESSES + 1, [LOAD, ("open", MAX_PROCESSES - MIN_PROCESSES)]),
-        (MIN_PROCESSES - 1, MAX_PROCESSES + 1, [LOAD, ("open", MAX_PROCESSES - MIN_PROCESSES)]),
+        (MIN_PROCESSES - 1, MIN_PROCESSES + 1, [LOAD, ("open", MAX_PAIR_PROCESSES - MIN_PROCESSES)]),
+        (MIN_PROCESSES - 1, MAX_PAIR_PROCESSES + 1, [LOAD, ("open", MAX_PAIR_PROCESSES - MIN_PROCESSES)]),
         (SCREENING_PROCESSES - 1, MIN_PROCESSES, [("open", MIN_PROCESSES - SCREENING_PROCESSES), LOAD]),
-        (MAX_PROCESSES - 1, MAX_PROCESSES + 1, []),
+        (MAX_PAIR_PROCESSES - 1, MAX_PAIR_PROCESSES + 1, []),
     ],
 )
 def test_more_processes_open_the_gpu_only_for_undecided_pairs_that_have_none(
@@ -107,6 +106,15 @@ def test_more_processes_open_the_gpu_only_for_undecided_pairs_that_have_none(
     worker = FakeWorker(spares)
     compare(worker, undecided_for, monkeypatch)
     assert [each for each in worker.asked if each[0] in ("open", "start")] == wanted
+
+
+def test_processes_that_have_loaded_their_modules_are_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = FakeWorker()
+    worker.loaded = MAX_PAIR_PROCESSES - MIN_PROCESSES
+    compare(worker, MIN_PROCESSES + 1, monkeypatch)
+    assert [each for each in worker.asked if each[0] in ("open", "start")] == [
+        ("open", MAX_PAIR_PROCESSES - MIN_PROCESSES)
+    ]
 
 
 def test_every_other_process_takes_pairs_in_the_reversed_order(monkeypatch: pytest.MonkeyPatch) -> None:

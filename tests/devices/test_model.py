@@ -64,13 +64,27 @@ def test_the_model_is_known_where_all_gpus_are_alike(
 
 
 @pytest.mark.parametrize(
-    ("split", "shown", "number"),
-    [(False, None, 3), (False, "2", 1), (False, "0,1", 2), (False, "GPU-1,GPU-2", 2), (False, "", 0), (True, None, 0)],
+    ("names", "split", "shown", "number"),
+    [
+        (["NVIDIA H200"] * 3, False, None, 3),
+        (["NVIDIA H200"] * 3, False, "2", 1),
+        (["NVIDIA H200"] * 3, False, "0, 1", 2),
+        (["NVIDIA H200"] * 3, False, "GPU-1,GPU-2", 2),
+        (["NVIDIA H200"] * 3, False, "1,-1,2", 1),
+        (["NVIDIA H200"] * 3, False, "0,3,1", 1),
+        (["NVIDIA H200"] * 3, False, "0,0", 1),
+        (["NVIDIA H200"] * 3, False, "0,1,", 2),
+        (["NVIDIA H200"] * 3, False, "GPU-1,MIG-2", 1),
+        (["NVIDIA H200"] * 3, False, "", 0),
+        (["NVIDIA H200"] * 3, True, None, 0),
+        (["NVIDIA H200", "NVIDIA L4"], False, None, 1),
+        ([], False, None, 0),
+    ],
 )
-def test_the_gpus_are_counted_that_cuda_shows_here(
-    split: bool, shown: str | None, number: int, monkeypatch: pytest.MonkeyPatch
+def test_the_gpus_are_counted_that_one_run_can_use(
+    names: list[str], split: bool, shown: str | None, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", nvml(["NVIDIA H200", "NVIDIA H200", "NVIDIA L4"], [split] * 3))
+    monkeypatch.setitem(sys.modules, "pynvml", nvml(names, [split] * len(names)))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if shown is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)

@@ -87,11 +87,13 @@ def test_spare_processes_end_with_the_worker(child: Worker) -> None:
 def test_loaded_processes_are_taken_before_new_ones_and_end_with_the_worker(child: Worker) -> None:
     first = child.call(process_id)
     child.start_spares(2)
-    assert not child.has_spares
+    assert (child.has_opened_spares, child.spares) == (False, 2)
     loaded = [each.process.pid for each in child._loaded]
     child.open_spares(1, process_id)
+    assert (child.has_opened_spares, child.spares) == (True, 2)
     child.renew()
     assert child.call(process_id) == loaded[0] != first
+    assert (child.has_opened_spares, child.spares) == (False, 1)
     assert child.started == 3
     child.open_spares(2, process_id)
     assert child.started == 4
@@ -163,7 +165,7 @@ def test_processes_that_were_told_to_end_are_waited_for_later(child: Worker) -> 
     child.await_spares()
     spare = child._ready[0].process.pid
     child.leave()
-    assert not child.has_spares
+    assert not child.has_opened_spares
     assert child.call(process_id) not in (first, spare)
     child.stop()
     assert not any(Path(f"/proc/{each}").exists() for each in (first, spare))

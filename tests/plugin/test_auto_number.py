@@ -12,26 +12,34 @@ from warpwatch.plugin import auto_number, bench_folder, worker_process
 
 
 @pytest.mark.parametrize(
-    ("device", "named", "gpus", "set_by_user", "wanted"),
+    ("options", "named", "gpus", "set_by_user", "wanted"),
     [
-        ("auto", True, 4, False, 4),
-        ("gpu", True, 2, False, 2),
-        ("auto", True, 1, False, 0),
-        ("auto", True, 0, False, None),
-        ("auto", False, 4, False, None),
-        ("software", True, 4, False, None),
-        ("none", True, 4, False, None),
-        ("auto", True, 4, True, None),
+        ({}, True, 4, None, 4),
+        ({"device": "gpu"}, True, 2, None, 2),
+        ({}, True, 4, "", 4),
+        ({}, True, 1, None, 0),
+        ({"self-check": True}, True, 4, None, 0),
+        ({}, True, 0, None, None),
+        ({}, False, 4, None, None),
+        ({"device": "software"}, True, 4, None, None),
+        ({"device": "none"}, True, 4, None, None),
+        ({}, True, 4, "3", None),
     ],
 )
 def test_auto_is_the_number_of_gpus_where_times_are_taken(
-    device: str, named: bool, gpus: int, set_by_user: bool, wanted: int | None, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any],
+    named: bool,
+    gpus: int,
+    set_by_user: str | None,
+    wanted: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(auto_number, "value_of", lambda config, name: device)
+    given = {"device": "auto", "self-check": False} | options
+    monkeypatch.setattr(auto_number, "value_of", lambda config, name: given[name])
     monkeypatch.setattr(worker_process, "setting_of", lambda config: SimpleNamespace(root=None))
     monkeypatch.setattr(bench_folder, "names_benchmark", lambda config, root: named)
     monkeypatch.setattr(model, "number_of_gpus", lambda: gpus)
     monkeypatch.delenv(auto_number.SET_BY_USER, raising=False)
-    if set_by_user:
-        monkeypatch.setenv(auto_number.SET_BY_USER, "3")
+    if set_by_user is not None:
+        monkeypatch.setenv(auto_number.SET_BY_USER, set_by_user)
     assert auto_number.pytest_xdist_auto_num_workers(cast("Any", None)) == wanted

@@ -135,6 +135,13 @@ def test_auto_is_a_process_for_each_gpu(checkout: Bench, gpus: int) -> None:
     assert len({entry["extra_info"].get("gpu_uuid") for entry in saved(checkout)["benchmarks"]}) == gpus
 
 
+def test_the_repositorys_own_number_counts_for_auto(checkout: Bench) -> None:
+    with open(checkout.folder / "conftest.py", "a") as file:
+        file.write("\n\ndef pytest_xdist_auto_num_workers(config):\n    return 3\n")
+    done = checkout.bench("-n", "auto", gpus=2)
+    assert "-n 3: there are 2 GPUs here" in done.stderr
+
+
 def test_a_self_check_is_refused(checkout: Bench) -> None:
     done = checkout.bench(*TWO, "--self-check", gpus=2)
     assert done.returncode == 4

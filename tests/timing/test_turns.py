@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from warpwatch.timing import worker_pairs, worker_samples
-from warpwatch.timing.worker_pairs import FEWEST_TURNS, MOST_TURNS, TURNS_TO_TELL, Plan
+from warpwatch.timing.worker_pairs import FEWEST_TURNS, MOST_TURNS, PRECISE, QUIET, TURNS_TO_TELL, Plan
 
 PLAN = Plan(kind="cold", swap=False, check=False, seconds=60.0, warm_up=0.0)
 
@@ -32,14 +32,17 @@ def turns(scatter: float, monkeypatch: pytest.MonkeyPatch, plan: Plan = PLAN) ->
 @pytest.mark.parametrize(
     ("scatter", "wanted"),
     [
-        (0.0002, FEWEST_TURNS),  # their mean's standard error is 0.0001
-        (0.0008, TURNS_TO_TELL),  # after four turns it is 0.00046, after six 0.00036
-        (0.005, 70),  # where 0.005 / sqrt(turns - 1) falls below 0.0006
+        # The standard error of the mean of n turns is the scatter over the root of n - 1.
+        (0.99 * QUIET * math.sqrt(FEWEST_TURNS - 1), FEWEST_TURNS),
+        (1.01 * QUIET * math.sqrt(FEWEST_TURNS - 1), TURNS_TO_TELL),
+        (0.99 * PRECISE * math.sqrt(TURNS_TO_TELL - 1), TURNS_TO_TELL),
+        (1.01 * PRECISE * math.sqrt(TURNS_TO_TELL - 1), TURNS_TO_TELL + 2),
+        (PRECISE * math.sqrt(70 - 0.5), 72),  # after 71 it would be small enough, but turns come in twos
         (0.01, MOST_TURNS),
     ],
 )
 def test_quieter_kernels_take_fewer_turns(scatter: float, wanted: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert abs(turns(scatter, monkeypatch) - wanted) <= 2 * (wanted == 70)
+    assert turns(scatter, monkeypatch) == wanted
 
 
 def test_a_pair_whose_time_is_over_has_the_fewest_turns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from warpwatch.compare.apart import OtherProcess, measure_apart
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.energy import PRIOR as ENERGY_PRIOR
 from warpwatch.compare.energy import energy_effect
-from warpwatch.compare.spares import MAX_PROCESSES, SCREENING_PROCESSES, open_more_spares
+from warpwatch.compare.spares import open_more_spares
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
@@ -29,7 +29,17 @@ from warpwatch.timing.parent_samples import (
 )
 from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
 from warpwatch.verdict.in_cycles import combine
-from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, decide, learn, paired
+from warpwatch.verdict.rule import (
+    MAX_PAIR_PROCESSES,
+    SCREENING_PROCESSES,
+    Decision,
+    Effect,
+    Prior,
+    Verdict,
+    decide,
+    learn,
+    paired,
+)
 
 # A case is left unsure whose interval is this share of its floor to either side and still crosses the floor: its change
 # is the floor within a fifth, and five more processes of 1.2 s each (H200) would tell no more of it than that.
@@ -181,7 +191,7 @@ class PairComparison:
         """Decide about all pairs together, after SCREENING_PROCESSES and for undecided ones after more."""
         decisions: dict[str, Decision] = {}
         todo = list(self.pairs)
-        for process in range(1, MAX_PROCESSES):
+        for process in range(1, MAX_PAIR_PROCESSES):
             if not todo:
                 break
             self._again(todo, process, again)
@@ -219,14 +229,14 @@ class PairComparison:
         """Decide about the energy of all pairs that have any."""
         found = {name: energy_effect(pair.taken, self.doubt) for name, pair in self.pairs.items()}
         effects = {name: effect for name, effect in found.items() if effect}
-        return decide(effects, ENERGY_PRIOR, looks=MAX_PROCESSES - SCREENING_PROCESSES + 1, parts=self.parts)
+        return decide(effects, ENERGY_PRIOR, looks=MAX_PAIR_PROCESSES - SCREENING_PROCESSES + 1, parts=self.parts)
 
     def _decide(self) -> dict[str, Decision]:
         """Decide about all pairs from the samples taken so far."""
         effects = {name: pair.effect(self.doubt) for name, pair in self.pairs.items() if pair.taken}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        looks = MAX_PROCESSES - SCREENING_PROCESSES + 1
+        looks = MAX_PAIR_PROCESSES - SCREENING_PROCESSES + 1
         decisions = decide(effects, self.prior, looks=looks, parts=self.parts)
         in_cycles = {name: each for name in effects if (each := self.pairs[name].effect_in_cycles(self.doubt))}
         if not in_cycles:

@@ -12,14 +12,13 @@ from statistics import fmean, median
 
 import msgspec
 
-from warpwatch.compare import spares
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out
 from warpwatch.runs.saved import Facts, Run, Sides, Timed, by_gpu
 from warpwatch.timing.pair_samples import log_ratio, log_ratio_in_cycles
 from warpwatch.verdict.in_cycles import combine
 from warpwatch.verdict.process_effects import ProcessEffect
-from warpwatch.verdict.rule import Decision, Effect, decide, learn, paired
+from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, SCREENING_PROCESSES, Decision, Effect, decide, learn, paired
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +106,7 @@ def side_by_side(run: Run) -> Verdicts:
                 in_cycles[name] = replace(paired(before, after, cycles), doubt=run.gpu.note, no_gain=run.gpu.note)
                 reasons[name], why = why, ""
             effects[name] = replace(paired(before, after, logs), doubt=why or run.gpu.note, no_gain=run.gpu.note)
-    looks, prior = spares.MAX_PROCESSES - spares.SCREENING_PROCESSES + 1, learn(list(effects.values()))
+    looks, prior = MAX_PAIR_PROCESSES - SCREENING_PROCESSES + 1, learn(list(effects.values()))
     by_cycles = decide(effects | in_cycles, prior, looks=looks)
     return Verdicts(decisions=combine(decide(effects, prior, looks=looks), by_cycles, reasons))
 

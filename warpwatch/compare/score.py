@@ -23,13 +23,13 @@ from warpwatch.compare.doubts import SAME_CODE
 from warpwatch.compare.other_rules import RULES, Rule
 from warpwatch.compare.recording import PairRecording, Process, Recording, same_code
 from warpwatch.compare.saved_self_check import CLASSES
-from warpwatch.compare.spares import MAX_PROCESSES as MAX_PAIR_PROCESSES
-from warpwatch.compare.spares import SCREENING_PROCESSES
 from warpwatch.compare.with_baseline import MAX_PROCESSES
 from warpwatch.runs.saved import BadRun, Run
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
+    MAX_PAIR_PROCESSES,
     MIN_PROCESSES,
+    SCREENING_PROCESSES,
     Decision,
     Floats,
     Prior,

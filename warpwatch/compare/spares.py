@@ -10,32 +10,31 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.timing.parent_samples import Measured
 from warpwatch.timing.worker_samples import get_ready
-from warpwatch.verdict.rule import MIN_PROCESSES
+from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES, SCREENING_PROCESSES
 
-SCREENING_PROCESSES = 3  # the processes that measure every case
-MAX_PROCESSES = 8  # the processes that measure a case that is hard to decide
 # What a process holds of the GPU's memory that has opened it and measured nothing (647 MiB on an H200), and the part of
 # that memory that all spare ones may hold.
 SPARE_BYTES, SMALL_PART = 700 * 2**20, 1 / 8
 
 
-def start_spares(worker: Worker) -> None:
-    """Start processes for what is measured after the first one: they load their modules while pytest starts.
+def start_spares(worker: Worker, parts: int = 1) -> None:
+    """Start the processes that most pairs need after the first one, and all others too where each has two cores.
 
-    Those that most pairs need, and all others too where each has two cores.
+    They load their modules while pytest starts. ``parts``: how many runs do so at the same time.
     """
-    cores = len(os.sched_getaffinity(0))
-    worker.start_spares((MAX_PROCESSES if cores >= 2 * MAX_PROCESSES else MIN_PROCESSES) - 1)
+    cores = len(os.sched_getaffinity(0)) // parts
+    worker.start_spares((MAX_PAIR_PROCESSES if cores >= 2 * MAX_PAIR_PROCESSES else MIN_PROCESSES) - 1)
 
 
 def open_spares(worker: Worker, families: Sequence[Family], info: DeviceInfo, *, cold: bool) -> None:
-    """Have the processes that measure after the first one open the GPU: those that most pairs need.
+    """Have the processes that most pairs need after the first one open the GPU.
 
-    Each holds memory of the GPU, which a large case may need. Where all hold but a small part of it, the others open it
-    too, if they are there: to open it when a pair asks for them takes 0.4 s of waiting. Else they wait for that.
+    Each holds memory of the GPU, which a large case may need, or another run while this one waits for its turn. Where
+    all together hold a small part of it, all that are there open it: later that takes 0.4 s in which nothing is
+    measured. Elsewhere the others open it when a pair is undecided (``open_more_spares``).
     """
-    ready = worker.spares if SMALL_PART * info.memory_bytes >= SPARE_BYTES * (MAX_PROCESSES - 1) else 0
-    count = max(MIN_PROCESSES - 1, ready)
+    have_room = SMALL_PART * info.memory_bytes >= SPARE_BYTES * (MAX_PAIR_PROCESSES - 1)
+    count = max(MIN_PROCESSES - 1, worker.spares if have_room else 0)
     worker.open_spares(count, get_ready, "cold" if cold else "warm", one_queue=_use_one_queue(families))
 
 
@@ -55,11 +54,11 @@ def open_more_spares(measured: Sequence[Measured], done: int) -> None:
     Their modules are loaded by then.
     """
     worker, kind = measured[0].kernel.worker, measured[0].kind
-    if not SCREENING_PROCESSES <= done < MAX_PROCESSES:
+    if not SCREENING_PROCESSES <= done < MAX_PAIR_PROCESSES:
         return
-    if not worker.has_spares:
+    if not worker.has_opened_spares:
         one_queue = _use_one_queue(each.case.family for each in measured)
-        most = MIN_PROCESSES if done < MIN_PROCESSES else MAX_PROCESSES
+        most = MIN_PROCESSES if done < MIN_PROCESSES else MAX_PAIR_PROCESSES
         worker.open_spares(most - done, get_ready, kind, one_queue=one_queue)
-    if done == SCREENING_PROCESSES and (missing := MAX_PROCESSES - done - worker.spares) > 0:
+    if done == SCREENING_PROCESSES and (missing := MAX_PAIR_PROCESSES - done - worker.spares) > 0:
         worker.start_spares(missing)

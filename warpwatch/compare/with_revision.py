@@ -14,7 +14,6 @@ from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import count_compared, load_in_background
 from warpwatch.compare.energy import WORDS as ENERGY_WORDS
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
-from warpwatch.compare.spares import SCREENING_PROCESSES
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.devices.machine import DeviceError
@@ -22,7 +21,7 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import OtherSideFailed
-from warpwatch.verdict.rule import Decision, Verdict
+from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
 
 # Cases of the same machine code on both sides that are measured all the same: one for each four that differ, at most
 # a dozen, and none where nothing differs.

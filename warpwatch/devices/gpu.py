@@ -249,7 +249,9 @@ class Device:
 
     def _wait(self) -> None:
         """Wait for the stop event. Raises DeviceError where it does not come within the launch limit."""
-        begin = time.monotonic()  # a kernel of the software device runs on a core, which this thread must leave to it
+        begin = time.monotonic()
+        # Pauses are a part of what the kernel has taken so far: its end is seen 3 % late at most. A kernel of the
+        # software device runs on a core, which this thread must leave to it.
         spinning, part = (0.002, 32) if self.info.has_gpu_clock else (0.0, 8)
         with self._errors("the kernel failed"):
             while not self._stop.query():

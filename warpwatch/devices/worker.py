@@ -122,7 +122,7 @@ class Worker:
         return launch(self.project, replace(self.settings, gpu_seen=gpu_seen))
 
     @property
-    def has_spares(self) -> bool:
+    def has_opened_spares(self) -> bool:
         """True where a spare child has opened the device, or has been asked to."""
         return bool(self._spares or self._ready)
 

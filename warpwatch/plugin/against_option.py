@@ -21,6 +21,7 @@ from warpwatch.devices.model import sees_gpu
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import is_first
+from warpwatch.plugin.several_gpus import number_of_parts
 
 
 class OtherRevision:
@@ -69,7 +70,7 @@ def begin(config: pytest.Config, project: Project, worker: Worker, revision: str
     other = OtherRevision(revision, project)
     config.add_cleanup(other.stop)
     if not is_first(config) and other.may_differ and worker.settings.kind in ("auto", "gpu") and sees_gpu():
-        start_spares(worker)
+        start_spares(worker, number_of_parts(config))
     return other
 
 

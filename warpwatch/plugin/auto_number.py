@@ -1,4 +1,4 @@
-"""Lets ``-n auto`` of xdist be as many processes as there are GPUs, where times are taken.
+"""Lets ``-n auto`` of xdist start as many processes as there are GPUs, where times are taken.
 
 xdist asks before the rest of the plugin is loaded, and seldom: so what the answer needs is imported with the question.
 """
@@ -14,17 +14,21 @@ from warpwatch.plugin.options import value_of
 SET_BY_USER = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 
 
-@pytest.hookimpl(optionalhook=True, tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Return the number of GPUs where bench/ is named, and 0 for one of them: then xdist starts no processes.
+    """Return the number of GPUs where bench/ is named, and 0 where one alone is used: then xdist starts no processes.
 
     None where xdist shall count cores, or take the number that its user has set for ``auto``.
     """
-    if SET_BY_USER in os.environ or value_of(config, "device") not in ("auto", "gpu"):
+    if os.environ.get(SET_BY_USER) or value_of(config, "device") not in ("auto", "gpu"):
         return None
     from warpwatch.devices.model import number_of_gpus  # noqa: PLC0415
     from warpwatch.plugin.bench_folder import names_benchmark  # noqa: PLC0415
     from warpwatch.plugin.worker_process import setting_of  # noqa: PLC0415
 
-    gpus = number_of_gpus() if names_benchmark(config, setting_of(config).root) else 0
-    return {0: None, 1: 0}.get(gpus, gpus)
+    if not names_benchmark(config, setting_of(config).root):
+        return None
+    gpus = number_of_gpus()
+    if gpus == 0:
+        return None
+    return 0 if gpus == 1 or value_of(config, "self-check") else gpus
