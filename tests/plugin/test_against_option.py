@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +17,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import against_option
 from warpwatch.plugin.benchmark import BenchPlugin
-from warpwatch.verdict.rule import MIN_PROCESSES
+from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES
 
 CONFIG = SimpleNamespace(add_cleanup=lambda function: None, getoption=lambda name, default: default)
 
@@ -58,6 +59,18 @@ def test_processes_are_started_where_a_gpu_is_seen_and_files_differ(
     begun = against_option.begin(cast("pytest.Config", CONFIG), cast("Project", None), cast("Worker", worker), "HEAD")
     assert cast("Any", begun) is other
     assert (worker.started > 0) == starts
+
+
+@pytest.mark.parametrize(("parts", "started"), [(1, MAX_PAIR_PROCESSES - 1), (2, MIN_PROCESSES - 1)])
+def test_runs_on_several_gpus_share_the_cores(parts: int, started: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = SimpleNamespace(may_differ=True, stop=lambda: None)
+    monkeypatch.setattr(against_option, "OtherRevision", lambda revision, project: other)
+    monkeypatch.setattr(against_option, "sees_gpu", lambda: True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(2 * MAX_PAIR_PROCESSES)))
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(parts))
+    config, worker = SimpleNamespace(**vars(CONFIG), workerinput={}), FakeWorker("auto")
+    against_option.begin(cast("pytest.Config", config), cast("Project", None), cast("Worker", worker), "HEAD")
+    assert worker.started == started
 
 
 def test_a_revision_that_is_not_found_needs_no_processes() -> None:

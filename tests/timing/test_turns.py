@@ -33,6 +33,8 @@ def turns(scatter: float, monkeypatch: pytest.MonkeyPatch, plan: Plan = PLAN) ->
     ("scatter", "wanted"),
     [
         # The standard error of the mean of n turns is the scatter over the root of n - 1.
+        (0.0005, FEWEST_TURNS),
+        (0.00055, TURNS_TO_TELL),
         (0.99 * QUIET * math.sqrt(FEWEST_TURNS - 1), FEWEST_TURNS),
         (1.01 * QUIET * math.sqrt(FEWEST_TURNS - 1), TURNS_TO_TELL),
         (0.99 * PRECISE * math.sqrt(TURNS_TO_TELL - 1), TURNS_TO_TELL),
