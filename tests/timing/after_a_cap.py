@@ -7,18 +7,15 @@ highest, at several times since the float64 product ended. It says so where NVML
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from dataclasses import dataclass
-from typing import NoReturn
 
 from kernels import FAMILIES
+from tests.timing.by_hand import leave, load_case
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.inputs import random_inputs
-from warpwatch.devices.builds import compile_build
-from warpwatch.devices.gpu import Device, Settings, open_device
-from warpwatch.devices.runner import Loaded, load, upload
+from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.runner import Loaded
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.clocks import POWER_CAP, Clocks
 from warpwatch.timing.timer import GpuTimer
@@ -38,13 +35,6 @@ class Look:
     seconds: float
     is_capped: bool
     mhz: float
-
-
-def loaded(device: Device, name: str) -> Loaded:
-    """Load a case on random inputs."""
-    case = find_case(FAMILIES, name)
-    image = compile_build(case.build, device.info.timing_target)
-    return load(device, case, image.path, upload(device, case, random_inputs(case, 0)))
 
 
 def clock_beside(timer: GpuTimer, stamps: ClockStamps, kernel: Loaded) -> float:
@@ -68,10 +58,10 @@ def line(seconds: float, pause: float, looks: list[Look], highest: int) -> str:
 def main() -> None:
     device = open_device(Settings(kind="gpu"))
     timer, stamps, clocks = GpuTimer(device, cold=True), ClockStamps(device, 2), Clocks(device.info.pci_bus_id)
-    hot, short = loaded(device, HOT), loaded(device, SHORT)
+    hot, short = (load_case(device, find_case(FAMILIES, name)) for name in (HOT, SHORT))
     if not clocks.highest:
         print("NVML does not say what this GPU's clocks are: its library is missing or refuses", file=sys.stderr)
-        _leave(1)
+        leave(1)
     print(f"{device.info.name}, highest SM clock {clocks.highest:,} MHz")
     for seconds in SECONDS:
         for pause in PAUSES:
@@ -85,13 +75,7 @@ def main() -> None:
                 looks.append(Look(seconds=since, is_capped=is_capped, mhz=clock_beside(timer, stamps, short)))
                 time.sleep(pause)
             print(line(seconds, pause, looks, clocks.highest))
-    _leave(0)
-
-
-def _leave(status: int) -> NoReturn:
-    """End without the interpreter's own exit, where PyCUDA aborts if a context is left."""
-    sys.stdout.flush()
-    os._exit(status)
+    leave(0)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ memory.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tests.project import ROOT
+from tests.timing.by_hand import leave
 from tests.timing.cross_check import loaded_cases, read_by_ncu
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compiler import compile_text
@@ -98,8 +98,7 @@ def read_by_events() -> None:
 def main() -> None:
     if sys.argv[1:] == ["--events"]:
         read_by_events()
-        sys.stdout.flush()
-        os._exit(0)  # without the interpreter's own exit, where PyCUDA aborts if a context is left
+        leave()
     command = [sys.executable, "-m", "tests.timing.cold_parts", "--events"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     said = next((line for line in done.stdout.splitlines() if line.startswith("{")), "")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -24,11 +23,10 @@ from pathlib import Path
 
 from kernels import FAMILIES
 from tests.project import ROOT
+from tests.timing.by_hand import leave, load_case
 from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.catalogue.inputs import random_inputs
-from warpwatch.devices.builds import compile_build
 from warpwatch.devices.gpu import Device, Settings, open_device
-from warpwatch.devices.runner import Loaded, load, upload
+from warpwatch.devices.runner import Loaded
 from warpwatch.explain.profile import find_ncu
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.overhead import kernel_seconds, measure_overhead
@@ -69,8 +67,7 @@ def loaded_cases(device: Device) -> Iterable[tuple[Case, Loaded]]:
     """Yield each case, ready to be launched, one at a time."""
     for name in CASES:
         case = find_case(FAMILIES, name)
-        image = compile_build(case.build, device.info.timing_target)
-        loaded = load(device, case, image.path, upload(device, case, random_inputs(case, 0)))
+        loaded = load_case(device, case)
         yield case, loaded
         for array in (*loaded.inputs, *loaded.own.values()):
             array.free()
@@ -222,8 +219,7 @@ def main(arguments: Sequence[str]) -> None:
         raise SystemExit("say in which folder the table is to be kept: python -m tests.timing.cross_check OUT")
     if arguments[0] in parts:
         parts[arguments[0]]()
-        sys.stdout.flush()
-        os._exit(0)  # without the interpreter's own exit, where PyCUDA aborts if a context is left
+        leave()
     folder = Path(arguments[0])
     folder.mkdir(parents=True, exist_ok=True)  # before minutes of measuring
     read, ours, theirs, scrubbed = [], [], [], []

@@ -1,0 +1,25 @@
+"""What the measuring commands of this folder share: a case on a GPU in their own process, and how that one ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.inputs import random_inputs
+from warpwatch.devices.builds import compile_build
+from warpwatch.devices.gpu import Device
+from warpwatch.devices.runner import Loaded, load, upload
+
+
+def load_case(device: Device, case: Case) -> Loaded:
+    """Compile a case as it is timed, and load it on random inputs."""
+    image = compile_build(case.build, device.info.timing_target)
+    return load(device, case, image.path, upload(device, case, random_inputs(case, 0)))
+
+
+def leave(status: int = 0) -> NoReturn:
+    """End without the interpreter's own exit, where PyCUDA aborts if a context is left."""
+    sys.stdout.flush()
+    os._exit(status)
