@@ -68,8 +68,8 @@ MIN_PROCESSES = 5
 # floor. Of 7,479 processes of unchanged pairs, 16 were beyond their floor at all. In 4,000 replays of runs of 831 pairs
 # no case was called so; with three processes for any change, it was 13 in 2,000 (three H200s, compare/score.py).
 FEW_PROCESSES, CLEAR_FLOORS = 3, 3.0
-# With --against, how many processes measure every case, and at most one that is hard to decide.
-SCREENING_PROCESSES, MAX_PAIR_PROCESSES = 3, 8
+# With --against, how many processes measure every case, and how many at most a case that is hard to decide.
+SCREENING_PROCESSES, MAX_PAIR_PROCESSES = FEW_PROCESSES, 8
 MAX_FLOOR = 0.20  # a case whose own spread asks for a wider floor than this is unsure, never the same
 # Limits of the weight of a learned prior: a smaller one would be noise of the estimate, and a larger one would hide a
 # case that is noisier than others of its size. On the H200, one in a hundred varies ten times as much.
