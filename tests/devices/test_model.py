@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from warpwatch.devices.model import model_of_all, number_of_gpus, sees_gpu
+from warpwatch.devices.model import model_of_all, sees_gpu
 
 
 class NotSupported(Exception):
@@ -61,34 +61,6 @@ def test_the_model_is_known_where_all_gpus_are_alike(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
     assert model_of_all() == model
     assert sees_gpu() is seen
-
-
-@pytest.mark.parametrize(
-    ("names", "split", "shown", "number"),
-    [
-        (["NVIDIA H200"] * 3, False, None, 3),
-        (["NVIDIA H200"] * 3, False, "2", 1),
-        (["NVIDIA H200"] * 3, False, "0, 1", 2),
-        (["NVIDIA H200"] * 3, False, "GPU-1,GPU-2", 2),
-        (["NVIDIA H200"] * 3, False, "1,-1,2", 1),
-        (["NVIDIA H200"] * 3, False, "0,3,1", 1),
-        (["NVIDIA H200"] * 3, False, "0,0", 1),
-        (["NVIDIA H200"] * 3, False, "0,1,", 2),
-        (["NVIDIA H200"] * 3, False, "GPU-1,MIG-2", 1),
-        (["NVIDIA H200"] * 3, False, "", 0),
-        (["NVIDIA H200"] * 3, True, None, 0),
-        (["NVIDIA H200", "NVIDIA L4"], False, None, 1),
-        ([], False, None, 0),
-    ],
-)
-def test_the_gpus_are_counted_that_one_run_can_use(
-    names: list[str], split: bool, shown: str | None, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", nvml(names, [split] * len(names)))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if shown is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
-    assert number_of_gpus() == number
 
 
 def test_without_nvml_the_model_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

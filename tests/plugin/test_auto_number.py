@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from warpwatch.devices import model
+from warpwatch.devices import detect, model
+from warpwatch.devices.machine import DeviceError
 from warpwatch.plugin import auto_number, bench_folder, worker_process
 
 
@@ -15,6 +16,7 @@ from warpwatch.plugin import auto_number, bench_folder, worker_process
     ("options", "named", "gpus", "set_by_user", "wanted"),
     [
         ({}, True, 4, None, 4),
+        ({"models": "differ"}, True, 4, None, 0),
         ({"device": "gpu"}, True, 2, None, 2),
         ({}, True, 4, "", 4),
         ({}, True, 1, None, 0),
@@ -34,12 +36,25 @@ def test_auto_is_the_number_of_gpus_where_times_are_taken(
     wanted: int | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given = {"device": "auto", "self-check": False} | options
+    given = {"device": "auto", "self-check": False, "models": "alike"} | options
     monkeypatch.setattr(auto_number, "value_of", lambda config, name: given[name])
     monkeypatch.setattr(worker_process, "setting_of", lambda config: SimpleNamespace(root=None))
     monkeypatch.setattr(bench_folder, "names_benchmark", lambda config, root: named)
-    monkeypatch.setattr(model, "number_of_gpus", lambda: gpus)
+    monkeypatch.setattr(detect, "number_of_gpus", lambda: gpus)
+    monkeypatch.setattr(model, "model_of_all", lambda: "nvidia-h200" if given["models"] == "alike" else "")
     monkeypatch.delenv(auto_number.SET_BY_USER, raising=False)
     if set_by_user is not None:
         monkeypatch.setenv(auto_number.SET_BY_USER, set_by_user)
     assert auto_number.pytest_xdist_auto_num_workers(cast("Any", None)) == wanted
+
+
+def test_a_driver_that_does_not_work_is_left_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> int:
+        raise DeviceError("the NVIDIA driver does not work")
+
+    monkeypatch.setattr(auto_number, "value_of", lambda config, name: "auto")
+    monkeypatch.setattr(worker_process, "setting_of", lambda config: SimpleNamespace(root=None))
+    monkeypatch.setattr(bench_folder, "names_benchmark", lambda config, root: True)
+    monkeypatch.setattr(detect, "number_of_gpus", fail)
+    monkeypatch.delenv(auto_number.SET_BY_USER, raising=False)
+    assert auto_number.pytest_xdist_auto_num_workers(cast("Any", None)) is None

@@ -17,7 +17,7 @@ from tests.project import PROJECT, ROOT
 from warpwatch.devices import ask_driver
 from warpwatch.devices import child as child_module
 from warpwatch.devices.compiler import CompileError
-from warpwatch.devices.detect import why_no_gpu
+from warpwatch.devices.detect import number_of_gpus, why_no_gpu
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker
@@ -206,8 +206,11 @@ def test_a_driver_that_does_not_work_is_not_a_missing_one(
     if broken:
         with pytest.raises(DeviceError, match=said):
             why_no_gpu()
+        with pytest.raises(DeviceError, match=said):
+            number_of_gpus()
     else:
         assert why_no_gpu() == said
+        assert number_of_gpus() == (0 if said else count)
 
 
 def test_a_driver_that_says_much_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ def test_more_processes_than_gpus_are_refused(checkout: Bench, gpus: int, said: 
 
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_auto_is_a_process_for_each_gpu(checkout: Bench, gpus: int) -> None:
-    done = checkout.bench("-n", "auto", gpus=gpus)
+    done = checkout.bench("-n", "auto", gpus=gpus, model="fake-gpu-1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "17 passed" in done.stdout
     assert ("bringing up nodes" in done.stdout) == (gpus == 2)

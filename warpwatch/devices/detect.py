@@ -14,6 +14,12 @@ def why_no_gpu() -> str:
         return what_is_missing(*found)
 
 
+def number_of_gpus() -> int:
+    """Return how many GPUs, or parts of GPUs, CUDA shows to this process. Raises as ``why_no_gpu``."""
+    with ask_driver.asked() as found:
+        return 0 if what_is_missing(*found) else int(found[0].split()[1])
+
+
 def what_is_missing(said: str, errors: str, status: int) -> str:
     """Return what is missing for a GPU by an answer of ``ask_driver.asked``, or an empty text. Raises DeviceError."""
     answer, _, more = said.partition(" ")

@@ -24,29 +24,6 @@ def sees_gpu() -> bool:
     return bool(_names())
 
 
-def number_of_gpus() -> int:
-    """Return the number of GPUs that one run can use: those that CUDA shows to this process, if they are of one model.
-
-    1 where their models may differ; 0 where there is none, where one is divided, or where NVML does not answer.
-    """
-    names = _names()
-    return _shown(len(names)) if len(set(names)) == 1 else min(1, len(names))
-
-
-def _shown(count: int) -> int:
-    """Return how many of ``count`` GPUs CUDA_VISIBLE_DEVICES leaves: all up to the first that is not there."""
-    given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if given is None:
-        return count
-    shown = set[str]()
-    for each in map(str.strip, given.split(",")):
-        is_there = each.startswith("GPU-") or (each.isdecimal() and int(each) < count)
-        if not is_there or each in shown:
-            break
-        shown.add(each)
-    return min(count, len(shown))
-
-
 def _names() -> Sequence[str]:
     """Return the name of each GPU; nothing where one is divided, or NVML does not answer."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "0")

@@ -16,19 +16,25 @@ SET_BY_USER = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Return the number of GPUs where bench/ is named, and 0 where one alone is used: then xdist starts no processes.
+    """Return the number of GPUs where bench/ is named, and 0 where one alone can be used: then xdist starts no process.
 
-    None where xdist shall count cores, or take the number that its user has set for ``auto``.
+    One alone is used where models may differ, and by a self-check. None where xdist shall count cores, or take the
+    number that its user has set for ``auto``; and where the driver does not work, which the run says by itself.
     """
     if os.environ.get(SET_BY_USER) or value_of(config, "device") not in ("auto", "gpu"):
         return None
-    from warpwatch.devices.model import number_of_gpus  # noqa: PLC0415
+    from warpwatch.devices.detect import number_of_gpus  # noqa: PLC0415
+    from warpwatch.devices.machine import DeviceError  # noqa: PLC0415
+    from warpwatch.devices.model import model_of_all  # noqa: PLC0415
     from warpwatch.plugin.bench_folder import names_benchmark  # noqa: PLC0415
     from warpwatch.plugin.worker_process import setting_of  # noqa: PLC0415
 
     if not names_benchmark(config, setting_of(config).root):
         return None
-    gpus = number_of_gpus()
+    try:
+        gpus = number_of_gpus()
+    except DeviceError:
+        return None
     if gpus == 0:
         return None
-    return 0 if gpus == 1 or value_of(config, "self-check") else gpus
+    return gpus if gpus > 1 and model_of_all() and not value_of(config, "self-check") else 0
