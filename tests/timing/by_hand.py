@@ -1,4 +1,4 @@
-"""What the measuring commands of this folder share: a case on a GPU in their own process, and how that one ends."""
+"""Loads a case and ends the process, for the commands of this folder that measure on a GPU in their own process."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _use_one_queue(families: Iterable[Family]) -> bool:
 
 
 def open_more_spares(measured: Sequence[Measured], done: int) -> None:
-    """Have processes open the GPU for pairs that are undecided after ``done`` processes, unless some have.
+    """Have processes open the GPU for pairs that are undecided after ``done`` processes, unless some have opened it.
 
     First those that most pairs need, and then all others at the same time: three take 0.38 s, one takes 0.3 (H100).
     Their modules are loaded by then.

@@ -52,7 +52,7 @@ MOST_TURNS, FEWEST_TURNS = 200, 4
 # A quiet kernel needs no more turns than bring the standard error of its mean to this, as in nvbench's stdrel: that is
 # well within the smallest noise floor, 0.5 %. The time goes to the noisy kernels.
 PRECISE, TURNS_TO_TELL = 0.0006, 6
-# Four turns tell it too where the standard error of their mean is this small: in replays of recorded pairs as many
+# Four turns are enough where the standard error of their mean is this small: in replays of recorded pairs as many
 # slowdowns by 1 % above 100 µs are found as with six, 97.6 % (three H200s).
 QUIET = 0.0003
 # A kernel whose standard error is above this when its time is over may take as long again: of slowdowns by 1 % above
