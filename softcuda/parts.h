@@ -6,7 +6,7 @@
 
 namespace softcuda {
 
-constexpr uint8_t is_split = 64; // of Epoch::flags: write.clock is the place of the parts' cells, write.bytes their size
+constexpr uint8_t is_split = 128; // of Epoch::flags: write.clock is the place of the parts' cells, write.bytes their size
 constexpr size_t max_parts = size_t(1) << 20; // cells of 32 bytes; beyond them words are not split
 
 struct Parts {

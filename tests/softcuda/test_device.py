@@ -200,6 +200,11 @@ def test_faults_of_asynchronous_copies_are_found(software: Worker, tmp_path: Pat
     assert said in run_on_a_tile(software, tmp_path, body)
 
 
+def test_a_plain_read_of_a_volatile_flag_is_a_race(software: Worker, tmp_path: Path) -> None:
+    sets = "if (threadIdx.x == 0) { __threadfence_block(); *(volatile int*)tile = 1; }"
+    assert "race" in run_on_a_tile(software, tmp_path, f"{sets} if (threadIdx.x == 9) out[9] = tile[0];")
+
+
 PART = """
 template <int n> __device__ __forceinline__ int part(const int* from)
 {
