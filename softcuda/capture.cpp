@@ -233,8 +233,10 @@ API cuLaunchHostFunc(void* stream, void (*function)(void*), void* data)
         return invalid_value;
     ContextState* context = current_context();
     return enqueue(stream, [function, data, context] {
+        host_function_begins();
         if (!has_failed(context))
             function(data);
+        host_function_ends();
     }, NodeKind::host);
 }
 
@@ -246,7 +248,11 @@ API cuStreamAddCallback(void* stream, void (*function)(void*, int, void*), void*
     if (is_capturing(stream))
         return capture_unsupported;
     ContextState* context = current_context();
-    return enqueue(stream, [=] { function(stream, has_failed(context) ? launch_failed : success, data); }, NodeKind::host);
+    return enqueue(stream, [=] {
+        host_function_begins();
+        function(stream, has_failed(context) ? launch_failed : success, data);
+        host_function_ends();
+    }, NodeKind::host);
 }
 
 API cuStreamGetAttribute(void*, int, void* value)

@@ -130,8 +130,9 @@ ALWAYS_INLINE void shared_access(SharedRegion& region, const Access& access)
 }
 
 // Neither global nor shared memory nor a stack: a variable of the module, memory of the host, or wild.
-void other_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
+void other_access(const Access& access)
 {
+    const auto [address, size, write, kind, pc] = access;
     const Symbol* near = nullptr;
     for (const Symbol* s = checker.image->first_symbol; s != checker.image->last_symbol; ++s) {
         const uintptr_t first = uintptr_t(s->address);
@@ -142,6 +143,7 @@ void other_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
                 write_to_constant(*s, size, pc);
             if (address & (size - 1))
                 misaligned(address, size, write, pc);
+            touched_elsewhere({first, s->size}, false, access);
             return;
         }
         near = s;
@@ -151,7 +153,9 @@ void other_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
     const Module& module = *running.launch->function->module;
     if (address - (uintptr_t(checker.image->dynamic_shared) - dynamic_gap) < dynamic_gap + dynamic_area)
         return bad_shared(checker.dynamic, address, size, write, pc);
-    if (is_host_range(address, size) || (!write && address - module.image_first < module.image_last - module.image_first))
+    if (const Region memory = host_memory_at(address); memory.size && address + size <= memory.first + memory.size)
+        return touched_elsewhere(memory, true, access);
+    if (!write && address - module.image_first < module.image_last - module.image_first)
         return;
     out_of_bounds(address, size, write, pc, "where there is no array", false);
 }
@@ -174,7 +178,7 @@ ALWAYS_INLINE void access(uintptr_t address, unsigned size, bool write, Kind kin
     else if (address - checker.dynamic.first < checker.dynamic.size)
         shared_access(checker.dynamic, {address, size, write, kind, pc});
     else if (checker.active)
-        other_access(address, size, write, pc);
+        other_access({address, size, write, kind, pc});
 }
 
 // A range as the compiler copies or clears it, of whatever alignment.
@@ -329,6 +333,8 @@ void found_race(const Epoch& earlier, bool wrote, const Access& access, const Sh
     kept.flags &= uint8_t(~(by_lanes | by_warps));
     checker.guesses.push_back({kept, access, running.thread, region});
 }
+
+const std::vector<uintptr_t>& pages_touched() { return detailed.asked; }
 
 const Cell* cell_of(uintptr_t address)
 {

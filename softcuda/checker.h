@@ -69,7 +69,16 @@ void coarse_begin_block();
 void coarse_next_interval();
 void touch_coarse(uint32_t& cell, uint32_t bytes, const Access& access);
 
+struct CoarseTouch {
+    bool any, wrote, atomic;
+};
+CoarseTouch coarse_touch(uint32_t cell); // what the present launch has done there, as far as it is remembered
+
 const Cell* cell_of(uintptr_t address); // of global memory; null where a word has none
+const std::vector<uintptr_t>& pages_touched(); // of the arena, by the present launch
+
+// footprint.cpp: an access of a variable, or of memory of the host.
+void touched_elsewhere(const Region& region, bool of_host, const Access& access);
 
 // Each tells what it is, and ends the launch where the access would touch what is not the device's. `pc` is the
 // instruction that did it. `goes_on`: it touches a gap between variables, or an array.

@@ -60,6 +60,14 @@ void block_race(uint32_t c, const Access& access)
 
 } // namespace
 
+CoarseTouch coarse_touch(uint32_t cell)
+{
+    const uint32_t then = cell >> 18;
+    const bool any = coarse.used && then >= coarse.launch_start && then <= coarse.interval;
+    const bool earlier = cell & by_earlier_block; // that was forgotten with the launch before
+    return {any || earlier, (any && cell & wrote) || earlier, any && cell & atomic_access && !(cell & several) && !earlier};
+}
+
 void coarse_begin_launch()
 {
     if (coarse.earlier_blocks_marked)

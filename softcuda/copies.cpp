@@ -1,9 +1,10 @@
 // Copies and fills. Those with a stream are done in its order; those without are done when the call returns.
 #include <cstring>
+#include <shared_mutex>
 
 #include "arrays.h"
 #include "driver_copies.h"
-#include "driver.h"
+#include "driver_races.h"
 
 namespace softcuda {
 namespace {
@@ -17,8 +18,37 @@ struct End {
 
 bool is_valid(const End& end, size_t size) { return end.on_device ? is_device_range(end.address, size) : end.address != 0; }
 
+const char* name_of(const End& to, const End& from)
+{
+    const bool to_device = allocation_at(to.address), from_device = allocation_at(from.address);
+    if (to_device || to.on_device)
+        return from_device || (from.on_device && !is_host_range(from.address, 1)) ? "the copy on the device" : "the copy to the device";
+    return from_device || from.on_device ? "the copy to the host" : "the copy on the host";
+}
+
+bool is_remembered(const End& end) { return end.on_device || is_host_range(end.address, 1); }
+
+// Memory that cuMemFreeAsync gives back must not go while a copy on another stream uses it.
+bool is_gone(const End& end)
+{
+    const Allocation* array = end.on_device ? allocation_at(end.address) : nullptr;
+    return array && !array->live;
+}
+
 void move(End to, End from, size_t size)
 {
+    const char* name = name_of(to, from);
+    std::shared_lock<std::shared_mutex> lock(memory_in_use);
+    if (is_gone(to) || is_gone(from))
+        return judge_freed(name, (is_gone(to) ? to : from).address, is_gone(to), size);
+    std::vector<Touch> touches;
+    if (is_remembered(from))
+        touches.push_back({from.address, from.address + size, Deed::reads});
+    if (is_remembered(to))
+        touches.push_back({to.address, to.address + size, Deed::writes});
+    judge(name, touches);
+    if (is_host_range(to.address, 1))
+        host_is_written(to.address, size);
     memmove(reinterpret_cast<void*>(to.address), reinterpret_cast<const void*>(from.address), size);
     if (!to.on_device || !allocation_at(to.address))
         return;
@@ -26,6 +56,13 @@ void move(End to, End from, size_t size)
         copy_marks(to.address, from.address, size);
     else
         mark_written(to.address, size, true);
+}
+
+// A copy to or from the host is over when a call without a stream returns; on the device it may go on.
+Waits waits_for(const End& to, const End& from)
+{
+    const auto is_host = [](const End& end) { return !end.on_device || is_host_range(end.address, 1); };
+    return is_host(to) || is_host(from) ? Waits::for_the_host : Waits::for_itself;
 }
 
 int copy(End to, End from, size_t size, void* stream, bool wait)
@@ -43,11 +80,23 @@ int copy(End to, End from, size_t size, void* stream, bool wait)
         staged = std::make_shared<std::vector<char>>(bytes, bytes + size);
         from.address = uintptr_t(staged->data());
     }
+    std::shared_ptr<Source> source;
+    if (!wait && !staged && is_host_range(from.address, size) && !is_capturing(stream))
+        source = source_of_copy(from.address, size);
     const int failed = enqueue(stream, [=] {
         (void)staged;
+        source_is_read(source);
         move(to, from, size);
     }, NodeKind::copy);
-    return failed || !wait ? failed : finish_stream(stream);
+    return failed || !wait ? failed : finish_stream(stream, waits_for(to, from));
+}
+
+std::vector<Touch> rows_of(uintptr_t address, size_t pitch, size_t width, size_t height)
+{
+    std::vector<Touch> rows;
+    for (size_t row = 0; row < height; ++row)
+        rows.push_back({address + row * pitch, address + row * pitch + width, Deed::writes});
+    return rows;
 }
 
 Checked filling(uintptr_t address, size_t pitch, unsigned value, unsigned bytes, size_t width, size_t height)
@@ -55,6 +104,7 @@ Checked filling(uintptr_t address, size_t pitch, unsigned value, unsigned bytes,
     if (address % bytes || !is_device_range(address, pitch * (height - 1) + width * bytes) || (height > 1 && pitch < width * bytes))
         return {invalid_value, nullptr};
     return {success, [=] {
+        judge("the fill", rows_of(address, pitch, width * bytes, height));
         for (size_t row = 0; row < height; ++row) {
             char* first = reinterpret_cast<char*>(address + row * pitch);
             for (size_t i = 0; i < width; ++i)
@@ -72,7 +122,8 @@ int fill(uintptr_t address, size_t pitch, unsigned value, unsigned bytes, size_t
     if (filled.code)
         return filled.code;
     const int failed = enqueue(stream, std::move(filled.work), NodeKind::fill);
-    return failed || !wait ? failed : finish_stream(stream);
+    // Only a fill of the host's memory is over when a call without a stream returns.
+    return failed || !wait ? failed : finish_stream(stream, is_host_range(address, 1) ? Waits::for_the_host : Waits::for_itself);
 }
 
 End end_of(unsigned type, uintptr_t host, uintptr_t device) { return {type == 1 ? host : device, type != 1}; }
@@ -104,7 +155,7 @@ int copy_rows(Copy3D c, void* stream, bool wait)
         for (size_t y = 0; y < c.height; ++y)
             if (const int failed = copy(row_of(c.to, y, z), row_of(c.from, y, z), c.width, stream, false))
                 return failed;
-    return wait ? finish_stream(stream) : success;
+    return wait ? finish_stream(stream, waits_for(row_of(c.to, 0, 0), row_of(c.from, 0, 0))) : success;
 }
 
 Side3D deepen(const Side2D& s, size_t width)

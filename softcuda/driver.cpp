@@ -148,7 +148,8 @@ bool has_failed(ContextState* context)
 void fail(ContextState* context, Finding finding)
 {
     std::lock_guard<std::mutex> lock(context->mutex);
-    context->sticky = std::move(finding);
+    if (context->sticky.code == success) // others may come of it
+        context->sticky = std::move(finding);
 }
 
 } // namespace softcuda
@@ -329,7 +330,7 @@ API cuCtxGetApiVersion(ContextState*, unsigned* version)
 API cuCtxSynchronize()
 {
     ENTER(cuCtxSynchronize);
-    wait_for_everything();
+    wait_for_everything(Waits::for_the_host);
     return enter("cuCtxSynchronize (after)", true);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <shared_mutex>
 
 #include "internal.h"
 
@@ -34,8 +35,10 @@ using Work = std::function<void()>;
 enum class NodeKind { kernel = 0, copy = 1, fill = 2, host = 3, graph = 4, empty = 5 }; // CUgraphNodeType
 int enqueue(void* stream, Work work, NodeKind kind); // null: the default stream
 bool is_capturing(void* stream);
-int finish_stream(void* stream);
-void wait_for_everything(); // in the current context
+// Who waits. What CUDA does without that its host waits is no synchronisation, though this device does it before it returns.
+enum class Waits { for_the_host, for_itself };
+int finish_stream(void* stream, Waits waits = Waits::for_the_host);
+void wait_for_everything(Waits waits); // in the current context
 void wait_for_every_context();
 void end_streams_of(const void* context);
 
@@ -52,6 +55,7 @@ Checked copy_work(Copy3D what);
 Checked fill_work(uintptr_t address, size_t pitch, unsigned value, unsigned bytes, size_t width, size_t height);
 
 // memory.cpp
+extern std::shared_mutex& memory_in_use; // shared by copies, alone what gives memory back beside them
 Result allocate(uintptr_t* address, size_t size);
 Result release_at(uintptr_t address); // when nothing uses it any more
 
@@ -63,6 +67,7 @@ Module* known(Module* module);
 void unload_module(Module* module);
 
 bool is_module_variable(uintptr_t address, size_t size);
+std::string name_module_variable(uintptr_t address); // "step"; "" where there is none
 void unload_modules_of(const void* context);
 
 } // namespace softcuda

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "driver_races.h"
 #include "fiber.h"
 #include "mbarriers.h"
 
@@ -204,6 +205,7 @@ bool prepare(const Launch& launch)
     memset(launch.function->module->image->dynamic_shared, 0, std::min<size_t>(launch.dynamic_shared + 64, dynamic_area));
     executor.given_up = false;
     findings_begin_launch();
+    footprint_begin_launch();
     running.launch = &launch;
     turns.begin_launch(launch.block);
     return true;
@@ -316,7 +318,7 @@ void run_one_after_another()
 void run_together()
 {
     std::vector<BlockAtRest> blocks(executor.blocks);
-    for (uint64_t ended = 0; ended == 0; checker_begin_launch(*running.launch, dynamic_shared())) {
+    for (uint64_t ended = 0; ended == 0; add_to_footprint(), checker_begin_launch(*running.launch, dynamic_shared())) {
         for (uint64_t i = 0; i < executor.blocks; ++i) {
             begin_block(i);
             if (!blocks[i].fibers.empty())
@@ -381,6 +383,10 @@ Finding run_grid(const Launch& launch)
     executor.block_step = executor.shuffle ? coprime(executor.blocks) : 1;
     executor.first_block = executor.shuffle ? next_random() % executor.blocks : 0;
     launch.cooperative ? run_together() : run_one_after_another();
+    if (!executor.given_up) {
+        launch.cooperative ? void() : add_to_footprint();
+        judge_launch(launch);
+    }
     watch_end();
     forget_early_reads();
     if (executor.given_up)

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "driver_copies.h"
+#include "driver_races.h"
 
 namespace softcuda {
 
@@ -62,8 +63,10 @@ Checked host_work(const HostNode& node)
     if (!node.function)
         return {invalid_value, nullptr};
     return {success, [node, context] {
+        host_function_begins();
         if (!has_failed(context))
             node.function(node.data);
+        host_function_ends();
     }};
 }
 

@@ -72,7 +72,12 @@ size_t total_memory(); // of the device: half of the host's
 Allocation* allocation_at(uintptr_t address); // freed ones too; null where there never was one
 Allocation* allocation_near(uintptr_t address);
 bool is_device_range(uintptr_t address, size_t size);
-bool is_host_range(uintptr_t address, size_t size); // memory that cuMemHostAlloc or cuMemHostRegister gave
+struct Region {
+    uintptr_t first;
+    size_t size;
+};
+Region host_memory_at(uintptr_t address); // that cuMemHostAlloc or cuMemHostRegister gave; of no size where there is none
+bool is_host_range(uintptr_t address, size_t size); // in such memory
 void free_all_of(const void* context);
 void trust_all();
 extern Allocation* allocations; // reserved for as many as there are pages: a kernel may read while one is added
@@ -197,11 +202,13 @@ void forget_returns();                        // of the block before
 bool has_returned(unsigned thread);           // by a return statement of the kernel; noted with checks only
 std::string how_it_ended(unsigned thread);    // "has returned (kernels/matmul/naive.cu:11)"
 std::string where(uintptr_t pc);              // "kernels/matmul/tiled.cu:22", with the calls that led there
+std::string where(const Module& module, uintptr_t pc); // "" where that is not known
 const std::vector<std::string>& lines_of(uintptr_t pc); // each alone, the innermost first
 std::string who(unsigned thread);             // "thread (3, 0) of block (2, 1)"
 std::string who(unsigned thread, const Dim& block);
 std::string in_kernel();                      // "in matmul_tiled"
 std::string name_allocation(const Allocation& allocation); // "a (argument 1), 4,096 bytes"
+std::string name_allocation(const Allocation& allocation, const Launch& launch);
 std::string name_symbol(const char* assembler_name);
 std::string count_bytes(size_t bytes);        // "4,096 bytes"
 std::string name_of_place(uintptr_t address); // "flags (argument 1), 64 bytes at byte 4"

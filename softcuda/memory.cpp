@@ -10,12 +10,13 @@
 #include <map>
 #include <mutex>
 
-#include "driver.h"
+#include "driver_races.h"
 
 namespace softcuda {
 
 Arena arena;
 Allocation* allocations = nullptr;
+std::shared_mutex& memory_in_use = *new std::shared_mutex;
 
 namespace {
 
@@ -118,14 +119,20 @@ bool is_device_range(uintptr_t address, size_t size)
         || is_module_variable(address, size) || is_host_range(address, size);
 }
 
-bool is_host_range(uintptr_t address, size_t size)
+Region host_memory_at(uintptr_t address)
 {
     std::lock_guard<std::mutex> lock(host_memory_mutex);
     auto after = host_memory.upper_bound(address);
     if (after == host_memory.begin())
-        return false;
+        return {0, 0};
     --after;
-    return address - after->first + size <= after->second.size;
+    return {after->first, address - after->first < after->second.size ? after->second.size : 0};
+}
+
+bool is_host_range(uintptr_t address, size_t size)
+{
+    const Region memory = host_memory_at(address);
+    return address - memory.first + size <= memory.size;
 }
 
 namespace {
@@ -138,6 +145,7 @@ void release(Allocation& allocation)
     mprotect(reinterpret_cast<void*>(allocation.base), size, PROT_NONE);
     madvise(arena.shadow + ((allocation.base - arena.first) >> 2), size, MADV_DONTNEED);
     allocation.live = false;
+    forget_touches(allocation.base, allocation.size);
     bytes_in_use -= allocation.size;
     const size_t first = (allocation.base - arena.first) >> page_bits, pages = pages_of(allocation.size);
     if (is_sparse() && first + pages == next_page) { // addresses would run out: the last ones are used again
@@ -218,7 +226,7 @@ API cuMemFree_v2(uintptr_t address)
     Allocation* allocation = allocation_at(address);
     if (!allocation || !allocation->live || allocation->base != address)
         return invalid_value;
-    wait_for_everything();
+    wait_for_everything(Waits::for_the_host);
     return release_at(address);
 }
 
@@ -267,11 +275,12 @@ API cuMemAllocHost_v2(void** memory, size_t size) { return cuMemHostAlloc(memory
 API cuMemFreeHost(void* memory)
 {
     ENTER(cuMemFreeHost);
-    wait_for_everything();
+    wait_for_everything(Waits::for_the_host);
     std::lock_guard<std::mutex> lock(host_memory_mutex);
     const auto found = host_memory.find(uintptr_t(memory));
     if (found == host_memory.end() || found->second.registered)
         return invalid_value;
+    forget_touches(found->first, found->second.size);
     free(memory);
     host_memory.erase(found);
     return success;
@@ -294,6 +303,7 @@ API cuMemHostUnregister(void* memory)
     const auto found = host_memory.find(uintptr_t(memory));
     if (found == host_memory.end() || !found->second.registered)
         return host_memory_not_registered;
+    forget_touches(found->first, found->second.size);
     host_memory.erase(found);
     return success;
 }

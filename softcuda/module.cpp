@@ -9,7 +9,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "driver.h"
+#include "driver_races.h"
 
 namespace softcuda {
 namespace {
@@ -149,6 +149,8 @@ int load_image(Module** result, const char* bytes, const void* owner)
         function->static_shared = shared_of(*module->image, function->name);
         module->functions.push_back(std::move(function));
     }
+    if (module->image->checked)
+        check_streams_from_now_on();
     *result = module.get();
     std::lock_guard<std::mutex> lock(modules_mutex);
     modules.push_back(std::move(module));
@@ -159,6 +161,7 @@ namespace {
 
 void unload(Module& module)
 {
+    forget_touches(module.image_first, module.image_last - module.image_first);
     dlclose(module.handle);
     close(module.file);
 }
@@ -215,6 +218,16 @@ bool is_module_variable(uintptr_t address, size_t size)
     return false;
 }
 
+std::string name_module_variable(uintptr_t address)
+{
+    std::lock_guard<std::mutex> lock(modules_mutex);
+    for (const auto& module : modules)
+        for (const Symbol* s = module->image->first_symbol; s != module->image->last_symbol; ++s)
+            if (s->kind != SymbolKind::shared && address - uintptr_t(s->address) < s->size && address >= uintptr_t(s->address))
+                return name_symbol(s->name);
+    return "";
+}
+
 void unload_modules_of(const void* context)
 {
     std::lock_guard<std::mutex> lock(modules_mutex);
@@ -258,7 +271,7 @@ API cuModuleUnload(Module* module)
     ENTER(cuModuleUnload);
     if (!known(module))
         return invalid_handle;
-    wait_for_everything();
+    wait_for_everything(Waits::for_itself);
     unload_module(module);
     return success;
 }

@@ -35,7 +35,7 @@ int let_go(unsigned long long handle, bool is_surface)
     const Object* object = object_of(handle);
     if (!object || object->is_surface != is_surface)
         return invalid_value;
-    wait_for_everything();
+    wait_for_everything(Waits::for_itself);
     objects[handle % places] = nullptr;
     delete object;
     return success;

@@ -2,8 +2,9 @@
 // for, and given back where its stream has come so far: a pool keeps none, it only counts.
 #include <map>
 #include <mutex>
+#include <shared_mutex>
 
-#include "driver.h"
+#include "driver_races.h"
 
 namespace softcuda {
 
@@ -26,15 +27,21 @@ int allocate_from(PoolState& pool, uintptr_t* address, size_t size, void* stream
     const Result failed = allocate(address, size);
     if (failed)
         return failed;
-    std::lock_guard<std::mutex> lock(pools_mutex);
-    pool_of[*address] = &pool;
-    pool.used += size;
-    pool.high = std::max(pool.high, pool.used);
-    return success;
+    {
+        std::lock_guard<std::mutex> lock(pools_mutex);
+        pool_of[*address] = &pool;
+        pool.used += size;
+        pool.high = std::max(pool.high, pool.used);
+    }
+    return enqueue(stream, [first = *address, size] {
+        judge("cuMemAllocAsync", {{first, first + size, Deed::allocates}});
+    }, NodeKind::fill);
 }
 
 void release_to_pool(uintptr_t address, size_t size)
 {
+    judge("cuMemFreeAsync", {{address, address + size, Deed::frees}});
+    std::unique_lock<std::shared_mutex> in_use(memory_in_use);
     if (release_at(address))
         return;
     std::lock_guard<std::mutex> lock(pools_mutex);
@@ -105,7 +112,9 @@ API cuMemFreeAsync(uintptr_t address, void* stream)
     if (is_capturing(stream))
         return not_here("memory that a graph gives back: free it after the capture");
     const size_t size = allocation->size;
-    return enqueue(stream, [address, size] { release_to_pool(address, size); }, NodeKind::host);
+    // With checks it waits for kernels that were queued before: who still uses the memory is told, and not what comes of that.
+    const NodeKind kind = streams_are_checked() ? NodeKind::kernel : NodeKind::host;
+    return enqueue(stream, [address, size] { release_to_pool(address, size); }, kind);
 }
 
 API cuMemPoolCreate(PoolState** pool, const void* properties)

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "internal.h"
 
@@ -108,24 +109,37 @@ std::vector<std::string> split_names(const char* names)
 
 } // namespace
 
-const std::vector<std::string>& lines_of(uintptr_t pc)
+namespace {
+
+const std::vector<std::string>& lines_of(const Module& module, uintptr_t pc)
 {
-    const Module* module = running.launch->function->module;
-    const auto [at, is_new] = module->lines.try_emplace(pc);
-    if (is_new && pc >= module->image_first && pc < module->image_last)
+    static std::mutex& asking = *new std::mutex; // streams ask of what other streams have done
+    std::lock_guard<std::mutex> lock(asking);
+    const auto [at, is_new] = module.lines.try_emplace(pc);
+    if (is_new && pc >= module.image_first && pc < module.image_last)
         // an address to return to lies behind the call that is meant
-        at->second = ask_addr2line(module->file, pc - 1 - module->image_first);
+        at->second = ask_addr2line(module.file, pc - 1 - module.image_first);
     return at->second;
 }
 
+} // namespace
+
+const std::vector<std::string>& lines_of(uintptr_t pc) { return lines_of(*running.launch->function->module, pc); }
+
 std::string where(uintptr_t pc)
 {
-    const Module* module = running.launch->function->module;
-    if (pc < module->image_first || pc >= module->image_last)
+    const Module& module = *running.launch->function->module;
+    if (pc < module.image_first || pc >= module.image_last)
         return "outside the kernel";
-    const std::vector<std::string>& lines = lines_of(pc);
+    const std::string place = where(module, pc);
+    return place.empty() ? "an unknown line" : place;
+}
+
+std::string where(const Module& module, uintptr_t pc)
+{
+    const std::vector<std::string>& lines = lines_of(module, pc);
     if (lines.empty())
-        return "an unknown line";
+        return "";
     std::string text = lines[0];
     for (size_t i = 1; i < lines.size(); ++i)
         text += (i == 1 ? " (called at " : ", ") + lines[i];
@@ -156,9 +170,10 @@ std::string in_kernel() { return "in " + running.launch->function->name; }
 
 std::string count_bytes(size_t bytes) { return grouped(bytes) + (bytes == 1 ? " byte" : " bytes"); }
 
-std::string name_allocation(const Allocation& allocation)
+std::string name_allocation(const Allocation& allocation) { return name_allocation(allocation, *running.launch); }
+
+std::string name_allocation(const Allocation& allocation, const Launch& launch)
 {
-    const Launch& launch = *running.launch;
     const KernelRecord& entry = *launch.function->entry->record;
     const std::vector<std::string> names = split_names(entry.parameters);
     for (unsigned i = 0; i < entry.argument_count; ++i) {
