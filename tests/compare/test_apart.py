@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,10 @@ import pytest
 from tests.checkout import COMMIT
 from tests.project import ROOT
 from tests.stranger import declare, run_pytest
+from warpwatch.compare import apart
+from warpwatch.compare.apart import OtherProcess
+from warpwatch.devices.gpu import Settings
+from warpwatch.timing.worker_pairs import OtherSideFailed
 
 CASE = "copy-memcpy-vendor-1048576-float32"
 RUN = ("bench", "--device=software", "--benchmark-max-time=0.01", "-k", CASE, "--against", "HEAD")
@@ -85,3 +92,78 @@ def test_a_call_that_fails_in_the_other_revision_is_incomparable(
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 incomparable: in HEAD: " in done.stdout
     assert said in done.stdout
+
+
+# What another revision's process sends
+
+
+class Planted:
+    """Writes a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return Path.touch, (self.path,)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[OtherProcess]:
+    """The process of a revision whose package is ``mine``, of no device: the revision's code runs at once."""
+    (tmp_path / "mine").mkdir()
+    process = OtherProcess(tmp_path, "mine", Settings(kind="software", launch_timeout=1.0))
+    yield process
+    process.stop()
+
+
+def sends(tree: Path, code: str) -> None:
+    """Make a revision that does this before it declares anything; ``send`` writes to its parent."""
+    begin = "import os, sys, time\n\ndef send(data):\n    os.write(int(sys.argv[1]), data)\n\n"
+    (tree / "mine" / "__init__.py").write_text(begin + code + "\nos._exit(3)\n")
+
+
+ANSWER = '{"number": %s, "value": %s, "error": ""}\n'
+SAMPLED = "send(b'" + ANSWER.replace("\n", "\\n") % (0, "null") + "')\ntime.sleep(0.2)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("send(b'garbage\\n')", "its process sent what is not an answer"),
+        ("send(b'[' * 20000 + b'\\n')", "its process sent what is not an answer"),
+        ("send(b'\\xff\\xfe\\n')", "its process sent what is not an answer"),
+        ("send(b'{\"number\": 5}\\n')", "is not an answer .it is number 5, not 0."),
+        ("while True: send(b'x' * 4096)", "its process sent more than 64 KiB at once"),
+        ("print('the last words', flush=True)", r"its process died \(the last words\)"),
+        ("print('\\x1b[2J' + 'x' * 500, flush=True)", r"its process died \(\?\[2Jx{200,300}\.\.\."),
+        ("os.close(1); os.close(2)", "its process died"),
+        ("while True: print('x' * 1000)", "no answer within 3 s; process killed"),
+        ("os.close(1); os.close(2); time.sleep(60)", "no answer within 3 s; process killed"),
+        ("while True: send(b' '); time.sleep(0.1)", "no answer within 3 s; process killed"),
+        (SAMPLED + "send(b'{\"number\": 1}\\n')", "its process took no sample"),
+        (SAMPLED + 'send(b\'{"number": 1, "value": [-1.0, 0]}\\n\')', "is not an answer"),
+        (SAMPLED + 'send(b\'{"number": 1, "value": [NaN, 0]}\\n\')', "is not an answer"),
+        (SAMPLED + 'send(b\'{"number": 1, "value": [1e-5, -3]}\\n\')', "is not an answer"),
+        (SAMPLED + 'send(b\'{"number": 1, "error": "a\\\\u001b[2Jb"}\\n\')', r"^a\?\[2Jb$"),
+    ],
+)
+def test_whatever_it_sends_is_a_failure_of_its_side_alone(
+    other: OtherProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    monkeypatch.setattr(apart, "CALL_SECONDS", 2.0)
+    sends(tmp_path, code)
+    begin = time.monotonic()
+    with pytest.raises(OtherSideFailed, match=said) as error:
+        other.sample("cold")
+    assert "\n" not in str(error.value)
+    assert time.monotonic() - begin < 20
+
+
+def test_a_pickle_that_it_sends_is_not_unpickled(other: OtherProcess, tmp_path: Path) -> None:
+    planted = pickle.dumps(Planted(tmp_path / "planted"))
+    sends(tmp_path, f"send(len({planted!r}).to_bytes(4) + {planted!r} + b'\\n')")
+    with pytest.raises(OtherSideFailed, match="is not an answer"):
+        other.sample("cold")
+    assert not (tmp_path / "planted").exists()
+    pickle.loads(planted)
+    assert (tmp_path / "planted").exists()

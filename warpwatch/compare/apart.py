@@ -3,54 +3,165 @@
 Two versions of Python code cannot be in one process, so each side has a process of its own. That is less precise than
 two kernels side by side in one process: each process places its arrays elsewhere, and a turn begins with a change of
 context. The first sample after each change is left out.
+
+The other side's process answers in JSON of a few types, not by pickle as a worker process does: what is unpickled may
+run code, and that code would run where the verdict is made.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import select
+import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
-from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import CompileError
-from warpwatch.devices.gpu import NoDevice
-from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.worker import Worker
+import msgspec
+from msgspec import Meta
+
+from warpwatch.compare.declared import last_line, shortened
+from warpwatch.compare.isolated import Isolated
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.worker import CALL_SECONDS
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.parent_samples import Measured
 from warpwatch.timing.worker_pairs import FEWEST_TURNS, MOST_TURNS, OtherSideFailed, Plan
 
+LONGEST = 2**16  # bytes of an answer
+LAST = 4096  # bytes that are kept of what the process prints
 
-@dataclass(kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What call_process.py answers to a question: of a sample, its seconds and how many were thrown away before it."""
+
+    number: Annotated[int, Meta(ge=0)]
+    error: str = ""
+    value: tuple[Annotated[float, Meta(gt=0, le=1e6)], Annotated[int, Meta(ge=0, le=10**6)]] | None = None
+
+
 class OtherProcess:
-    """The worker process of another revision, which has loaded that revision's declarations.
+    """The process that takes samples of another revision's calls.
 
-    ``process``: number of the processes so far that both sides have had; each pair is measured in several.
+    ``tree``, ``module``: that revision's files, and its package of kernels. ``settings``: the device to open.
     """
 
-    worker: Worker
-    process: int = 0
+    def __init__(self, tree: Path, module: str, settings: Settings) -> None:
+        self._tree, self._module, self._settings = tree, module, settings
+        self._isolated: Isolated | None = None
+        self._received, self._printed = bytearray(), bytearray()
+        self._questions = 0
+        self._process = 0  # number of the processes so far that both sides have had; a pair is measured in several
 
     def renew(self, process: int) -> None:
         """Start afresh where this side's process is older than the other's."""
-        if process != self.process:
-            self.worker.stop()
-            self.process = process
+        if process != self._process:
+            self.stop()
+            self._process = process
 
+    def prepare(self, case_id: str, *, cold: bool, checked: bool) -> None:
+        """Load a case and, unless another process has ``checked`` it, its result. Raises OtherSideFailed."""
+        self._ask("prepare", case_id, cold, checked)
 
-@contextmanager
-def _blamed() -> Iterator[None]:
-    """Turn whatever goes wrong in the other process into OtherSideFailed, whose message is one line."""
-    try:
-        yield
-    except (DeviceError, WrongResult, CompileError, NoDevice) as error:
-        raise OtherSideFailed(str(error).partition("\n")[0]) from None
-    except Exception as error:  # that revision's code may raise anything; its traceback ends with the reason
-        raise OtherSideFailed((str(error).strip() or type(error).__name__).rpartition("\n")[2]) from None
+    def sample(self, kind: str) -> tuple[float, int]:
+        """Take one sample of the prepared case, as ``worker_samples.sample``. Raises OtherSideFailed."""
+        value = self._ask("sample", kind)
+        if value is None:
+            raise self._failed("its process took no sample")
+        return value
+
+    def finish(self) -> None:
+        """Check the prepared case after its last sample. Raises OtherSideFailed."""
+        self._ask("finish")
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        if self._isolated:
+            self._isolated.end()
+            self._socket.close()
+            os.close(self._output)
+        self._isolated = None
+
+    def _start(self) -> None:
+        (self._socket, theirs), (self._output, printing) = socket.socketpair(), os.pipe()
+        self._questions, self._received, self._printed = 0, bytearray(), bytearray()
+        arguments = [str(theirs.fileno()), json.dumps(asdict(self._settings)), str(self._tree), self._module]
+        program = Path(__file__).with_name("call_process.py")
+        with theirs, open(printing, "wb") as output:
+            try:
+                self._isolated = Isolated(program, arguments, self._tree, output, pass_fds=[theirs.fileno()])
+            except OSError as error:
+                self._socket.close()
+                os.close(self._output)
+                raise OtherSideFailed(f"its process does not start: {error}") from None
+        self._answer()
+
+    def _ask(self, name: str, *arguments: str | bool) -> tuple[float, int] | None:
+        if not self._isolated:
+            self._start()
+        self._questions += 1
+        try:
+            self._socket.sendall(json.dumps([self._questions, name, *arguments]).encode() + b"\n")
+        except OSError:  # it has ended: there is no answer, which says why
+            pass
+        except BaseException:  # the answer that is still to come would be taken for that to the next question
+            self.stop()
+            raise
+        return self._answer()
+
+    def _answer(self) -> tuple[float, int] | None:
+        try:
+            answer = msgspec.json.decode(self._line(), type=Answer)
+            if answer.number != self._questions:
+                raise ValueError(f"it is number {answer.number}, not {self._questions}")
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+            raise self._failed(f"its process sent what is not an answer ({error}); process killed") from None
+        except BaseException:
+            self.stop()
+            raise
+        if answer.error:
+            raise self._failed(answer.error)
+        return answer.value
+
+    def _line(self) -> bytes:
+        """Return the next line that the process sends. Raises OtherSideFailed."""
+        limit = self._settings.launch_timeout + CALL_SECONDS
+        latest, sources = time.monotonic() + limit, [self._socket.fileno(), self._output]
+        while (end := self._received.find(b"\n")) < 0:
+            if len(self._received) > LONGEST:
+                raise self._failed(f"its process sent more than {LONGEST >> 10} KiB at once; process killed")
+            left = latest - time.monotonic()
+            ready = select.select(sources, [], [], left)[0] if left > 0 else []
+            if not ready:
+                raise self._failed(f"no answer within {limit:g} s; process killed")
+            if self._output in ready:  # read first: what is printed last may say why the process died
+                printed = os.read(self._output, LONGEST)
+                self._printed = (self._printed + printed)[-LAST:]
+                sources = sources if printed else sources[:1]
+            if sources[0] in ready:
+                self._received += self._receive()
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line
+
+    def _receive(self) -> bytes:
+        """Return what the process has sent. Raises OtherSideFailed where it has ended."""
+        with contextlib.suppress(OSError):
+            if part := self._socket.recv(LONGEST):
+                return part
+        said = last_line(bytes(self._printed))
+        raise self._failed(f"its process died{f' ({said})' if said else ''}")
+
+    def _failed(self, why: str) -> OtherSideFailed:
+        """End the process, whose state is unknown now, and return an error of one line."""
+        self.stop()
+        return OtherSideFailed(shortened(why))
 
 
 def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: Plan) -> PairSamples:
@@ -58,13 +169,12 @@ def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: P
 
     Raises WrongResult or DeviceError for the new side, OtherSideFailed for the old one.
     """
-    case, ours, theirs = measured.case, measured.kernel.worker, other.worker
+    case, ours = measured.case, measured.kernel.worker
     other.renew(process)
     cold, checked = plan.kind == "cold", not plan.check
     image = measured.kernel.image.path
     facts = ours.call(sampling.prepare, case, image, cold, already_checked=checked)
-    with _blamed():
-        theirs.call(sampling.prepare, case, Path(), cold, already_checked=checked)
+    other.prepare(case.id, cold=cold, checked=checked)
     ours.call(sampling.settle)
     ours.call(sampling.warm_up, plan.kind, plan.warm_up)
     before = ours.call(sampling.read_clock)
@@ -72,8 +182,7 @@ def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: P
     clocks = (before, ours.call(sampling.read_clock))
     if plan.check:
         ours.call(sampling.finish, None)
-        with _blamed():
-            theirs.call(sampling.finish, None)
+        other.finish()
     return PairSamples(
         old=pairs.old,
         new=pairs.new,
@@ -86,15 +195,12 @@ def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: P
 def _take(measured: Measured, other: OtherProcess, plan: Plan) -> PairSamples:
     """Take samples of both sides until the time of the plan is over."""
     times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
-    sides = {True: measured.kernel.worker, False: other.worker}
     begin, thrown_away, turn, last = time.perf_counter(), 0, 0, None
     while turn < FEWEST_TURNS or (turn < MOST_TURNS and time.perf_counter() - begin < plan.seconds) or turn % 2:
         first = turn % 2 == 1
         for is_new in (first, not first, not first, first):
-            call = sides[is_new].call
-            if is_new != last:
-                call(sampling.sample, plan.kind)
-            seconds, lost = call(sampling.sample, plan.kind)
+            for _ in range(1 if is_new == last else 2):  # the first one after a change is left out
+                seconds, lost = _sample(measured, other, plan.kind, is_new=is_new)
             times[is_new].append(seconds)
             thrown_away, last = thrown_away + lost, is_new
         turn += 1
@@ -102,3 +208,7 @@ def _take(measured: Measured, other: OtherProcess, plan: Plan) -> PairSamples:
     return PairSamples(
         old=tuple(times[False]), new=tuple(times[True]), clocks=(unknown, unknown), thrown_away=thrown_away
     )
+
+
+def _sample(measured: Measured, other: OtherProcess, kind: str, *, is_new: bool) -> tuple[float, int]:
+    return measured.kernel.worker.call(sampling.sample, kind) if is_new else other.sample(kind)

@@ -1,7 +1,7 @@
 """Reads what a revision declares: runs its Python apart from ours, and checks what it says.
 
-The revision's code runs with this user's rights, in a process group of its own, with little environment, time and
-output. That keeps tokens in the environment from it and the machine in order; it is no sandbox (see SECURITY.md).
+The revision's code runs with this user's rights, in a process of isolated.py, with little time and output. It is no
+sandbox (see SECURITY.md).
 """
 
 from __future__ import annotations
@@ -10,12 +10,9 @@ import contextlib
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -23,13 +20,11 @@ from typing import IO, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from warpwatch.devices.compiler import ENGINE
+from warpwatch.compare.isolated import Isolated
 
 EXPORT_SECONDS = 120.0
 MOST_BYTES = 2**26  # the most that a revision may write to a file or its output; 900 cases take 1 MB
 POLL_SECONDS = 0.02
-# Variables that a Python with NumPy may need to start and to find its libraries; none of them holds a secret.
-KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE")
 # Options of nvcc that change code alone: others name programs that it would run, or files that it would write.
 FLAG = re.compile(
     r"--?(cubin|O[0-3]|std=c\+\+\d\d|lineinfo|generate-line-info|use_fast_math|restrict|fmad=\w+|ftz=\w+|prec-div=\w+"
@@ -169,7 +164,7 @@ class Reading:
                 status = self._apart.finish(arch)
                 if not status:
                     return parse(_content(self._output))
-                why = f"by this code ({_last_line(self._said) or f'it ended with status {status}'})"
+                why = f"by this code ({last_line(_last_bytes(self._said)) or f'it ended with status {status}'})"
         except (OSError, ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors
             why = _why(error)
         finally:
@@ -193,10 +188,10 @@ def parse(text: bytes) -> Declared:
 
 
 class Apart:
-    """Holds a process that runs declarations.py, in a process group of its own that does not outlive it."""
+    """A process that runs declarations.py, in a process group of its own that does not outlive it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], home: Callable[[], None], files: Sequence[IO[bytes]]) -> None:
-        self._process, self._remove_home, self._files = process, home, files
+    def __init__(self, process: Isolated, files: Sequence[IO[bytes]]) -> None:
+        self._isolated, self._files = process, files
         self._latest = time.monotonic() + EXPORT_SECONDS
 
     def finish(self, arch: str) -> int:
@@ -204,16 +199,17 @@ class Apart:
 
         Raises ValueError where it takes too long or writes too much.
         """
-        assert self._process.stdin
-        with contextlib.suppress(OSError), self._process.stdin as pipe:  # it has ended: its status says why
+        process = self._isolated.process
+        assert process.stdin
+        with contextlib.suppress(OSError), process.stdin as pipe:  # it has ended: its status says why
             pipe.write(arch.encode())
-        self._wait()
+        self._wait(process.pid)
         self.end()
-        return self._process.returncode
+        return process.returncode
 
-    def _wait(self) -> None:
+    def _wait(self, process: int) -> None:
         """Wait until the process ends, without reaping it."""
-        while os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        while os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
             if time.monotonic() > self._latest:
                 raise ValueError(f"no answer within {EXPORT_SECONDS:g} s; process killed")
             if max(_size(file) for file in self._files) > MOST_BYTES:
@@ -222,44 +218,16 @@ class Apart:
 
     def end(self) -> None:
         """Kill what still runs of the process group, and remove its home folder."""
-        if self._process.returncode is None:  # before it is reaped, while its number still is its group's
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        if self._process.stdin:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
-        self._remove_home()
+        self._isolated.end()
 
 
 def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> Apart:
     """Start declarations.py on a tree. What is printed goes to ``said``. Raises OSError."""
-    program = str(Path(__file__).with_name("declarations.py"))
-    packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
-    packages.append(str(ENGINE))  # needed by a revision that has no engine of its own
-    home = tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True)
-    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
-    environment |= {"HOME": home.name, "TMPDIR": home.name, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    # -I takes nothing from environment, current folder or the user's packages. Compiled modules are kept where this
-    # process keeps its own, so that the next comparison with this revision finds them: 0.5 to 0.6 s instead of 1.0. The
-    # tree is nobody's checkout.
-    isolated = ["-I", *(["-B"] if sys.dont_write_bytecode else [])]
-    isolated += ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
-    try:
-        process = subprocess.Popen(
-            [sys.executable, *isolated, program, str(tree), str(output.fileno()), module, *packages],
-            cwd=tree,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            pass_fds=[output.fileno()],
-            start_new_session=True,
-        )
-    except OSError:
-        home.cleanup()
-        raise
-    return Apart(process, home.cleanup, (said, output))
+    program = Path(__file__).with_name("declarations.py")
+    arguments = [str(tree), str(output.fileno()), module]
+    threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    process = Isolated(program, arguments, tree, said, pass_fds=[output.fileno()], variables=threads)
+    return Apart(process, (said, output))
 
 
 def _size(file: IO[bytes]) -> int:
@@ -274,10 +242,14 @@ def _content(file: IO[bytes]) -> bytes:
     return text
 
 
-def _last_line(file: IO[bytes]) -> str:
-    """Last line of a file, fit to be printed; empty where there is none."""
+def _last_bytes(file: IO[bytes]) -> bytes:
     file.seek(max(0, _size(file) - 4096))
-    lines = file.read(4096).decode(errors="replace").strip().splitlines()
+    return file.read(4096)
+
+
+def last_line(printed: bytes) -> str:
+    """Return the last line of what a revision's Python printed, fit to be printed; empty where there is none."""
+    lines = printed.decode(errors="replace").strip().splitlines()
     return shortened(lines[-1]) if lines else ""
 
 

@@ -142,7 +142,7 @@ class RevisionComparison:
         self.controls = {name: decision for name, decision in verdicts.items() if name not in changed}
         self.decisions |= {name: decision for name, decision in verdicts.items() if name in changed}
         if self.apart:
-            self.apart.worker.stop()
+            self.apart.stop()
         for name, pair in changed.items():
             pair.measured.facts["verdict"] = str(self.decisions[name].verdict)
             pair.measured.facts["pairs"] = recorded(pair)

@@ -274,9 +274,14 @@ def _picklable(error: Exception) -> Exception:
     return RuntimeError(traceback.format_exc())
 
 
+def use(settings: str) -> None:
+    """Open the device, in the child, with these settings, which are JSON."""
+    _settings[0] = Settings(**json.loads(settings))
+
+
 def load(settings: str, root: str, module: str) -> None:
     """Load settings and project, in the child, before cases are sent to it."""
-    _settings[0] = Settings(**json.loads(settings))
+    use(settings)
     if _settings[0].gpu_seen:
         with contextlib.suppress(ImportError):  # ``open_device`` says what is missing
             source_module_class()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -226,9 +225,14 @@ class BenchPlugin:
             images=images,
             side_by_side=side_by_side,
             recorded_variances=variances,
-            apart=OtherProcess(worker=Worker(replace(self.project, root=other.tree), self.worker.settings)),
+            apart=self._process_of(other),
             same_files=other.same_files,
         )
+
+    def _process_of(self, other: against_option.OtherRevision) -> OtherProcess:
+        process = OtherProcess(other.tree, self.project.module, self.worker.settings)
+        self.config.add_cleanup(process.stop)
+        return process
 
     def _open_spares(self, other: against_option.OtherRevision) -> None:
         if not self._first:
