@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +30,9 @@ def _ci(project: Project, options: argparse.Namespace) -> int:
 
 
 def _comment(project: Project | None, options: argparse.Namespace) -> int:
-    from warpwatch.commands.comment import Request, write  # noqa: PLC0415
+    from warpwatch.commands.comment import run  # noqa: PLC0415
 
-    if not options.dry_run and options.pull_request is None and not (options.head and options.sha):
-        print("error: give --pull-request, or --head and --sha, by which it is found; or --dry-run", file=sys.stderr)
-        return 2
-    return write(
-        Request(
-            folder=options.results,
-            title=options.title,
-            repository=options.repository,
-            number=options.pull_request,
-            head=options.head,
-            sha=options.sha,
-            run_url=options.run_url,
-            site_url=options.site_url,
-            conclusion=options.conclusion,
-            author=options.author,
-            dry_run=options.dry_run,
-        )
-    )
+    return run(options)
 
 
 def _add_ci(commands: Any) -> None:
@@ -76,25 +58,10 @@ def _add_ci(commands: Any) -> None:
 
 
 def _add_comment(commands: Any) -> None:
+    from warpwatch.commands.comment import add_arguments  # noqa: PLC0415
+
     writing = add(commands, "comment", _comment, "write what jobs found out as the one comment of a pull request")
-    writing.add_argument("results", type=Path, metavar="FOLDER", help="the results of `warpwatch ci`, a folder a job")
-    writing.add_argument("--title", default="kernels", help="tells this comment from other ones (kernels)")
-    writing.add_argument(
-        "--repository",
-        default=os.environ.get("GITHUB_REPOSITORY", ""),
-        metavar="OWNER/NAME",
-        help="where the pull request is ($GITHUB_REPOSITORY)",
-    )
-    writing.add_argument("--pull-request", type=int, metavar="NUMBER", help="its number, where that is known")
-    writing.add_argument("--head", default="", metavar="OWNER:BRANCH", help="else: where it comes from")
-    writing.add_argument("--sha", default="", metavar="COMMIT", help="the commit that the jobs ran")
-    writing.add_argument("--run-url", default="", metavar="URL", help="the page of the jobs")
-    writing.add_argument("--site-url", default="", metavar="URL", help="the page of the times")
-    writing.add_argument("--conclusion", default="", metavar="WORD", help="how the jobs ended, as the code host says")
-    writing.add_argument(
-        "--author", default="github-actions[bot]", metavar="LOGIN", help="whose comment it is (github-actions[bot])"
-    )
-    writing.add_argument("--dry-run", action="store_true", help="print the comment, and write none")
+    add_arguments(writing)
     writing.set_defaults(loads_project=False)
 
 

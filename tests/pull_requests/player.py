@@ -18,6 +18,7 @@ ACTIONS = ROOT / ".github" / "actions"
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 # Stands for a runner's Python: its environments have this repository's packages, and it installs nothing.
 PYTHON = r"""#!/bin/sh
+echo "${{GITHUB_TOKEN:+token: }}$0 $*" >> "$RUNNER_TEMP/calls"
 case "$*" in
   "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; exit;;
   "-m pip "*|*/tools/install.py\ *) echo "$*" >> "$RUNNER_TEMP/pip"; exit;;

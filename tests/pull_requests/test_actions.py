@@ -174,19 +174,40 @@ def test_what_installs_has_the_actions_own_version(repository: Path, tmp_path: P
     assert call == f"{ACTIONS / 'warpwatch'}/../../../tools/install.py --engine mypackage other"
 
 
-def test_the_comment_needs_no_package_that_needs_cuda() -> None:
-    script = (ACTIONS / "comment" / "comment.sh").read_text()
-    (named,) = re.findall(r"pip install --only-binary :all: (.+)$", script, re.M)
+def test_the_token_is_in_the_environment_of_the_one_command_that_needs_it(
+    repository: Path, tmp_path: Path, there: StandIn
+) -> None:
+    there.add_pull(12, HEAD, git(repository, "rev-parse", "HEAD"))
+    good, second = write_comment(repository, tmp_path, there, good=False)
+    assert good
+    calls = (second.temp / "calls").read_text().splitlines()
+    installs = [call for call in calls if " -m pip install " in call]
+    assert installs
+    assert all("--require-hashes" in call for call in installs)
+    assert [call for call in calls if call.startswith("token")] == [calls[-1]]
+    assert " -m warpwatch.commands.comment " in calls[-1]
+
+
+@pytest.mark.parametrize("path", ["actions/comment/requirements.txt", "workflows/sites.txt"])
+def test_packages_of_jobs_that_may_write_have_a_version_and_a_hash(path: str) -> None:
+    text = (ACTIONS.parent / path).read_text()
+    packages = [line for line in text.splitlines() if not line.startswith(("#", " "))]
+    assert all(re.fullmatch(r"\w+==[\d.]+ \\", line) for line in packages)
+    assert len(re.findall(r" --hash=sha256:[0-9a-f]{64}\b", text)) >= len(packages) > 0
+
+
+def test_the_comment_needs_the_packages_that_are_installed_for_it() -> None:
+    named = re.findall(r"^(\w+)==", (ACTIONS / "comment" / "requirements.txt").read_text(), re.M)
     code = f"""
 import sys
 class Only:
     def find_spec(self, name, path=None, target=None):
         top = name.partition('.')[0]
-        if top not in sys.stdlib_module_names and top not in {(*named.split(), "warpwatch")!r}:
+        if top not in sys.stdlib_module_names and top not in {(*named, "warpwatch")!r}:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Only())
-sys.argv = ['warpwatch', 'comment', '.', '--dry-run']
-from warpwatch.cli import main
+sys.argv = ['warpwatch', '.', '--dry-run']
+from warpwatch.commands.comment import main
 sys.exit(main())
 """
     done = subprocess.run(

@@ -1,7 +1,12 @@
-"""Writes what jobs found out as the one comment of a pull request: ``warpwatch comment``."""
+"""Writes what jobs found out as the one comment of a pull request: ``warpwatch comment``.
+
+``python -m warpwatch.commands.comment`` is the same command. It needs no package but msgspec, because the job that
+calls it holds a token that may write.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import secrets
 import sys
@@ -30,6 +35,50 @@ class Request:
     conclusion: str = ""
     author: str = AUTHOR
     dry_run: bool = False
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("results", type=Path, metavar="FOLDER", help="the results of `warpwatch ci`, a folder a job")
+    parser.add_argument("--title", default="kernels", help="tells this comment from other ones (kernels)")
+    parser.add_argument(
+        "--repository",
+        default=os.environ.get("GITHUB_REPOSITORY", ""),
+        metavar="OWNER/NAME",
+        help="where the pull request is ($GITHUB_REPOSITORY)",
+    )
+    parser.add_argument("--pull-request", type=int, metavar="NUMBER", help="its number, where that is known")
+    parser.add_argument("--head", default="", metavar="OWNER:BRANCH", help="else: where it comes from")
+    parser.add_argument("--sha", default="", metavar="COMMIT", help="the commit that the jobs ran")
+    parser.add_argument("--run-url", default="", metavar="URL", help="the page of the jobs")
+    parser.add_argument("--site-url", default="", metavar="URL", help="the page of the times")
+    parser.add_argument("--conclusion", default="", metavar="WORD", help="how the jobs ended, as the code host says")
+    parser.add_argument(
+        "--author", default="github-actions[bot]", metavar="LOGIN", help="whose comment it is (github-actions[bot])"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the comment, and write none")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the comment that the arguments ask for; returns the exit status."""
+    if not options.dry_run and options.pull_request is None and not (options.head and options.sha):
+        print("error: give --pull-request, or --head and --sha, by which it is found; or --dry-run", file=sys.stderr)
+        return 2
+    return write(
+        Request(
+            folder=options.results,
+            title=options.title,
+            repository=options.repository,
+            number=options.pull_request,
+            head=options.head,
+            sha=options.sha,
+            run_url=options.run_url,
+            site_url=options.site_url,
+            conclusion=options.conclusion,
+            author=options.author,
+            dry_run=options.dry_run,
+        )
+    )
 
 
 def write(request: Request) -> int:
@@ -83,3 +132,13 @@ def _post(request: Request, first_line: str, body: str) -> int:
     done = write_comment(host, number, first_line, body, request.author)
     print(f"{done}: the comment of pull request {number}")
     return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="warpwatch comment")
+    add_arguments(parser)
+    return run(parser.parse_args())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

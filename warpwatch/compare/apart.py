@@ -39,7 +39,7 @@ LAST = 4096  # bytes that are kept of what the process prints
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What call_process.py answers to a question: of a sample, its seconds and how many were thrown away before it."""
+    """Answer of call_process.py. ``value``: of a sample, its seconds, and how many were thrown away before it."""
 
     number: Annotated[int, Meta(ge=0)]
     error: str = ""

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Calls `warpwatch comment` with what the event says. ENGINE: the folder of warpwatch, whose code alone runs here.
+# Calls `warpwatch comment` with what the event says. GITHUB_TOKEN: for this command alone, which runs the code of ENGINE,
+# the folder of warpwatch, and msgspec. install.sh has made its environment.
 set -euo pipefail
 
-python -m venv "$RUNNER_TEMP/comment"
-"$RUNNER_TEMP/comment/bin/python" -m pip install --only-binary :all: numpy ml_dtypes msgspec argcomplete
 mkdir -p "$RUNNER_TEMP/warpwatch-results"
-PYTHONPATH=$ENGINE "$RUNNER_TEMP/comment/bin/python" -P -m warpwatch comment "$RUNNER_TEMP/warpwatch-results" \
-  --title "$TITLE" --head "$HEAD" --sha "$SHA" --conclusion "$CONCLUSION" \
+PYTHONPATH=$ENGINE exec "$RUNNER_TEMP/comment/bin/python" -P -m warpwatch.commands.comment \
+  "$RUNNER_TEMP/warpwatch-results" --title "$TITLE" --head "$HEAD" --sha "$SHA" --conclusion "$CONCLUSION" \
   --run-url "$RUN_URL" --site-url "${SITE_URL:-$RUN_URL#artifacts}"
