@@ -14,9 +14,9 @@ import pytest
 
 from tests.project import ROOT
 from tests.stranger import environment, made_by_init, run_command
-from warpwatch.catalogue.project import find_project
+from warpwatch.catalogue.project import Project, find_project
 from warpwatch.commands import ci
-from warpwatch.pull_requests.result import NAME, Kind, Result, read_result
+from warpwatch.pull_requests.result import MOST_NOTES, NAME, Kind, Result, read_result
 from warpwatch.runs.files import read_content, run_files
 from warpwatch.runs.saved import LARGEST
 
@@ -98,7 +98,79 @@ def test_tests_that_are_all_skipped_are_red(repository: Path) -> None:
     status, said, result = run_ci(repository, "--device", "software")
     assert status == 1, said
     assert any("NOTHING WAS TESTED: all 1 tests were skipped" in note for note in result.notes)
-    assert "### Kernels: a job failed before all was checked" in said
+    assert "### Kernels: no kernel was tested" in said
+
+
+MARKED = 'import pytest\n\n\n@pytest.mark.cases("tested")\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        ("def test_x():\n    assert 1 + 1 == 2\n", "1 tests ran, and none is of a case or build"),
+        (f"{MARKED}def test_x(case):\n    assert case.id\n", "of the tests of kernels, 6 ran no kernel"),
+        (f"{MARKED}@pytest.mark.skip\ndef test_x(check):\n    check()\n", "of the tests of kernels, 6 skipped"),
+        (
+            f"{MARKED}@pytest.mark.xfail\ndef test_x(check):\n    check()\n    assert False\n",
+            "of the tests of kernels, 6 failed as expected",
+        ),
+        ("", "no test ran"),
+    ],
+)
+def test_no_kernel_tested_is_red_whatever_else_passed(repository: Path, code: str, note: str) -> None:
+    (repository / "tests" / "test_kernels.py").write_text(code)
+    status, said, result = run_ci(repository, "--device", "software")
+    assert status == 1, said
+    assert f"no kernel was tested: {note}" in result.notes
+    assert "### Kernels: no kernel was tested" in said
+    assert "passed" not in result.tests
+
+
+FLOOD = """
+import sys
+print("::set-output name=a::b\\r::add-mask::c")
+for number in range(200_000):
+    print("line", number)
+print("\\x1b]0;title\\x07", end="")
+"""
+
+
+def test_what_programs_print_cannot_command_the_host_nor_fill_its_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "flood.py").write_text(FLOOD)
+    project = Project(root=tmp_path, module="kernels", families=())
+    request = ci.Request(tests=(), bench="", results=tmp_path / "results")
+    ci.prepare(request.results)
+    status, said = ci._run(ci.Job(request=request, project=project, on_gpu=False), ["flood"])
+    shown = capsys.readouterr().out
+    assert (status, said) == (0, r"\x1b]0;title\x07")
+    assert shown.startswith("$ python -m flood\n: :set-output name=a::b\n: :add-mask::c\nline 0\n")
+    assert shown.endswith("line 199999\n\\x1b]0;title\\x07\n")
+    assert len(shown) < 1.1 * ci.MOST_SHOWN
+    log = tmp_path / "results" / "warpwatch-log.txt"
+    assert f" are left out here; {log} has all lines\n" in shown
+    assert "line 100000\n" not in shown
+    assert "line 100000\n" in log.read_text()
+
+
+def test_a_table_that_is_too_large_for_the_page_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, table = tmp_path / "page.md", tmp_path / "warpwatch-diff.md"
+    table.write_text("| x |\n" * 10**6)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    ci._tell(Result(), table)
+    assert page.read_text().endswith("The table of machine code has 6,000,000 bytes, too many for this page: it is in "
+                                     "warpwatch-diff.md.\n\n")  # fmt: skip
+
+
+def test_notes_that_no_result_holds_are_counted() -> None:
+    notes = [str(number) for number in range(100)]
+    few = ci._few(notes)
+    assert len(few) == MOST_NOTES
+    assert few[0] == "0"
+    assert few[1] == "51 more things, which the job's log has"
+    assert few[2:] == notes[-48:]
+    assert ci._few(notes[:50]) == notes[:50]
 
 
 def test_a_wrong_kernel_is_red_and_named(repository: Path) -> None:

@@ -68,8 +68,11 @@ def test_what_does_not_fit_into_a_result_is_counted() -> None:
         ([replace(RIGHT, verdicts={"same": 3})], {"conclusion": "success"}, "right, none slower"),
         ([replace(RIGHT, verdicts={"same": 3, "unsure": 2})], {}, "right, none slower, 2 unsure"),
         ([replace(RIGHT, verdicts={"unsure": 2})], {}, "right, not timed, 2 unsure"),
-        ([replace(RIGHT, tests={})], {}, "nothing was tested"),
-        ([replace(RIGHT, tests={"skipped": 5})], {}, "nothing was tested"),
+        ([replace(RIGHT, tests={})], {}, "no kernel was tested"),
+        ([replace(RIGHT, tests={"skipped": 5})], {}, "no kernel was tested"),
+        ([replace(RIGHT, tests={"failed as expected": 5}, failed=True)], {}, "no kernel was tested"),
+        ([replace(RIGHT, tests={"passed": 4, "skipped": 1200})], {}, "right, not timed, 1,200 skipped"),
+        ([replace(RIGHT, tests={"passed": 4, "failed as expected": 2})], {}, "right, not timed, 2 failed as expected"),
         ([replace(RIGHT, failed=True)], {}, "a job failed before all was checked"),
         ([RIGHT], {"conclusion": "failure"}, "the run ended with `failure`"),
         ([RIGHT], {"conclusion": "cancelled"}, "the run ended with `cancelled`"),
@@ -121,6 +124,59 @@ def test_a_hostile_text_is_nothing_but_text(text: str) -> None:
     assert all(each.count("|") == 5 for each in body.splitlines() if each.startswith("| `"))
 
 
+def largest(character: str) -> Result:
+    """Return a result that is as large as one may be, of one character."""
+    text = character * 1000
+    kinds = (Kind.WRONG, Kind.SLOWER)
+    counts = {f"{'x' * 990}{number}": 10**9 for number in range(20)}
+    return Result(
+        job=text,
+        where=text,
+        tests={**counts, "passed": 1},
+        verdicts=counts,
+        code={character * number: {"b" * 30: 10**9} for number in range(1, 50)},
+        findings=tuple(Finding(kind=kind, name=text, said=text, likely=text, file=text, line=9) for kind in kinds) * 10,
+        more=dict.fromkeys(Kind, 10**9),
+        notes=(text,) * 50,
+        failed=True,
+    )
+
+
+@pytest.mark.parametrize("character", ["a", "\U00010384", "`", "<", "|", "&"])
+@pytest.mark.parametrize("jobs", [1, 100])
+def test_a_comment_fits_the_hosts_limit_whatever_is_in_the_results(character: str, jobs: int) -> None:
+    about = replace(ABOUT, run_url="https://host/" + "r" * 1900, site_url="s" * 10**6, conclusion="c" * 10**6)
+    text = comment([largest(character)] * jobs, replace(about, unreadable=["u" * 10**6] * 10))
+    assert len(text.encode()) <= 65_536
+    assert text.startswith(ABOUT.marker)
+    assert f"[run]({about.run_url})" in text.splitlines()[-1]
+    assert "s" * 100 not in text
+    for line in text.splitlines():
+        assert line.count("`") % 2 == 0
+        assert line.count("|") in (0, 5) or not line.startswith("|")
+    if jobs > 1:
+        assert "| … and 88 more jobs | | | |" in text
+        if character == "\U00010384":
+            assert re.search(
+                r"^… and \d+ more lines, for which a comment of 65,536 bytes has no room: \[all of", text, re.M
+            )
+
+
+def test_a_long_title_still_tells_comments_apart_and_fits() -> None:
+    assert marker("x" * 10**6) == marker("x" * 10**6)
+    assert len(comment([], replace(ABOUT, marker=marker("x" * 10**6)))) < 1000
+
+
+def test_a_result_of_the_longest_findings_can_be_read(tmp_path: Path) -> None:
+    text = "\U00010384" * 400
+    found = [Finding(kind=Kind.WRONG, name=text, said=text, likely=text, file=text)] * 500
+    shown, more = limited(found)
+    (tmp_path / NAME).write_text(text_of(replace(RIGHT, findings=shown, more=more)))
+    result = read_result(tmp_path / NAME)
+    assert len(result.findings) + result.more[Kind.WRONG] == 500
+    assert len(result.findings) > 50
+
+
 @given(st.text())
 def test_any_text_becomes_one_line_that_a_result_can_hold(text: str) -> None:
     line = one_line(text)
@@ -155,6 +211,8 @@ def document(**changes: Any) -> str:
         (document(commit="HEAD"), "is no result"),
         (document(tests={"passed": -1}), "is no result"),
         (document(tests={"passed": True}), "is no result"),
+        (document(tests=dict.fromkeys(map(str, range(51)), 1)), "is no result"),
+        (document(code={"sm_90": dict.fromkeys(map(str, range(51)), 1)}), "is no result"),
         (document(findings=[{"kind": "nice", "name": "", "said": ""}]), "is no result"),
         (document(findings=[{"kind": "wrong", "name": "", "said": ""}] * (MOST + 1)), "is no result"),
         (document(format=2), "has format 2, and this version of warpwatch reads 1"),
@@ -189,3 +247,11 @@ def test_findings_with_a_place_stand_beside_their_line() -> None:
         "::error file=k.cu,line=9,title=slower%3A copy-naive-1::+3.0 %25; more registers, 32 -> 64",
         "::error file=odd%2C name%3A.cu,line=1,title=wrong%3A a%2Cb%3Ac::100 %25%0Awrong",
     ]
+
+
+def test_annotations_are_as_many_as_the_host_shows_and_the_others_are_counted() -> None:
+    worse = [replace(slower(number), kind=Kind.WORSE_CODE) for number in range(3)]
+    lines = list(annotate([*(slower(number) for number in range(25)), *worse]))
+    assert len([line for line in lines if line.startswith("::error ")]) == 10
+    assert len([line for line in lines if line.startswith("::warning ")]) == 3
+    assert lines[-1] == "15 more of level error are in warpwatch-result.json: GitHub shows 10 of a step"

@@ -20,23 +20,27 @@ from warpwatch.pull_requests.gather import (
     place_of,
     read_code,
     read_tests,
+    why_untested,
 )
 from warpwatch.pull_requests.result import Kind
 
 TILED = "matmul-tiled-16x16-128x128x128-float32"
 NAIVE = "matmul-naive-16x16-128x128x128-float32"
+RAN = {"case": "a case's id", "launched": "yes"}
 RACE = """softcuda: race in matmul_tiled
   /here/kernels/matmul/tiled.cu:31: thread (1, 0, 0) of block (0, 0, 0) read shared memory
   /here/kernels/matmul/tiled.cu:28: thread (0, 0, 0) of block (0, 0, 0) wrote it
 """
 
 
-def outcome_of(case: str, outcome: str = "failed", text: str = "", **properties: str) -> JunitTest:
-    return JunitTest(name=f"test_right[{case}]", outcome=outcome, text=text, properties=properties)
+def outcome_of(name: str, outcome: str = "failed", text: str = "", **properties: str) -> JunitTest:
+    return JunitTest(name=f"test_right[{name}]", outcome=outcome, text=text, properties=properties)
 
 
 def slower(case: str, change: str) -> JunitTest:
-    return outcome_of(case, verdict="slower", comparison=f"slower: median 1.00 -> 2.00 µs, {change} % (95 %: ...)")
+    return outcome_of(
+        case, verdict="slower", **RAN, comparison=f"slower: median 1.00 -> 2.00 µs, {change} % (95 %: ...)"
+    )
 
 
 def test_every_kernel_has_one_line_however_many_tests_fail() -> None:
@@ -68,7 +72,7 @@ def test_a_compilers_error_stands_at_its_line() -> None:
 
 
 def test_the_slowest_case_comes_first_and_a_slower_case_is_right() -> None:
-    tests = [slower(NAIVE, "+3.0"), slower(TILED, "+1,200.0"), outcome_of(NAIVE, "passed", verdict="same")]
+    tests = [slower(NAIVE, "+3.0"), slower(TILED, "+1,200.0"), outcome_of(NAIVE, "passed", verdict="same", **RAN)]
     found = list(findings(tests, FAMILIES, ROOT))
     assert [each.name for each in found] == [TILED, NAIVE]
     assert found[0].said.startswith("median 1.00 -> 2.00 µs, +1,200.0 %")
@@ -97,6 +101,7 @@ JUNIT = """<?xml version="1.0"?><testsuites><testsuite>
 <testcase name="b"><failure message="Failed: off&#10;by one">off by one</failure></testcase>
 <testcase name="c"><error message="no device">text</error></testcase>
 <testcase name="d"><skipped message="too large">text</skipped></testcase>
+<testcase name="e"><skipped type="pytest.xfail" message="">text</skipped></testcase>
 </testsuite></testsuites>"""
 
 
@@ -109,12 +114,27 @@ def test_junits_file_is_read_with_outcomes_and_properties(tmp_path: Path) -> Non
         ("b", "failed"),
         ("c", "failed"),
         ("d", "skipped"),
+        ("e", "failed as expected"),
     ]
-    assert count_tests(tests) == {"passed": 1, "failed": 2, "skipped": 1}
+    assert count_tests(tests) == {}
+    assert why_untested(tests) == "no kernel was tested: 5 tests ran, and none is of a case or build"
+    assert why_untested([]) == "no kernel was tested: no test ran"
     assert tests[0].parameters == "x"
     path.write_text(JUNIT[:200])
     with pytest.raises(ValueError, match="is not whole"):
         read_tests(path)
+
+
+def test_tests_of_kernels_alone_are_counted_and_only_those_that_ran_one_passed() -> None:
+    case = {"case": "a case's id"}
+    tests = [outcome_of("x", "passed"), outcome_of("y", "skipped"), *(outcome_of("z", "passed", **case) for _ in "12")]
+    tests += [outcome_of("u", "failed as expected", **RAN), outcome_of("v", "skipped", **case)]
+    assert count_tests(tests) == {"skipped": 1, "failed as expected": 1, "ran no kernel": 2}
+    assert why_untested(tests) == (
+        "no kernel was tested: of the tests of kernels, 1 skipped, 1 failed as expected, 2 ran no kernel"
+    )
+    assert why_untested([*tests, outcome_of("w", "failed", **case)]) == ""
+    assert why_untested([*tests, outcome_of("w", "passed", **RAN)]) == ""
 
 
 def side(local: int, share: float, registers: int = 32) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,14 +25,17 @@ from warpwatch.pull_requests.gather import (
     findings,
     read_code,
     read_tests,
+    why_untested,
 )
-from warpwatch.pull_requests.result import NAME, Finding, Result, limited, one_line, text_of
+from warpwatch.pull_requests.result import MOST_NOTES, NAME, Finding, Result, limited, one_line, text_of
+from warpwatch.report.foreign_text import Limited, pass_on, plain
 from warpwatch.runs.files import write_whole
 from warpwatch.runs.saved import BadRun, read_run
 
 OWN = "warpwatch-"  # what the files in the folder of results begin with
 SOFTWARE = "the software device"
-LEFT = 3  # lines of a program that ended badly
+MOST_ON_PAGE = 2**19  # bytes of a table; GitHub shows a page of a megabyte, and nothing of a larger one
+MOST_SHOWN, MOST_LOGGED = 2**20, 2**26  # characters that a program prints: in this job's log, and in a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +125,8 @@ def _check(job: Job) -> None:
     options = [f"--warpwatch-device={device}", f"--junitxml={junit}", f"--warpwatch-sarif={job.file('tests.sarif')}"]
     status, said = _run(job, ["pytest", *job.request.tests, *options, *_chosen(job)])
     job.tests = _read(job, junit, status, said, "the tests")
+    if why := why_untested(job.tests):
+        job.fail(why)
 
 
 def _compare_code(job: Job) -> None:
@@ -157,6 +164,8 @@ def _time(job: Job) -> None:
     command = ["pytest", job.request.bench, *options, f"--benchmark-json={saved}", *_chosen(job)]
     status, said = _run(job, command)
     job.timed = _read(job, junit, status, said, "the benchmark")
+    if not count_verdicts(job.timed):
+        job.fail("no kernel was timed: no case of the benchmark has a verdict")
     try:
         job.where = read_run(saved, tolerant=True).gpu.name or "a GPU"
     except BadRun as error:
@@ -186,16 +195,16 @@ def _chosen(job: Job) -> list[str]:
 
 def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
     """Run a module of Python in the repository, pass on what it prints, and return its status and its last line."""
-    print(f"$ python -m {' '.join(command)}", flush=True)
+    call, path = plain(f"$ python -m {shlex.join(command)}"), job.file("log.txt")
+    print(call, flush=True)
     reading, writing = os.pipe()
-    with os.fdopen(reading, errors="replace") as output:
+    shown = Limited(show=functools.partial(print, flush=True), most=MOST_SHOWN, rest=f"{path} has all lines")
+    with os.fdopen(reading, errors="backslashreplace") as output, path.open("a", encoding="utf-8") as log:
+        log.write(f"{call}\n")
         with os.fdopen(writing, "wb") as end:
             process = start([sys.executable, "-m", *command], job.project.root, end)
-        said = ""
         try:
-            for line in output:
-                print(line, end="", flush=True)
-                said = line.strip() or said
+            said = pass_on(output, log, MOST_LOGGED, shown)
             status = process.wait()
         finally:
             kill(process)
@@ -218,9 +227,17 @@ def _result(job: Job) -> Result:
         code=job.code,
         findings=shown,
         more=dict(more),
-        notes=tuple(job.notes),
+        notes=tuple(_few(job.notes)),
         failed=job.failed,
     )
+
+
+def _few(notes: Sequence[str]) -> Sequence[str]:
+    """Return as many notes as a result holds: the last ones, which say what ended badly."""
+    left = len(notes) - MOST_NOTES + 1
+    if left < 2:
+        return notes
+    return [notes[0], f"{left:,} more things, which the job's log has", *notes[left + 1 :]]
 
 
 def _git(root: Path, *words: str) -> str:
@@ -241,5 +258,7 @@ def _tell(result: Result, table: Path) -> None:
     print(text)
     if page:
         code = table.read_text(encoding="utf-8") if table.exists() else ""
+        if (size := len(code.encode())) > MOST_ON_PAGE:
+            code = f"The table of machine code has {size:,} bytes, too many for this page: it is in {table.name}.\n"
         with Path(page).open("a", encoding="utf-8") as file:
             file.write(f"{text}\n{code}\n")

@@ -58,6 +58,7 @@ class Worker:
         self._is_lost = False  # the last child broke
         self._leaving = contextlib.ExitStack()  # waits for those that were told to end
         self.started = 0  # processes so far
+        self.calls = 0  # so far
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run ``function``, of a module's top level, in the child. Its exceptions are raised here.
@@ -66,6 +67,7 @@ class Worker:
         then starts a new child. An interruption has the same effect, because the answer that is still to come would be
         taken for the answer to the next question.
         """
+        self.calls += 1
         try:
             self._await_opening()
             child = self.child or self._start()

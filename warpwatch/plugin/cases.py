@@ -23,6 +23,7 @@ from warpwatch.plugin.device import PROJECT
 from warpwatch.timing.timer import read
 
 PARAMETER = "warpwatch_parameter"  # the fixture that all others depend on which need a case or a build
+CASE = "case"  # the property of JUnit's file that names a test's case or build
 Families = tuple[Family, ...]
 _T = TypeVar("_T")
 CASES: Mapping[str, Callable[[Families], Iterable[Case]]] = {
@@ -105,7 +106,9 @@ def is_timed(item: pytest.Item) -> bool:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Let pytest-benchmark read the timer of the device."""
+    """Name the case or build of a test in reports for machines; let pytest-benchmark read the timer of the device."""
+    if found := parameter_of(item):
+        item.user_properties.append((CASE, found.id))
     if is_timed(item):
         item.add_marker(pytest.mark.benchmark(timer=read))
 

@@ -6,14 +6,20 @@ from collections import Counter
 from collections.abc import Generator
 
 import pytest
+from _pytest._code.code import ExceptionChainRepr
 
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError, cache_notes
 from warpwatch.devices.machine import DeviceError
-from warpwatch.plugin.device import CACHE_NOTES, PROJECT
+from warpwatch.plugin.cases import parameter_of
+from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER
 from warpwatch.plugin.verify import command_of, with_command
+from warpwatch.report.foreign_text import limited, plain_lines
+
+LAUNCHED = "launched"  # the property of JUnit's file of a test that ran a kernel
+MOST_SHOWN = 2**15  # characters that a test's kernel printed
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -35,11 +41,36 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Make what a kernel and its compiler printed plain, and show the begin and the end of it."""
+    report = yield
+    if parameter_of(item) is None:
+        return report
+    rest = f"`pytest -s '{item.nodeid}'` prints all of them"
+    report.sections = [(name, limited(text, MOST_SHOWN, rest)) for name, text in report.sections]
+    if isinstance(report.longrepr, ExceptionChainRepr):
+        for traceback, place, _ in report.longrepr.chain:
+            for entry in traceback.reprentries:
+                entry.lines = [plain_lines(line) for line in entry.lines]
+            if place:
+                place.message = plain_lines(place.message)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail with the message of an error alone, because this plugin's traceback does not help a kernel's developer."""
+    """Fail with the message of an error alone, because this plugin's traceback does not help a kernel's developer.
+
+    A test that had something run by the worker process, or launched kernels itself, is recorded as one that did.
+    """
+    worker = item.config.stash.get(WORKER, None)
+    before = worker.calls if worker else 0
     try:
         return (yield)
     except DeviceError as error:
         raise pytest.fail.Exception(with_command(str(error), command_of(item)), pytrace=False) from None
     except (BadCase, CompileError, WrongResult) as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
+    finally:
+        if (worker and worker.calls > before) or "warpwatch_source_module" in getattr(item, "fixturenames", ()):
+            item.user_properties.append((LAUNCHED, "yes"))

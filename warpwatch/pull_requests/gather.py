@@ -18,12 +18,17 @@ from warpwatch.pull_requests.result import Finding, Kind, one_line
 from warpwatch.report.sarif import COMPILE_RULE, Found, found_in, merged
 
 COMPARED = {"slower": Kind.SLOWER, "unsure": Kind.UNSURE, "faster": Kind.FASTER}  # verdicts that are listed
+EXPECTED, IDLE = "failed as expected", "ran no kernel"
+OUTCOMES = ("passed", "failed", "skipped", EXPECTED, IDLE)  # of tests, as they are counted
 CHANGE = re.compile(r"([+-][\d.,]+) %")  # of a verdict's line
 
 
 @dataclass(frozen=True, kw_only=True)
 class JunitTest:
-    """Holds one test of JUnit's file. ``outcome``: passed, failed or skipped. ``text``: of its failure, whole."""
+    """Holds one test of JUnit's file.
+
+    ``outcome``: passed, failed, skipped or failed as expected. ``text``: of its failure, whole.
+    """
 
     name: str
     outcome: str
@@ -47,16 +52,35 @@ def read_tests(path: Path) -> list[JunitTest]:
 
 def _test(node: ElementTree.Element) -> JunitTest:
     bad = [each for kind in ("failure", "error") for each in node.findall(kind)]
-    outcome = "failed" if bad else "skipped" if node.find("skipped") is not None else "passed"
+    skipped = node.find("skipped")
+    outcome = "failed" if bad else "passed" if skipped is None else "skipped"
+    if skipped is not None and skipped.get("type") == "pytest.xfail":
+        outcome = EXPECTED
     text = "\n".join(f"{each.get('message', '')}\n{each.text or ''}" for each in bad)
     properties = {each.get("name", ""): each.get("value", "") for each in node.iter("property")}
     return JunitTest(name=node.get("name", ""), outcome=outcome, text=text, properties=properties)
 
 
 def count_tests(tests: Iterable[JunitTest]) -> dict[str, int]:
-    """Count tests by outcome. A case that is slower is right: its test failed for its time alone."""
-    counts = Counter("passed" if _is_slower(test) else test.outcome for test in tests)
-    return {outcome: counts[outcome] for outcome in ("passed", "failed", "skipped") if counts[outcome]}
+    """Count the tests of kernels by outcome. A case that is slower is right: its test failed for its time alone."""
+    counts = Counter(_outcome(test) for test in tests if test.properties.get("case"))
+    return {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
+
+
+def _outcome(test: JunitTest) -> str:
+    outcome = "passed" if _is_slower(test) else test.outcome
+    return IDLE if outcome == "passed" and not test.properties.get("launched") else outcome
+
+
+def why_untested(tests: Sequence[JunitTest]) -> str:
+    """Say why these tests show nothing of any kernel; empty where one passed or failed."""
+    counts = count_tests(tests)
+    if counts.get("passed") or counts.get("failed"):
+        return ""
+    words = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items())
+    none = f"{len(tests):,} tests ran, and none is of a case or build" if tests else "no test ran"
+    what = f"of the tests of kernels, {words}" if words else none
+    return f"no kernel was tested: {what}"
 
 
 def count_verdicts(tests: Iterable[JunitTest]) -> dict[str, int]:

@@ -7,9 +7,11 @@ ran the pull request's own code. So the file is checked like a saved run: by msg
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Annotated
 
@@ -19,11 +21,13 @@ from msgspec import Meta
 FORMAT = 1
 NAME = "warpwatch-result.json"
 LARGEST = 2**20  # bytes of a file
-MOST = 200  # findings in a file; how many more there are is counted
+MOST, MOST_CHARACTERS = 200, 2**17  # findings in a file, and of their texts; how many more there are is counted
+MOST_NOTES = 50
 
 _UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 Line = Annotated[str, Meta(pattern=rf"^[^{_UNPRINTABLE}]*\Z", max_length=1000)]
 Count = Annotated[int, Meta(ge=0, le=10**9)]
+Counts = Annotated[dict[Line, Count], Meta(max_length=50)]
 Hash = Annotated[str, Meta(pattern=r"^([0-9a-f]{40})?\Z")]
 
 
@@ -62,10 +66,10 @@ class Finding:
 class Result:
     """Holds what one job found out.
 
-    ``where``: what ran the kernels. ``tests``: how many passed, failed and were skipped. ``verdicts``: how many cases
-    were slower, the same and so on than in ``against``. ``code``: how many builds have other machine code, by
-    architecture. ``notes``: what was not done, and why. ``more``: findings of each kind that are not listed.
-    ``failed``: the job is red.
+    ``where``: what ran the kernels. ``tests``: how many tests of kernels passed, failed, were skipped and so on.
+    ``verdicts``: how many cases were slower, the same and so on than in ``against``. ``code``: how many builds have
+    other machine code, by architecture. ``notes``: what was not done, and why. ``more``: findings of
+    each kind that are not listed. ``failed``: the job is red.
     """
 
     format: Count = FORMAT
@@ -73,12 +77,12 @@ class Result:
     where: Line = ""
     commit: Hash = ""
     against: Hash = ""
-    tests: dict[Line, Count] = field(default_factory=dict)
-    verdicts: dict[Line, Count] = field(default_factory=dict)
-    code: dict[Line, dict[Line, Count]] = field(default_factory=dict)
+    tests: Counts = field(default_factory=dict)
+    verdicts: Counts = field(default_factory=dict)
+    code: Annotated[dict[Line, Counts], Meta(max_length=50)] = field(default_factory=dict)
     findings: Annotated[tuple[Finding, ...], Meta(max_length=MOST)] = ()
     more: dict[Kind, Count] = field(default_factory=dict)
-    notes: Annotated[tuple[Line, ...], Meta(max_length=50)] = ()
+    notes: Annotated[tuple[Line, ...], Meta(max_length=MOST_NOTES)] = ()
     failed: bool = False
 
 
@@ -89,12 +93,11 @@ def worst_first(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def limited(findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], dict[Kind, int]]:
-    """Return the worst MOST findings, and how many of each kind are left out."""
+    """Return the worst findings that a file holds, at most MOST, and how many of each kind are left out."""
     ordered = worst_first(findings)
-    more: dict[Kind, int] = {}
-    for finding in ordered[MOST:]:
-        more[finding.kind] = more.get(finding.kind, 0) + 1
-    return tuple(ordered[:MOST]), more
+    lengths = accumulate(len(each.name) + len(each.said) + len(each.likely) + len(each.file) for each in ordered)
+    count = sum(length <= MOST_CHARACTERS for length in islice(lengths, MOST))
+    return tuple(ordered[:count]), dict(Counter(finding.kind for finding in ordered[count:]))
 
 
 def one_line(text: str, most: int = 400) -> str:
@@ -106,7 +109,7 @@ def one_line(text: str, most: int = 400) -> str:
 
 def text_of(result: Result) -> str:
     """Return the content of a result's file."""
-    return json.dumps(asdict(result), indent=1) + "\n"
+    return json.dumps(asdict(result), indent=1, ensure_ascii=False) + "\n"
 
 
 def read_results(folder: Path) -> list[Result]:

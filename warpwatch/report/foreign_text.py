@@ -1,0 +1,105 @@
+"""Makes what programs and kernels print fit for a terminal and for the log of a job: plain, and of limited length.
+
+A line of a job's log may be a command to the host that runs it. GitHub takes ``::name::`` at the begin of a line, and
+``##[name]`` anywhere in it; Azure and TeamCity take ``##vso[`` and ``##teamcity[``; GitLab's sections end with a
+carriage return and an escape sequence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import IO
+
+COLOUR = re.compile(r"\x1b\[[\d;:]*m")
+# Control characters but the tab, ends of lines that are not "\n", and what changes the direction of text.
+CONTROL = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+)
+COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\w*\[)")
+LONGEST = 2000  # characters of a line
+SHARE_OF_END = 4  # a fourth of what is shown is from the end, where pytest's summary and a program's last words are
+
+
+def plain(text: str) -> str:
+    """Return a line without colours, its control characters as escapes, in which nothing is a command to a host."""
+    shown = CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), COLOUR.sub("", text))
+    return COMMAND.sub(lambda found: f"{found[0]} ", shown)
+
+
+def plain_lines(text: str) -> str:
+    """Return the lines of a text, each of them plain."""
+    return "\n".join(map(plain, re.split(r"\r\n|[\n\r]", text)))
+
+
+@dataclass(kw_only=True)
+class Limited:
+    """A text of which the begin and the end are shown, line by line as they come.
+
+    ``show``: takes a line that is shown. ``most``: characters that are shown. ``rest``: says where all lines are.
+    """
+
+    show: Callable[[str], object]
+    most: int
+    rest: str
+    _shown: int = field(default=0, init=False)
+    _kept: deque[str] = field(default_factory=deque, init=False)
+    _kept_length: int = field(default=0, init=False)
+    _lines: int = field(default=0, init=False)
+    _characters: int = field(default=0, init=False)
+
+    def add(self, line: str) -> None:
+        """Show a line, or keep it for the end, or leave it out."""
+        cut = len(line) - LONGEST
+        line = line if cut <= 0 else f"{line[:LONGEST]}... {cut:,} characters are left out"
+        if not self._kept and self._shown + len(line) <= self.most - self.most // SHARE_OF_END:
+            self._shown += len(line) + 1
+            self.show(line)
+            return
+        self._kept.append(line)
+        self._kept_length += len(line) + 1
+        while self._kept_length > self.most // SHARE_OF_END and len(self._kept) > 1:
+            left = self._kept.popleft()
+            self._kept_length -= len(left) + 1
+            self._lines, self._characters = self._lines + 1, self._characters + len(left) + 1
+
+    def end(self) -> None:
+        """Show what was left out in one line, and then the last lines."""
+        if self._lines:
+            self.show(f"... {self._lines:,} lines ({self._characters:,} characters) are left out here; {self.rest}")
+        for line in self._kept:
+            self.show(line)
+        self._kept.clear()
+
+
+def limited(text: str, most: int, rest: str) -> str:
+    """Return the begin and the end of a text as plain lines. ``rest``: says where all of it is."""
+    lines: list[str] = []
+    shown = Limited(show=lines.append, most=most, rest=rest)
+    for line in plain_lines(text).split("\n"):
+        shown.add(line)
+    shown.end()
+    return "\n".join(lines)
+
+
+def pass_on(program: IO[str], log: IO[str], most_logged: int, shown: Limited) -> str:
+    """Show what a program prints, and write it to ``log``, at most so many characters. Returns its last line."""
+    last, written = "", 0
+    for piece in _pieces(program):
+        line = plain(piece.removesuffix("\n"))
+        last = line.strip() or last
+        shown.add(line)
+        if written <= most_logged:
+            log.write(f"{line}\n")
+            written += len(line) + 1
+            if written > most_logged:
+                log.write(f"... the rest is left out: more than {most_logged:,} characters\n")
+    shown.end()
+    return last
+
+
+def _pieces(program: IO[str]) -> Iterable[str]:
+    """Yield lines, or pieces of lines that are longer than any that is shown."""
+    return iter(lambda: program.readline(2**16), "")
