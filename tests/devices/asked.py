@@ -21,3 +21,8 @@ def ignore_sigterm() -> int:
 
 def die() -> None:
     os._exit(1)
+
+
+def die_with_words() -> None:
+    os.write(2, b"the last words\n")
+    os.abort()

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from tests.devices.asked import add, process_id
+from tests.devices.asked import add, die_with_words, process_id
 from tests.project import PROJECT, ROOT
 from tests.written import compile_written
 from warpwatch.catalogue.arrays import Array
@@ -285,3 +285,28 @@ def test_a_kernel_that_crashes_fails_alone(child: Worker, tmp_path: Path) -> Non
     with pytest.raises(DeviceError, match="SIGSEGV"):
         product(compile_written(source, CASE.build.all_macros, None))
     assert np.array_equal(product(compile_build(CASE.build, None)), expected(CASE, inputs)["C"].reference)
+
+
+@pytest.mark.parametrize(("descriptor", "name"), [(1, "out"), (2, "err")])
+def test_what_a_call_prints_is_printed_here_after_it_plain_and_limited(
+    child: Worker, capsys: pytest.CaptureFixture[str], descriptor: int, name: str
+) -> None:
+    child.call(os.getpid)
+    capsys.readouterr()
+    child.call(os.write, descriptor, b"\x1b]0;title\x07::set-output::x\n::add-mask::y\r::z\xff")
+    shown = getattr(capsys.readouterr(), name)
+    assert shown == "\\x1b]0;title\\x07::set-output::x\n: :add-mask::y\\r::z\\xff\n"
+    for text in (b"line\n" * 10**6, b"x" * 10**7):  # more than a pipe holds: the call would wait for ever
+        child.call(os.write, descriptor, text)
+        shown = getattr(capsys.readouterr(), name)
+        assert len(shown) < 40_000
+        assert " are left out here; `python -m warpwatch run` of the case prints all of them\n" in shown
+    child.call(os.close, descriptor)
+    child.call(os.getpid)
+    assert not getattr(capsys.readouterr(), name)
+
+
+def test_the_last_words_of_a_process_are_printed(child: Worker, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DeviceError, match="died: SIGABRT"):
+        child.call(die_with_words)
+    assert capfd.readouterr().err == "the last words\n"

@@ -16,6 +16,7 @@ from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import find_commit, find_merge_base, git
 from warpwatch.devices.compiler import NoCompiler, nvcc
 from warpwatch.devices.detect import why_no_gpu
+from warpwatch.devices.foreign_text import Limited, pass_on, plain
 from warpwatch.pull_requests.annotations import annotate
 from warpwatch.pull_requests.comment import About, comment, marker
 from warpwatch.pull_requests.gather import (
@@ -28,7 +29,6 @@ from warpwatch.pull_requests.gather import (
     why_untested,
 )
 from warpwatch.pull_requests.result import MOST_NOTES, NAME, Finding, Result, limited, one_line, text_of
-from warpwatch.report.foreign_text import Limited, pass_on, plain
 from warpwatch.runs.files import write_whole
 from warpwatch.runs.saved import BadRun, read_run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.table import Setting
 from warpwatch.devices.compiler import ENGINE
+from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.transfer import connected_pair, receive, send
@@ -40,17 +42,61 @@ except BaseException as error:
     sys.exit(1)
 main()
 """
+# What a kernel or a reference prints in a call is printed here after it, its begin and end as plain text: where pytest
+# captures what this process prints, it belongs to the test.
+MOST_PRINTED, REST = 2**15, "`python -m warpwatch run` of the case prints all of them"
+PIPE_BYTES = 2**16  # that the system keeps
 CLEAN_UP_SECONDS = 0.7  # seconds for a child to remove its temporary files before it is killed
 LOOK_SECONDS = 0.002
 
 
 @dataclass
 class Child:
-    """A child process. ``questions``: sent to it so far; each answer carries the number of its question."""
+    """A child process. ``questions``: sent to it so far; each answer carries the number of its question.
+
+    ``printed``: what it has printed on stdout and on stderr, by the file descriptor that this is read from.
+    """
 
     process: subprocess.Popen[bytes]
     connection: Connection
+    printed: dict[int, tuple[str, Printed]]
     questions: int = 0
+
+    def await_answer(self, seconds: float) -> bool:
+        """Wait for an answer while the child prints; tells whether one came within this time."""
+        ready, latest = select.poll(), time.monotonic() + seconds
+        for number in (self.connection.fileno(), *self.printed):
+            ready.register(number, select.POLLIN)
+        while (left := latest - time.monotonic()) > 0:
+            numbers = [number for number, _ in ready.poll(1000 * left)]
+            for number in numbers:
+                if number in self.printed and not self._read(number):
+                    ready.unregister(number)  # the child has closed it
+            if self.connection.fileno() in numbers:
+                return True
+        return False
+
+    def _read(self, number: int) -> bytes:
+        """Keep what the child has printed, as much as a pipe holds; empty where nothing is printed there any more."""
+        try:
+            part = os.read(number, PIPE_BYTES)
+        except BlockingIOError:
+            return b"."
+        self.printed[number][1].add(part)
+        return part
+
+    def show_printed(self) -> None:
+        """Print what the child has printed."""
+        for number, (name, printed) in self.printed.items():
+            self._read(number)
+            if text := printed.take():
+                print(text, end="", file=getattr(sys, name), flush=True)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.connection.close()
+        while self.printed:
+            os.close(self.printed.popitem()[0])
 
 
 def launch(project: Project | Setting, settings: Settings) -> Child:
@@ -60,12 +106,22 @@ def launch(project: Project | Setting, settings: Settings) -> Child:
     known = os.pathsep.join([str(ENGINE), *filter(os.path.isabs, sys.path)])  # searched after Python's own folders
     command = [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), json.dumps(asdict(settings)), known]
     command += [str(root), project.module]
-    with theirs:
+    out, err = os.pipe(), os.pipe()
+    with theirs, open(out[1], "wb") as stdout, open(err[1], "wb") as stderr:
         # A process group of its own, so that the compilers that it calls can be ended with it.
         process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=_environment(root), cwd=root, process_group=0
+            command,
+            pass_fds=[theirs.fileno()],
+            env=_environment(root),
+            cwd=root,
+            process_group=0,
+            stdout=stdout,
+            stderr=stderr,
         )
-    return Child(process, Connection(ours.detach()))
+    printed = {number: (name, Printed(MOST_PRINTED, REST)) for name, (number, _) in (("stdout", out), ("stderr", err))}
+    for number in printed:
+        os.set_blocking(number, False)
+    return Child(process, Connection(ours.detach()), printed)
 
 
 def ask(child: Child, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -80,9 +136,12 @@ def answer(child: Child, seconds: float, expected: int | None = None) -> tuple[A
     ``expected``: the number of the question, if it is not the last one. Raises DeviceError with ``lost`` where no
     answer comes within ``seconds``, or another one; EOFError or ConnectionError where the child has ended.
     """
-    if not child.connection.poll(seconds):
-        raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
-    message = receive(child.connection)
+    try:
+        if not child.await_answer(seconds):
+            raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
+        message = receive(child.connection)
+    finally:
+        child.show_printed()
     number, (value, error) = message.head, message.contents()
     wanted = child.questions if expected is None else expected
     if number != wanted:
@@ -120,7 +179,7 @@ def ending(*children: Child) -> Iterator[None]:
     latest = time.monotonic() + CLEAN_UP_SECONDS
     try:
         for child in children:
-            child.connection.close()
+            child.close()
             _signal_group(child.process, signal.SIGTERM)
         yield
         for child in children:

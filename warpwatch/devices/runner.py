@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -308,6 +309,13 @@ def expected(case: Case, inputs: Mapping[str, Array], *, exact: bool = False) ->
     if fault := unlike_results(case, {name: each.reference for name, each in made.items()}):
         raise BadCase(f"{case.id}: family {case.family.name}: reference {fault}")
     return made
+
+
+def flush() -> None:
+    """Write what this process and its kernels have printed and still is in buffers."""
+    with suppress(OSError, ValueError):  # nobody reads it
+        sys.stdout.flush()
+    _libc.fflush(None)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.runner import Outcome, run
+from warpwatch.devices.runner import Outcome, flush, run
 from warpwatch.devices.transfer import receive, send
 
 _P = ParamSpec("_P")
@@ -262,6 +262,7 @@ def serve(connection: Connection) -> None:
             error = _picklable(caught)
         finally:
             _busy[0] = False
+        flush()
         send(connection, number, (value, error))
 
 

@@ -12,11 +12,11 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError, cache_notes
+from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.machine import DeviceError
 from warpwatch.plugin.cases import parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER
 from warpwatch.plugin.verify import command_of, with_command
-from warpwatch.report.foreign_text import limited, plain_lines
 
 LAUNCHED = "launched"  # the property of JUnit's file of a test that ran a kernel
 MOST_SHOWN = 2**15  # characters that a test's kernel printed

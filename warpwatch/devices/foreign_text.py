@@ -7,6 +7,7 @@ carriage return and an escape sequence.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -19,7 +20,7 @@ CONTROL = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
 )
 COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\w*\[)")
-LONGEST = 2000  # characters of a line
+LONGEST, LONGEST_OPEN = 2000, 2**16  # characters of a line that are shown, and of one that has not ended
 SHARE_OF_END = 4  # a fourth of what is shown is from the end, where pytest's summary and a program's last words are
 
 
@@ -72,6 +73,36 @@ class Limited:
         for line in self._kept:
             self.show(line)
         self._kept.clear()
+
+
+class Printed:
+    """What a process prints, as plain lines of which the begin and the end are kept, until they are taken."""
+
+    def __init__(self, most: int, rest: str) -> None:
+        self._most, self._rest = most, rest
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lines, self._open = list[str](), ""
+        self._limited = Limited(show=self._lines.append, most=self._most, rest=self._rest)
+
+    def add(self, part: bytes) -> None:
+        """Add what the process has printed since."""
+        *lines, self._open = re.split(r"\r\n|\n", self._open + self._decoder.decode(part))
+        if len(self._open) > LONGEST_OPEN:
+            lines, self._open = [*lines, self._open], ""
+        for line in lines:
+            self._limited.add(plain(line))
+
+    def take(self) -> str:
+        """Return the lines, and begin afresh."""
+        if self._open:
+            self._limited.add(plain(self._open))
+        self._limited.end()
+        text = "".join(f"{line}\n" for line in self._lines)
+        self._begin()
+        return text
 
 
 def limited(text: str, most: int, rest: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpwatch.report.foreign_text import LONGEST, Limited, limited, pass_on, plain, plain_lines
+from warpwatch.devices.foreign_text import LONGEST, Limited, limited, pass_on, plain, plain_lines
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,61 @@
+"""Tests what a failed test shows of what its kernel, its compiler and its own code printed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.stranger import declare, run_pytest
+
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
+TEST = "import pytest\n\n@pytest.mark.cases('tested')\ndef test_one(check):\n    check()\n"
+PRINT = 'printf("\\n::stop-commands::x\\n\\033]0;title\\007 of %d\\n", threadIdx.x); '
+
+
+def run(tmp_path: Path, old: str, new: str) -> str:
+    """Run one test of a kernel that is changed so; return what pytest prints."""
+    (source,) = declare(tmp_path).glob("naive.cu")
+    text = source.read_text()
+    assert old in text
+    source.write_text(text.replace(old, new, 1))
+    (tmp_path / "test_one.py").write_text(TEST)
+    done = run_pytest(tmp_path, "--device=software", "-k", "naive-256 and 33 and float32", "--junitxml=junit.xml")
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_lines_of_a_kernel_are_shown_with_their_controls_and_are_no_commands(tmp_path: Path) -> None:
+    shown = run(tmp_path, "{", f"{{ {PRINT} return;")
+    assert re.search(r"^: :stop-commands::x\n\\x1b\]0;title\\x07 of \d+$", shown, re.M), shown
+    assert "\x1b" not in shown
+    assert not re.search(r"^\s*::", shown, re.M)
+
+
+def test_a_kernel_that_prints_without_end_does_not_fill_the_log(tmp_path: Path) -> None:
+    shown = run(tmp_path, "{", '{ for (int i = 0; i < 2000; ++i) printf("line %d\\n", i); return;')
+    assert re.search(
+        r"^\.\.\. [\d,]+ lines \([\d,]+ characters\) are left out here; "
+        r"`pytest -s 'test_one\.py::test_one\[copy-naive-256-\S+\]'` prints all of them$",
+        shown,
+        re.M,
+    )
+    assert len(shown) < 100_000
+
+
+def test_a_compilers_message_steers_no_terminal(tmp_path: Path) -> None:
+    shown = run(tmp_path, "{", "{ \x1b]0;title\x07 \u202e no_such_name;")
+    assert "no_such_name" in shown
+    assert not set("\x1b\x07\u202e") & set(shown)
+
+
+def test_junits_file_names_the_case_and_whether_it_launched(tmp_path: Path) -> None:
+    run(tmp_path, "{", "{ return;")
+    tests = list(ElementTree.parse(tmp_path / "junit.xml").iter("testcase"))
+    assert tests
+    for test in tests:
+        found = {each.get("name"): each.get("value") for each in test.iter("property")}
+        assert found == {"case": test.get("name", "").partition("[")[2].rstrip("]"), "launched": "yes"}
