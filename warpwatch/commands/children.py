@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, NoReturn
 
+from warpwatch.devices.foreign_text import plain
+
 INTERRUPTED = 130  # the exit status of what Ctrl-C ends
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # a program in a process group of its own would outlive these
 SECONDS_TO_END = 2.0  # pytest ends its compilers and its worker process, which are groups of their own
@@ -67,9 +69,10 @@ class Child:
         return self._process.poll()
 
     def lines(self) -> list[str]:
-        """Return what it has printed so far, without empty lines."""
+        """Return what it has printed so far, as plain lines, without empty ones."""
         self._output.seek(0)
-        return [line for line in self._output.read().decode(errors="replace").splitlines() if line.strip()]
+        lines = self._output.read().decode(errors="replace").splitlines()
+        return [plain(line) for line in lines if line.strip()]
 
     def end(self) -> None:
         """End it, as a scheduler would, and kill what is left of its group soon after."""

@@ -23,6 +23,7 @@ from warpwatch.commands.children import INTERRUPTED, ended_by_signals, kill, sta
 from warpwatch.commands.keywords import selector
 from warpwatch.commands.saved_runs import promote
 from warpwatch.devices.detect import why_no_gpu
+from warpwatch.devices.foreign_text import plain
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.report.tables import spreads
 from warpwatch.runs.baseline import objections
@@ -143,7 +144,7 @@ def measure(recording: Recording) -> None:
     new = [path for path in recording.saved() if path not in before]
     if status or len(new) != 1:
         how = f"exit status {status}" if status else "exit status 0, but without one saved run of a GPU"
-        said = "".join(f"\n  {line}" for line in last)
+        said = "".join(f"\n  {plain(line)}" for line in last)
         raise BadRecording(f"{recording.name} ended with {how}; {recording.kept()}; its output ended so:{said}")
     recording.seconds.append(time.monotonic() - begun)
     recording.runs.append(read_run(new[0]))
