@@ -23,7 +23,7 @@ from warpwatch.plugin.device import PROJECT
 from warpwatch.timing.timer import read
 
 PARAMETER = "warpwatch_parameter"  # the fixture that all others depend on which need a case or a build
-CASE = "case"  # the property of JUnit's file that names a test's case or build
+CASE = "case"  # the property of JUnit's file that names the case or build of a test that runs it
 Families = tuple[Family, ...]
 _T = TypeVar("_T")
 CASES: Mapping[str, Callable[[Families], Iterable[Case]]] = {
@@ -107,7 +107,7 @@ def is_timed(item: pytest.Item) -> bool:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Name the case or build of a test in reports for machines; let pytest-benchmark read the timer of the device."""
-    if found := parameter_of(item):
+    if (found := parameter_of(item)) and not item.get_closest_marker("compiles_for"):
         item.user_properties.append((CASE, found.id))
     if is_timed(item):
         item.add_marker(pytest.mark.benchmark(timer=read))
