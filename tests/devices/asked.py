@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 
@@ -26,3 +27,7 @@ def die() -> None:
 def die_with_words() -> None:
     os.write(2, b"the last words\n")
     os.abort()
+
+
+def print_by_c() -> None:
+    ctypes.CDLL(None).printf(b"by C\n")

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from tests.devices.asked import add, die_with_words, process_id
+from tests.devices.asked import add, die_with_words, print_by_c, process_id
 from tests.project import PROJECT, ROOT
 from tests.written import compile_written
 from warpwatch.catalogue.arrays import Array
@@ -304,6 +304,16 @@ def test_what_a_call_prints_is_printed_here_after_it_plain_and_limited(
     child.call(os.close, descriptor)
     child.call(os.getpid)
     assert not getattr(capsys.readouterr(), name)
+
+
+def test_what_python_and_c_keep_in_buffers_is_printed_with_its_call(
+    child: Worker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    child.call(print, "by Python")
+    assert capsys.readouterr().out == "by Python\n"
+    child.call(print_by_c)
+    assert capsys.readouterr().out == "by C\n"
 
 
 def test_the_last_words_of_a_process_are_printed(child: Worker, capfd: pytest.CaptureFixture[str]) -> None:
