@@ -37,7 +37,7 @@ def plain_lines(text: str) -> str:
 
 @dataclass(kw_only=True)
 class Limited:
-    """A text of which the begin and the end are shown, line by line as they come.
+    """Shows the begin and the end of a text, line by line as they come.
 
     ``show``: takes a line that is shown. ``most``: characters that are shown. ``rest``: says where all lines are.
     """
@@ -76,7 +76,7 @@ class Limited:
 
 
 class Printed:
-    """What a process prints, as plain lines of which the begin and the end are kept, until they are taken."""
+    """Keeps the begin and the end of what a process prints, as plain lines, until they are taken."""
 
     def __init__(self, most: int, rest: str) -> None:
         self._most, self._rest = most, rest
