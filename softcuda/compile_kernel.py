@@ -26,6 +26,7 @@ import host_headers
 import local_arrays
 import lowered_names
 import messages
+import outputs
 import ptx
 import red_zones
 import slices
@@ -117,21 +118,23 @@ def of_architecture(named: str) -> list[str]:
 
 
 def compile_file(source: Path, output: Path, options: dict) -> int:
-    """Write the image of a source, whole or not at all. Returns the exit status."""
+    """Write the image of a source. Returns the exit status."""
     text, host = source.read_text(errors="surrogateescape"), host_code.Host()
     source = Path(options["as"] or source)
     try:
         with tempfile.TemporaryDirectory() as folder:
             written = assembly(Path(folder), text, source, options, host)
             image = linked(Path(folder), written)
-            if options["names"]:
-                Path(options["names"]).write_text(lowered_names.lowered(written, options["expressions"]))
     except (BadKernel, host_code.NotHere) as error:
         sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
         return 1
-    made = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-    made.write_bytes(struct.pack("<8sQQ", b"SOFTCUDA", len(image), zlib.crc32(image)) + image)
-    made.replace(output)
+    try:
+        if options["names"]:
+            outputs.write_whole(options["names"], lowered_names.lowered(written, options["expressions"]))
+        outputs.write_whole(output, struct.pack("<8sQQ", b"SOFTCUDA", len(image), zlib.crc32(image)) + image)
+    except OSError as error:
+        print(f"nvcc (softcuda): {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
     return 0
 
 

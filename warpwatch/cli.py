@@ -232,7 +232,7 @@ def _add_runs(commands: Any) -> None:
     updating.add_argument("--base", default="", metavar="BRANCH", help="to be merged into it (the one checked out)")
     promotion = add(changing, "promote", _promote, "make saved runs the baseline of their GPU")
     _add_saved(promotion, "a file in .benchmarks/<gpu>/, or a folder of them")
-    promotion.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="failed, partial, dirty, mixed")
+    promotion.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="failed, partial, dirty, mixed, same")
     promotion.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
     past = add(commands, "history", _history, "show a case's times in saved runs, and where cases changed for good")
     past.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")

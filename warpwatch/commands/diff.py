@@ -19,6 +19,7 @@ from warpwatch.compare.code_sides import SideBuild, compile_sides, other_builds,
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import checkout, find_commit, find_merge_base, same_files
 from warpwatch.devices.compiler import CompileError, Image, architectures, nvcc
+from warpwatch.devices.outputs import replaced
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.report.code_tables import Heading, document, markdown, text
 from warpwatch.runs.files import write_whole
@@ -93,12 +94,14 @@ def check_architectures(names: Sequence[str]) -> None:
 
 def check_file(path: Path) -> None:
     """Raise BadDiff where a file cannot be written, before anything is built."""
-    if path.exists() and not path.is_file():
-        raise BadDiff(f"{path} is no file: name one that may be replaced")
-    if not path.absolute().parent.is_dir():
+    try:
+        target = replaced(path)
+    except OSError as error:
+        raise BadDiff(f"{path} cannot be written: {error.strerror}") from None
+    if target and not target.parent.is_dir():
         raise BadDiff(f"{path} cannot be written: there is no folder {path.parent}")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise BadDiff(f"{path} cannot be written: you may not write to {path.absolute().parent}")
+    if target and not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise BadDiff(f"{path} cannot be written: you may not write to {target}")
 
 
 def _sides(project: Project, request: Request) -> tuple[Heading, Sides]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from warpwatch.catalogue.setting import SETTING, TABLE
 from warpwatch.catalogue.table import BadProject, pytest_settings, read_table
+from warpwatch.runs.files import write_whole
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 PACKAGE = "perf"
@@ -45,13 +46,13 @@ def write_example(folder: Path, *, dry_run: bool) -> int:
             continue
         if not dry_run:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes((TEMPLATES / template).read_bytes())
+            write_whole(path, (TEMPLATES / template).read_bytes())
         print(f"{would} {path}")
     if settings is None:
         print(f"left {folder / 'pyproject.toml'} as it is: it names kernels already")
     else:
         if not dry_run:
-            _append(folder / "pyproject.toml", settings)
+            write_whole(folder / "pyproject.toml", settings)
         print(f"{would} {TABLE} in {folder / 'pyproject.toml'}")
     print(NEXT)
     return 0
@@ -72,19 +73,15 @@ def _taken(folder: Path) -> Path | None:
 
 
 def _with_lines(file: Path) -> bytes:
-    """Return what is added to the end of a pyproject.toml, or makes a new one. Raises BadProject."""
+    """Return a pyproject.toml with our lines at its end, or a new one of them alone. Raises BadProject."""
     lines = (TEMPLATES / LINES).read_bytes()
     if not file.exists():
         return lines
     before = file.read_bytes()
     gap = b"" if not before else b"\n" if before.endswith(b"\n") else b"\n\n"
+    whole = before + gap + lines
     try:
-        tomllib.loads((before + gap + lines).decode())
+        tomllib.loads(whole.decode())
     except ValueError as error:
         raise BadProject(f"{file}: {TABLE} cannot be added at its end ({error}): write it there yourself") from None
-    return gap + lines
-
-
-def _append(file: Path, text: bytes) -> None:
-    with file.open("ab") as stream:
-        stream.write(text)
+    return whole

@@ -113,7 +113,7 @@ def _promoted(recording: Recording) -> int:
     try:
         status = promote(project, paths, allowed=_allowances(recording), dry_run=False)
     except KeyboardInterrupt:
-        said = f"interrupted while the baseline was replaced: {folder} may hold earlier runs beside the new ones"
+        said = f"interrupted while the baseline was replaced: {folder} holds the earlier runs, or the new ones"
         print(f"\n{said}; `git status` shows which", file=sys.stderr)
         return INTERRUPTED
     if status == 0:

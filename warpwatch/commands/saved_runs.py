@@ -14,7 +14,7 @@ from warpwatch.compare.recording import record, record_pairs
 from warpwatch.compare.saved_self_check import merge, read, table
 from warpwatch.compare.with_baseline import MIN_GPUS
 from warpwatch.report import ladder, tables
-from warpwatch.runs.baseline import objections, replace_baseline
+from warpwatch.runs.baseline import objections, refuse_twice, replace_baseline
 from warpwatch.runs.files import run_files, write_whole
 from warpwatch.runs.saved import read_run
 
@@ -25,6 +25,7 @@ def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], 
     Raises BadRun or OSError.
     """
     runs = [read_run(path) for path in paths]
+    refuse_twice(runs)
     folder = project.baselines / runs[0].slug
     previous = [read_run(path) for path in run_files(folder)]
     print(f"{len(runs)} runs become the baseline of {runs[0].slug}; it has {len(previous)} now")
@@ -34,7 +35,7 @@ def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], 
         print("\n".join(what) + f"\n  refused; to do it all the same: --allow {word}", file=sys.stderr)
     if refused or dry_run:
         return 1 if refused else 0
-    for path in replace_baseline(folder, runs):
+    for path in replace_baseline(folder, runs, previous):
         print(f"wrote {path}")
     return 0
 

@@ -18,7 +18,7 @@ from statistics import median
 
 import numpy as np
 
-from warpwatch.runs.files import NUMBERED, run_files
+from warpwatch.runs.files import numbered_runs
 from warpwatch.runs.saved import BadRun, Run, Timed, read_usable
 from warpwatch.verdict.process_effects import aligned
 from warpwatch.verdict.rule import MEASURED, RELEVANT
@@ -58,11 +58,11 @@ def load(folder: Path) -> tuple[list[Run], list[str]]:
     Raises BadRun where the folder holds no runs of one GPU, or none that can be read.
     """
     inside = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
-    folders = [each for each in sorted(inside) if run_files(each, NUMBERED)]
+    folders = [each for each in sorted(inside) if numbered_runs(each)]
     if len(folders) != 1:
         found = ", ".join(map(str, folders)) or "none"
         raise BadRun(f"{folder}: --runs takes the folder of one GPU; with runs are here: {found}")
-    usable, problems = read_usable(run_files(folders[0], NUMBERED))
+    usable, problems = read_usable(numbered_runs(folders[0]))
     runs = [run for run in usable if not run.against]
     if len({run.setting("cache") for run in runs}) > 1:
         raise BadRun(f"{folder}: holds runs with cold and with warm caches, which have no history in common")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from msgspec import Meta
 
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.runs.files import write_whole
 from warpwatch.runs.saved import BadRun, Gpu, Seconds, Text, read_document, typed
 
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
@@ -106,13 +105,7 @@ def path_of(slug: str, folder: Path) -> Path:
 def save(document: Mapping[str, Any], path: Path) -> None:
     """Write a self-check whole or not at all, in place of an earlier one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-        json.dump(document, file, separators=(",", ":"), allow_nan=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).chmod(0o644)
-    Path(file.name).replace(path)
+    write_whole(path, json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n")
 
 
 def read(path: Path) -> Checked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, log
@@ -14,7 +15,7 @@ from warpwatch.compare.comparison import Sampled, count_compared, recorded_facts
 from warpwatch.compare.doubts import SAME_CODE, clock_ratio, disturbance, doubt, same_code
 from warpwatch.devices.compiler import Image
 from warpwatch.devices.worker import Kernel
-from warpwatch.runs.files import run_files
+from warpwatch.runs.files import number_of, run_files
 from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
 from warpwatch.timing.worker_samples import get_ready
@@ -338,6 +339,8 @@ def find_runs(
         return read_usable([path])
     folder = path if os.path.isdir(path) else storage / slug
     found = run_files(folder, "*" if folder == path else f"{chosen}*")
+    if re.fullmatch("[0-9]{4,}", str(chosen)) and folder != path:  # 1000 is a number, and not the start of 10000
+        found = [file for file in found if number_of(file.name) == int(str(chosen))]
     if not found:
         raise BadRun(f"--benchmark-compare={chosen}: no such run in {folder}")
     return read_usable(found)

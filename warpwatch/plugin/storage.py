@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 from _pytest.junitxml import xml_key
+from pytest_benchmark.utils import safe_dumps
 
+from warpwatch.devices.outputs import replaced
 from warpwatch.plugin.cpu_info import ask_early
-from warpwatch.runs.files import write_run
+from warpwatch.runs.files import write_run, write_whole
 
 BYTES_OF_A_CASE = 4096  # in a saved run, with 100 samples: 2.6 kB on average
 
@@ -28,13 +30,12 @@ def require_space(path: Path, size: int) -> None:
     The folder is made if it is missing. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder")
-    if path.exists() and not path.is_file():
+    target = replaced(path)
+    if target is None:
         return  # the space of a device or a pipe is unknown
-    if path.exists() and not os.access(path, os.W_OK):
+    if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(f"{path} may not be written")
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".space-", suffix=".tmp") as file:
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".space-", suffix=".tmp") as file:
         file.write(bytes(size))
         file.flush()
         os.fsync(file.fileno())
@@ -92,13 +93,13 @@ class Results:
             ask_early(self._config)
         if benchmark.json:
             self.require_space(Path(benchmark.json), size, "free some space, or give another --benchmark-json=FILE")
-            save_json = benchmark.save_json
 
-            def save_or_tell(document: Mapping[str, Any]) -> None:
+            def save_json(document: Mapping[str, Any]) -> None:
                 with self.saving(f"--benchmark-json={benchmark.json}"):
-                    save_json(document)
+                    write_whole(benchmark.json, safe_dumps(document, ensure_ascii=True, indent=4))
+                    benchmark.logger.info(f"Wrote benchmark data in: {benchmark.json}", purple=True)
 
-            benchmark.save_json = save_or_tell
+            benchmark.save_json = save_json
 
     def pytest_sessionstart(self) -> None:
         """Catch errors in writing JUnit's file, which pytest writes at the end, where they would hide the summary."""

@@ -5,6 +5,7 @@ It is drawn by matplotlib (extra ``pictures``), because many people know how to 
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.ladder import best, listed, same_machine_code, share
 from warpwatch.report.tables import kernel_times
+from warpwatch.runs.files import write_whole
 from warpwatch.runs.saved import Run
 
 SIZE = (8.0, 4.5)  # inches
@@ -58,7 +60,9 @@ def draw(family: Family, reached: Mapping[str, Mapping[str, float]], title: str,
             arrow = {"arrowstyle": "-", "color": colour, "linewidth": 0.4}
             axes.annotate(name, (x, end), (len(reached) - 0.8, y), color=colour, va="center", arrowprops=arrow)
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Date": None})
+        svg = io.BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None})
+        write_whole(path, svg.getvalue())
 
 
 def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:

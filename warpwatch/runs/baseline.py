@@ -5,17 +5,26 @@ A baseline is all the runs in a folder named after the GPU: one process says not
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import lzma
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from warpwatch.runs.files import run_files, write_run
+from warpwatch.runs.files import PACKED, PLAIN, compact_json, run_files, write_numbered
 from warpwatch.runs.saved import SETTINGS, BadRun, Run, read_document
 
 
 def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[str]]:
     """Objections to making these runs a baseline: sentences by the word that allows them all the same."""
-    found: dict[str, list[str]] = {word: [] for word in ("failed", "partial", "dirty", "mixed", "gpu", "against")}
+    found: dict[str, list[str]] = {
+        word: [] for word in ("failed", "partial", "dirty", "mixed", "gpu", "against", "same")
+    }
+    there = _alike(previous)
+    for key, same in _alike(runs).items():
+        found["same"] += [f"{same[0].path}: is in the baseline already, as {run.path}" for run in there.get(key, ())]
     settings = [(run, {name: run.setting(name) for name in SETTINGS}) for run in runs]
     for run, setting in settings:
         if run.failed:
@@ -38,22 +47,62 @@ def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[s
     return {word: what for word, what in found.items() if what}
 
 
-def replace_baseline(folder: Path, runs: Sequence[Run]) -> Iterator[Path]:
-    """Write copies of saved runs into a baseline's folder, then remove its earlier runs. Yields the paths written.
+def replace_baseline(folder: Path, runs: Sequence[Run], previous: Sequence[Run]) -> list[Path]:
+    """Make copies of saved runs the baseline in a folder, in place of the ``previous`` ones: all of them, or none.
 
-    An interruption leaves too many runs, never too few. Raises BadRun or OSError.
+    Returns their paths. Raises BadRun, where another process changes the baseline meanwhile too.
     """
-    old = run_files(folder)
-    for run in runs:
-        yield _write_into(folder, run.path)
-    for path in old:
-        path.unlink()
-
-
-def _write_into(folder: Path, path: Path) -> Path:
-    """Write a copy of a saved run into a baseline's folder. Raises BadRun or OSError."""
-    name = path.name.split(".", maxsplit=1)[0].split("_", 1)[-1]
+    files = [_copy(run.path) for run in runs]
     try:
-        return write_run(folder, name, read_document(path), packed=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder):
+            if run_files(folder) != [run.path for run in previous]:
+                raise BadRun(f"{folder}: another process has changed this baseline meanwhile: promote again")
+            return write_numbered(folder, files, instead_of=[run.path for run in previous])
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise BadRun(f"{folder}: cannot be written ({why}), so the baseline stays as it was") from None
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a baseline's folder. Raises BadRun where another process holds the lock, and OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems lock no folder: the check of its files is left
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadRun(f"{folder}: another process replaces this baseline now: promote again later") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _copy(path: Path) -> tuple[str, bytes]:
+    """Return the name without a number, and the compressed content, of a run in a baseline. Raises BadRun."""
+    name = re.sub("^[0-9]{4,}_", "", path.name.removesuffix(PACKED).removesuffix(PLAIN))
+    try:
+        return f"{name}{PACKED}", lzma.compress(compact_json(read_document(path)))
     except ValueError as error:
         raise BadRun(f"{path}: holds a number that JSON does not have ({error})") from None
+
+
+def refuse_twice(runs: Sequence[Run]) -> None:
+    """Raise BadRun where two of these runs are the same one, which would count as two processes without any noise."""
+    for same in _alike(runs).values():
+        if len(same) > 1:
+            files = list(dict.fromkeys(str(run.path) for run in same))
+            said = (
+                f"{', '.join(files)}: are the same run" if len(files) > 1 else f"{files[0]}: is named {len(same)} times"
+            )
+            raise BadRun(f"{said}, and a baseline counts each process once: name it once")
+
+
+def _alike(runs: Iterable[Run]) -> dict[object, list[Run]]:
+    """Sort runs by what they are, whatever their files are called: when and where one began, or else its samples."""
+    alike: dict[object, list[Run]] = {}
+    for run in runs:
+        samples = tuple(sorted((name, timed.samples) for name, timed in run.cases.items()))
+        alike.setdefault((run.when, run.gpu_uuid) if run.when else samples, []).append(run)
+    return alike

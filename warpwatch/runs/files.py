@@ -1,4 +1,4 @@
-"""Lists and reads the files of saved runs, and writes files whole or not at all."""
+"""Lists, reads and numbers the files of saved runs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,32 @@ import contextlib
 import json
 import lzma
 import os
-import tempfile
-from collections.abc import Mapping, Sequence
+import re
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from warpwatch.devices.outputs import write_whole as write_whole  # noqa: PLC0414  # users import both from here
+
 PLAIN, PACKED = ".json", ".json.xz"  # how the name of a saved run ends; the second one is compressed by xz
-NUMBERED = "[0-9][0-9][0-9][0-9]_*"  # names of the runs that ``write_run`` saves
+NUMBERED = re.compile(r"([0-9]{4,})_.*\.json(\.xz)?", re.DOTALL)  # names of the runs that ``write_run`` saves
+
+
+def number_of(name: str) -> int | None:
+    """Return the number that the file of a saved run begins with; None where it has none."""
+    match = NUMBERED.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def numbered_runs(folder: Path) -> list[Path]:
+    """List the files of the saved runs in a folder that have a number, in its order."""
+    return [path for path in run_files(folder) if number_of(path.name) is not None]
 
 
 def run_files(folder: Path, pattern: str = "*") -> list[Path]:
-    """List the files of the saved runs in a folder, in the order of their names.
+    """List the files of the saved runs in a folder, in the order of their numbers, then those without one by name.
 
     ``pattern``: of the names without their endings. Where a run is there twice, the one that is not compressed counts:
     the other one was being written when its program was ended.
@@ -28,7 +42,8 @@ def run_files(folder: Path, pattern: str = "*") -> list[Path]:
             name = path.name.removesuffix(ending)
             if fnmatchcase(name, pattern):
                 found[name] = path
-    return [found[name] for name in sorted(found)]
+    numbers = {name: number_of(path.name) for name, path in found.items()}
+    return [found[name] for name in sorted(found, key=lambda name: (numbers[name] is None, numbers[name] or 0, name))]
 
 
 def chosen_files(paths: Sequence[Path]) -> list[Path]:
@@ -54,40 +69,82 @@ def read_content(path: Path, most: int) -> bytes:
         return file.read(most + 1)
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file under another name and rename it, so that it is there whole or not at all. Raises OSError."""
-    with tempfile.NamedTemporaryFile(
-        dir=path.absolute().parent, prefix=f".{path.name}-", suffix=".tmp", delete=False
-    ) as file:
-        made = Path(file.name)
-        try:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-            made.chmod(0o644)
-            made.replace(path)
-        except BaseException:
-            made.unlink(missing_ok=True)
-            raise
-
-
-def write_run(folder: Path, name: str, document: Mapping[str, Any], *, packed: bool = False) -> Path:
-    """Save a document as the folder's next NNNN_<name>.json, whole or not at all; two runs at once are both kept.
-
-    ``packed``: compress it. Raises OSError, and ValueError for a number that JSON does not have.
-    """
+def compact_json(document: Mapping[str, Any]) -> bytes:
+    """Return a document as JSON in one line. Raises ValueError for a number that JSON does not have."""
     # json would write NaN, which other readers refuse; no run holds one.
-    content = (json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n").encode()
-    ending = PACKED if packed else PLAIN
+    return (json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n").encode()
+
+
+def write_run(folder: Path, name: str, document: Mapping[str, Any]) -> Path:
+    """Save a document as the folder's next NNNN_<name>.json, whole or not at all. Raises OSError and ValueError."""
+    return write_numbered(folder, [(f"{name}{PLAIN}", compact_json(document))])[0]
+
+
+def write_numbered(folder: Path, files: Iterable[tuple[str, bytes]], instead_of: Sequence[Path] = ()) -> list[Path]:
+    """Write files into a folder, each under the next number that no run has: all of them, or none. Returns their paths.
+
+    ``files``: the rest of each name, and the content. ``instead_of``: files of the folder that are removed then.
+    A file is written as ``.NNNN.tmp``, which one process alone can create: so no number is taken twice, whatever the
+    names. Where a process is killed, such a file costs a number and stops nobody. Raises OSError.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".tmp") as file:
-        file.write(lzma.compress(content) if packed else content)
-        file.flush()
-        os.fsync(file.fileno())
-        Path(file.name).chmod(0o644)
-        while True:
-            numbers = [int(path.name[:4]) for path in run_files(folder, NUMBERED)]
-            path = folder / f"{max(numbers, default=0) + 1:04}_{name}{ending}"
-            with contextlib.suppress(FileExistsError):  # another run was quicker
-                os.link(file.name, path)
-                return path
+    moves: list[tuple[Path, Path]] = []
+    number = 0
+    try:
+        for name, content in files:
+            number, made = _take_number(folder, number)
+            moves.append((made, folder / f"{number:04}_{name}"))
+            with made.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        aside = [path.with_name(f".{path.name}.tmp") for path in instead_of]
+        with _signals_later():
+            _rename_all([*moves, *zip(instead_of, aside, strict=True)])
+            for path in aside:
+                path.unlink()
+    except BaseException:
+        for made, _ in moves:
+            made.unlink(missing_ok=True)
+        raise
+    return [path for _, path in moves]
+
+
+def _take_number(folder: Path, after: int) -> tuple[int, Path]:
+    """Create the file in which a run is written, of the next number above ``after`` that is free."""
+    number = max(after, *_numbers(folder), 0) + 1
+    while True:
+        made = folder / f".{number:04}.tmp"
+        with contextlib.suppress(FileExistsError):  # another process writes it
+            os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+            if number not in _numbers(folder):
+                return number, made
+            made.unlink()  # another process has written it since
+        number += 1
+
+
+def _numbers(folder: Path) -> set[int]:
+    return {number for name in os.listdir(folder) if (number := number_of(name)) is not None}
+
+
+def _rename_all(moves: Sequence[tuple[Path, Path]]) -> None:
+    """Rename files: all of them, or none."""
+    done: list[tuple[Path, Path]] = []
+    try:
+        for old, new in moves:
+            old.rename(new)
+            done.append((old, new))
+    except BaseException:
+        for old, new in reversed(done):
+            new.rename(old)
+        raise
+
+
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """Let signals that end a process wait until this context ends: some milliseconds."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

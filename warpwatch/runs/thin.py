@@ -6,7 +6,6 @@ extremes. These stay; so do pytest-benchmark's own figures. Lost are the order o
 
 from __future__ import annotations
 
-import json
 import lzma
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.runs.files import PACKED, PLAIN, write_whole
+from warpwatch.runs.files import PACKED, PLAIN, compact_json, write_whole
 from warpwatch.runs.saved import read_document, read_run
 
 KEPT = 9  # of a process's samples: the octiles, among them the extremes, the quartiles and the median
@@ -33,8 +32,7 @@ def thin(path: Path) -> Path:
     if document.get("warpwatch", {}).get(MARK) and path.name.endswith(PACKED):
         return path
     packed = path.with_name(path.name.removesuffix(PACKED).removesuffix(PLAIN) + PACKED)
-    text = json.dumps(thinned(document), separators=(",", ":"), allow_nan=False) + "\n"
-    write_whole(packed, lzma.compress(text.encode()))
+    write_whole(packed, lzma.compress(compact_json(thinned(document))))
     if packed != path:
         path.unlink()
     return packed

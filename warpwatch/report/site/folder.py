@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from warpwatch.runs.files import write_whole
 from warpwatch.runs.saved import BadRun
 
 LISTING = ".warpwatch-site.json"  # names the files of the site, so that the next one knows them
@@ -24,14 +25,14 @@ def write_site(folder: Path, files: Mapping[str, bytes], beside: Collection[str]
     folder.mkdir(parents=True, exist_ok=True)
     # The list comes first: what is cut off can then be written anew.
     listed = json.dumps(sorted({*before, *files}))
-    (folder / LISTING).write_text(listed)
+    write_whole(folder / LISTING, listed)
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     for name in before - files.keys():
         (folder / name).unlink(missing_ok=True)
-    (folder / LISTING).write_text(json.dumps(sorted(files)))
+    write_whole(folder / LISTING, json.dumps(sorted(files)))
     return sum(map(len, files.values()))
 
 
