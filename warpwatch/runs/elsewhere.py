@@ -6,9 +6,11 @@ package, kept by all of them. What is fetched is data, and is checked as a file 
 
 from __future__ import annotations
 
-import hashlib
+import atexit
+import contextlib
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,6 +19,7 @@ from warpwatch.runs.files import PACKED, PLAIN, run_files
 from warpwatch.runs.saved import LARGEST, BadRun
 
 MOST_FILES = 200  # runs of a baseline
+KEPT_SECONDS = 7 * 86400  # how long the copies of a process that was killed stay
 EXTRA = "pip install fsspec (extra 'remote'), and the package that it names for this kind of address"
 
 
@@ -24,27 +27,24 @@ def fetch_baselines(where: str, slug: str, cache: Path) -> Path:
     """Return a folder that holds, in a folder named after the GPU, its runs of the baseline in ``where``.
 
     ``where``: a folder or an address, which holds the runs or a folder ``slug`` with them. ``cache``: a folder for
-    copies. Raises BadRun where it cannot be read.
+    copies. Copies are this process's own, and go with it. Raises BadRun where the baseline cannot be read.
     """
-    if "://" not in where:
-        return _local(Path(where), where, slug, cache)
+    address = "://" in where
+    folder = Path(where)
     try:
-        found = list(_listed(where, slug))
-        return _kept(cache, where, slug, ((name, files.cat_file(path)) for files, path, name in found))
+        if not address and not folder.is_dir():
+            raise BadRun(f"{where}: there is no such folder")
+        if not address and ((folder / slug).is_dir() or not run_files(folder)):
+            return folder
+        if address:
+            return _copied(cache, slug, ((name, files.cat_file(path)) for files, path, name in _listed(where, slug)))
+        return _copied(cache, slug, ((path.name, path.read_bytes()) for path in run_files(folder)))
     except BadRun:
         raise
     except ImportError as error:
         raise BadRun(f"{where}: {error}; {EXTRA}") from None
     except Exception as error:  # each kind of address has errors of its own
         raise BadRun(f"{where}: cannot be read ({type(error).__name__}: {error})") from None
-
-
-def _local(folder: Path, where: str, slug: str, cache: Path) -> Path:
-    if not folder.is_dir():
-        raise BadRun(f"{where}: there is no such folder")
-    if (folder / slug).is_dir() or not run_files(folder):
-        return folder
-    return _kept(cache, str(folder.resolve()), slug, ((path.name, path.read_bytes()) for path in run_files(folder)))
 
 
 def _listed(where: str, slug: str) -> Iterable[tuple[Any, str, str]]:
@@ -68,14 +68,16 @@ def _listed(where: str, slug: str) -> Iterable[tuple[Any, str, str]]:
         yield files, entry["name"], name
 
 
-def _kept(cache: Path, where: str, slug: str, contents: Iterable[tuple[str, bytes]]) -> Path:
-    """Write files to a folder of the cache in place of those of an earlier call; all of them, or none."""
-    folder = cache / hashlib.sha256(where.encode()).hexdigest()[:16]
+def _copied(cache: Path, slug: str, contents: Iterable[tuple[str, bytes]]) -> Path:
+    """Write files to a new folder of the cache, which is removed when this process ends; a killed one's, later."""
     cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as new:
-        (Path(new) / slug).mkdir()
-        for name, content in contents:
-            (Path(new) / slug / name).write_bytes(content)
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(new, folder)
+    for left in cache.iterdir():
+        with contextlib.suppress(OSError):  # another process removes it too
+            if left.stat().st_mtime < time.time() - KEPT_SECONDS:
+                shutil.rmtree(left)
+    folder = Path(tempfile.mkdtemp(dir=cache))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / slug).mkdir()
+    for name, content in contents:
+        (folder / slug / name).write_bytes(content)
     return folder
