@@ -1,31 +1,25 @@
-"""Takes another revision's kernels from git without touching the working tree, and compiles them."""
+"""Finds another revision in git, reads the kernels that it declares, and compiles them."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import functools
-import io
 import os
-import subprocess
-import tarfile
-import tempfile
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from warpwatch.catalogue.launches import Launch
-from warpwatch.catalogue.project import Project
-from warpwatch.compare.declared import BadRevision, DeclaredCase, read_declared, shortened
-from warpwatch.devices.compiler import CompileError, Image, Target, private_folder
+from warpwatch.compare.declared import BadRevision, DeclaredCase, read_declared
+from warpwatch.compare.unpacked import checkout as checkout  # noqa: PLC0414  # users import both from here
+from warpwatch.compare.unpacked import git as git  # noqa: PLC0414
+from warpwatch.compare.unpacked import message, naming_missing_submodules
+from warpwatch.devices.compiler import CompileError, Image, Target
 from warpwatch.devices.compiling import on_all_cores
 from warpwatch.devices.entries import Kernels, compile_entries
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
 from warpwatch.devices.ready import code_image
 
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
-ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
-KEPT_SECONDS = 30 * 86400  # how long an unpacked commit stays that no run uses
 
 
 def check_name(revision: str) -> None:
@@ -43,7 +37,7 @@ def find_commit(revision: str, root: Path) -> str:
     check_name(revision)
     there = git(revision, root, "rev-parse", "--git-dir")
     if there.returncode:
-        raise BadRevision(f"{revision}: {root} is no git checkout ({_message(there)})")
+        raise BadRevision(f"{revision}: {root} is no git checkout ({message(there)})")
     found = git(revision, root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if found.returncode == 0:
         return found.stdout.decode().strip()
@@ -68,7 +62,7 @@ def find_merge_base(root: Path, branch: str = "") -> tuple[str, str]:
     main or master. Raises BadRevision.
     """
     if (there := git("", root, "rev-parse", "--git-dir")).returncode:
-        raise BadRevision(f"{root} is no git checkout ({_message(there)})")
+        raise BadRevision(f"{root} is no git checkout ({message(there)})")
     remote = git("", root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.decode().strip()
     main = filter(None, (remote, "origin/main", "origin/master", "main", "master"))
     for name in (branch,) if branch else main:
@@ -84,42 +78,9 @@ def find_merge_base(root: Path, branch: str = "") -> tuple[str, str]:
     raise BadRevision("there is no main branch here to compare with, neither main nor master: name a revision")
 
 
-def checkout(commit: str, revision: str, project: Project) -> Path:
-    """Unpack a commit but for its baselines and saved runs; returns the folder. Raises BadRevision.
-
-    The sources of kernels, and the code of calls, may lie anywhere in a repository. The folder is kept from one run to
-    the next. Unpacking a commit removes the others that no run has used for 30 days.
-    """
-    root, module = project.root, project.module
-    try:
-        folder = private_folder("revisions") / f"{commit}-{module}-whole"
-    except CompileError as error:
-        raise BadRevision(f"{revision}: there is no place to unpack its kernels in: {error}") from None
-    if folder.exists():
-        with contextlib.suppress(OSError):  # the cache cannot be written
-            os.utime(folder)
-        return folder
-    kernels = _folder_of(commit, revision, root, module)
-    if (there := git(revision, root, "cat-file", "-e", f"{commit}:./{kernels}")).returncode:
-        raise BadRevision(f"{revision}: it has no kernels ({_message(there)})")
-    without = [f":(exclude){each}" for each in (project.baselines_folder, project.runs_folder)]
-    archive = git(revision, root, "archive", "--format=tar", commit, "--", ".", *without)
-    if archive.returncode:
-        raise BadRevision(f"{revision}: it cannot be unpacked ({_message(archive)})")
-    try:
-        _unpack(archive.stdout, folder, (kernels, ENGINE_FOLDER))
-    except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError) as error:
-        raise BadRevision(_linked(revision, error.tarinfo)) from None
-    except (OSError, tarfile.TarError) as error:
-        raise BadRevision(f"{revision}: no kernels can be unpacked in {folder.parent} ({error})") from None
-    with contextlib.suppress(OSError):  # others may remove the same
-        _remove_unused(folder.parent)
-    return folder
-
-
 def same_files(commit: str, revision: str, root: Path) -> bool:
     """Tell whether no file of a repository differs from a commit, and none is there that git does not know."""
-    if git(revision, root, "diff", "--quiet", commit, "--", ".").returncode:
+    if git(revision, root, "diff", "--quiet", "--ignore-submodules=none", commit, "--", ".").returncode:
         return False
     unknown = git(revision, root, "ls-files", "--others", "--exclude-standard", "--", ".")
     return unknown.returncode == 0 and not unknown.stdout.strip()
@@ -133,71 +94,9 @@ def files_unlike_head(root: Path) -> list[Path]:
     for command in (["diff", "--name-only", "-z", "HEAD"], ["ls-files", "--others", "--exclude-standard", "-z"]):
         listed = git("HEAD", top, *command)
         if listed.returncode:
-            raise BadRevision(f"git cannot say what differs from HEAD ({_message(listed)})")
+            raise BadRevision(f"git cannot say what differs from HEAD ({message(listed)})")
         found += [top / os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
     return found
-
-
-def _folder_of(commit: str, revision: str, root: Path, module: str) -> str:
-    """Return the folder of a commit's package of kernels, or the one in which its module of kernels lies."""
-    path = module.replace(".", "/")
-    alone = git(revision, root, "cat-file", "-e", f"{commit}:./{path}.py").returncode == 0
-    return str(Path(path).parent) if alone else path
-
-
-def _linked(revision: str, member: tarfile.TarInfo) -> str:
-    link = f"{member.name} is a link to {member.linkname}, outside of the revision's kernels/"
-    return f"{revision}: {shortened(link)}; nothing outside of it is read for a comparison"
-
-
-def _unpack(archive: bytes, folder: Path, code: Sequence[str]) -> None:
-    """Unpack an archive into ``folder``, whole or not at all; another run may do the same meanwhile.
-
-    ``code``: folders in which a link to a place outside is an error. Elsewhere such a link is left out.
-    """
-
-    def inside(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-        try:
-            return tarfile.data_filter(member, path)
-        except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError):
-            if any(Path(member.name).is_relative_to(each) for each in code):
-                raise
-            return None
-
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(dir=folder.parent) as made,
-        tarfile.open(fileobj=io.BytesIO(archive)) as tar,
-    ):
-        tar.extractall(made, filter=inside)
-        try:
-            Path(made).rename(folder)
-        except OSError:  # another run was quicker
-            if not folder.exists():
-                raise
-        else:
-            Path(made).mkdir()  # for the context manager to remove
-
-
-def _remove_unused(folder: Path) -> None:
-    """Remove the unpacked commits that no run has used for KEPT_SECONDS; other runs find each whole or not at all."""
-    for each in folder.iterdir():
-        if each.stat().st_mtime < time.time() - KEPT_SECONDS:
-            with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made:
-                each.rename(Path(made, each.name))
-
-
-def git(revision: str, root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a repository. Raises BadRevision, which names ``revision``, where there is no git."""
-    try:
-        return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False)
-    except OSError as error:
-        raise BadRevision(f"{revision} needs git, which cannot be run ({error}): apt install git") from None
-
-
-def _message(done: subprocess.CompletedProcess[bytes]) -> str:
-    """First line of git's error message."""
-    return shortened((done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[0])
 
 
 def read_other_kernels(
@@ -207,7 +106,8 @@ def read_other_kernels(
 
     ``every_build``: and a case of each build that is tested and not timed.
     """
-    document = read_declared(tree, module, revision, arch)
+    with naming_missing_submodules(tree):
+        document = read_declared(tree, module, revision, arch)
     cases = {**document.cases, **document.untimed} if every_build else document.cases
     return other_kernels_of(cases, document.flags, tree, revision)
 
@@ -266,7 +166,8 @@ def compile_other(other: OtherKernel, target: Target) -> Image:
     """Return the machine code of another revision's kernel. Raises CompileError."""
     if other.code:
         return code_image(other.code, other.kernels.source.stem, target)
-    return compile_entries(other.kernels, target)[0]
+    with naming_missing_submodules(other.kernels.root):
+        return compile_entries(other.kernels, target)[0]
 
 
 def compile_other_kernels(

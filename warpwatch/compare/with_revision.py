@@ -36,7 +36,8 @@ class RevisionComparison:
     ``others``: every case of the other revision; ``images``: their machine code, by ``other_kernel.key``.
     ``recorded_variances``: of a process, by case, from earlier runs on unchanged code, and their degrees of freedom.
     ``identical``: pairs of the same machine code, which are not measured; ``controls``: those of them that were.
-    ``apart``: the other revision's process, for calls. ``same_files``: no file of the repository differs.
+    ``apart``: the other revision's process, for calls. ``same_files``: no file of the repository differs. ``lacks``:
+    says which of the other revision's submodules are not here.
     """
 
     revision: str
@@ -50,6 +51,7 @@ class RevisionComparison:
     controls: dict[str, Decision] = field(default_factory=dict)
     apart: OtherProcess | None = None
     same_files: bool = False
+    lacks: str = ""
     active = True
     alarm = ""  # a process effect cancels in pairs; ``describe`` tells the median change
 
@@ -83,7 +85,7 @@ class RevisionComparison:
         try:
             measured = pair.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
         except OtherSideFailed as error:
-            what = str(error).partition("\n")[0]
+            what = "; ".join(filter(None, (str(error).partition("\n")[0], self.lacks)))
             self.decisions[case.id] = Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}: {what}")
             return None
         self.side_by_side.pairs[case.id] = pair

@@ -15,6 +15,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.compare.declared import BadRevision, Reading
 from warpwatch.compare.revision import checkout, find_commit, other_kernels_of, same_files
 from warpwatch.compare.spares import open_spares, start_spares
+from warpwatch.compare.unpacked import naming_missing_submodules
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.model import sees_gpu
@@ -53,7 +54,8 @@ class OtherRevision:
         if self._reading is None:
             assert self._error
             raise self._error
-        document = self._reading.declared(arch)
+        with naming_missing_submodules(self.tree):
+            document = self._reading.declared(arch)
         return other_kernels_of(document.cases, document.flags, self.tree, self.revision)
 
     def stop(self) -> None:

@@ -22,6 +22,7 @@ from warpwatch.compare.reference import RECORD, find_reference, how_to_record
 from warpwatch.compare.revision import compile_other_kernels
 from warpwatch.compare.saved_self_check import path_of, read_variances, save
 from warpwatch.compare.self_check import SelfCheck
+from warpwatch.compare.unpacked import missing_submodules
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compiler import nvcc
@@ -227,6 +228,7 @@ class BenchPlugin:
             recorded_variances=variances,
             apart=self._process_of(other),
             same_files=other.same_files,
+            lacks=missing_submodules(other.tree),
         )
 
     def _process_of(self, other: against_option.OtherRevision) -> OtherProcess:

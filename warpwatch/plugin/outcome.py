@@ -18,6 +18,7 @@ from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.energy import energies_in, takes_more
 from warpwatch.compare.revision import check_name
 from warpwatch.compare.self_check import SelfCheck
+from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -79,6 +80,9 @@ def fails(asked: Asked, comparison: Comparison, reasons: Collection[str]) -> boo
     if asked.option and not comparison.compared and (asked.required or "incomparable" in reasons):
         return True
     verdicts = {decision.verdict for decision in decisions.values()}
+    whole = getattr(comparison, "whole", comparison)
+    if Verdict.INCOMPARABLE in verdicts and isinstance(whole, RevisionComparison) and whole.lacks:
+        return True  # a case may have needed a submodule that is not here
     return any(str(verdict) in reasons for verdict in verdicts & {Verdict.UNSURE, Verdict.INCOMPARABLE})
 
 
