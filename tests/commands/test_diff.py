@@ -325,7 +325,7 @@ def test_without_nvdisasm_the_rest_is_said(repository: Repository) -> None:
         (("--arch", "sm_9"), "error: --arch sm_9: nvcc .* knows sm_75, "),
         (("--arch", ""), "error: --arch names no architecture: give some, such as sm_80,sm_90"),
         (("--fail-on", "spills,speed"), "error: --fail-on speed: it takes spills, registers, occupancy"),
-        (("--json", "/dev/null"), "error: /dev/null is no file: name one that may be replaced"),
+        (("--json", "."), "error: . cannot be written: Is a directory"),
         (("--markdown", "none/a.md"), "error: none/a.md cannot be written: there is no folder none"),
         (("-k", "a ("), "error: -k 'a \\(' is not an expression"),
     ],
@@ -382,5 +382,5 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (path.read_text(), os.listdir(tmp_path)) == ("before", ["table.md"])
     write_whole(path, "after")
     assert path.read_text() == "after"
-    with pytest.raises(BadDiff, match="is no file"):
+    with pytest.raises(BadDiff, match="cannot be written: Is a directory"):
         check_file(tmp_path)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import fsspec
 import pytest
 
 from tests.checkout import Bench
+from tests.project import ROOT
 from warpwatch.runs import elsewhere
 from warpwatch.runs.elsewhere import fetch_baselines
 from warpwatch.runs.files import run_files
@@ -84,16 +88,35 @@ def test_without_a_comparison_it_is_refused(moved: tuple[Bench, Path]) -> None:
     assert "--baseline compares nothing by itself: give --benchmark-compare too" in done.stderr
 
 
-def test_what_is_fetched_again_replaces_what_was_fetched(moved: tuple[Bench, Path], tmp_path: Path) -> None:
+def test_each_fetch_has_copies_of_its_own(moved: tuple[Bench, Path], tmp_path: Path) -> None:
     _, folder = moved
-    first = fetch_baselines(folder.as_uri(), SLUG, tmp_path / "cache")
-    assert len(run_files(first / SLUG)) == 3
-    run_files(folder / SLUG)[0].unlink()
-    assert fetch_baselines(folder.as_uri(), SLUG, tmp_path / "cache") == first
-    assert len(run_files(first / SLUG)) == 2
+    for where in (folder.as_uri(), str(folder / SLUG)):
+        first = fetch_baselines(where, SLUG, tmp_path / "cache")
+        (fetched, *_) = run_files(folder / SLUG)
+        fetched.rename(tmp_path / "aside")
+        second = fetch_baselines(where, SLUG, tmp_path / "cache")
+        (tmp_path / "aside").rename(fetched)
+        assert (len(run_files(first / SLUG)), len(run_files(second / SLUG))) == (3, 2)
 
 
-def test_a_fetch_that_fails_leaves_the_copies_of_the_one_before(
+def test_copies_go_with_their_process_or_after_a_week(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "0001_x.json").write_text("{}")
+    cache = tmp_path / "cache"
+    for name, days in (("killed", 8), ("recent", 6)):
+        (cache / name / SLUG).mkdir(parents=True)
+        os.utime(cache / name, (time.time() - 86400 * days,) * 2)
+    code = (
+        "import sys; from pathlib import Path; from warpwatch.runs.elsewhere import fetch_baselines\n"
+        "print(*fetch_baselines(sys.argv[1], sys.argv[2], Path(sys.argv[3])).glob('*/*'))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "runs"), SLUG, str(cache)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith(f"/{SLUG}/0001_x.json\n")
+    assert [path.name for path in cache.iterdir()] == ["recent"]
+
+
+def test_a_fetch_that_fails_leaves_the_copies_of_another(
     moved: tuple[Bench, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, folder = moved

@@ -29,7 +29,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
         ("--benchmark-storage=a file", "a file/fake-gpu-1/run.json cannot be written (Not a directory)"),
         ("--benchmark-storage=file:///proc/none", "/proc/none/fake-gpu-1/run.json cannot be written (No such file"),
         ("--benchmark-json=a file/out.json", "a file/out.json cannot be written (File exists)"),
-        ("--benchmark-json=tests", "tests cannot be written (tests is a folder)"),
+        ("--benchmark-json=tests", "tests cannot be written (Is a directory)"),
         ("--junitxml=a file/results.xml", "a file/results.xml cannot be written (File exists)"),
         (
             "--benchmark-storage=http://somewhere",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import lzma
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,11 +20,12 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import BASELINES, PROJECT, ROOT
+from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli import main
 from warpwatch.commands.saved_runs import promote
 from warpwatch.report.tables import changes, summary, tables
-from warpwatch.runs.baseline import objections
+from warpwatch.runs.baseline import objections, replace_baseline
 from warpwatch.runs.files import write_run
 from warpwatch.runs.saved import BadRun, Facts, Run, read_document, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
@@ -160,7 +165,7 @@ def test_promoting_takes_packed_runs_and_no_number_that_json_lacks(
     (written,) = baselines.iterdir()
     assert written.name == "0001_night.json.xz"
     assert read_document(written) == document(a=1e-6)
-    odd = save(tmp_path / "0008_night.json", document(a=1e-6) | {"version": float("nan")})
+    odd = save(tmp_path / "0008_night.json", document(a=2e-6) | {"version": float("nan")})
     with pytest.raises(BadRun, match=r"0008_night\.json: holds a number that JSON does not have"):
         promote(project, [odd], allowed=(), dry_run=False)
     shutil.rmtree(project.baselines)
@@ -168,7 +173,92 @@ def test_promoting_takes_packed_runs_and_no_number_that_json_lacks(
     monkeypatch.setattr("sys.argv", ["", "baseline", "promote", str(packed)])
     monkeypatch.setattr("warpwatch.cli.find_project", lambda start: project)
     assert main() == 2
-    assert "error: [Errno 20] Not a directory" in capsys.readouterr().err
+    assert f"error: {baselines}: cannot be written (Not a directory)" in capsys.readouterr().err
+
+
+@pytest.fixture
+def promoted(tmp_path: Path) -> tuple[Project, list[Path]]:
+    """A repository with a baseline of two runs; and the two files that it was made from."""
+    project = replace(PROJECT, root=tmp_path / "tree")
+    documents = [document(a=1e-6), document(a=2e-6) | {"datetime": "2026-01-01T00:00:00.000001+00:00"}]
+    paths = [save(tmp_path / f"{i:04}_night.json", each) for i, each in enumerate(documents)]
+    assert promote(project, paths, allowed=(), dry_run=False) == 0
+    return project, paths
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_run_counts_once_whatever_its_copies_are_called(
+    promoted: tuple[Project, list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, paths = promoted
+    before = contents(project.baselines / "a-gpu")
+    new = save(tmp_path / "0007_new.json", document(a=3e-6) | {"datetime": "2026-01-02T00:00:00.000001+00:00"})
+    copy = tmp_path / "0008_copy.json.xz"
+    copy.write_bytes(lzma.compress(json.dumps(read_document(new), indent=1).encode()))
+    thinner = save(tmp_path / "0009_thin.json", read_document(new) | {"benchmarks": document(a=3.1e-6)["benchmarks"]})
+    for same in (copy, thinner):
+        with pytest.raises(BadRun, match=f"{new} and {same} are the same run, and a baseline counts each process once"):
+            promote(project, [new, same], allowed=("same",), dry_run=False)
+    with pytest.raises(BadRun, match=f"{new} is named 3 times, and a baseline counts each process once"):
+        promote(project, [new] * 3, allowed=("same",), dry_run=False)
+    capsys.readouterr()
+    for path in paths:
+        assert promote(project, [path, new], allowed=(), dry_run=False) == 1
+        said = capsys.readouterr().err
+        assert re.search(rf"^{path}: is in the baseline already, as .*/a-gpu/000\d_night.json.xz\n", said)
+        assert "to do it all the same: --allow same" in said
+    assert contents(project.baselines / "a-gpu") == before
+    assert promote(project, [*paths, new], allowed=("same",), dry_run=False) == 0
+    assert len(contents(project.baselines / "a-gpu")) == 3
+
+
+def test_a_full_disk_leaves_the_baseline_as_it_was(
+    promoted: tuple[Project, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, folder = promoted[0], promoted[0].baselines / "a-gpu"
+    before, left = contents(folder), iter([None])
+
+    def full(descriptor: int) -> None:
+        if next(left, descriptor):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("warpwatch.runs.files.os.fsync", full)
+    new = [save(tmp_path / f"{i:04}_new.json", document(a=i * 1e-6)) for i in (7, 8)]
+    with pytest.raises(BadRun, match=r"a-gpu: cannot be written \(No space left on device\), so the baseline stays"):
+        promote(project, new, allowed=(), dry_run=False)
+    assert contents(folder) == before
+
+
+def test_a_second_promotion_meanwhile_is_refused(promoted: tuple[Project, list[Path]], tmp_path: Path) -> None:
+    project, folder = promoted[0], promoted[0].baselines / "a-gpu"
+    new, before = read_run(save(tmp_path / "0007_new.json", document(a=7e-6))), contents(folder)
+    lock = os.open(folder, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with pytest.raises(BadRun, match="a-gpu: another process replaces this baseline now: promote again later"):
+        promote(project, [new.path], allowed=(), dry_run=False)
+    os.close(lock)
+    with pytest.raises(BadRun, match="a-gpu: another process has changed this baseline meanwhile: promote again"):
+        replace_baseline(folder, [new], read_runs(folder)[:1])
+    assert contents(folder) == before
+    assert promote(project, [new.path], allowed=(), dry_run=False) == 0
+
+
+def test_a_signal_waits_until_the_baseline_is_whole(
+    promoted: tuple[Project, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, folder, rename = promoted[0], promoted[0].baselines / "a-gpu", Path.rename
+
+    def interrupted(self: Path, target: Path) -> Path:
+        os.kill(os.getpid(), signal.SIGINT)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        promote(project, [save(tmp_path / "0007_new.json", document(a=7e-6))], allowed=(), dry_run=False)
+    assert list(contents(folder)) == ["0003_new.json.xz"]
 
 
 def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import os
+import shlex
 import subprocess
 import tempfile
 import time
@@ -231,7 +232,7 @@ def missing_submodules(tree: Path) -> str:
 def _said(lacking: Sequence[Sequence[str]]) -> str:
     return "; ".join(
         f"{path} is a submodule whose commit {commit[:12]} is not in this clone: "
-        f"`git submodule update --init --recursive` or `git -C {path} fetch origin {commit}`"
+        f"`git submodule update --init --recursive` or `git -C {shlex.quote(path)} fetch origin {commit}`"
         for path, commit in lacking
     )
 

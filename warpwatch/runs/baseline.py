@@ -93,9 +93,7 @@ def refuse_twice(runs: Sequence[Run]) -> None:
     for same in _alike(runs).values():
         if len(same) > 1:
             files = list(dict.fromkeys(str(run.path) for run in same))
-            said = (
-                f"{', '.join(files)}: are the same run" if len(files) > 1 else f"{files[0]}: is named {len(same)} times"
-            )
+            said = f"{' and '.join(files)} are the same run" if files[1:] else f"{files[0]} is named {len(same)} times"
             raise BadRun(f"{said}, and a baseline counts each process once: name it once")
 
 

@@ -8,6 +8,7 @@ import lzma
 import os
 import re
 import signal
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -143,8 +144,16 @@ def _rename_all(moves: Sequence[tuple[Path, Path]]) -> None:
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
     """Let signals that end a process wait until this context ends: some milliseconds."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    if threading.current_thread() is not threading.main_thread():  # which alone is told of signals
+        yield
+        return
+    waiting: list[int] = []
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, frame: waiting.append(number)) for number in ending}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        for arrived in waiting:
+            signal.raise_signal(arrived)
