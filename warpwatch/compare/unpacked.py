@@ -150,6 +150,7 @@ class _Unpacking:
                 if found := self.source_of(place, recorded):
                     lacking += self._write(found, recorded, whole, place, ["."])
                 else:
+                    (tree / path).mkdir(parents=True, exist_ok=True)  # as git does
                     lacking.append((place, recorded))
         return lacking
 

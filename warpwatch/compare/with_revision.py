@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 
 from warpwatch.catalogue.cases import Case
@@ -36,8 +38,8 @@ class RevisionComparison:
     ``others``: every case of the other revision; ``images``: their machine code, by ``other_kernel.key``.
     ``recorded_variances``: of a process, by case, from earlier runs on unchanged code, and their degrees of freedom.
     ``identical``: pairs of the same machine code, which are not measured; ``controls``: those of them that were.
-    ``apart``: the other revision's process, for calls. ``same_files``: no file of the repository differs. ``lacks``:
-    says which of the other revision's submodules are not here.
+    ``apart``: the other revision's process, for calls. ``same_files``: no file of the repository differs.
+    ``tree``: the folder that the other revision is unpacked in. ``lacks``: says which of its submodules are not here.
     """
 
     revision: str
@@ -51,6 +53,7 @@ class RevisionComparison:
     controls: dict[str, Decision] = field(default_factory=dict)
     apart: OtherProcess | None = None
     same_files: bool = False
+    tree: Path = Path()
     lacks: str = ""
     active = True
     alarm = ""  # a process effect cancels in pairs; ``describe`` tells the median change
@@ -112,7 +115,7 @@ class RevisionComparison:
         """Decide about a case that needs no measuring; None for all others. ``own``: this revision's machine code."""
         other = self.others.get(case.id)
         if other is None:
-            return Decision(verdict=Verdict.NEW)
+            return self._decide_new(case)
         if case.variant.call or other.call:
             return self._decide_call(case, other)
         if different := other.differs(case):
@@ -123,6 +126,15 @@ class RevisionComparison:
             return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {first}")
         same = image.image_hash == own.image_hash and other.launches == tuple(step.launch for step in case.steps)
         return Decision(verdict=Verdict.IDENTICAL) if same else None
+
+    def _decide_new(self, case: Case) -> Decision:
+        """Decide about a case that the other revision does not declare, unless it has the file and lacks a submodule.
+
+        A variant whose include folder is missing is left out there, as any that is declared with a mistake.
+        """
+        if self.lacks and (self.tree / os.path.relpath(case.build.source, case.build.family.root)).is_file():
+            return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, not declared; {self.lacks}")
+        return Decision(verdict=Verdict.NEW)
 
     def _decide_call(self, case: Case, other: OtherKernel) -> Decision | None:
         """Decide about a call that needs no measuring: of the same library, or where no file has changed."""

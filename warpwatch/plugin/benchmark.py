@@ -228,6 +228,7 @@ class BenchPlugin:
             recorded_variances=variances,
             apart=self._process_of(other),
             same_files=other.same_files,
+            tree=other.tree,
             lacks=missing_submodules(other.tree),
         )
 
