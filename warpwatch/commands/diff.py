@@ -18,6 +18,7 @@ from warpwatch.compare.code_gates import GATES, exceeded, unknown
 from warpwatch.compare.code_sides import SideBuild, compile_sides, other_builds, own_builds
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import checkout, find_commit, find_merge_base, same_files
+from warpwatch.compare.unpacked import missing_submodules
 from warpwatch.devices.compiler import CompileError, Image, architectures, nvcc
 from warpwatch.devices.outputs import replaced
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
@@ -114,6 +115,8 @@ def _sides(project: Project, request: Request) -> tuple[Heading, Sides]:
             named = f"the merge base with {branch}"
         called = request.revision or commit[:12]
         tree = checkout(commit, called, project)
+        if lacks := missing_submodules(tree):
+            print(f"{called}: {lacks}", file=sys.stderr)
         own = own_builds(project)
         sides: Sides = {}
         for arch in request.architectures:

@@ -13,6 +13,7 @@ from warpwatch.catalogue.validation import require
 from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.revision import find_commit, find_merge_base, same_files
+from warpwatch.compare.unpacked import checkout, missing_submodules
 from warpwatch.devices.builds import compile_build, symbols_in
 from warpwatch.devices.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import NoDevice, Settings
@@ -42,7 +43,8 @@ def explain_case(project: Project, name: str, revision: str | None, *, arch: str
     target = device.timing_target if device else Target(arch)
     built = build_cases(commit, named, [name], project, target).get(name)
     if built is None:
-        raise BadRevision(f"{named} does not have {name}: it is new")
+        lacks = missing_submodules(checkout(commit, named, project))
+        raise BadRevision(f"{named} does not have {name}: {lacks or 'it is new'}")
     if isinstance(built.image, CompileError):
         raise BadRevision(f"in {named}, {first_line(built.image)}")
     image = compile_build(case.build, target)
