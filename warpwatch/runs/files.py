@@ -38,11 +38,13 @@ def run_files(folder: Path, pattern: str = "*") -> list[Path]:
     the other one was being written when its program was ended.
     """
     found = {}
+    there: list[str] = []
+    with contextlib.suppress(OSError):
+        there = os.listdir(folder)
     for ending in (PACKED, PLAIN):
-        for path in folder.glob(f"*{ending}"):  # a pattern of the user's may hold a slash, which glob refuses
-            name = path.name.removesuffix(ending)
-            if fnmatchcase(name, pattern):
-                found[name] = path
+        for each in there:
+            if each.endswith(ending) and fnmatchcase(each.removesuffix(ending), pattern):
+                found[each.removesuffix(ending)] = folder / each
     numbers = {name: number_of(path.name) for name, path in found.items()}
     return [found[name] for name in sorted(found, key=lambda name: (numbers[name] is None, numbers[name] or 0, name))]
 
