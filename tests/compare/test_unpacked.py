@@ -320,25 +320,31 @@ def test_a_check_takes_less_than_it_saves(project: Project) -> None:
     assert min(times) < 0.05  # 10 ms, of which two calls of git take most
 
 
-def test_a_case_that_lacks_a_submodule_makes_the_run_red(tmp_path: Path) -> None:
+@pytest.mark.parametrize("needed", ["a header", "a folder of headers"])
+def test_a_case_that_lacks_a_submodule_makes_the_run_red(tmp_path: Path, needed: str) -> None:
     """The working tree does without the submodule's header; the other side needs it, and cannot be compared."""
     folder, lib = tmp_path / "user", repository(tmp_path / "lib").root
-    (lib / "twice.cuh").write_text("static __device__ float twice(float x) { return 2 * x; }\n")
+    (lib / "inc").mkdir()
+    (lib / "inc" / "twice.cuh").write_text("static __device__ float twice(float x) { return 2 * x; }\n")
     commit(lib)
     package = stranger.declare(folder, stranger.TABLE)
     shutil.copytree(ROOT / "bench", folder / "bench", ignore=shutil.ignore_patterns("baselines", "recordings"))
     git(folder, "init", "-q")
     git(folder, *LOCAL, "submodule", "add", "-q", str(lib), "mine/lib")
-    kernel = package / "naive.cu"
-    text = kernel.read_text()
-    kernel.write_text(f'#include "lib/twice.cuh"\n{text}')
+    changed = package / ("naive.cu" if needed == "a header" else "__init__.py")
+    text = changed.read_text()
+    if changed.name == "naive.cu":
+        changed.write_text(f'#include "lib/inc/twice.cuh"\n{text}')
+    else:
+        changed.write_text(text.replace('"one thread an element",', '"...", include=("lib/inc",),'))
     commit(folder)
     git(folder, "rm", "-qf", "mine/lib")
     shutil.rmtree(folder / ".git" / "modules")
-    kernel.write_text(text)
+    changed.write_text(text)
     done = bench(folder, ("--warpwatch-against", "HEAD"))
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "does not compile; mine/lib is a submodule whose commit" in done.stdout
+    said = {"naive.cu": "does not compile", "__init__.py": "in HEAD, not declared"}[changed.name]
+    assert f"{said}; mine/lib is a submodule whose commit" in done.stdout
     assert "`git submodule update --init --recursive`" in done.stdout
     assert " identical" in done.stdout
 

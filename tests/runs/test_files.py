@@ -57,6 +57,16 @@ def test_processes_with_other_names_take_no_number_twice(tmp_path: Path) -> None
     assert numbers == list(range(1, 121))
 
 
+def test_a_number_that_is_taken_between_two_looks_is_not_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "0001_other.json").write_text(RUN)
+    looks = iter([set[int](), {1}, {1}])
+    monkeypatch.setattr("warpwatch.runs.files._numbers", lambda folder: next(looks))
+    assert write_run(tmp_path, "a", {}).name == "0002_a.json"
+    assert sorted(os.listdir(tmp_path)) == ["0001_other.json", "0002_a.json"]
+
+
 def test_what_a_killed_process_left_costs_its_number_alone(tmp_path: Path) -> None:
     (tmp_path / ".0001.tmp").write_text("half")
     assert write_run(tmp_path, "a", {}).name == "0002_a.json"
