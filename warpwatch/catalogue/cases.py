@@ -279,9 +279,16 @@ class Case:
             return tuple(call(given, self.given | {"at": addresses, "padding": padding}))
         shapes, scalars = drawn or {}, self.family.scalars
         arrays = {a.name: replace(a, shape=shapes[a.name]) if a.name in shapes else a for a in self.arrays}
-        words = read(given or " ".join((*arrays, *scalars, *self.family.sizes)))
+        words = read(" ".join(self.words(step)))
         typed = {name: (scalar.dtype or self.dtype, scalar.value) for name, scalar in scalars.items()}
         return fill(words, Known(arrays=arrays, addresses=addresses, sizes=self.sizes, scalars=typed))
+
+    def words(self, step: CaseStep) -> tuple[str, ...]:
+        """Return the arguments of a launch as they are written, the usual ones if left out; none of a function."""
+        if callable(step.arguments):
+            return ()
+        usual = (*(array.name for array in self.arrays), *self.family.scalars, *self.family.sizes)
+        return tuple(step.arguments.split()) or usual
 
     def owner(self, index: tuple[int, ...], offset: int = 0) -> Owner | None:
         """Return the block and thread that write the element of the result at ``index``; None where nothing says it.

@@ -100,7 +100,7 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -
     loaded = load(machine, case, image.path, upload(machine, case, inputs))
     got, right = launch_once(loaded), expected(case, inputs)
     repeat = again(case, seed, settings)
-    found, late = wrong_results(case, got, right, repeat), []
+    found, late = wrong_results(loaded, got, right, repeat), []
 
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
@@ -109,7 +109,7 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -
         seconds = measure(loaded)
         if not found:
             loaded.poison()  # so that only what this launch writes is compared
-            late = wrong_results(case, launch_once(loaded), right, repeat)
+            late = wrong_results(loaded, launch_once(loaded), right, repeat)
         note = machine.info.note if isinstance(machine, Device) else "the host's time"
         beside = measure_overhead(machine) if isinstance(machine, Device) else 0.0
         own = rates(case, kernel_seconds(seconds, beside))
@@ -122,10 +122,11 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -
     return not problems
 
 
-def wrong_results(case: Case, got: Mapping[str, Array], right: Mapping[str, Expected], repeat: str) -> list[str]:
+def wrong_results(loaded: Loaded, got: Mapping[str, Array], right: Mapping[str, Expected], repeat: str) -> list[str]:
     """Compare results with NumPy's; return an explanation for each that is wrong."""
+    case, notes = loaded.case, loaded.notes
     found = {name: compare(got[name], each.reference, each.bound) for name, each in right.items()}
-    return [explain(case, name, mismatch, repeat) for name, mismatch in found.items() if mismatch]
+    return [explain(case, name, mismatch, repeat, notes=notes) for name, mismatch in found.items() if mismatch]
 
 
 def _print_arrays(case: Case, inputs: Mapping[str, Array], got: Mapping[str, Array], wanted: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,11 +130,11 @@ def _index(values: object) -> tuple[int, ...]:
     return tuple(int(value) for value in values)  # type: ignore[attr-defined]
 
 
-def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int = 0) -> str:
+def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int = 0, notes: Sequence[str] = ()) -> str:
     """Describe a mismatch: the worst element, how many are wrong, their indices, their thread, and a command.
 
     ``name``: of the result. ``command`` runs the case again. ``offset``: elements that the result started past the
-    alignment of an allocation.
+    alignment of an allocation. ``notes``: likely causes.
     """
     worst = ", ".join(map(str, mismatch.worst))
     lines = [
@@ -147,6 +148,7 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
         lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(indices, *span)}")
     if case.results and name == case.results[0].name:
         lines += _owners(case, mismatch, offset)
+    lines += [f"  {note}" for note in notes]
     lines.append(f"  again     {command}")
     return "\n".join(lines)
 

@@ -74,6 +74,16 @@ class Kernels:
     def all_macros(self) -> dict[str, str]:
         return {**self.own_macros, **self.macros}
 
+    @property
+    def are_named(self) -> bool:
+        """True where a kernel has a name of C++, so that the compiler is asked for its symbol."""
+        return any(map(needs_names, self.entries))
+
+    @property
+    def seen_macros(self) -> Mapping[str, str]:
+        """The macros that the source itself sees."""
+        return self.macros if self.are_named else self.all_macros
+
 
 def compile_entries(kernels: Kernels, target: Target | None) -> tuple[Image, Mapping[str, str]]:
     """Compile a source and return its image, with the symbol of each kernel by the name that a declaration has for it.
@@ -88,7 +98,7 @@ def compile_entries(kernels: Kernels, target: Target | None) -> tuple[Image, Map
         return image, {name: name for name in names}
     for name in names:
         _check(name)
-    if not any(map(needs_names, names)):
+    if not kernels.are_named:
         image = compile_file(source, kernels.all_macros, target, kernels.flags, root, kernels.include)
         if set(names) <= set(entries(read_image(image.path))):
             return image, {name: name for name in names}
@@ -96,7 +106,7 @@ def compile_entries(kernels: Kernels, target: Target | None) -> tuple[Image, Map
         image = _compile_table(kernels, target)
     except CompileError:
         # Raises where the file itself is wrong.
-        plain = compile_file(source, kernels.macros, target, kernels.flags, root, kernels.include)
+        plain = compile_file(source, kernels.seen_macros, target, kernels.flags, root, kernels.include)
         _find_wrong(kernels, plain, target)
         raise
     code = read_image(image.path)
@@ -145,13 +155,11 @@ def _check(name: str) -> None:
 def _compile_table(kernels: Kernels, target: Target) -> Image:
     """Compile a source with the table of its kernels. Raises CompileError."""
     compiler, root, source = nvcc(target.program), kernels.root, kernels.source
-    apart = any(map(needs_names, kernels.entries))
-    macros = kernels.macros if apart else kernels.all_macros
-    flags = all_flags(macros, target, kernels.flags, root, kernels.include)
+    flags = all_flags(kernels.seen_macros, target, kernels.flags, root, kernels.include)
     name = name_from(root, source)
     if re.search(r'["\\\n]', str(name)):
         raise CompileError(f"{str(name)!r} cannot be included: use a path without quotation marks and backslashes")
-    text = table_text(str(name), kernels.entries, kernels.own_macros if apart else {})
+    text = table_text(str(name), kernels.entries, kernels.own_macros if kernels.are_named else {})
     texts = texts_of(source, kernels.include)
     key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), text.encode(), *texts)
 

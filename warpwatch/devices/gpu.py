@@ -31,8 +31,10 @@ from warpwatch.devices.compiler import NoCompiler, compile_file, read_image
 from warpwatch.devices.describe import describe
 from warpwatch.devices.detect import what_is_missing
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Resources, pack
+from warpwatch.devices.parameters import read_parameters
 from warpwatch.devices.software import activate
 from warpwatch.devices.source_module import cached_source_module
+from warpwatch.devices.symbols import demangled
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
@@ -150,8 +152,13 @@ class Device:
         with self._errors(f"loading {entry}"):
             module = beside.handle[0] if beside else source_module_class()(read_image(image))
             function = module.get_function(entry)
-        resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
-        return Function(entry, (module, function, image), resources)
+            resources = Resources(
+                function.num_regs,
+                function.shared_size_bytes,
+                function.local_size_bytes,
+                function.max_threads_per_block,
+            )
+        return Function(entry, (module, function, image), resources, read_parameters(image, entry))
 
     def source_module(self, image: Path) -> Any:
         """A compiled file as PyCUDA's SourceModule. Raises CompileError where the file is damaged, and DeviceError."""
@@ -159,17 +166,20 @@ class Device:
             return source_module_class()(read_image(image))
 
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
-        refused = self.info.limits.refusal(launch)
+        refused = self.info.limits.refusal(launch, function.resources)
         if refused:
             raise DeviceError(refused)
         module, kernel, image = function.handle
-        packed, shared = pack(arguments), launch.shared_bytes
+        packed, shared = pack(arguments, function.parameters or ()), launch.shared_bytes
         if launch.cluster != (1, 1, 1):
             again = self._loaded_again.get(module) or driver_calls.load_module(image, function.name)
             self._loaded_again[module] = again
             return driver_calls.cluster_launcher(again, function.name, launch, int(self._stream.handle), packed)
         values = (packed,) if packed else ()
-        what = f"launching {function.name}, grid {launch.grid}, block {launch.block}"
+        what = (
+            f"launching {demangled([function.name])[0]}, grid {launch.grid}, block {launch.block}, {shared:,} bytes of "
+            f"dynamic shared memory, {len(arguments)} arguments of {len(packed):,} bytes"
+        )
         with self._errors(what):
             if shared > 48 * 1024:  # CUDA allows more only on request
                 kernel.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
@@ -317,10 +327,11 @@ class Device:
         """Return how many blocks a multiprocessor holds at once, or None where that is unknown."""
         return driver_calls.resident_blocks(function.handle[2], function.name, launch) if function.handle else None
 
-    def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
+    def set_constant(self, function: Function, name: str, address: int, size: int) -> int:
         targets, capacity = self._variables(function, name)
         for target in targets:
             self.copy(target, address, min(size, capacity))
+        return capacity
 
     def set_variable(self, function: Function, name: str, value: np.generic) -> None:
         """Set a __device__ variable of the module that holds a kernel."""

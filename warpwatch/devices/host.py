@@ -73,7 +73,7 @@ class Host:
         values = [np.ctypeslib.as_ctypes(np.asarray(value)) for value in arguments]
         return functools.partial(function.handle, *values)
 
-    def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
+    def set_constant(self, function: Function, name: str, address: int, size: int) -> int:
         raise DeviceError("the host has no constant memory")
 
     def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:

@@ -11,7 +11,10 @@ from warpwatch.catalogue.launches import Capability, Launch
 from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.compiler import Target
+from warpwatch.devices.machine import Resources
 
+NOTHING = Resources()
+CLUSTER_BLOCKS = 8  # which every device with clusters takes
 MACHINE_CODE = (".cubin", ".ptx", ".fatbin")
 OF_SOFTWARE = Capability(9, 0)  # what softcuda/driver.cpp says that it is
 
@@ -25,21 +28,41 @@ class Limits:
     grid: tuple[int, int, int]
     shared_bytes: int
 
-    def refusal(self, launch: Launch) -> str | None:
-        """Say why a launch exceeds a limit; None where it does not."""
+    def refusal(self, launch: Launch, kernel: Resources = NOTHING) -> str | None:
+        """Say why a launch exceeds a limit of the device or of the kernel; None where it does not."""
         threads = int(np.prod(launch.block, dtype=np.int64))
         if threads > self.threads:
             return f"a block of {size_name(launch.block)} has {threads:,} threads; this device allows {self.threads:,}"
         for what, sizes, most in (("block", launch.block, self.block), ("grid", launch.grid, self.grid)):
             for axis, size, limit in zip("xyz", sizes, most, strict=True):
+                if size < 1:
+                    return f"{what}.{axis} would be {size:,}; CUDA takes 1 or more"
                 if size > limit:
                     return f"{what}.{axis} would be {size:,}; this device allows {limit:,}"
-        if launch.shared_bytes > self.shared_bytes:
+        if launch.shared_bytes + kernel.shared_bytes > self.shared_bytes:
+            static = f" and {kernel.shared_bytes:,} of the kernel's own" if kernel.shared_bytes else ""
             return (
-                f"a block needs {launch.shared_bytes:,} bytes of dynamic shared memory; "
+                f"a block needs {launch.shared_bytes:,} bytes of dynamic shared memory{static}; "
                 f"this device allows {self.shared_bytes:,}"
             )
-        return None
+        if 0 < kernel.threads < threads:
+            why = f"its __launch_bounds__ or its {kernel.registers} registers a thread" if kernel.registers else ""
+            return (
+                f"a block of {size_name(launch.block)} has {threads:,} threads; the kernel allows "
+                f"{kernel.threads:,}, by {why or 'its __launch_bounds__'}"
+            )
+        return _cluster_refusal(launch)
+
+
+def _cluster_refusal(launch: Launch) -> str | None:
+    """Say what no device takes of a cluster."""
+    blocks = int(np.prod(launch.cluster, dtype=np.int64))
+    if blocks > CLUSTER_BLOCKS:
+        return f"a cluster of {size_name(launch.cluster)} has {blocks:,} blocks; CUDA allows {CLUSTER_BLOCKS}"
+    for axis, size, each in zip("xyz", launch.grid, launch.cluster, strict=True):
+        if each < 1 or size % each:
+            return f"grid.{axis} is {size:,}, which clusters of {each} blocks along {axis} do not divide"
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
+from warpwatch.devices.parameters import Parameter, offsets
 
 GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
 # Fill results and guard bands before a launch: a word is a NaN as float32, two are one as float64, and it is unlikely
@@ -53,20 +54,25 @@ class DeviceError(Exception):
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a compiled kernel. Bytes are per block (shared) or per thread (local, where registers spill)."""
+    """Resources of a compiled kernel. Bytes are per block (shared) or per thread (local, where registers spill).
+
+    ``threads``: that a block may have at most, because of registers or __launch_bounds__; 0 where that is unknown.
+    """
 
     registers: int = 0
     shared_bytes: int = 0
     local_bytes: int = 0
+    threads: int = 0
 
 
 @dataclass(frozen=True)
 class Function:
-    """A loaded kernel. ``handle``: known to the machine alone."""
+    """A loaded kernel. ``handle``: known to the machine alone. ``parameters``: None where they are not known."""
 
     name: str
     handle: Any = field(repr=False)
     resources: Resources = Resources()
+    parameters: tuple[Parameter, ...] | None = None
 
 
 class Machine(Protocol):
@@ -101,8 +107,8 @@ class Machine(Protocol):
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
         """Prepare a launch and return a function that starts it; ``finish`` waits for it."""
 
-    def set_constant(self, function: Function, name: str, address: int, size: int) -> None:
-        """Copy ``size`` bytes at ``address``, or as many as fit, into a variable of the module that holds a kernel."""
+    def set_constant(self, function: Function, name: str, address: int, size: int) -> int:
+        """Copy ``size`` bytes, or as many as fit, into a variable of a kernel's module, and return the variable's."""
 
     def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
         """Prepare a call that takes the kernel's place, and return a function that starts it."""
@@ -208,11 +214,18 @@ class GuardedArray:
         self.machine.free(self._base)
 
 
-def pack(arguments: Sequence[np.generic]) -> bytes:
-    """Pack kernel arguments into the bytes that cuLaunchKernel takes, aligned as C aligns the members of a struct."""
+def pack(arguments: Sequence[np.generic], parameters: Sequence[Parameter] = ()) -> bytes:
+    """Pack kernel arguments into the bytes that cuLaunchKernel takes.
+
+    Each lies where its parameter does. Where these are not known, arguments are aligned as C aligns the members of a
+    struct.
+    """
     if not arguments:
         return b""
-    fields = np.dtype([(f"a{i}", value.dtype) for i, value in enumerate(arguments)], align=True)
-    names = fields.names or ()
-    last = fields.fields[names[-1]]  # type: ignore[index]
-    return np.array(tuple(arguments), fields).tobytes()[: last[1] + last[0].itemsize]
+    places, end = offsets(arguments)
+    if [each.dtype.itemsize for each in arguments] == [each.size for each in parameters]:
+        places = [each.offset for each in parameters]
+        end = places[-1] + parameters[-1].size
+    names, formats = [f"a{i}" for i in range(len(arguments))], [value.dtype for value in arguments]
+    fields = np.dtype({"names": names, "formats": formats, "offsets": places, "itemsize": end})
+    return np.array(tuple(arguments), fields).tobytes()

@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +20,38 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import check_inputs
+from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.work_rules import unlike_results
-from warpwatch.devices.builds import symbol_of
+from warpwatch.devices.builds import kernels_of, symbol_of
+from warpwatch.devices.entries import Kernels
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
+from warpwatch.devices.parameters import (
+    POINTER,
+    Argument,
+    Parameter,
+    argument_of,
+    declared_element,
+    odd,
+    typed_by_source,
+    unfit,
+    unfit_variable,
+    unwritten,
+)
 from warpwatch.devices.placement import PLAIN, Placement
+from warpwatch.devices.symbols import demangled
 
 _libc = ctypes.CDLL(None)
-Prepared = tuple[Function, Callable[[], None]]  # a loaded kernel, and what launches it
 LINE = "line"  # what the result of a kernel that prints is called
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A kernel that is loaded, the first of several, and what launches them. ``notes``: as in Loaded."""
+
+    function: Function
+    start: Callable[[], None]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +59,12 @@ class Outcome:
     """The results and the damage of one launch.
 
     ``results``: the arrays that the kernel wrote, by name; or the sorted lines that it printed, as LINE. ``damage``: a
-    sentence for each write outside its arrays or into its inputs.
+    sentence for each write outside its arrays or into its inputs. ``notes``: as in Loaded.
     """
 
     results: Mapping[str, Array]
     damage: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def first(self) -> Array:
@@ -54,7 +78,8 @@ class Loaded:
 
     ``inputs``: as they were uploaded; of an array that is changed in place these are its first values. ``own``: the
     arrays that belong to this case alone, by name. ``start`` launches; ``restore`` gives arrays their first values
-    again, and is to be called before each launch.
+    again, and is to be called before each launch. ``notes``: what is unusual in the declaration, and the likely cause
+    if the kernel turns out to be wrong.
     """
 
     case: Case
@@ -64,6 +89,7 @@ class Loaded:
     restore: Callable[[], None]
     inputs: tuple[GuardedArray, ...]
     own: Mapping[str, GuardedArray]
+    notes: tuple[str, ...] = ()
 
     @property
     def results(self) -> tuple[GuardedArray, ...]:
@@ -146,13 +172,22 @@ def load_with(
                 padded = first[0] if first else placement.padded_shape(array.shape)
                 own[array.name] = GuardedArray(machine, array.name, padded, array.dtype, placement.offset(index, array))
         addresses = {array.name: array.address for array in inputs} | {name: a.address for name, a in own.items()}
-        function, start = prepare(addresses)
+        prepared = prepare(addresses)
         restore = _restorer(machine, case, inputs, own)
     except DeviceError as error:
         for made in own.values() if not error.lost else ():
             made.free()
         raise DeviceError(f"{case.id}: {error}", error.lost) from None
-    return Loaded(case=case, machine=machine, function=function, start=start, restore=restore, inputs=inputs, own=own)
+    return Loaded(
+        case=case,
+        machine=machine,
+        function=prepared.function,
+        start=prepared.start,
+        restore=restore,
+        inputs=inputs,
+        own=own,
+        notes=prepared.notes,
+    )
 
 
 def _prepare(
@@ -165,20 +200,63 @@ def _prepare(
 ) -> Prepared:
     """Load the kernels of a case, and return the first and a function that launches them all in order."""
     if case.variant.call:
-        return Function(case.variant.name, None), machine.call(case, addresses)
+        return Prepared(Function(case.variant.name, None), machine.call(case, addresses))
     if placement.padding and not case.variant.takes_padding:
         raise BadCase(f"{case.id}: {case.variant.name} takes no padded rows: its arguments do not ask for `padding`")
     functions: list[Function] = []
-    starts = []
+    launches = []
     drawn = {array.name: array.shape for array in inputs} if case.family.draw else None
     for step in case.steps:
         symbol = symbol_of(image, case, step.entry)
         functions.append(machine.load(image, symbol, functions[0] if functions else None))
-        launch = placement.launch(step.launch)
-        arguments = case.arguments(step, addresses, placement.padding, drawn)
-        starts.append(machine.launcher(functions[-1], launch, arguments))
-    set_symbols(machine, functions[0], case.variant.symbols, inputs)
-    return functions[0], in_order(starts)
+        values = case.arguments(step, addresses, placement.padding, drawn)
+        given = named_arguments(case, addresses, values, case.words(step))
+        launches.append((functions[-1], placement.launch(step.launch), given))
+    return prepare_launches(machine, case, kernels_of(case.build), launches, inputs, case.variant.symbols)
+
+
+def prepare_launches(
+    machine: Machine,
+    case: Case,
+    kernels: Kernels,
+    launches: Sequence[tuple[Function, Launch, Sequence[Argument]]],
+    inputs: Sequence[GuardedArray],
+    symbols: Mapping[str, str],
+) -> Prepared:
+    """Prepare the launches of a case in order, of its own kernels or another revision's.
+
+    Raises DeviceError where a kernel cannot take its arguments, or a variable what is copied there.
+    """
+    starts, notes = [], list[str]()
+    taken = list[tuple[Argument, Parameter]]()
+    for function, launch, arguments in launches:
+        parameters = typed_by_source(function.parameters, kernels, function.name)
+        name = demangled([function.name])[0].partition("(")[0]
+        if parameters is not None:
+            if fault := unfit(f"the kernel {name}" if len(launches) > 1 else "the kernel", arguments, parameters):
+                raise DeviceError(f"arguments: {fault}")
+            taken += zip(arguments, parameters, strict=False) if len(arguments) == len(parameters) else ()
+        starts.append(machine.launcher(function, launch, [each.value for each in arguments]))
+    notes += [note for array in case.results if (note := unwritten(array, taken))]
+    notes += [note for argument, parameter in taken if (note := odd(argument, parameter))]
+    pointed = {each.array.name for _, _, arguments in launches for each in arguments if each.array}
+    notes += set_symbols(machine, launches[0][0], symbols, inputs, kernels, pointed)
+    return Prepared(launches[0][0], in_order(starts), tuple(dict.fromkeys(notes)))
+
+
+def named_arguments(
+    case: Case, addresses: Mapping[str, int], values: Sequence[np.generic], words: Sequence[str] = ()
+) -> list[Argument]:
+    """Return the arguments of a launch with what messages call them. ``words``: those of the declaration, if any."""
+    arrays = {array.name: array for array in case.arrays}
+    named = []
+    for number, value in enumerate(values):
+        word = words[number] if number < len(words) else ""
+        place = int(value) if value.dtype.kind in "iu" and value.dtype.itemsize == POINTER else 0
+        inside = (a for a in arrays.values() if addresses[a.name] <= place < addresses[a.name] + max(a.nbytes, 1))
+        array = next(inside, None) if place else None
+        named.append(argument_of(word, number + 1, value, array, case.family.scalars))
+    return named
 
 
 def in_order(starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
@@ -194,12 +272,30 @@ def in_order(starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
 
 
 def set_symbols(
-    machine: Machine, function: Function, symbols: Mapping[str, str], inputs: Sequence[GuardedArray]
-) -> None:
-    """Copy inputs to variables of the module that holds a kernel."""
+    machine: Machine,
+    function: Function,
+    symbols: Mapping[str, str],
+    inputs: Sequence[GuardedArray],
+    kernels: Kernels,
+    pointed: Container[str],
+) -> list[str]:
+    """Copy inputs to variables of the module that holds a kernel, and return notes on those that are not filled.
+
+    ``pointed``: the arrays that the kernel gets a pointer to as well. Of these a variable may hold less: the kernel can
+    read the array where it does not fit. Raises DeviceError where a variable cannot hold what is copied there.
+    """
+    notes = []
     for symbol, name in symbols.items():
         (array,) = (array for array in inputs if array.name == name)
-        machine.set_constant(function, symbol, array.address, array.nbytes)
+        size = machine.set_constant(function, symbol, array.address, array.nbytes)
+        declared = declared_element(kernels, demangled([symbol])[0].rpartition("::")[2])
+        if fault := unfit_variable(symbol, size, declared, array, may_be_cut=name in pointed):
+            raise DeviceError(f"symbols: {fault}")
+        if size > array.nbytes:
+            notes.append(
+                f"symbols   {symbol} has {size:,} bytes, of which {name} ({array.dtype}) fills {array.nbytes:,}"
+            )
+    return notes
 
 
 def _restorer(
@@ -252,7 +348,7 @@ def run(
             shape = inputs[declared.name].shape if declared.is_input else declared.shape
             results[declared.name], between = placement.gather(declared.name, results[declared.name], shape)
             said = (*said, between) if between else said
-        return Outcome(results=results, damage=said)
+        return Outcome(results=results, damage=said, notes=loaded.notes)
 
 
 def stray_work(loaded: Loaded) -> str:
@@ -272,7 +368,8 @@ def launch_and_wait(loaded: Loaded) -> None:
         loaded.start()
         loaded.machine.finish()
     except DeviceError as error:
-        raise DeviceError(f"{loaded.case.id}: {error}", error.lost) from None
+        noted = "".join(f"\n  {note}" for note in loaded.notes)
+        raise DeviceError(f"{loaded.case.id}: {error}{noted}", error.lost) from None
 
 
 def launch_once(loaded: Loaded) -> dict[str, Array]:
@@ -333,4 +430,4 @@ def captured_stdout() -> Iterator[list[str]]:
             os.dup2(before, 1)
             os.close(before)
             file.seek(0)
-            lines += file.read().decode().splitlines()
+            lines += file.read().decode(errors="replace").splitlines()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
+import ctypes
+import functools
 import struct
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 SYMBOLS, DYNAMIC_SYMBOLS = 2, 11  # SHT_SYMTAB, SHT_DYNSYM
 RELA, REL = 4, 9  # SHT_RELA, SHT_REL: relocations of 24 bytes with the number that is added, and of 16 without
 FUNCTION, GLOBAL, CUDA = 2, 1, 190  # STT_FUNC, STB_GLOBAL, EM_CUDA
 CUDA_ENTRY = 0x10  # STO_CUDA_ENTRY: a function of a cubin that can be launched
+CUDA_INFO = 0x70000000  # the kind of a section .nv.info: of all kernels, or of the one whose section is linked
+WITH_SIZE = 4  # the format of an entry of .nv.info that has a payload, of the size that it says
 SOFTWARE_KERNEL = "softcuda_kernel."  # what softcuda/declarations.py puts before a kernel's name
 BROKEN = (struct.error, UnicodeDecodeError, IndexError, ValueError)  # a file that is cut off, or no ELF file
 
@@ -22,6 +25,7 @@ class Section:
 
     kind: int
     flags: int
+    address: int
     offset: int
     length: int
     linked: int
@@ -56,8 +60,11 @@ def read_sections(elf: bytes) -> list[Section]:
     """List the sections of an ELF file. Raises one of BROKEN."""
     (first,) = struct.unpack_from("<Q", elf, 40)
     size, count = struct.unpack_from("<HH", elf, 58)
-    fields = (struct.unpack_from("<4xIQ8xQQII", elf, first + i * size) for i in range(count))
-    return [Section(kind=k, flags=f, offset=o, length=n, linked=link, info=info) for k, f, o, n, link, info in fields]
+    fields = (struct.unpack_from("<4xIQQQQII", elf, first + i * size) for i in range(count))
+    return [
+        Section(kind=k, flags=f, address=a, offset=o, length=n, linked=link, info=info)
+        for k, f, a, o, n, link, info in fields
+    ]
 
 
 def read_symbols(elf: bytes, sections: Sequence[Section], table: Section) -> list[Symbol]:
@@ -72,6 +79,17 @@ def read_symbols(elf: bytes, sections: Sequence[Section], table: Section) -> lis
             Symbol(name=text, kind=info & 15, binding=info >> 4, other=other, section=section, value=value, size=size)
         )
     return found
+
+
+def read_attributes(elf: bytes, section: Section) -> Iterator[tuple[int, bytes]]:
+    """Yield number and payload of each attribute of a cubin's section .nv.info that has a payload."""
+    at, end = section.offset, section.offset + section.length
+    while at < end:
+        form, attribute, size = struct.unpack_from("<BBH", elf, at)
+        at += 4
+        if form == WITH_SIZE:
+            yield attribute, elf[at : at + size]
+            at += size
 
 
 def entries(image: bytes) -> list[str]:
@@ -121,7 +139,7 @@ def _pointed_to(elf: bytes, table: str) -> list[str]:
         if section.kind not in (REL, RELA) or (is_cubin and section.info != array.section):
             continue
         others = read_symbols(elf, sections, sections[section.linked])
-        for offset, number, added in _relocations(elf, section):
+        for offset, number, added in read_relocations(elf, section):
             if 0 <= offset - array.value < array.size:
                 names[(offset - array.value) // 8] = others[number].name if number else functions.get(added, "")
     from softcuda.declarations import external  # noqa: PLC0415  # whose images alone need it
@@ -129,7 +147,7 @@ def _pointed_to(elf: bytes, table: str) -> list[str]:
     return names if is_cubin else [external(name) for name in names]  # as the image's list of kernels has them
 
 
-def _relocations(elf: bytes, section: Section) -> Iterator[tuple[int, int, int]]:
+def read_relocations(elf: bytes, section: Section) -> Iterator[tuple[int, int, int]]:
     """Yield the offset, the number of the symbol and the number to add of each relocation of a section."""
     form = "<QQq" if section.kind == RELA else "<QQ"
     for at in range(section.offset, section.offset + section.length, struct.calcsize(form)):
@@ -138,13 +156,33 @@ def _relocations(elf: bytes, section: Section) -> Iterator[tuple[int, int, int]]
 
 
 def demangled(names: Sequence[str]) -> list[str]:
-    """Return names as C++ writes them, without the type that they return; unchanged where there is no c++filt."""
-    program = shutil.which("c++filt")
-    if not program or not names:
-        return list(names)
-    done = subprocess.run([program], input="\n".join(names), capture_output=True, text=True, check=False)
-    lines = done.stdout.splitlines()
-    return [line.removeprefix("void ") for line in lines] if len(lines) == len(names) else list(names)
+    """Return names as C++ writes them, without the type that they return; unchanged where C++'s library is missing."""
+    return [_demangled(name) for name in names]
+
+
+@functools.lru_cache(maxsize=4096)
+def _demangled(name: str) -> str:
+    demangle, libc = _demangler()
+    found = demangle(name.encode(), None, None, None) if demangle and name.startswith("_Z") else None
+    if not found:
+        return name
+    text = ctypes.string_at(found).decode(errors="replace")
+    libc.free(found)
+    return text.removeprefix("void ")
+
+
+@functools.cache
+def _demangler() -> tuple[Any, ctypes.CDLL]:
+    """Return what C++'s library demangles names by, None where there is no such library, and C's library."""
+    libc = ctypes.CDLL(None)
+    libc.free.argtypes = (ctypes.c_void_p,)
+    try:
+        demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    except (OSError, AttributeError):
+        return None, libc
+    demangle.restype = ctypes.c_void_p
+    demangle.argtypes = (ctypes.c_char_p, *[ctypes.c_void_p] * 3)
+    return demangle, libc
 
 
 def missing_entry(entry: str, image: bytes) -> str:

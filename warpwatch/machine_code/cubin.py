@@ -12,18 +12,19 @@ from warpwatch.devices.symbols import (
     BROKEN,
     CUDA,
     CUDA_ENTRY,
+    CUDA_INFO,
     SYMBOLS,
     Section,
     Symbol,
     find_elf,
+    read_attributes,
     read_machine,
     read_sections,
     read_symbols,
 )
 
-CUDA_INFO, NOBITS, PROGBITS = 0x70000000, 8, 1
+NOBITS, PROGBITS = 8, 1
 WRITABLE, ALLOCATED, EXECUTABLE = 1, 2, 4  # flags of a section
-WITH_SIZE = 4  # the format of an entry of .nv.info that has a payload, of the size that it says
 REGISTERS, FRAME, LEAST_STACK = 0x2F, 0x11, 0x12  # attributes: of a symbol's number and a value each
 # From this capability on, the shared memory that the system reserves lies in front of a kernel's own in its section.
 RESERVED_IN_SECTION, RESERVED = Capability(9, 0), 1024
@@ -81,16 +82,10 @@ def _read(elf: bytes, capability: Capability) -> Cubin:
 def _attributes(elf: bytes, sections: Sequence[Section]) -> Iterator[tuple[int, int, int]]:
     """Yield attribute, number of the symbol and value from the section that tells of all kernels."""
     for section in sections:
-        if section.kind != CUDA_INFO or section.info:
-            continue
-        at, end = section.offset, section.offset + section.length
-        while at < end:
-            form, attribute, size = struct.unpack_from("<BBH", elf, at)
-            at += 4
-            if form == WITH_SIZE:
-                if size == 8:
-                    yield (attribute, *struct.unpack_from("<II", elf, at))
-                at += size
+        if section.kind == CUDA_INFO and not section.info:
+            for attribute, payload in read_attributes(elf, section):
+                if len(payload) == 8:
+                    yield (attribute, *struct.unpack("<II", payload))
 
 
 def _shared_bytes(sections: Sequence[Section], kernel: Symbol, capability: Capability) -> int:

@@ -43,7 +43,7 @@ def assert_right(
         reference = right.reference.astype(got.dtype) if exact else right.reference
         mismatch = compare(got, reference, right.bound)
         if mismatch:
-            problems.append(explain(case, name, mismatch, again, _offset(case, name, placement)))
+            problems.append(explain(case, name, mismatch, again, _offset(case, name, placement), outcome.notes))
     problems += [f"{case.id} {damage}\n  again     {again}" for damage in outcome.damage]
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)

@@ -296,7 +296,7 @@ def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
             got = np.concatenate([array.read_rows(int(row), int(row) + 1) for row in part])
             mismatch = compare(got, right.reference, right.bound, part)
         if mismatch:
-            said.append(explain(loaded.case, array.name, mismatch, _again(loaded.case)))
+            said.append(explain(loaded.case, array.name, mismatch, _again(loaded.case), notes=loaded.notes))
     return said
 
 

@@ -9,7 +9,7 @@ import functools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -23,7 +23,7 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.devices.runner import Loaded, Prepared, in_order, load, load_with, set_symbols
+from warpwatch.devices.runner import Loaded, Prepared, load, load_with, named_arguments, prepare_launches
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clock_stamps import ClockStamps
@@ -159,8 +159,7 @@ def load_side(
 
     def prepare(addresses: Mapping[str, int]) -> Prepared:
         try:
-            functions = _functions(where, newer, image)
-            return functions[0], _launcher(where, case, newer, functions, addresses, inputs)
+            return _prepare(where, case, newer, _functions(where, newer, image), addresses, inputs)
         except (CompileError, IndexError, TypeError) as error:
             raise DeviceError(str(error)) from None
 
@@ -182,31 +181,30 @@ def _functions(where: Machine, other: OtherKernel, image: Path) -> tuple[Functio
     return tuple(functions)
 
 
-def _launcher(
+def _prepare(
     where: Machine,
     case: Case,
     other: OtherKernel,
     functions: Sequence[Function],
     addresses: Mapping[str, int],
     inputs: Sequence[GuardedArray],
-) -> Callable[[], None]:
-    """Return a function that launches a revision's kernels on a case's arrays."""
-    set_symbols(where, functions[0], other.symbols, inputs)
+) -> Prepared:
+    """Prepare the launches of a revision's kernels on a case's arrays."""
     pointers = [addresses[array.name] for array in case.arrays]
-    starts = [
-        where.launcher(function, step.launch, step.fill(pointers))
+    launches = [
+        (function, step.launch, named_arguments(case, addresses, step.fill(pointers)))
         for function, step in zip(functions, other.steps, strict=True)
     ]
-    return in_order(starts)
+    return prepare_launches(where, case, other.kernels, launches, inputs, other.symbols)
 
 
 def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Function]) -> Loaded:
     """Load the old side on the new side's arrays."""
     try:
-        start = _launcher(loaded.machine, loaded.case, other, functions, loaded.addresses, loaded.inputs)
+        prepared = _prepare(loaded.machine, loaded.case, other, functions, loaded.addresses, loaded.inputs)
     except (DeviceError, IndexError, TypeError) as error:
         raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
-    return replace(loaded, function=functions[0], start=start)
+    return replace(loaded, function=prepared.function, start=prepared.start, notes=prepared.notes)
 
 
 def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> Fingerprints:
