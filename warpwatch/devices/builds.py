@@ -29,6 +29,8 @@ from warpwatch.devices.together import in_one_file
 
 # A macro, a constant, or a parameter of a template of that name.
 DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using)\s+%s\b"
+# Any other place where a word may be a name of the file's own: behind a type, or a member.
+OWN_NAME = r"\btypedef\b[^;{}]*\b%s\s*;|(?:::|\.|->)\s*%s\b|[,{]\s*%s\s*="
 PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
 
 
@@ -52,15 +54,25 @@ def kernels_of(build: Build) -> Kernels:
     text = "\n".join(texts)
     for_entry = {name: value for name, value in build.macros.items() if re.search(PARAMETER % name, text)}
     own = {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), texts[0])}
+    macros = {name: value for name, value in build.macros.items() if name not in for_entry}
+    names = entries_of(build)
+    if any(map(needs_names, names)):  # of its own macros the source sees those that it uses, and does not define
+        macros = {name: value for name, value in own.items() if _is_used(name, text)} | macros
     return Kernels(
         source=build.source,
-        entries=entries_of(build),
-        macros={name: value for name, value in build.macros.items() if name not in for_entry},
-        own_macros=own | for_entry,
+        entries=names,
+        macros=macros,
+        own_macros={name: value for name, value in own.items() if name not in macros} | for_entry,
         flags=(*NVCC_FLAGS, *variant.flags),
         include=include,
         root=family.root,
     )
+
+
+def _is_used(name: str, text: str) -> bool:
+    """Tell whether a file uses a word that nothing in it declares."""
+    own = "|".join((DEFINED % (name, name), OWN_NAME % (name, name, name), PARAMETER % name))
+    return bool(re.search(rf"\b{name}\b", text)) and not re.search(own, text)
 
 
 def _texts_of(source: Path, include: Sequence[Path]) -> list[str]:
