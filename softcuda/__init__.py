@@ -179,7 +179,8 @@ def _gxx(*arguments: str, text: str = "") -> None:
     """Call g++, with ``text`` as its standard input."""
     if not shutil.which("g++"):
         raise BuildError("softcuda is built by g++, and there is none: apt install g++")
-    done = subprocess.run(["g++", *FLAGS, *arguments], input=text, capture_output=True, text=True, check=False)
+    command = ["g++", *FLAGS, *arguments]
+    done = subprocess.run(command, input=text, capture_output=True, errors="replace", check=False)
     if done.returncode:
         raise BuildError(f"softcuda does not build\n{done.stderr}")
 

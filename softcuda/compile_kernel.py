@@ -57,6 +57,8 @@ VOLATILE = "--param=tsan-distinguish-volatile=1"  # g++ 11 and later
 
 
 def main() -> int:
+    # What g++ repeats of a source, whatever its encoding is, is handed on as it is.
+    sys.stderr.reconfigure(errors="surrogateescape")
     options = parse(sys.argv[1:])
     if options["version"]:
         print(version.text(options["checks"]))
@@ -130,7 +132,8 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
         return 1
     try:
         if options["names"]:
-            outputs.write_whole(options["names"], lowered_names.lowered(written, options["expressions"]))
+            names = lowered_names.lowered(written, options["expressions"])
+            outputs.write_whole(options["names"], names.encode(errors="surrogateescape"))
         outputs.write_whole(output, struct.pack("<8sQQ", b"SOFTCUDA", len(image), zlib.crc32(image)) + image)
     except OSError as error:
         print(f"nvcc (softcuda): {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
@@ -167,11 +170,12 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
             elif not lenient and not host.learn(str(error)):
                 raise BadKernel(host.complaint or str(error)) from error
             flags += lenient
-    written = made.read_text()
+    written = made.read_text(errors="surrogateescape")
     if options["checks"]:
-        written = unset.with_nans(written, dump.read_text())
+        written = unset.with_nans(written, dump.read_text(errors="surrogateescape"))
         written = local_arrays.with_names(written, plain, text)
-        written += slices_in_assembly(slices.table(inlined.read_text(), kernels_own_path))
+        calls = inlined.read_text(errors="surrogateescape")
+        written += slices_in_assembly(slices.table(calls, kernels_own_path))
     lines, too_much = red_zones.with_red_zones(written.split("\n"))
     if too_much:
         raise BadKernel(f"{source}: error: {too_much}")
@@ -234,7 +238,7 @@ def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Ho
 def linked(folder: Path, written: str) -> bytes:
     """Return the shared object that the assembly makes."""
     source, shared = folder / "whole.s", folder / "kernel.so"
-    source.write_text(written)
+    source.write_text(written, errors="surrogateescape")
     gxx("-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,--build-id=none", "-o", str(shared), str(source))
     return shared.read_bytes()
 
@@ -258,7 +262,7 @@ class BadKernel(Exception):
 
 
 def gxx(*arguments: str) -> None:
-    done = subprocess.run(["g++", *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(["g++", *arguments], capture_output=True, errors="surrogateescape", check=False)
     if done.returncode:
         raise BadKernel(done.stderr)
 

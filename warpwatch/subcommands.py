@@ -25,7 +25,7 @@ def revisions(prefix: str, **_: object) -> list[str]:
     """List branches and tags for tab completion."""
     command = ["git", "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags"]
     try:
-        names = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+        names = subprocess.run(command, capture_output=True, errors="replace", check=False).stdout.split()
     except OSError:  # no git
         return []
     return [name for name in names if name.startswith(prefix)]

@@ -243,7 +243,7 @@ def _few(notes: Sequence[str]) -> Sequence[str]:
 def _git(root: Path, *words: str) -> str:
     """Return what git prints, or an empty text where there is no git or no checkout."""
     try:
-        return git("HEAD", root, *words).stdout.decode().strip()
+        return git("HEAD", root, *words).stdout.decode(errors="replace").strip()
     except BadRevision:
         return ""
 

@@ -141,8 +141,8 @@ def _is_apart(folder: Path, root: Path) -> bool:
 def _is_marked(path: Path) -> bool:
     """Tell whether a file uses pytest.mark.cases or pytest.mark.builds in its code, not only in a text."""
     try:
-        text = path.read_text(encoding="utf-8")
-        if not any(f"mark.{part}" in text for part in PARTS):
+        text = path.read_bytes()
+        if not any(f"mark.{part}".encode() in text for part in PARTS):
             return False
         tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError):

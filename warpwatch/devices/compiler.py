@@ -143,7 +143,7 @@ def compile_file(
     compiler = nvcc(target.program) if target else gxx()
     flags = all_flags(macros, target, nvcc_flags, root, include)
     name = name_from(root, source)
-    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), str(name).encode(), *texts_of(source, include))
+    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), os.fsencode(name), *texts_of(source, include))
     entry = cached(
         f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: compile_bytes(compiler, flags, name, root)
     )

@@ -9,6 +9,7 @@ say which kernel is in which place of the table. The kernels' machine code is th
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -161,12 +162,12 @@ def _compile_table(kernels: Kernels, target: Target) -> Image:
         raise CompileError(f"{str(name)!r} cannot be included: use a path without quotation marks and backslashes")
     text = table_text(str(name), kernels.entries, kernels.own_macros if kernels.are_named else {})
     texts = texts_of(source, kernels.include)
-    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), text.encode(), *texts)
+    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), os.fsencode(text), *texts)
 
     def make() -> bytes:
         with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
             main = Path(folder, f"{TABLE}.cu")
-            main.write_text(text)
+            main.write_bytes(os.fsencode(text))
             _link_all(root, Path(folder))
             try:
                 made = compile_bytes(compiler, flags, Path(main.name), Path(folder))
@@ -213,8 +214,8 @@ def _explain(message: str, source: Path, root: Path, name: str, plain: Image) ->
 def _kernels(source: Path, symbols: Iterable[str]) -> str:
     """List the kernels of an image as C++ writes them, and the templates of a file that have no instance there."""
     known = demangled(sorted(symbols))
-    with contextlib.suppress(OSError, UnicodeError):
-        text = NO_KERNEL.sub(" ", source.read_text())
+    with contextlib.suppress(OSError):
+        text = NO_KERNEL.sub(" ", source.read_text(errors="replace"))
         known += dict.fromkeys(
             f"{name}<...>" for head, name in KERNEL.findall(text) if re.search(r"\btemplate\b", head)
         )

@@ -9,6 +9,7 @@ process's, because one run says of all its cases which commit they are.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
@@ -110,11 +111,12 @@ def state_of(root: Path) -> str:
         return ""
     if head.returncode:
         return ""
-    added = [path for name in others.stdout.split(b"\0") if (path := root / name.decode()).is_file()]
+    added = [path for name in others.stdout.split(b"\0") if (path := root / os.fsdecode(name)).is_file()]
     if not changes.stdout and not added:
         return f"commit {head.stdout.decode().strip()}"
     digest = hashlib.sha256(changes.stdout)
     for path in added:
         with path.open("rb") as file:
-            digest.update(f"{path.relative_to(root)}\0{hashlib.file_digest(file, 'sha256').hexdigest()}".encode())
+            contents = hashlib.file_digest(file, "sha256").hexdigest()
+            digest.update(os.fsencode(f"{path.relative_to(root)}\0{contents}"))
     return f"commit {head.stdout.decode().strip()} with changes {digest.hexdigest()[:8]}"

@@ -9,6 +9,7 @@ wait: where only one side read the second variable, that alone took 0.3 µs on a
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -46,13 +47,18 @@ def delayed(text: str) -> str:
 
 def write_delayed(source: Path) -> Path:
     """Write the source with the wait to a file in the cache, named by its contents. Its headers stay where they are."""
-    beside = HEADER.sub(lambda match: f'{match[1]}"{(source.parent / match[2]).resolve()}"', source.read_text())
+    beside = HEADER.sub(lambda match: f'{match[1]}"{(source.parent / match[2]).resolve()}"', _read(source))
     text = delayed(beside)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(os.fsencode(text)).hexdigest()[:16]
     target = private_folder("delayed") / digest / source.name
-    if not target.exists() or target.read_text() != text:
+    if not target.exists() or _read(target) != text:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as made:
-            made.write(text)
+        with tempfile.NamedTemporaryFile("wb", dir=target.parent, delete=False) as made:
+            made.write(os.fsencode(text))
         Path(made.name).replace(target)
     return target
+
+
+def _read(path: Path) -> str:
+    """Read a source, whatever its encoding is."""
+    return os.fsdecode(path.read_bytes())
