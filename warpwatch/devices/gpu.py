@@ -342,8 +342,12 @@ class Device:
     def _variables(self, function: Function, name: str) -> tuple[list[int], int]:
         """Return the addresses of a variable in the module, also where that is loaded again, and the size in bytes."""
         module, _, _ = function.handle
-        with self._errors(f"setting {name}"):
-            address, size = module.get_global(name)
+        try:
+            with self._errors(f"setting {name}"):
+                address, size = module.get_global(name)
+        except DeviceError as error:
+            cure = "a variable of a namespace and a static one have mangled names, such as _ZN2ns1wE"
+            raise DeviceError(f"{error}; {cure}" if "not found" in str(error) else str(error), error.lost) from None
         again = self._loaded_again.get(module)
         return [int(address), *([again.variable(name)] if again else [])], size
 

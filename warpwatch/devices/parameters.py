@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import CaseArray
+from warpwatch.catalogue.arrays import CaseArray, Role
 from warpwatch.catalogue.elements import C_TYPES, is_float, numpy_type
 from warpwatch.devices.compiler import files_of, read_image
 from warpwatch.devices.entries import Kernels
@@ -46,6 +46,12 @@ PARAMETER, LARGE_PARAMETER = 0x17, 0x45
 INVOKE = re.compile(r"softcuda::invoke<(.*)>\(void const\*, char const\*\)")
 PTX_PARAMETER = re.compile(rb"\.param\s+(?:\.align\s+(\d+)\s+)?\.([a-z])(\d+)\b[^\[]*(?:\[(\d+)\])?")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+# Names of types: #define real float, typedef float real, using real = float.
+MEANING = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([\w \t]+)$"
+    r"|\btypedef\s+([\w\s]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w\s]+);",
+    re.MULTILINE,
+)
 QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__|static|extern)\b")
 BUILT_IN = {"signed", "unsigned", "short", "long", "int", "char", "float", "double", "bool"}
 OTHER_NAMES: Mapping[str, tuple[str, int]] = {
@@ -274,7 +280,7 @@ def _declared_types(kernels: Kernels, name: str) -> list[str]:
         end = _closing(text, match.end())
         if not re.search(r"\b__global__\b|\bvoid\s+$", before) or not re.match(r"\s*[;{]", text[end + 1 :]):
             continue
-        parts = [_with_macros(part.partition("=")[0], kernels) for part in _split(text[match.end() : end])]
+        parts = [_resolved(part.partition("=")[0], kernels, text) for part in _split(text[match.end() : end])]
         found.append([_without_name(part) for part in parts if part != "void"])
     return found[0] if found and all(each == found[0] for each in found) else []
 
@@ -282,7 +288,8 @@ def _declared_types(kernels: Kernels, name: str) -> list[str]:
 def declared_element(kernels: Kernels, name: str) -> str:
     """Return the type of a __constant__ or __device__ variable's elements as its source spells it; empty if unclear."""
     pattern = rf"\b(?:__constant__|__device__)\b([^;{{}}()=,]*?)\b{re.escape(name)}\s*(?=[\[;={{])"
-    found = {_with_macros(match[1], kernels) for match in re.finditer(pattern, _text_of(kernels))}
+    text = _text_of(kernels)
+    found = {_resolved(match[1], kernels, text) for match in re.finditer(pattern, text)}
     words = [re.sub(r"\b__(?:constant|device|managed)__\b", " ", QUALIFIERS.sub(" ", each)) for each in found]
     return " ".join(words[0].split()) if len(words) == 1 else ""
 
@@ -297,11 +304,20 @@ def _text_of(kernels: Kernels) -> str:
     return "" if re.search(rf"#\s*define\s+(?:{'|'.join(BUILT_IN)})\b", text) else text
 
 
-def _with_macros(text: str, kernels: Kernels) -> str:
-    """Return a text with the values of the declaration's macros in their places, several deep."""
-    macros = kernels.seen_macros
+def _resolved(text: str, kernels: Kernels, source: str) -> str:
+    """Return a text with the values of macros and the types of typedefs in their places, several deep.
+
+    Those of the source count where it gives a name one meaning, and no condition asks for it.
+    """
+    meanings: dict[str, set[str]] = {}
+    for macro, value, kind, name, other, aliased in MEANING.findall(source):
+        meanings.setdefault(macro or name or other, set()).add((value or kind or aliased).strip())
+    directives = " ".join(re.findall(r"^[ \t]*#(?![ \t]*define).*$", source, re.MULTILINE))
+    known = {name: each for name, (each, *more) in meanings.items() if not more and name not in directives}
+    given = dict(flag[2:].split("=", 1) for flag in kernels.flags if re.match(r"-D\w+=", flag))
+    known |= {**kernels.seen_macros, **given}
     for _ in range(4):
-        text = re.sub(r"\b[A-Za-z_]\w*\b", lambda match: macros.get(match[0], match[0]), text)
+        text = re.sub(r"\b[A-Za-z_]\w*\b", lambda match: known.get(match[0], match[0]), text)
     return text.strip()
 
 
@@ -400,7 +416,11 @@ def _cure_of_number(argument: Argument, parameter: Parameter, number: tuple[str,
     if dtype.itemsize == parameter.size and (is_same_kind or parameter.size < WORD):
         return ""
     name = _numpy_name(parameter.type, parameter.size, dtype)
-    return argument.cure.format(name) if name and not dtype.names else f"give a struct of {parameter.size} bytes"
+    return (
+        argument.cure.format(name)
+        if name and not dtype.names
+        else f"give {parameter.size} bytes, as np.dtype(..., align=True) does"
+    )
 
 
 def _numpy_name(name: str, size: int, dtype: np.dtype[np.generic]) -> str:
@@ -427,24 +447,39 @@ def are_others(dtype: str, number: tuple[str, int]) -> bool:
     return itemsize > size or (itemsize < size and floats and kind == "f" and itemsize > 1)
 
 
-def odd(argument: Argument, parameter: Parameter) -> str:
+def odd(argument: Argument, parameter: Parameter, number: int) -> str:
     """Say that a kernel takes an array for one of other elements, which is right only if that is meant."""
-    number, array = number_type(pointed_to_type(parameter.type)), argument.array
-    if not number or not array or number[1] == 1:
+    read, array = number_type(pointed_to_type(parameter.type)), argument.array
+    if not read or not array or read[1] == 1:
         return ""
     dtype = numpy_type(array.dtype)
-    if dtype.itemsize == number[1] and is_float(dtype) == (number[0] == "f"):
+    if _are_alike(dtype, read):
         return ""
-    return f"arguments {array.name} is {array.dtype}, and the kernel takes it as {parameter}"
+    return f"{array.name} is {array.dtype}, and the kernel takes {parameter} as its {ordinal(number)} parameter"
 
 
-def unwritten(result: CaseArray, taken: Sequence[tuple[Argument, Parameter]]) -> str:
+def unwritten(result: CaseArray, taken: Sequence[tuple[Argument, Parameter, int]]) -> str:
     """Say that the only pointers to a result that a kernel takes are to constants."""
-    own = [parameter for argument, parameter in taken if argument.array and argument.array.name == result.name]
-    pointees = [pointed_to_type(each.type) for each in own]
-    if not own or not all("const" in pointee.split() and "*" not in pointee for pointee in pointees):
+    own = [each for each in taken if each[0].array and each[0].array.name == result.name]
+    if not own or not all(_is_to_constants(parameter) for _, parameter, _ in own):
         return ""
-    return f"arguments {result.name} is a result, and the kernel takes it as {own[0]} alone"
+    _, parameter, number = own[0]
+    return f"{result.name} is a result, and the kernel takes {parameter} as its {ordinal(number)} parameter"
+
+
+def written_inputs(taken: Sequence[tuple[Argument, Parameter, int]]) -> list[str]:
+    """Say of each input that a kernel takes it by a pointer that it may write to."""
+    return [
+        f"{argument.array.name} is an input, and it takes {parameter} as its {ordinal(number)}"
+        for argument, parameter, number in taken
+        if argument.array and argument.array.role is Role.IN
+        if number_type(pointed_to_type(parameter.type)) and not _is_to_constants(parameter)
+    ]
+
+
+def _is_to_constants(parameter: Parameter) -> bool:
+    pointee = pointed_to_type(parameter.type)
+    return "const" in pointee.split() and "*" not in pointee
 
 
 def argument_of(
@@ -482,3 +517,16 @@ def unfit_variable(symbol: str, size: int, declared: str, array: Copied, *, may_
     if size < array.nbytes and not may_be_cut:
         return f"{symbol} has {size:,} bytes and {array.name} has {array.nbytes:,}; make the variable as large"
     return ""
+
+
+def odd_variable(symbol: str, size: int, declared: str, array: Copied) -> str:
+    """Say that a variable has other elements than the array that is copied there, or that more would fit."""
+    number, more = number_type(declared), size > array.nbytes
+    if not more and (not number or number[1] == 1 or _are_alike(array.dtype, number)):
+        return ""
+    has = f"{size:,} bytes" + (f" of {declared}" if declared else "")
+    return f"{symbol} has {has}, and {array.name}, {array.dtype.name}, fills {array.nbytes:,} of them"
+
+
+def _are_alike(dtype: np.dtype[Any], number: tuple[str, int]) -> bool:
+    return dtype.itemsize == number[1] and is_float(dtype) == (number[0] == "f")

@@ -33,10 +33,12 @@ from warpwatch.devices.parameters import (
     argument_of,
     declared_element,
     odd,
+    odd_variable,
     typed_by_source,
     unfit,
     unfit_variable,
     unwritten,
+    written_inputs,
 )
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.symbols import demangled
@@ -227,21 +229,24 @@ def prepare_launches(
 
     Raises DeviceError where a kernel cannot take its arguments, or a variable what is copied there.
     """
-    starts, notes = [], list[str]()
-    taken = list[tuple[Argument, Parameter]]()
+    starts, taken = [], list[tuple[Argument, Parameter, int]]()
     for function, launch, arguments in launches:
         parameters = typed_by_source(function.parameters, kernels, function.name)
-        name = demangled([function.name])[0].partition("(")[0]
         if parameters is not None:
+            name = demangled([function.name])[0].partition("(")[0]
             if fault := unfit(f"the kernel {name}" if len(launches) > 1 else "the kernel", arguments, parameters):
                 raise DeviceError(f"arguments: {fault}")
-            taken += zip(arguments, parameters, strict=False) if len(arguments) == len(parameters) else ()
+            if len(arguments) == len(parameters):
+                taken += zip(arguments, parameters, range(1, len(arguments) + 1), strict=True)
         starts.append(machine.launcher(function, launch, [each.value for each in arguments]))
-    notes += [note for array in case.results if (note := unwritten(array, taken))]
-    notes += [note for argument, parameter in taken if (note := odd(argument, parameter))]
+    notes = [note for array in case.results if (note := unwritten(array, taken))]
+    if notes and (written := written_inputs(taken)):
+        raise DeviceError(f"arguments: {notes[0]}; {written[0]}: give them in the order of the kernel's parameters")
+    notes += [note for each in taken if (note := odd(*each))]
     pointed = {each.array.name for _, _, arguments in launches for each in arguments if each.array}
-    notes += set_symbols(machine, launches[0][0], symbols, inputs, kernels, pointed)
-    return Prepared(launches[0][0], in_order(starts), tuple(dict.fromkeys(notes)))
+    filled = set_symbols(machine, launches[0][0], symbols, inputs, kernels, pointed)
+    labelled = (*(f"arguments {note}" for note in notes), *(f"symbols   {note}" for note in filled))
+    return Prepared(launches[0][0], in_order(starts), labelled)
 
 
 def named_arguments(
@@ -279,7 +284,7 @@ def set_symbols(
     kernels: Kernels,
     pointed: Container[str],
 ) -> list[str]:
-    """Copy inputs to variables of the module that holds a kernel, and return notes on those that are not filled.
+    """Copy inputs to variables of the module that holds a kernel, and return notes on what is unusual.
 
     ``pointed``: the arrays that the kernel gets a pointer to as well. Of these a variable may hold less: the kernel can
     read the array where it does not fit. Raises DeviceError where a variable cannot hold what is copied there.
@@ -291,10 +296,8 @@ def set_symbols(
         declared = declared_element(kernels, demangled([symbol])[0].rpartition("::")[2])
         if fault := unfit_variable(symbol, size, declared, array, may_be_cut=name in pointed):
             raise DeviceError(f"symbols: {fault}")
-        if size > array.nbytes:
-            notes.append(
-                f"symbols   {symbol} has {size:,} bytes, of which {name} ({array.dtype}) fills {array.nbytes:,}"
-            )
+        if note := odd_variable(symbol, size, declared, array):
+            notes.append(note)
     return notes
 
 
