@@ -201,6 +201,36 @@ def test_a_wrong_name_is_one_sentence(folder: Path, target: Target, name: str) -
     assert "warpwatch-" not in str(caught.value).partition("\n")[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("twise", "twice(float*)"),
+        ("ns::twise", "ns::inside(float*)"),
+        ("twise<float>", "made<...>"),
+        ("norm", "twice(float*)"),  # an overloaded function of CUDA's headers
+    ],
+)
+def test_a_wrong_name_in_a_file_that_uses_a_macro_of_ours_is_one_sentence(
+    tmp_path: Path, name: str, known: str
+) -> None:
+    source = tmp_path / "twice.cu"
+    body = "x[blockIdx.x * BLOCK_X + threadIdx.x] *= 2;"
+    source.write_text(
+        f"/* gr\xf6\xdfe */ __global__ void twice(float* x) {{ {body} }}\n"
+        f"namespace ns {{ __global__ void inside(float* x) {{ {body} }} }}\n"
+        f"template <class T> __global__ void made(T* x) {{ {body} }}\n",
+        encoding="latin-1",
+    )
+    case = "128"
+    given = {"macros": {"BLOCK_X": case}} if needs_names(name) else {"own_macros": {"BLOCK_X": case}}
+    with pytest.raises(CompileError) as caught:
+        compile_entries(kernels(source, name, root=tmp_path, **given), software())
+    first = str(caught.value).partition("\n")[0]
+    assert re.match(rf"{re.escape(name)} (names no kernel of|of) twice\.cu", first)
+    assert known in first
+    assert "BLOCK_X" not in str(caught.value).replace("-DBLOCK_X=128", "")
+
+
 @EACH_TARGET
 def test_a_file_that_is_wrong_itself_is_named_with_its_line(folder: Path, target: Target) -> None:
     source = folder / "csrc/broken.cu"

@@ -23,7 +23,7 @@ from warpwatch.devices.check import compare
 from warpwatch.devices.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo, Limits
-from warpwatch.devices.machine import DeviceError, pack
+from warpwatch.devices.machine import DeviceError, Resources, pack
 from warpwatch.devices.runner import Outcome, expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
 from warpwatch.plugin.options import value_of
@@ -61,11 +61,16 @@ def is_right(child: Worker) -> bool:
         (Launch((1, 1, 1), (64, 64, 1)), "a block of 64x64x1 has 4,096 threads; this device allows 1,024"),
         (Launch((1, 65536, 1), (8, 8, 1)), "grid.y would be 65,536; this device allows 65,535"),
         (Launch((1, 1, 1), (8, 8, 1), 300_000), "a block needs 300,000 bytes of dynamic shared memory"),
-        (Launch((2**31 - 1, 65535, 65535), (32, 32, 1), 232448), None),
+        (Launch((1, 1, 1), (8, 8, 1), 232_000), "232,000 bytes of dynamic shared memory and 1,024 of the kernel's own"),
+        (Launch((1, 1, 1), (32, 17, 1)), "has 544 threads; the kernel allows 512, by its __launch_bounds__ or its 90"),
+        (Launch((4, 0, 1), (8, 8, 1)), "grid.y would be 0; CUDA takes 1 or more"),
+        (Launch((32, 1, 1), (8, 8, 1), 0, (16, 1, 1)), "a cluster of 16x1x1 has 16 blocks; CUDA allows 8"),
+        (Launch((9, 1, 1), (8, 8, 1), 0, (2, 1, 1)), "grid.x is 9, which clusters of 2 blocks along x do not divide"),
+        (Launch((2**31 - 1, 65535, 65535), (32, 16, 1), 232448 - 1024), None),
     ],
 )
 def test_a_launch_beyond_the_limits_is_refused_with_the_limit(launch: Launch, refusal: str | None) -> None:
-    said = H200.refusal(launch)
+    said = H200.refusal(launch, Resources(registers=90, shared_bytes=1024, threads=512))
     assert said is None if refusal is None else refusal in str(said)
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.project import PROJECT
 from tests.softcuda import calls
 from tests.written import compile_written
+from warpwatch.devices.compiler import CompileError
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -206,3 +207,18 @@ def test_a_finding_does_not_speak_of_the_copy_that_ended_an_earlier_launch(softw
     said = said_of(software, tmp_path, "flag = t; out[t] = flag;")
     assert "race in kernel" in said, said
     assert "asynchronous" not in said, said
+
+
+@pytest.mark.parametrize(
+    "line", ["out[t] = missing; // gr\xf6\xdfe", "#error gr\xf6\xdfe", 'static_assert(1 > 2, "gr\xf6\xdfe");']
+)
+def test_an_error_in_a_line_that_is_not_utf_8_is_the_compilers_own(software: Worker, tmp_path: Path, line: str) -> None:
+    source = tmp_path / "kernel.cu"
+    text = KERNEL.partition("\n")[2].format(body=f'printf("%d gr\xf6\xdfe", t);\n{line}')
+    source.write_text(text, encoding="latin-1")
+    with pytest.raises(CompileError) as caught:
+        compile_written(source, {}, software.call(describe_device).target)
+    assert re.search(r"^kernel\.cu:6:\S* error: ", str(caught.value), re.MULTILINE), caught.value
+    assert "Traceback" not in str(caught.value)
+    source.write_text(text.replace(line, ""), encoding="latin-1")
+    compile_written(source, {}, software.call(describe_device).target)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from warpwatch.timing import worker_pairs
-from warpwatch.timing.delayed import VARIABLES
+from warpwatch.timing.delayed import VARIABLES, write_delayed
 from warpwatch.timing.worker_pairs import Delay, Plan
 
 CLOCK, SECONDS = 1e9, 1e-3  # of the imitated GPU, and of the kernel that does not wait
@@ -53,3 +54,11 @@ def test_the_wait_that_is_found_slows_as_much_as_is_wanted(
     assert math.expm1(gpu.take(None, plan).log) == pytest.approx(wanted, rel=0.01)
     known = Delay(wanted, 12_345)
     assert worker_pairs._delay([(old, new)], plan, known) == gpu.waits["new"] == 12_345  # type: ignore[list-item]
+
+
+def test_a_source_that_is_not_utf_8_is_delayed_as_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "kernel.cu"
+    source.write_bytes(b"// gr\xf6\xdfe\n__global__ void kernel() {}\n")
+    for _ in range(2):
+        assert b"// gr\xf6\xdfe\n" in write_delayed(source).read_bytes()

@@ -228,4 +228,6 @@ def pack(arguments: Sequence[np.generic], parameters: Sequence[Parameter] = ()) 
         end = places[-1] + parameters[-1].size
     names, formats = [f"a{i}" for i in range(len(arguments))], [value.dtype for value in arguments]
     fields = np.dtype({"names": names, "formats": formats, "offsets": places, "itemsize": end})
-    return np.array(tuple(arguments), fields).tobytes()
+    packed = np.zeros(1, fields)  # what lies between arguments is zero
+    packed[0] = tuple(arguments)
+    return packed.tobytes()
