@@ -55,7 +55,8 @@ class Variant:
       (array -> address) and returns NumPy scalars. One that takes ``padding`` too works on rows with so many elements
       between them. Empty: every array, then the sizes as int;
     - ``shared_bytes``: a number or -> dynamic shared memory of a block in bytes;
-    - ``symbols``: name of a __constant__ or __device__ variable -> the input that is copied there, as far as it fits;
+    - ``symbols``: name of a __constant__ or __device__ variable -> the input that is copied there. A variable may be
+      larger; a smaller one is refused, unless the kernel is given a pointer to the input too;
     - ``fallback``: -> in words, a slower branch that the kernel takes, or an empty text. Saved runs and tables repeat
       it;
     - ``benchmarks``: shapes that are timed instead of the family's;
