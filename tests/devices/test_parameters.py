@@ -217,6 +217,8 @@ def test_a_number_of_another_type_is_refused(word: str, value: np.generic, name:
         (np.complex64(1), "float2", 8),
         (np.uint64(1 << 46), "unsigned long long", 8),
         (np.int64(1), "", 8),
+        (np.void(8), "float*", 8),
+        (np.void(4), "float", 4),
     ],
 )
 def test_a_number_that_may_be_meant_is_not_accused(value: np.generic, name: str, size: int) -> None:

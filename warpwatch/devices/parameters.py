@@ -390,7 +390,7 @@ def _cure(argument: Argument, parameter: Parameter) -> str:
         if parameter.size != POINTER or (number and number[0] == "f"):
             return "give the arguments in the order of the kernel's parameters"
         return _cure_of_array(argument.array, pointee)
-    if pointee and not argument.value.dtype.names:
+    if pointee and not _is_opaque(argument.value.dtype):
         return "" if _may_be_address(argument.value) else "give an array"
     return _cure_of_number(argument, parameter, number)
 
@@ -398,6 +398,11 @@ def _cure(argument: Argument, parameter: Parameter) -> str:
 def _may_be_address(value: np.generic) -> bool:
     is_word = value.dtype.kind in "iu" and value.dtype.itemsize == POINTER
     return is_word and not 0 < int(value) < LEAST_ADDRESS
+
+
+def _is_opaque(dtype: np.dtype[np.generic]) -> bool:
+    """Tell whether a value is a struct, or bytes of which only the number is known."""
+    return dtype.kind == "V" and not is_float(dtype)
 
 
 def _cure_of_array(array: CaseArray, pointee: str) -> str:
@@ -412,13 +417,13 @@ def _cure_of_array(array: CaseArray, pointee: str) -> str:
 def _cure_of_number(argument: Argument, parameter: Parameter, number: tuple[str, int] | None) -> str:
     """Say what to write in place of a number or struct; empty where its bytes are what the kernel takes."""
     dtype = argument.value.dtype
-    is_same_kind = bool(dtype.names) or not number or is_float(dtype) == (number[0] == "f")
+    is_same_kind = _is_opaque(dtype) or not number or is_float(dtype) == (number[0] == "f")
     if dtype.itemsize == parameter.size and (is_same_kind or parameter.size < WORD):
         return ""
     name = _numpy_name(parameter.type, parameter.size, dtype)
     return (
         argument.cure.format(name)
-        if name and not dtype.names
+        if name and not _is_opaque(dtype)
         else f"give {parameter.size} bytes, as np.dtype(..., align=True) does"
     )
 
