@@ -64,3 +64,21 @@ def test_macros_may_have_the_names_of_a_templates_parameters(tmp_path: Path, sou
     assert kernels_of(build).own_macros == own_macros(build)
     assert own_macros(build) == {"scalar_t": "float", "BLOCK_X": "32", "BLOCK_Y": "1", "BM": "8", "BN": "4"}
     assert entries(compile_build(build, target).path.read_bytes()) == ["_Z5scaleIfLj8ELi4EEvPT_PKS0_"]
+
+
+@pytest.mark.parametrize(
+    ("use", "seen"),
+    [
+        ("x[BLOCK_X] = 1;", {"BLOCK_X"}),
+        ("const int BLOCK_X = 3; x[BLOCK_X] = 1;", set()),
+        ("using scalar_t = float; x[0] = scalar_t(1);", set()),
+        ("typedef float scalar_t; x[0] = scalar_t(1);", set()),
+    ],
+)
+def test_a_kernel_of_a_namespace_sees_the_macros_that_its_file_uses_and_does_not_define(
+    tmp_path: Path, use: str, seen: set[str], target: Target
+) -> None:
+    (tmp_path / "inside.cu").write_text(f"namespace ns {{\n__global__ void inside(float* x) {{ {use} }}\n}}\n")
+    build = build_in(tmp_path, "inside.cu", "ns::inside")
+    assert kernels_of(build).macros.keys() == seen
+    assert entries(compile_build(build, target).path.read_bytes()) == ["_ZN2ns6insideEPf"]
