@@ -39,9 +39,8 @@ def energy_effect(taken: Sequence[PairSamples], doubt: str) -> Effect | None:
 
 def line(decision: Decision) -> str:
     """Line on a case's energy: ``more energy: 51.20 -> 53.40 mJ a launch, +4.3 % (95 %: +4.1 to +4.5), ...``."""
-    change, low, high = (f"{100 * (value - 1):+.1f}" for value in (decision.ratio, decision.low, decision.high))
     joules = f"{millijoules(decision.before)} -> {millijoules(decision.after)} mJ a launch"
-    said = f"{WORDS[decision.verdict]} energy: {joules}, {change} % (95 %: {low} to {high})"
+    said = f"{WORDS[decision.verdict]} energy: {joules}, {decision.change}"
     return "; ".join(filter(None, [f"{said}, floor {100 * decision.floor:.1f} %", decision.reason]))
 
 

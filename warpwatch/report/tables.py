@@ -28,10 +28,9 @@ def line(decision: Decision) -> str:
         return str(decision.verdict)
     digits = 2 if decision.before < 100e-6 else 1
     times = f"median {decision.before * 1e6:,.{digits}f} -> {decision.after * 1e6:,.{digits}f} µs"
-    change, low, high = (f"{100 * (value - 1):+.1f}" for value in (decision.ratio, decision.low, decision.high))
     floor = f"floor {100 * decision.floor:.1f} %"
     count = f"{decision.processes} process{'es' if decision.processes > 1 else ''}"
-    return f"{decision.verdict}: {times}, {change} % (95 %: {low} to {high}), {floor}, {count}"
+    return f"{decision.verdict}: {times}, {decision.change}, {floor}, {count}"
 
 
 def summary(decisions: Mapping[str, Decision], missing: Sequence[str], most: int | None = None) -> list[str]:

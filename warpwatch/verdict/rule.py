@@ -55,6 +55,22 @@ class Decision:
     reason: str = ""
     explanation: str = ""
 
+    @property
+    def basis(self) -> str:
+        """``turn by turn `` where the ratio is not that of ``before`` and ``after``, beside which it is shown; or empty.
+
+        The ratio of a pair comes from samples taken in turns, in each process. The medians of all processes may differ
+        by another one: it is said where that lies outside the interval, in the digits that are printed.
+        """
+        low, of_medians, high = (round(100 * value, 1) for value in (self.low, self.after / self.before, self.high))
+        return "" if low <= of_medians <= high else "turn by turn "
+
+    @property
+    def change(self) -> str:
+        """The change with its interval: ``+6.0 % (95 %: +5.1 to +6.9)``."""
+        change, low, high = (f"{100 * (value - 1):+.1f}" for value in (self.ratio, self.low, self.high))
+        return f"{self.basis}{change} % (95 %: {low} to {high})"
+
 
 FAMILYWISE_ERROR = 0.01  # the share of runs on unchanged code in which any case is called slower
 SUSPECT_FDR = 0.05  # the false discovery rate among the cases that are listed as suspects

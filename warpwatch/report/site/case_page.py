@@ -191,7 +191,8 @@ def said_of(decision: Decision) -> str:
     low, high = percent(decision.low), percent(decision.high)
     count = f"{decision.processes} process{'es' if decision.processes > 1 else ''}"
     return (
-        f"{micro(decision.before)} to {micro(decision.after)} µs, {percent(decision.ratio)} (95 %: {low} to {high}), "
+        f"{micro(decision.before)} to {micro(decision.after)} µs, {decision.basis}{percent(decision.ratio)} "
+        f"(95 %: {low} to {high}), "
         f"noise floor {100 * decision.floor:.1f} %, {count}"
     )
 
