@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import NoReturn
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.inputs import random_inputs
+from warpwatch.catalogue.leaving import end_now
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.runner import Loaded, load, upload
@@ -22,4 +22,4 @@ def load_case(device: Device, case: Case) -> Loaded:
 def leave(status: int = 0) -> NoReturn:
     """End without the interpreter's own exit, where PyCUDA aborts if a context is left."""
     sys.stdout.flush()
-    os._exit(status)
+    end_now(status)

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from warpwatch.catalogue.leaving import LeftProcess
+
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -36,9 +38,23 @@ def takes(function: Callable[..., Any], name: str) -> bool:
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-    """Call a function with those of the given values that it asks for by name. Raises BadFunction."""
+    """Call a function with those of the given values that it asks for by name.
+
+    Raises BadFunction, also where the function leaves by SystemExit: what it belongs to fails then, not the run.
+    """
     needed, optional = asked_for(function)
     if missing := needed - given.keys():
         names = ", ".join(repr(name) for name in sorted(missing))
         raise BadFunction(f"it asks for {names}; it can be given {', '.join(given)}")
-    return function(**{name: given[name] for name in (*needed, *optional) if name in given})
+    try:
+        return function(**{name: given[name] for name in (*needed, *optional) if name in given})
+    except SystemExit as leaving:
+        if type(leaving) is not SystemExit:  # it comes from a signal's handler, which ends this process
+            raise
+        raise BadFunction(_leaving(f"SystemExit({leaving.code!r})")) from None
+    except LeftProcess:
+        raise BadFunction(_leaving("os._exit(0)")) from None
+
+
+def _leaving(how: str) -> str:
+    return f"it would end the process, by {how}: let it return, or raise an error"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -79,26 +80,33 @@ def rule_of(case: Case, name: str) -> Rule:
 
 
 def expected(
-    case: Case, inputs: Mapping[str, Array], part: Part = ALL_ROWS, *, exact: bool = False
+    case: Case,
+    inputs: Mapping[str, Array],
+    part: Part = ALL_ROWS,
+    *,
+    exact: bool = False,
+    by: Callable[..., dict[str, Array]] = compute,
 ) -> dict[str, Expected]:
     """Return the right results by name, with their bounds. Raises BadCase.
 
-    ``part``: rows of a single result. ``exact``: results must be equal, so that no bound is computed.
+    ``part``: rows of a single result. ``exact``: results must be equal, so that no bound is computed. ``by``: computes
+    as ``compute`` does.
     """
-    references = compute(case, case.family.reference, inputs, part)
-    return {
-        name: Expected(reference=reference, bound=0.0 if exact else _bound(case, name, reference, inputs, part))
-        for name, reference in references.items()
-    }
+
+    def bound(name: str, reference: Array) -> Array | float:
+        return 0.0 if exact else _bound(case, name, reference, functools.partial(by, inputs=inputs, part=part))
+
+    references = by(case, case.family.reference, inputs, part)
+    return {name: Expected(reference=reference, bound=bound(name, reference)) for name, reference in references.items()}
 
 
-def _bound(case: Case, name: str, reference: Array, inputs: Mapping[str, Array], part: Part) -> Array | float:
+def _bound(case: Case, name: str, reference: Array, computed: Callable[..., dict[str, Array]]) -> Array | float:
     (array,) = (array for array in case.results if array.name == name)
     result = Result(
         dtype=numpy_type(array.dtype),
         reference=reference,
         given=case.given,
-        magnitudes=lambda: compute(case, case.family.reference, inputs, part, magnitudes=True)[name],
-        plain=lambda function: compute(case, function, inputs, part)[name],
+        magnitudes=lambda: computed(case, case.family.reference, magnitudes=True)[name],
+        plain=lambda function: computed(case, function)[name],
     )
     return rule_of(case, name).bound(result)

@@ -242,6 +242,9 @@ FAMILY_RULES: Mapping[str, Callable[[Family], str | None]] = {
     "draw": _of_each_type(draw_fault),
     "serial_seconds": _serial_fault,
     "work": _work_fault,
+}
+# Those that let the reference compute, which may take long, or end the process.
+COMPUTED_RULES: Mapping[str, Callable[[Family], str | None]] = {
     "reference": _of_each_type(reference_fault),
     "tolerance": lambda family: _rules_fault(family) or _of_each_type(tolerance_fault)(family),
 }

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.leaving import keep_alive
 from warpwatch.catalogue.registry import register
 from warpwatch.catalogue.setting import SETTING, TABLE
 from warpwatch.catalogue.table import BASELINES, HOW, RUNS, Setting, choose, pytest_settings, read_table
@@ -58,6 +59,7 @@ def load_project(
         path = module.removesuffix("/").removesuffix(".py").replace("/", ".")
         right = path if "/" in module and path.replace(".", "").isidentifier() else "kernels or project.kernels"
         raise BadProject(f"{said} is no import path of a package or module, such as {right}")
+    keep_alive()
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     loaded = _import(root, module, said)

@@ -14,7 +14,7 @@ from warpwatch.catalogue.arguments import BadArguments
 from warpwatch.catalogue.by_name import BadFunction, call
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Family
-from warpwatch.catalogue.family_rules import FAMILY_RULES, types
+from warpwatch.catalogue.family_rules import COMPUTED_RULES, FAMILY_RULES, types
 from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.catalogue.variant_rules import VARIANT_RULES
 from warpwatch.catalogue.variants import Variant
@@ -83,7 +83,21 @@ def _inspect(families: tuple[Family, ...]) -> tuple[tuple[tuple[Family, Variant]
 
 @functools.cache  # by family, because most families are the same when one of them changes
 def _fault_of(family: Family) -> tuple[str, str] | None:
+    return declared_fault(family) or computed_by[0](family)
+
+
+@functools.cache
+def declared_fault(family: Family) -> tuple[str, str] | None:
+    """Return field and fault of what a family declares, before its reference computes anything; or None."""
     return _first_fault(FAMILY_RULES, family)
+
+
+def computed_fault(family: Family) -> tuple[str, str] | None:
+    """Return field and fault of what a family's reference and tolerance compute on small numbers, or None."""
+    return _first_fault(COMPUTED_RULES, family)
+
+
+computed_by: list[Callable[[Family], tuple[str, str] | None]] = [computed_fault]  # a run asks its worker process
 
 
 @functools.cache

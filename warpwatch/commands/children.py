@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, NoReturn
 
+from warpwatch.catalogue.leaving import Ended
 from warpwatch.devices.foreign_text import plain
 
 INTERRUPTED = 130  # the exit status of what Ctrl-C ends
@@ -101,10 +102,10 @@ def _held() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Leave by SystemExit where another program ends this one, so that what is under way is ended too."""
+    """Leave by Ended where another program ends this one, so that what is under way is ended too."""
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
+        raise Ended(128 + number)
 
     earlier = {number: signal.signal(number, leave) for number in ENDING}
     try:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from warpwatch.devices.compiler import ENGINE
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.transfer import connected_pair, receive, send
+from warpwatch.devices.stages import PATIENCE, Stage
+from warpwatch.devices.transfer import Message, connected_pair, receive, send
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
 BOOT = """
@@ -55,12 +56,22 @@ class Child:
     """A child process. ``questions``: sent to it so far; each answer carries the number of its question.
 
     ``printed``: what it has printed on stdout and on stderr, by the file descriptor that this is read from.
+    ``stages``: those of the declaration's Python that run, by number. ``stage_seconds``: what each may take.
+    ``waiting``: is told each second for which stage an answer is waited for.
     """
 
     process: subprocess.Popen[bytes]
     connection: Connection
     printed: dict[int, tuple[str, Printed]]
     questions: int = 0
+    stages: dict[int, Stage] = field(default_factory=dict)
+    stage_seconds: float = 300.0
+    waiting: Callable[[Stage], object] = lambda stage: None
+
+    @property
+    def oldest(self) -> Stage | None:
+        """The stage that began first of those that have not ended, or None."""
+        return min(self.stages.values(), key=lambda stage: stage.since, default=None)
 
     def await_answer(self, seconds: float) -> bool:
         """Wait for an answer while the child prints; tells whether one came within this time."""
@@ -121,7 +132,7 @@ def launch(project: Project | Setting, settings: Settings) -> Child:
     printed = {number: (name, Printed(MOST_PRINTED, REST)) for name, (number, _) in (("stdout", out), ("stderr", err))}
     for number in printed:
         os.set_blocking(number, False)
-    return Child(process, Connection(ours.detach()), printed)
+    return Child(process, Connection(ours.detach()), printed, stage_seconds=settings.reference_timeout)
 
 
 def ask(child: Child, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -137,9 +148,7 @@ def answer(child: Child, seconds: float, expected: int | None = None) -> tuple[A
     answer comes within ``seconds``, or another one; EOFError or ConnectionError where the child has ended.
     """
     try:
-        if not child.await_answer(seconds):
-            raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
-        message = receive(child.connection)
+        message = _await_answer(child, seconds)
     finally:
         child.show_printed()
     number, (value, error) = message.head, message.contents()
@@ -149,6 +158,32 @@ def answer(child: Child, seconds: float, expected: int | None = None) -> tuple[A
             f"the process in which kernels run gave answer {number} to question {wanted}; process killed", lost=True
         )
     return value, error
+
+
+def _await_answer(child: Child, seconds: float) -> Message:
+    """Return the next message that is no stage's. The time of stages does not count; each has a limit of its own."""
+    latest = time.monotonic() + seconds
+    while True:
+        begin, stage = time.monotonic(), child.oldest
+        if child.await_answer(1.0 if stage else max(0.0, latest - begin)):
+            message = receive(child.connection)
+            if not isinstance(message.head, tuple):
+                return message
+            _, number, text, share = message.head
+            child.stages.pop(number, None)
+            if text:
+                child.stages[number] = Stage(text=text, limit=share * child.stage_seconds)
+        elif stage is None:
+            raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
+        if stage is None:
+            continue
+        latest += time.monotonic() - begin
+        if stage.age > stage.limit:
+            cure = "let it end, or allow more with --reference-timeout SECONDS"
+            late = f"{stage.text} did not end within {stage.limit:g} s"
+            raise DeviceError(f"{late}; process killed: {cure}", lost=True)
+        if child.oldest is stage and stage.age >= PATIENCE:
+            child.waiting(stage)
 
 
 def await_start(child: Child, seconds: float) -> None:

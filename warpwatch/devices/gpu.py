@@ -367,6 +367,7 @@ class Settings:
     ``kind``: gpu, software, or auto, which takes a GPU where there is one. ``ordinal``: number of the GPU, modulo those
     that CUDA_VISIBLE_DEVICES leaves. ``launch_timeout``: in seconds. ``schedule_seed``: draws the software device's
     order of threads and blocks. ``gpu_seen``: a GPU was seen, so the driver is not asked for one.
+    ``reference_timeout``: seconds that a reference may take.
     """
 
     kind: str = "auto"
@@ -374,6 +375,7 @@ class Settings:
     launch_timeout: float = 10.0
     schedule_seed: int | None = None
     gpu_seen: bool = False
+    reference_timeout: float = 300.0
 
 
 def open_device(settings: Settings) -> Device:

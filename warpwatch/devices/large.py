@@ -11,10 +11,10 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.expected import expected
 from warpwatch.devices import memory
 from warpwatch.devices.check import compare, explain
 from warpwatch.devices.digest import digest
+from warpwatch.devices.references import expected
 from warpwatch.devices.runner import load, upload
 from warpwatch.devices.worker import gpu
 

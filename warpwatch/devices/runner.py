@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from warpwatch.catalogue import expected as references
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
@@ -23,6 +22,7 @@ from warpwatch.catalogue.inputs import check_inputs
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.work_rules import unlike_results
+from warpwatch.devices import references
 from warpwatch.devices.builds import kernels_of, symbol_of
 from warpwatch.devices.entries import Kernels
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import os
 import pickle
 import signal
 import sys
@@ -23,9 +22,14 @@ from typing import ParamSpec, TypeVar
 
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, make_case
+from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.expected import Expected
+from warpwatch.catalogue.leaving import Ended, end_now
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project, load_project
+from warpwatch.catalogue.registry import registered
 from warpwatch.catalogue.table import Setting
+from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.child import Child, answer, ask, await_start, end, ending, exit_reason, launch
 from warpwatch.devices.compiler import CompileError, Image
@@ -34,7 +38,9 @@ from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.runner import Outcome, flush, run
+from warpwatch.devices.references import drawn
+from warpwatch.devices.runner import Outcome, expected, flush, run
+from warpwatch.devices.stages import Stage, report_to, stage, tell
 from warpwatch.devices.transfer import receive, send
 
 _P = ParamSpec("_P")
@@ -42,6 +48,7 @@ _T = TypeVar("_T")
 # Seconds after which Python lets another thread run. With its own 5 ms, a reference that computes in Python beside a
 # kernel (timing/worker_ahead.py) leaves a twelfth of the samples; with this, half of them (of 2,240 a second, no GPU).
 SWITCH_SECONDS = 2e-4
+AT_COLLECTION = 0.1  # of the time that a reference may take: the smallest shape has that much
 CALL_SECONDS = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
 
 
@@ -59,6 +66,7 @@ class Worker:
         self._leaving = contextlib.ExitStack()  # waits for those that were told to end
         self.started = 0  # processes so far
         self.calls = 0  # so far
+        self.waiting: Callable[[Stage], object] = lambda stage: None  # is told of a stage that takes long
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run ``function``, of a module's top level, in the child. Its exceptions are raised here.
@@ -76,7 +84,7 @@ class Worker:
         except (EOFError, ConnectionError):
             assert self.child
             reason = exit_reason(self.child)
-            error = DeviceError(f"the process in which kernels run died: {reason}", lost=True)
+            error = DeviceError(_death(self.child, reason), lost=True)
         except BaseException:
             self._lose()
             raise
@@ -121,7 +129,12 @@ class Worker:
 
     def _launch(self, *, gpu_seen: bool = False) -> Child:
         self.started += 1
-        return launch(self.project, replace(self.settings, gpu_seen=gpu_seen))
+        child = launch(self.project, replace(self.settings, gpu_seen=gpu_seen))
+        child.waiting = self._wait
+        return child
+
+    def _wait(self, stage: Stage) -> None:
+        self.waiting(stage)
 
     @property
     def has_opened_spares(self) -> bool:
@@ -175,6 +188,20 @@ class Worker:
             if meanwhile:
                 meanwhile()
 
+    def fault_of_reference(self, family: Family) -> tuple[str, str] | None:
+        """Return field and fault of what a family's reference computes, as ``catalogue.validation`` asks for it.
+
+        That of a family which the child has loaded is computed there, because it may end the process.
+        """
+        if family not in getattr(self.project, "families", ()):
+            return computed_fault(family)
+        try:
+            return self.call(fault_of_reference, family.name)
+        except DeviceError as error:
+            return "reference", f"cannot be used: {error}"
+        except Exception as error:
+            return "reference", f"cannot be used: {type(error).__name__}: {error}"
+
     def leave(self) -> None:
         """Tell the child and all spare ones to end, without waiting for that: ``stop`` does."""
         children = [*filter(None, [self.child]), *self._loaded, *self._spares, *self._ready]
@@ -187,6 +214,13 @@ class Worker:
         """End the child and all spare ones."""
         self.leave()
         self._leaving.close()
+
+
+def _death(child: Child, reason: str) -> str:
+    """Say of what a child died: what of the declaration's Python ran then, if anything did."""
+    if stage := child.oldest:
+        return f"{stage.text} ended the process in which it ran ({reason}): let it return its results, or raise"
+    return f"the process in which kernels run died: {reason}"
 
 
 _machines: dict[bool, Machine] = {}
@@ -218,6 +252,20 @@ def call_missing(build: Build) -> str:
     return call_problem(build.variant, gpu().info)
 
 
+def fault_of_reference(name: str) -> tuple[str, str] | None:
+    """Return field and fault of what a family's reference and tolerance compute, in the child, or None."""
+    with stage(f"the reference of {name} on the smallest shape (NumPy on the host)", AT_COLLECTION):
+        try:
+            return computed_fault(registered(name))
+        except KeyboardInterrupt:  # Ctrl-C is the parent's
+            return "reference", "cannot be used: it raises KeyboardInterrupt: let it return, or raise an error"
+
+
+def right_results(case: Case, inputs: Mapping[str, Array], exact: bool) -> dict[str, Expected]:
+    """Return the right results of a case by name, in the child, by devices.runner.expected."""
+    return expected(case, inputs, exact=exact)
+
+
 def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Placement) -> Outcome:
     """Launch a case once, in the child, by devices.runner.run."""
     return run(machine(case.variant.on_host), case, image, inputs, placement)
@@ -247,23 +295,36 @@ class Kernel:
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
 
+    def inputs(self, case: Case, seed: int, *, exact: bool = False) -> dict[str, Array]:
+        """Draw the inputs of a case; by a family's own function in the worker process, which it may end."""
+        if case.family.draw:
+            return self.worker.call(drawn, case, seed, exact=exact)
+        return drawn(case, seed, exact=exact)
+
+    def expected(self, case: Case, inputs: Mapping[str, Array], *, exact: bool = False) -> dict[str, Expected]:
+        """Return the right results, computed in the worker process, which a reference may end. Raises BadCase."""
+        return self.worker.call(right_results, case, inputs, exact)
+
 
 def serve(connection: Connection) -> None:
     """Answer calls until the parent hangs up."""
     while True:
         message = receive(connection)
         number, module, name = message.head
-        value, error = None, None
+        value: object = None
+        error: Exception | None = None
         try:
             _busy[0] = True
             args, kwargs = message.contents()
             value = getattr(importlib.import_module(module), name)(*args, **kwargs)
+        except KeyboardInterrupt:  # Ctrl-C is the parent's: a function of the declaration raised it
+            error = BadCase("a function of the declaration raises KeyboardInterrupt: let it return")
         except Exception as caught:  # every error is sent to the parent
             error = _picklable(caught)
         finally:
             _busy[0] = False
         flush()
-        send(connection, number, (value, error))
+        tell(connection, number, (value, error))
 
 
 def _picklable(error: Exception) -> Exception:
@@ -300,19 +361,20 @@ def main() -> None:
     try:
         connection = Connection(int(sys.argv[1]))
         send(connection, 0, (None, None))
+        report_to(connection)
         serve(connection)
     except (EOFError, ConnectionError):  # the parent ended, or was killed
         pass
     except SystemExit as leaving:
         # At once, while the error still holds the loaded module: unloading it would wait for its kernels.
-        os._exit(leaving.code if isinstance(leaving.code, int) else 1)
+        end_now(leaving.code if isinstance(leaving.code, int) else 1)
     except BaseException:
         traceback.print_exc()
         status = 1
     # Without the interpreter's own exit, where PyCUDA aborts if a context is left.
     with contextlib.suppress(OSError):
         sys.stdout.flush()
-    os._exit(status)
+    end_now(status)
 
 
 def _end_on_sigterm(number: int, frame: object) -> None:
@@ -321,5 +383,5 @@ def _end_on_sigterm(number: int, frame: object) -> None:
         device = _machines.get(False)
         if isinstance(device, Device):
             device.abandon()  # freeing memory would wait for a kernel that never ends
-        raise SystemExit(128 + number)
-    os._exit(128 + number)
+        raise Ended(128 + number)
+    end_now(128 + number)

@@ -6,7 +6,6 @@ for this process alone.
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 import traceback
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import random_inputs
+from warpwatch.catalogue.leaving import end_now
 from warpwatch.catalogue.project import load_project
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.other_kernel import OtherKernel
@@ -47,5 +47,5 @@ if __name__ == "__main__":
         launch(pickle.loads(Path(sys.argv[1]).read_bytes()))
     except Exception:
         traceback.print_exc()
-        os._exit(1)
-    os._exit(0)  # without the interpreter's own exit, where PyCUDA aborts if a context is left
+        end_now(1)
+    end_now(0)  # without the interpreter's own exit, where PyCUDA aborts if a context is left

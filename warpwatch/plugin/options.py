@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from warpwatch.arguments import positive_integer, positive_seconds, seconds_or_none
+from warpwatch.catalogue.leaving import keep_alive
 from warpwatch.catalogue.setting import SETTING, has_table
 
 KERNELS = "--warpwatch-kernels"
@@ -60,6 +61,13 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "default": 10.0,
         "metavar": "SECONDS",
         "help": "Stop a kernel that runs longer, and fail its test (default: 10).",
+    },
+    "reference-timeout": {
+        "type": positive_seconds,
+        "default": 300.0,
+        "metavar": "SECONDS",
+        "help": "Stop a declaration's reference that runs longer on the host, and fail its test (default: 300; on the "
+        "smallest shape, before the tests, a tenth of that).",
     },
     "against": {
         "metavar": "REV",
@@ -141,7 +149,11 @@ def pytest_load_initial_conftests(
             os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // processes)))
         _leave_out_values(early_config, args)
         early_config.pluginmanager.import_plugin("warpwatch.plugin.auto_number")  # xdist asks before the rest is loaded
-        result = yield
+        keep_alive()
+        try:
+            result = yield
+        except SystemExit as leaving:
+            raise pytest.UsageError(f"a conftest.py ends the process, by SystemExit({leaving.code!r})") from None
         early_config.stash[SHORT] = _add_short_names(parser)
         return result
     return (yield)

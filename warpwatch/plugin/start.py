@@ -11,7 +11,7 @@ import pytest
 
 from warpwatch.catalogue.project import BadProject, Project, load_setting
 from warpwatch.catalogue.table import Setting
-from warpwatch.catalogue.validation import sound
+from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault
 from warpwatch.devices.model import model_of_all
 from warpwatch.plugin.bench_folder import collect_benchmark
 from warpwatch.plugin.benchmark import BenchPlugin
@@ -43,11 +43,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CACHE_NOTES] = {}
     worker = config.stash[WORKER]
     config.stash[MODEL] = model_of_all() if is_first(config) and worker.settings.kind in ("auto", "gpu") else ""
-    config.stash[PROJECT] = project = _load(config.stash[CHOSEN])
+    config.stash[PROJECT] = worker.project = project = _load(config.stash[CHOSEN])
     collect_benchmark(config, project.root)
     config.stash[BENCH] = BenchPlugin(config, project, worker, functools.partial(open_device, config))
     if worker.child:
-        sound(project.families)  # which is cached: this time is free, because other processes are still starting
+        for family in project.families:
+            declared_fault(family)  # which is cached: this time is free, because other processes are still starting
+        computed_by[:] = [worker.fault_of_reference]
+        config.add_cleanup(functools.partial(computed_by.__setitem__, 0, computed_fault))
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
     config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
     _register_sarif(config)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.devices import memory
 from warpwatch.devices.check import compare, explain
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel
 from warpwatch.plugin.options import spelled, value_of
 
@@ -31,13 +29,14 @@ def assert_right(
     """
     memory.require(case, memory.peak_bytes(case, copies=COPIES))
     exact = exact and case.family.exact
-    inputs = (exact_inputs if exact else random_inputs)(case, seed)
     try:
+        inputs = kernel.inputs(case, seed, exact=exact)
         outcome = kernel.run(case.shape, inputs, placement)
+        rights = kernel.expected(case, inputs, exact=exact)
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None
     problems = []
-    for name, right in expected(case, inputs, exact=exact).items():
+    for name, right in rights.items():
         got = outcome.results[name]
         # Whole numbers are exact until the result is rounded to its type.
         reference = right.reference.astype(got.dtype) if exact else right.reference

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import codecs
 import io
-import os
 import signal
 import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from warpwatch.catalogue.leaving import end_now
 from warpwatch.devices.compiler import cache_notes
 
 PLAIN = {"µ": "u", "×": "x", "–": "-", "²": "^2", "≤": "<="}  # what an ASCII terminal shows instead
@@ -47,9 +47,9 @@ def run_command(main: Callable[[], int], *, abruptly: bool = False) -> NoReturn:
     except BrokenPipeError:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.raise_signal(signal.SIGPIPE)
-        os._exit(128 + signal.SIGPIPE)  # where the signal is blocked
+        end_now(128 + signal.SIGPIPE)  # where the signal is blocked
     if abruptly:
-        os._exit(status)
+        end_now(status)
     sys.exit(status)
 
 

@@ -18,12 +18,13 @@ from warpwatch.catalogue import by_name
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import TIMED_SEED, takes_part
-from warpwatch.catalogue.expected import Expected, expected
+from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices import memory
 from warpwatch.devices.check import WrongResult, compare, explain
 from warpwatch.devices.digest import digests
 from warpwatch.devices.machine import GuardedArray, Machine
+from warpwatch.devices.references import drawn, expected
 from warpwatch.devices.runner import LINE, Loaded, launch_and_wait, launch_once, require_memory, stray_work, upload
 
 WHOLE_ELEMENTS = 2**23  # a result of at most this many elements is compared whole, a larger one on some of its rows
@@ -82,7 +83,7 @@ def sharing_key(case: Case) -> tuple[object, ...]:
 
 def material(case: Case, reference: bool) -> Material:
     """Draw the inputs of a case, and compute its right results if ``reference`` is true."""
-    inputs = random_inputs(case, TIMED_SEED)
+    inputs = drawn(case, TIMED_SEED)
     return Material(inputs=inputs, right=_right_results(case, inputs) if reference else None)
 
 

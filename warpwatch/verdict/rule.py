@@ -57,7 +57,7 @@ class Decision:
 
     @property
     def basis(self) -> str:
-        """``turn by turn `` where the ratio is not that of ``before`` and ``after``, beside which it is shown; or empty.
+        """``turn by turn `` where the ratio is not that of ``before`` and ``after``, beside which it stands; or empty.
 
         The ratio of a pair comes from samples taken in turns, in each process. The medians of all processes may differ
         by another one: it is said where that lies outside the interval, in the digits that are printed.

@@ -1,0 +1,146 @@
+"""Computes right results by a declaration's own Python: says what is waited for, and keeps what took long.
+
+What took over SLOW seconds is kept in the cache of compiled kernels, for later runs. Its name holds a digest of the
+function with all that it reaches (catalogue/function_digest.py), of what it was given, and of its inputs' bytes. What
+cannot be followed is not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import io
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpwatch.catalogue import expected as rules
+from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
+from warpwatch.catalogue.by_name import BadFunction, asked_for
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.expected import Expected
+from warpwatch.catalogue.function_digest import digest
+from warpwatch.catalogue.inputs import exact_inputs, random_inputs
+from warpwatch.catalogue.names import BadCase
+from warpwatch.devices.compiler import digest_of, kernel_cache, read_image
+from warpwatch.devices.stages import is_heard, stage
+
+SLOW = 1.0  # seconds from which a result is kept
+LARGEST, KEPT = 2**28, 2**30  # bytes of one result, and of all
+KIND, MARK = ".npz", ".slow"  # what was computed; and that a function was slow, so that it is worth a look
+_digest = functools.lru_cache(maxsize=None)(digest)
+
+
+def expected(
+    case: Case, inputs: Mapping[str, Array], part: Part = ALL_ROWS, *, exact: bool = False
+) -> dict[str, Expected]:
+    """Return right results and their bounds as ``catalogue.expected.expected`` does. Raises BadCase.
+
+    What the declaration's functions raise is a BadCase as well: a sentence that names the line.
+    """
+    with _naming(case, "the reference"):
+        return rules.expected(case, inputs, part, exact=exact, by=_computed)
+
+
+def drawn(case: Case, seed: int, *, exact: bool = False) -> dict[str, Array]:
+    """Return the inputs of a case, small whole numbers where ``exact``. Raises BadCase as ``expected``."""
+    with _naming(case, "the inputs") if case.family.draw else contextlib.nullcontext():
+        return (exact_inputs if exact else random_inputs)(case, seed)
+
+
+@contextlib.contextmanager
+def _naming(case: Case, what: str) -> Iterator[None]:
+    """Name to the parent what is computed, and the line of the declaration where it fails."""
+    family = case.family
+    try:
+        with stage(f"{what} of {family.name} at {case.shape_name}, {case.dtype} (NumPy on the host)"):
+            yield
+    except (BadCase, MemoryError):
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) and not is_heard():
+            raise  # it is Ctrl-C, which a process with a listening parent ignores
+        said = str(error) if isinstance(error, BadFunction) else f"{type(error).__name__}: {error}"
+        raise BadCase(f"{case.id}: family {family.name}: {what} failed{_place(error, family.root)}: {said}") from error
+
+
+def _place(error: BaseException, root: Path) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    files = [(Path(frame.filename), frame.lineno) for frame in frames]
+    engine = Path(rules.__file__).parent.parent
+    own = [(file, line) for file, line in files if file.is_relative_to(root) and not file.is_relative_to(engine)]
+    own = [(file, line) for file, line in own if "site-packages" not in file.parts]
+    return f" at {own[-1][0].relative_to(root)}:{own[-1][1]}" if own else ""
+
+
+def _computed(
+    case: Case,
+    function: Callable[..., Any],
+    inputs: Mapping[str, Array],
+    part: Part = ALL_ROWS,
+    magnitudes: bool = False,
+) -> dict[str, Array]:
+    """Compute as ``catalogue.expected.compute`` does, or take what an earlier run computed."""
+    name = _name(case, function, part, magnitudes)
+    if name and (kept := _find(name, inputs)):
+        return kept
+    begin = time.perf_counter()
+    results = rules.compute(case, function, inputs, part, magnitudes)
+    if name and time.perf_counter() - begin > SLOW:
+        _keep(name, inputs, results)
+    return results
+
+
+def _name(case: Case, function: Callable[..., Any], part: Part, magnitudes: bool) -> str:
+    """Return what results are kept as, but for their inputs; empty where the function cannot be followed."""
+    followed = _digest(function)
+    if followed is None:
+        return ""
+    asked = set().union(*asked_for(function))
+    given = {name: value for name, value in sorted(case.given.items()) if name in asked}
+    rows = "all" if isinstance(part, slice) else part.tobytes().hex()
+    results = [(array.name, array.dtype, array.shape) for array in case.results]
+    return f"reference-{digest_of(followed.encode(), repr((given, rows, magnitudes, results)).encode())}"
+
+
+def _find(name: str, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+    cache = kernel_cache()
+    with contextlib.suppress(Exception):  # a cache that cannot be used: the result is computed
+        if cache.find(name, MARK, is_code=False) and (
+            entry := cache.find(f"{name}-{_digest_of_inputs(inputs)}", KIND, is_code=False)
+        ):
+            with np.load(io.BytesIO(read_image(entry.path)), allow_pickle=False) as arrays:
+                return {array: arrays[array] for array in arrays.files}
+    return None
+
+
+def _digest_of_inputs(inputs: Mapping[str, Array]) -> str:
+    found = hashlib.sha256()
+    for name, array in inputs.items():
+        found.update(repr((name, str(array.dtype), array.shape)).encode())
+        found.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return found.hexdigest()[:32]
+
+
+def _keep(name: str, inputs: Mapping[str, Array], results: Mapping[str, Any]) -> None:
+    """Keep results that are plain arrays, and remove the oldest where all together are too large."""
+    plain = all(isinstance(array, np.ndarray) and array.dtype.kind in "biufc" for array in results.values())
+    if not plain or sum(array.nbytes for array in results.values()) > LARGEST:
+        return
+    file = io.BytesIO()
+    np.savez(file, **results)
+    cache = kernel_cache()
+    with contextlib.suppress(Exception):  # no room: the next run computes it again
+        cache.add(name, MARK, b"slow", is_code=False)
+        cache.add(f"{name}-{_digest_of_inputs(inputs)}", KIND, file.getvalue(), is_code=False)
+        kept = sorted(((path.stat().st_mtime, path) for path in cache.folder.glob(f"reference-*{KIND}")), reverse=True)
+        total = 0
+        for _, path in kept:
+            total += path.stat().st_size
+            if total > KEPT:
+                path.unlink(missing_ok=True)
