@@ -1,4 +1,4 @@
-"""Tests what a failed test shows of what its kernel, its compiler and its own code printed."""
+"""Tests what a failed test shows: what its kernel, its compiler and its own code print, and wrong results."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.stranger import declare, run_pytest
+from tests.stranger import declare, run_pytest, run_python
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 TEST = "import pytest\n\n@pytest.mark.cases('tested')\ndef test_one(check):\n    check()\n"
 PRINT = 'printf("\\n::stop-commands::x\\n\\033]0;title\\007 of %d\\n", threadIdx.x); '
+SIZES = """
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies
+from warpwatch.catalogue.cases import Case
+
+@pytest.mark.builds("all", where=lambda build: build.variant.name == "naive" and build.dtype == "float32")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=5, database=None)
+@given(n=strategies.integers(1, 300), seed=strategies.integers(0, 100))
+def test_sizes(check, build, n, seed):
+    check(Case(build, (n,)), seed=seed)
+"""
 
 
 def run(tmp_path: Path, old: str, new: str) -> str:
@@ -59,3 +70,33 @@ def test_junits_file_names_the_case_and_whether_it_launched(tmp_path: Path) -> N
     for test in tests:
         found = {each.get("name"): each.get("value") for each in test.iter("property")}
         assert found == {"case": test.get("name", "").partition("[")[2].rstrip("]"), "launched": "yes"}
+
+
+def test_an_error_of_the_compiler_is_printed_in_full_once(tmp_path: Path) -> None:
+    source = declare(tmp_path) / "naive.cu"
+    source.write_text(source.read_text().replace("if (i < n)", "if (i < nn)"))
+    (tmp_path / "test_one.py").write_text(TEST)
+    done = run_pytest(tmp_path, "-q", "--device=software", "-k", "naive", "--junitxml=all.xml")
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    failed = int(re.findall(r"(\d+) error", done.stdout)[-1])
+    assert failed > 3
+    assert "During handling of the above exception" not in done.stdout
+    assert done.stdout.count("naive.cu does not compile\n") == 1
+    first = re.findall(r"ERROR at setup of (\S+)", done.stdout)[0]
+    assert done.stdout.count(f"naive.cu does not compile: see test_one.py::{first} above") == failed - 1
+    assert len(done.stdout.splitlines()) < 3 * failed + 20
+    errors = ElementTree.parse(tmp_path / "all.xml").getroot().findall(".//error")
+    assert all("was not declared" in str(error.text) for error in errors)
+    assert len(errors) == failed
+
+
+def test_hypothesis_shows_a_wrong_kernel_with_its_element_and_the_command_that_repeats_it(tmp_path: Path) -> None:
+    source = declare(tmp_path) / "naive.cu"
+    source.write_text(source.read_text().replace("if (i < n)", "if (i < n - 1)"))
+    (tmp_path / "test_sizes.py").write_text(SIZES)
+    done = run_python(tmp_path, "-m", "pytest", "-p", "warpwatch.plugin", "-q", "--device=software", "-Werror", "-x")
+    assert "HypothesisWarning" not in done.stdout
+    assert re.search(r"worst +\w+\[\d+\] = ", done.stdout), done.stdout
+    (again,) = re.findall(r"again +python -m (warpwatch run \S+ --seed \d+ --device software)", done.stdout)
+    repeated = run_python(tmp_path, "-m", *again.split())
+    assert "result    WRONG" in repeated.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -63,3 +64,39 @@ def test_nothing_tested_is_no_file_without_faults(tmp_path: Path, selected: str,
     assert done.returncode != 0, done.stdout
     assert f"faults.sarif is not written, because {why}" in done.stdout
     assert not (tmp_path / "faults.sarif").exists()
+
+
+def kinds(folder: Path, test: str, *args: str) -> list[tuple[str, str, str]]:
+    """Run a test and return rule, file and message of each result."""
+    (folder / "test_one.py").write_text(test)
+    done = run_pytest(folder, "--device=software", "--sarif=faults.sarif", *args)
+    assert done.returncode != 0, done.stdout
+    (run,) = json.loads((folder / "faults.sarif").read_text())["runs"]
+    assert all(result["locations"][0]["physicalLocation"]["region"]["startLine"] >= 1 for result in run["results"])
+    uris = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]]
+    return [(r["ruleId"], uri, r["message"]["text"]) for r, uri in zip(run["results"], uris, strict=True)]
+
+
+def test_a_wrong_result_is_in_the_file_at_its_kernel(tmp_path: Path) -> None:
+    source = declare(tmp_path) / "naive.cu"
+    text = source.read_text()
+    source.write_text(text.replace("if (i < n)", "if (i < n - 1)"))
+    ((rule, file, message),) = kinds(tmp_path, TEST, "-k", "naive-256 and float32")
+    assert (rule, file) == ("wrong-result", "mine/naive.cu")
+    assert re.search(r"copy-naive-256-\d+-float32 is wrong in 1 of \d+ elements; worst \w+\[\d+\] = ", message)
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ("import nothing_of_that_name\n", "nothing_of_that_name"),
+        ("import pytest\n@pytest.fixture\ndef broken(): 1 / 0\n\ndef test_one(broken): pass\n", "ZeroDivisionError"),
+        ("import os\ndef test_one(): os.kill(os.getpid(), 9)\n", "crashed"),
+    ],
+    ids=["collection", "fixture", "crash"],
+)
+def test_whatever_fails_is_in_the_file(tmp_path: Path, test: str, said: str) -> None:
+    declare(tmp_path)
+    ((rule, file, message),) = kinds(tmp_path, test, *(["-n1"] if said == "crashed" else []))
+    assert (rule, file) == ("failed-test", "test_one.py")
+    assert said in message

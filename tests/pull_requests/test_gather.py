@@ -16,13 +16,12 @@ from warpwatch.pull_requests.gather import (
     count_tests,
     count_verdicts,
     findings,
-    first_line,
-    place_of,
     read_code,
     read_tests,
     why_untested,
 )
 from warpwatch.pull_requests.result import Kind
+from warpwatch.report.sarif import first_line, place_of
 
 TILED = "matmul-tiled-16x16-128x128x128-float32"
 NAIVE = "matmul-naive-16x16-128x128x128-float32"
@@ -92,8 +91,8 @@ def test_the_first_line_of_every_kernel_of_this_repository_is_that_of_its_functi
     for case in {case.build.source: case for case in kernels}.values():
         line = case.build.source.read_text().splitlines()[first_line(case) - 1]
         assert "__global__" in line, case.id
-    assert place_of("matmul-cublas-vendor-128x128x128-float32", FAMILIES, ROOT) == ("", 0)
-    assert place_of("no such case", FAMILIES, ROOT) == ("", 0)
+    assert place_of("matmul-cublas-vendor-128x128x128-float32", FAMILIES) == ("", 0)
+    assert place_of("no such case", FAMILIES) == ("", 0)
 
 
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite>

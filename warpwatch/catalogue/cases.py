@@ -42,6 +42,9 @@ class Build:
     configuration: Configuration
     dtype: str
 
+    def __repr__(self) -> str:
+        return f"Build({self.id})"
+
     @property
     def block(self) -> Block:
         return self.configuration.block
@@ -116,6 +119,9 @@ class Case:
 
     build: Build
     shape: Shape
+
+    def __repr__(self) -> str:
+        return f"Case({self.id})"
 
     @property
     def id(self) -> str:

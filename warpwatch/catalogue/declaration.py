@@ -90,6 +90,9 @@ class Family:
     ladder_shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
     reached_shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"Family({self.name!r})"
+
     @property
     def root(self) -> Path:
         """The folder that messages name files from: the loaded repository, or else two above the family."""

@@ -100,6 +100,9 @@ class Variant:
     symbols: Mapping[str, str] = field(default_factory=dict)
     fallback: Callable[..., str] | None = None
 
+    def __repr__(self) -> str:
+        return f"Variant({self.name!r})"
+
     @property
     def has_no_block(self) -> bool:
         return self.on_host or self.call is not None

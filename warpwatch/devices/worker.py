@@ -284,6 +284,9 @@ class Kernel:
     image: Image
     checking_image: Image | None = None
 
+    def __repr__(self) -> str:
+        return f"Kernel({self.build.id})"
+
     @property
     def checked(self) -> Image:
         """Machine code that finds the most faults."""

@@ -84,7 +84,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _refuse(metafunc: pytest.Metafunc, kind: str, why: str) -> None:
-    pytest.fail(f"{metafunc.definition.nodeid}, marked {kind}: {why}", pytrace=False)
+    raise pytest.fail.Exception(f"{metafunc.definition.nodeid}, marked {kind}: {why}", pytrace=False) from None
 
 
 def parameter_of(item: pytest.Item) -> Case | Build | Problem | None:

@@ -86,7 +86,7 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
         checked = stash[COMPILATION].image(build, target)
         timed = stash[COMPILATION].image(build, timing) if is_timed(request.node) else checked
     except CompileError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     return Kernel(stash[WORKER], build, timed, checked)
 
 
@@ -164,7 +164,8 @@ def _warpwatch_device_of_pytest(
     try:
         opened = open_device(pytestconfig.stash[WORKER].settings)
     except (NoDevice, DeviceError, CompileError) as error:
-        pytest.fail(f"{warpwatch_device.name} cannot be opened in pytest's own process: {error}", pytrace=False)
+        said = f"{warpwatch_device.name} cannot be opened in pytest's own process: {error}"
+        raise pytest.fail.Exception(said, pytrace=False) from None
     own = {name: value for name, value in os.environ.items() if before.get(name) != value}
     for name in own:  # set for a test that uses the device, and for no other: those may start programs of their own
         del os.environ[name]
@@ -191,5 +192,5 @@ def warpwatch_source_module(warpwatch_build: Build, request: pytest.FixtureReque
         try:
             module = opened.source_module(request.config.stash[COMPILATION].image(build, found.target).path)
         except (CompileError, DeviceError) as error:
-            pytest.fail(str(error), pytrace=False)
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         yield module

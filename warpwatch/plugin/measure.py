@@ -29,6 +29,9 @@ class Measure:
     comparison: Comparison
     later: Iterable[Case] = ()
 
+    def __repr__(self) -> str:
+        return f"Measure({self.case.id})"
+
     def __call__(self) -> None:
         """Measure. A slower kernel fails after all cases are timed, because it is known only then."""
         if not self.case.variant.on_host and self.comparison.measures(self.case, self.kernel.image):

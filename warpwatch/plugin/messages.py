@@ -17,6 +17,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.plugin.cases import parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER
 from warpwatch.plugin.verify import command_of, with_command
+from warpwatch.report.sarif import compile_errors
 
 LAUNCHED = "launched"  # the property of JUnit's file of a test that ran a kernel
 MOST_SHOWN = 2**15  # characters that a test's kernel printed
@@ -38,6 +39,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"left out because of a mistake in the declaration: {problem}")
     for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes())):
         terminalreporter.line(f"cache: {sentence}")
+
+
+@pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True, tryfirst=True)
+def pytest_print_compile_errors_once(terminalreporter: pytest.TerminalReporter) -> Generator[None, object, object]:
+    """Print an error of the compiler in full for the first test that it fails, and name that one for the others.
+
+    JUnit's file has been told every error by now.
+    """
+    first: dict[object, str] = {}
+    for report in (*terminalreporter.stats.get("error", ()), *terminalreporter.stats.get("failed", ())):
+        text = report.longreprtext if isinstance(report, pytest.TestReport) else ""
+        if errors := compile_errors(text):
+            before = first.setdefault(errors, report.nodeid)
+            if before != report.nodeid:
+                report.longrepr = f"{text.partition(chr(10))[0]}: see {before} above"
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -91,7 +91,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "large": _FLAG | {"help": "Also test arrays of more than 2^31 elements, which need tens of GB."},
     "sarif": {
         "metavar": "FILE",
-        "help": "Write the faults that the software device finds, and errors of compilers, as SARIF for code hosts.",
+        "help": "Write what fails as SARIF for code hosts: faults and wrong results of kernels, errors of compilers, "
+        "and all else.",
     },
     "gpu-wait": {
         "type": seconds_or_none,

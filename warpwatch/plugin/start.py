@@ -73,7 +73,9 @@ def _register_sarif(config: pytest.Config) -> None:
     if given and not hasattr(config, "workerinput"):
         results, path = config.stash[BENCH].results, config.invocation_params.dir / given
         results.require_space(path, BYTES, "free some space, or give another --warpwatch-sarif=FILE")
-        config.pluginmanager.register(SarifPlugin(path, config.rootpath, results), "warpwatch-sarif")
+        config.pluginmanager.register(
+            SarifPlugin(path, config.rootpath, config.stash[PROJECT].families, results), "warpwatch-sarif"
+        )
 
 
 def _end_on_sigterm() -> None:

@@ -66,6 +66,9 @@ class Check:
     again: str
     by_hand: str = ""
 
+    def __repr__(self) -> str:
+        return f"Check({self.case.id if self.case else self.kernel.build.id})"
+
     def __call__(
         self, case: Case | None = None, *, exact: bool = False, placement: Placement = PLAIN, seed: int | None = None
     ) -> None:

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.declaration import Family
-from warpwatch.catalogue.names import BadCase
 from warpwatch.pull_requests.result import Finding, Kind, one_line
-from warpwatch.report.sarif import COMPILE_RULE, Found, found_in, merged
+from warpwatch.report.sarif import COMPILE_RULE, Found, found_in, merged, place_of
 
 COMPARED = {"slower": Kind.SLOWER, "unsure": Kind.UNSURE, "faster": Kind.FASTER}  # verdicts that are listed
 EXPECTED, IDLE = "failed as expected", "ran no kernel"
@@ -130,50 +128,31 @@ def _wrong(test: JunitTest, families: Sequence[Family], root: Path) -> Finding:
     first = next(filter(None, map(str.strip, test.text.splitlines())), "no message")
     first = re.sub(r"^(Failed|[\w.]+(?:Error|Exception)): ", "", first)
     said = first.removeprefix(f"{test.parameters} ") if test.parameters else first
-    file, line = place_of(test.parameters, families, root)
+    file, line = place_of(test.parameters, families)
     name = one_line(test.parameters or test.name)
-    return Finding(kind=Kind.WRONG, name=name, said=one_line(said), file=file, line=line)
+    return Finding(
+        kind=Kind.WRONG, name=name, said=one_line(said), file=_relative(file, root) if file else "", line=line
+    )
 
 
 def _compared(test: JunitTest, families: Sequence[Family], root: Path) -> Finding:
     kind = COMPARED[test.properties["verdict"]]
     said = one_line(test.properties.get("comparison", "").removeprefix(f"{kind}: "))
-    file, line = place_of(test.parameters, families, root)
+    file, line = place_of(test.parameters, families)
     likely = one_line(test.properties.get("explanation", ""))
-    return Finding(kind=kind, name=one_line(test.parameters), said=said, likely=likely, file=file, line=line)
-
-
-def place_of(name: str, families: Sequence[Family], root: Path) -> tuple[str, int]:
-    """Return a kernel's file and the first line of its function; empty and 0 where there is no such case."""
-    try:
-        case = find_case(families, name)
-    except (BadCase, ValueError):
-        return "", 0
-    if case.variant.call or callable(case.variant.source):
-        return "", 0
-    return _relative(str(case.build.source), root), first_line(case)
-
-
-def first_line(case: Case) -> int:
-    """Return the line in which a case's kernel function begins, or else the file's first kernel."""
-    try:
-        lines = case.build.source.read_text(errors="replace").splitlines()
-    except OSError:
-        return 1
-    name = re.split(r"[<(]", case.entry)[0].rpartition("::")[2]
-    called = re.compile(rf"\b{re.escape(name)}\s*\(")
-    here = [number for number, line in enumerate(lines) if called.search(line.partition("//")[0])]
-    for number in here:
-        for start in range(number, max(-1, number - 6), -1):
-            if "__global__" in lines[start]:
-                return start + 1
-            if start < number and re.search(r"[;}]\s*$", lines[start]):
-                break
-    marked = [number for number, line in enumerate(lines) if "__global__" in line.partition("//")[0]]
-    return next(iter([*here, *marked]), 0) + 1  # the name of a template's or a macro's instance is in no line
+    return Finding(
+        kind=kind,
+        name=one_line(test.parameters),
+        said=said,
+        likely=likely,
+        file=_relative(file, root) if file else "",
+        line=line,
+    )
 
 
 def _relative(file: str, root: Path) -> str:
+    if not file:
+        return ""
     path = Path(file)
     if path.is_absolute() and path.is_relative_to(root):
         path = path.relative_to(root)
