@@ -62,7 +62,10 @@ def test_verdicts_have_twenty_lines_each_and_all_with_v(unknown: Bench) -> None:
     assert re.search(
         r"^every verdict of this run: python -m warpwatch report \S+\.json --html FOLDER$", done.stdout, re.M
     )
-    (more,) = re.findall(r"^\.\.\. and (\d+) more unsure; -v prints all$", done.stdout, re.M)
+    ((more, file),) = re.findall(r"^\.\.\. and (\d+) more unsure: (\S+) has all$", done.stdout, re.M)
+    rest = Path(unknown.folder, file).read_text().splitlines()
+    assert sum(": unsure: " in line for line in rest) == 20 + int(more)
+    assert set(listed) <= set(rest)
     every = unknown.bench("--against", "HEAD", *MANY, "-vv", few=False, **play)
     assert len(re.findall(r"^matmul-\S+: unsure: .*$", every.stdout, re.M)) == 20 + int(more)
 

@@ -392,7 +392,9 @@ class BenchPlugin:
         if self.comparison.active:
             lines += self.comparison.describe()
             if self.concluded:
-                lines += ending.verdicts(self.config, self.comparison, self._missing(), has_clock=has_clock)
+                lines += ending.verdicts(
+                    self.config, self.comparison, self._missing(), has_clock=has_clock, results=self.results
+                )
             else:
                 lines.append("interrupted: no case has a verdict")
         lines += energy_option.left_out_lines(self.config, self.project.families)

@@ -17,8 +17,9 @@ from warpwatch.compare.reference import RECORD
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.plugin.options import spelled
-from warpwatch.report.tables import MORE, summary
-from warpwatch.runs.files import run_files
+from warpwatch.plugin.storage import Results
+from warpwatch.report.tables import summary
+from warpwatch.runs.files import run_files, write_whole
 from warpwatch.verdict.rule import Decision, Verdict
 
 SHOWN = 20  # lines of a verdict, and rows of pytest-benchmark's table
@@ -66,10 +67,21 @@ def most_lines(config: pytest.Config, *, has_clock: bool) -> int | None:
     return None if is_verbose(config) else SHOWN
 
 
-def verdicts(config: pytest.Config, comparison: Comparison, missing: Sequence[str], *, has_clock: bool) -> list[str]:
-    """Lines on what was found of times, then of energies, where they were measured."""
-    most = most_lines(config, has_clock=has_clock)
-    return [*summary(comparison.decisions, missing, most), *energy_lines(energies_in(comparison))]
+def verdicts(
+    config: pytest.Config, comparison: Comparison, missing: Sequence[str], *, has_clock: bool, results: Results
+) -> list[str]:
+    """Lines on what was found of times, then of energies, where they were measured.
+
+    Where a list is cut, the whole of it is written beside the saved run, so that nothing is measured again to see it.
+    """
+    most, whole = most_lines(config, has_clock=has_clock), summary(comparison.decisions, missing)
+    lines = summary(comparison.decisions, missing, most)
+    if results.saved and len(lines) != len(whole):
+        file = Path(results.saved).with_suffix(".verdicts.txt")
+        with results.saving(f"the list of verdicts, as {file},"):
+            write_whole(file, "\n".join(whole) + "\n")
+            lines = summary(comparison.decisions, missing, most, f": {file} has all")
+    return [*lines, *energy_lines(energies_in(comparison))]
 
 
 def timeouts(config: pytest.Config) -> Iterator[str]:
@@ -89,7 +101,7 @@ def what_is_left_out(config: pytest.Config, lines: Collection[str], saved: str) 
     report = f"python -m warpwatch report {shlex.quote(saved)}"
     if not wants_tables(config, cases):
         yield f"times of {cases} cases: {report if saved else '--benchmark-columns=median'}; -v prints them here"
-    if saved and any(line.endswith(MORE) for line in lines):
+    if saved and any(line.startswith("... and ") for line in lines):
         yield f"every verdict of this run: {report} --html FOLDER"
 
 

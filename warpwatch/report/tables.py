@@ -19,7 +19,7 @@ from warpwatch.runs.saved import Run, Timed
 from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.verdict.rule import Decision, Verdict
 
-MORE = "; -v prints all"  # what a list ends with that is cut off
+MORE = "; -v prints all"  # what a list ends with that is cut off, where no file has the rest
 
 
 def line(decision: Decision) -> str:
@@ -33,22 +33,29 @@ def line(decision: Decision) -> str:
     return f"{decision.verdict}: {times}, {decision.change}, {floor}, {count}"
 
 
-def summary(decisions: Mapping[str, Decision], missing: Sequence[str], most: int | None = None) -> list[str]:
-    """Counts by verdict, then a line for each case that is not the same, worst first; at most ``most`` a verdict."""
+def summary(
+    decisions: Mapping[str, Decision], missing: Sequence[str], most: int | None = None, rest: str = MORE
+) -> list[str]:
+    """Counts by verdict, then a line for each case that is not the same, worst first; at most ``most`` a verdict.
+
+    ``rest``: what a list ends with that is cut off.
+    """
     counts = Counter(decision.verdict for decision in decisions.values())
     counts[Verdict.MISSING] = len(missing)
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
     lines = [total] if total else []
-    lines += _first([f"{name}: missing: the other side has it, this run has not" for name in missing], most, "missing")
+    lines += _first(
+        [f"{name}: missing: the other side has it, this run has not" for name in missing], most, f"missing{rest}"
+    )
     for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
         chosen = [(name, decision) for name, decision in decisions.items() if decision.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
         for name, decision in chosen[:most]:
             lines += [f"{name}: {told(decision)}", *[f"    {decision.explanation}"] * bool(decision.explanation)]
         if most is not None and len(chosen) > most:
-            lines.append(f"... and {len(chosen) - most} more {verdict}{MORE}")
+            lines.append(f"... and {len(chosen) - most} more {verdict}{rest}")
     new = [f"{name}: new" for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
-    lines += _first(new, most, "new")
+    lines += _first(new, most, f"new{rest}")
     reasons = Counter(decision.reason for decision in decisions.values() if decision.verdict == Verdict.INCOMPARABLE)
     lines += [f"{count} incomparable: {reason}" for reason, count in sorted(reasons.items())]
     return lines
@@ -57,7 +64,7 @@ def summary(decisions: Mapping[str, Decision], missing: Sequence[str], most: int
 def _first(lines: Sequence[str], most: int | None, what: str) -> list[str]:
     """Return the first lines and how many more there are."""
     rest = len(lines) - len(lines[:most])
-    return [*lines[:most], *[f"... and {rest} more {what}{MORE}"] * bool(rest)]
+    return [*lines[:most], *[f"... and {rest} more {what}"] * bool(rest)]
 
 
 def told(decision: Decision) -> str:
