@@ -14,8 +14,9 @@ from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.worker import Kernel
 from warpwatch.plugin.options import spelled, value_of
 
-# Copies of operands and result: as sent, as received, and in the memory of a device that uses the host's.
-COPIES = 4
+# Copies of operands and result: as sent, as received, in the memory of a device that uses the host's, and as received
+# for the reference.
+COPIES = 5
 
 
 def assert_right(
