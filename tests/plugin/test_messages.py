@@ -8,8 +8,16 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis.vendor.pretty import pretty
 
+from kernels import FAMILIES
+from tests.project import PROJECT
 from tests.stranger import declare, run_pytest, run_python
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.selection import tested_cases
+from warpwatch.devices.compiler import Image
+from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.plugin.verify import Check
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 TEST = "import pytest\n\n@pytest.mark.cases('tested')\ndef test_one(check):\n    check()\n"
@@ -88,6 +96,15 @@ def test_an_error_of_the_compiler_is_printed_in_full_once(tmp_path: Path) -> Non
     errors = ElementTree.parse(tmp_path / "all.xml").getroot().findall(".//error")
     assert all("was not declared" in str(error.text) for error in errors)
     assert len(errors) == failed
+
+
+def test_what_tests_are_given_is_one_short_line_for_hypothesis() -> None:
+    build = tested_cases(FAMILIES)[0].build
+    kernel = Kernel(Worker(PROJECT), build, Image(Path("a.cubin"), "1", "2"))
+    case = Case(build, build.family.tests[0])
+    for each in (build, case, build.family, build.variant, kernel, Check(kernel=kernel, case=case, again="")):
+        assert len(pretty(each)) < 100
+        assert len(repr(each)) < 100
 
 
 def test_hypothesis_shows_a_wrong_kernel_with_its_element_and_the_command_that_repeats_it(tmp_path: Path) -> None:

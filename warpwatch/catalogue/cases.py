@@ -18,7 +18,7 @@ from warpwatch.catalogue.configurations import Block, Configuration
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case
 from warpwatch.catalogue.elements import C_TYPES, itemsize
 from warpwatch.catalogue.launches import Launch, Owner, Step, Work, three
-from warpwatch.catalogue.names import BadCase, pick, read_sizes, size_name, split_id
+from warpwatch.catalogue.names import BadCase, pick, print_short, read_sizes, size_name, split_id
 from warpwatch.catalogue.registry import registered
 from warpwatch.catalogue.variants import Variant
 
@@ -44,6 +44,8 @@ class Build:
 
     def __repr__(self) -> str:
         return f"Build({self.id})"
+
+    _repr_pretty_ = print_short
 
     @property
     def block(self) -> Block:
@@ -122,6 +124,8 @@ class Case:
 
     def __repr__(self) -> str:
         return f"Case({self.id})"
+
+    _repr_pretty_ = print_short
 
     @property
     def id(self) -> str:

@@ -19,7 +19,7 @@ from warpwatch.catalogue.arrays import CaseArray, DeclaredArray, Role, Scalar, S
 from warpwatch.catalogue.by_name import call, takes
 from warpwatch.catalogue.elements import C_TYPES, NONE, itemsize
 from warpwatch.catalogue.launches import Work
-from warpwatch.catalogue.names import pick
+from warpwatch.catalogue.names import pick, print_short
 from warpwatch.catalogue.registry import root_of
 from warpwatch.catalogue.tolerance import Exact, Rule
 from warpwatch.catalogue.variants import Benchmarks, Variant
@@ -92,6 +92,8 @@ class Family:
 
     def __repr__(self) -> str:
         return f"Family({self.name!r})"
+
+    _repr_pretty_ = print_short
 
     @property
     def root(self) -> Path:

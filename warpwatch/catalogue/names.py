@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 LONGEST_ID = 200  # characters of a case id; Python reads no number of more than 4,300 digits
 _T = TypeVar("_T")
@@ -45,3 +45,8 @@ def pick(name: str, known: Mapping[str, _T], what: str) -> _T:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
     raise BadCase(f"no {what} is named {name!r}; {hint}")
+
+
+def print_short(named: object, printer: Any, cycle: bool) -> None:
+    """Print an object by its ``repr``, as its ``_repr_pretty_``: Hypothesis and IPython would print every field."""
+    printer.text(repr(named))

@@ -14,6 +14,7 @@ from warpwatch.catalogue.by_name import takes
 from warpwatch.catalogue.calls import Call, PythonPackage, Queue, Requirement
 from warpwatch.catalogue.configurations import Configuration, Macro, configurations
 from warpwatch.catalogue.launches import Capability, Owner, Sizes, Step, read_capability
+from warpwatch.catalogue.names import print_short
 
 OLDEST = Capability(7, 5)  # the oldest compute capability that nvcc 13 compiles for
 Benchmarks = Mapping[str, tuple[Shape, ...]] | tuple[Shape, ...]  # for each element type, or for all alike
@@ -102,6 +103,8 @@ class Variant:
 
     def __repr__(self) -> str:
         return f"Variant({self.name!r})"
+
+    _repr_pretty_ = print_short
 
     @property
     def has_no_block(self) -> bool:

@@ -25,7 +25,7 @@ from warpwatch.catalogue.cases import Build, Case, make_case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.leaving import Ended, end_now
-from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.names import BadCase, print_short
 from warpwatch.catalogue.project import Project, load_project
 from warpwatch.catalogue.registry import registered
 from warpwatch.catalogue.table import Setting
@@ -286,6 +286,8 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"Kernel({self.build.id})"
+
+    _repr_pretty_ = print_short
 
     @property
     def checked(self) -> Image:

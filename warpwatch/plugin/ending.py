@@ -112,7 +112,8 @@ def next_step(
     slower = [(each.ratio, name) for name, each in decisions.items() if each.verdict == Verdict.SLOWER]
     whole = getattr(comparison, "whole", comparison)
     if wrong := sorted(set(failed) - {name for _, name in slower}):
-        yield f"next: mend what is wrong; python -m warpwatch run {wrong[0]}"
+        case = next((f"; python -m warpwatch run {name}" for name in wrong if name.count("-") == 4), "")
+        yield f"next: mend what is wrong{case}"  # a mistake in a declaration has no case
     elif slower and isinstance(whole, RevisionComparison):
         yield f"next: python -m warpwatch explain {max(slower)[1]} --against {whole.revision}"
     elif slower and isinstance(whole, BaselineComparison):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.names import print_short
 from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Budget, announce_next
@@ -31,6 +32,8 @@ class Measure:
 
     def __repr__(self) -> str:
         return f"Measure({self.case.id})"
+
+    _repr_pretty_ = print_short
 
     def __call__(self) -> None:
         """Measure. A slower kernel fails after all cases are timed, because it is known only then."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.names import print_short
 from warpwatch.devices import memory
 from warpwatch.devices.check import compare, explain
 from warpwatch.devices.machine import DeviceError
@@ -69,6 +70,8 @@ class Check:
 
     def __repr__(self) -> str:
         return f"Check({self.case.id if self.case else self.kernel.build.id})"
+
+    _repr_pretty_ = print_short
 
     def __call__(
         self, case: Case | None = None, *, exact: bool = False, placement: Placement = PLAIN, seed: int | None = None
