@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import warpwatch as ww
 from warpwatch.catalogue.arrays import DeclaredArray
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.configurations import Configuration
-from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.declaration import TIMED_SEED, Family
 from warpwatch.catalogue.elements import C_TYPES, EXTENSIONS, NONE, numpy_type
-from warpwatch.catalogue.inputs import check_inputs, exact_inputs, random_inputs
+from warpwatch.catalogue.inputs import DRAWN, check_inputs, exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
 
 TYPES = [name for name in C_TYPES if name != NONE]
@@ -141,3 +142,12 @@ def test_inputs_of_another_shape_or_type_are_refused(x: np.ndarray, said: str) -
         assert str(caught.value) == f"own-new-32-20000-int32: {said}"
     with pytest.raises(BadCase, match=r"takes 1 inputs \(x\), not 0"):
         check_inputs(case(x=ww.In(9, "float32")), {})
+
+
+def test_the_inputs_of_benchmarks_are_those_of_their_version() -> None:
+    """Saved runs of a version had these inputs. Where this fails on purpose, raise DRAWN."""
+    x = {f"a{i}": ww.In(9, name) for i, name in enumerate(("float32", "float64", "int32", "bfloat16", "bool"))}
+    made = random_inputs(
+        case(**x, low=ww.In(9, "float32", low=0, high=3), some=ww.In(9, "int32", low=0, high=3)), TIMED_SEED
+    )
+    assert (DRAWN, zlib.crc32(b"".join(array.tobytes() for array in made.values()))) == (1, 2600821725)

@@ -164,7 +164,7 @@ def test_the_commit_is_named_with_its_author_effect_and_explanation(
     history.commit("More words")
     assert ask(history, f"{good}..HEAD") == 0
     said = capsys.readouterr().out
-    assert f"{CASE}: 6 commits, 4 different machine codes\n" in said
+    assert f"{CASE}: 6 commits, 4 different machine codes or launches\n" in said
     assert f"  {slow[:12]} " in said
     assert " Ada: A better way\n      slower: median" in said
     assert said.count(" Ada: ") == 1
@@ -238,7 +238,7 @@ def test_what_is_not_slower_is_said(history: History, capsys: pytest.CaptureFixt
     assert "so it cannot be told whether there is a slowdown" in capsys.readouterr().out
     history.commit("Words")
     assert ask(history, "HEAD~1..HEAD") == 1
-    assert "no commit changed its machine code or launch" in capsys.readouterr().out
+    assert "no commit changed its machine code, launches or arguments" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("instructions")

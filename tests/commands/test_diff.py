@@ -206,8 +206,8 @@ def found(repository: Repository) -> Found:
 
 def test_counts_and_exit_status(found: Found) -> None:
     assert found.done.returncode == 1
-    assert found.document["counts"] == {"sm_90": {"different": 9, "new": 1, "gone": 1, "failed": 2, "identical": 2}}
-    assert "sm_90: 15 builds: 2 identical, 9 different, 1 new, 1 gone, 2 not compiled" in found.done.stdout
+    assert found.document["counts"] == {"sm_90": {"different": 10, "new": 1, "gone": 1, "failed": 2, "identical": 1}}
+    assert "sm_90: 15 builds: 1 identical, 10 different, 1 new, 1 gone, 2 not compiled" in found.done.stdout
     assert (
         "the working tree, with changes that are not committed, against the merge base with main" in found.done.stdout
     )
@@ -262,6 +262,12 @@ def test_the_same_code_in_other_blocks_is_told(found: Found) -> None:
 def test_other_constants_are_told_from_other_code(found: Found) -> None:
     assert found.build("data")["kernels"] == []
     assert found.build("data")["notes"] == [ONLY_DATA]
+
+
+def test_what_changed_besides_machine_code_is_told(found: Found) -> None:
+    case = f"work-renamed{BUILD}".replace("-float32", "-1024-float32")
+    said = f"changed: entry work_renamed -> work_by_another_name ({case})"
+    assert found.build("renamed")["notes"] == [said]
 
 
 def test_a_kernel_that_is_tested_and_not_timed_is_compared(found: Found) -> None:

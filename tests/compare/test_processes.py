@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.runs.identities import known
 from warpwatch.compare.with_baseline import CONTROL_BYTES, PROCESSES_OF_UNCHANGED, Processes
 from warpwatch.runs.saved import Facts, Gpu, Run, Timed
 from warpwatch.verdict.rule import MIN_CONTROLS, Decision, Verdict
@@ -42,7 +43,8 @@ def processes_of(cases: dict[str, Case], runs: int = 3, spread: float = 0.0, gpu
     seconds = {name: 1e-5 * 1.005**number for number, name in enumerate(cases)}
 
     def facts(case: Case, code: str) -> Facts:
-        return Facts(cache="cold", image_hash=code, bytes=case.bytes, library=case.library)
+        identity = known(code=code, library=case.library)
+        return Facts(cache="cold", identity=identity, bytes=case.bytes, library=case.library)
 
     past = [
         Run(

@@ -279,36 +279,53 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str
     ),
     "a folder of headers elsewhere": (lambda d, c: c.update(include=["../include"]), "is no file of its kernels"),
     "options of its own": (lambda d, c: c.update(flags=["-ccbin=/tmp/x"]), "it compiles with '-ccbin=/tmp/x'"),
-    "an entry": (lambda d, c: c["steps"][0].update(entry="a\tb"), "Expected `str` matching regex"),
-    "an entry of none": (lambda d, c: c["steps"][0].update(entry="absent"), "it launches 'absent', which is none of"),
-    "no launch": (lambda d, c: c.update(steps=[]), "Expected `array` of length >= 1"),
-    "an array's name": (lambda d, c: c.update(arrays=[["a b", [1], False]]), "matching regex"),
-    "a shape of text": (lambda d, c: c.update(arrays=[["a", ["1"], False]]), "Expected `int`, got `str`"),
-    "a cluster of none": (lambda d, c: c["steps"][0].update(cluster=[0, 1, 1]), "Expected `int` >= 1"),
+    "an entry": (lambda d, c: c["identity"]["steps"][0].update(entry="a\tb"), "Expected `str` matching regex"),
+    "an entry of none": (
+        lambda d, c: c["identity"]["steps"][0].update(entry="absent"),
+        "it launches 'absent', which is none of",
+    ),
+    "no launch": (lambda d, c: c["identity"].update(steps=[]), "Expected `array` of length >= 1"),
+    "an array's name": (lambda d, c: c["identity"]["arrays"][0].update(name="a b"), "matching regex"),
+    "a shape of text": (lambda d, c: c["identity"]["arrays"][0].update(shape=["1"]), "Expected `int`, got `str`"),
+    "a cluster of none": (lambda d, c: c["identity"]["steps"][0].update(cluster=[0, 1, 1]), "Expected `int` >= 1"),
     "a macro": (lambda d, c: c.update(macros={"A B": "1"}), "matching regex"),
     "a macro's type": (lambda d, c: c.update(macros={"A": 1}), "Expected `str`, got `int`"),
-    "a grid of none": (lambda d, c: c["steps"][0].update(grid=[0, 1, 1]), "Expected `int` >= 1"),
-    "a grid of two": (lambda d, c: c["steps"][0].update(grid=[1, 1]), "Expected `array` of length 3"),
-    "a grid of text": (lambda d, c: c["steps"][0].update(grid="111"), "Expected `array`"),
-    "a huge number": (lambda d, c: c["steps"][0].update(shared_bytes=10**400), "shared_bytes"),
-    "true for a number": (lambda d, c: c["steps"][0].update(block=[True, 1, 1]), "Expected `int`, got `bool`"),
-    "a pointer to nothing": (lambda d, c: c["steps"][0].update(arguments=[["pointer", 99, 0]]), "has an argument"),
-    "a negative offset": (lambda d, c: c["steps"][0].update(arguments=[["pointer", 0, -8]]), "has an argument"),
-    "another type": (lambda d, c: c["steps"][0].update(arguments=[["object", 0]]), "has an argument"),
+    "a grid of none": (lambda d, c: c["identity"]["steps"][0].update(grid=[0, 1, 1]), "Expected `int` >= 1"),
+    "a grid of two": (lambda d, c: c["identity"]["steps"][0].update(grid=[1, 1]), "Expected `array` of length 3"),
+    "a grid of text": (lambda d, c: c["identity"]["steps"][0].update(grid="111"), "Expected `array`"),
+    "a huge number": (lambda d, c: c["identity"]["steps"][0].update(shared_bytes=10**400), "shared_bytes"),
+    "true for a number": (
+        lambda d, c: c["identity"]["steps"][0].update(block=[True, 1, 1]),
+        "Expected `int`, got `bool`",
+    ),
+    "a pointer to nothing": (
+        lambda d, c: c["identity"]["steps"][0].update(arguments=[["pointer", "lost", 0]]),
+        "cannot be used",
+    ),
+    "a negative offset": (
+        lambda d, c: c["identity"]["steps"][0].update(arguments=[["pointer", "A", -8]]),
+        "Expected `int` >= 0",
+    ),
+    "another type": (
+        lambda d, c: c["identity"]["steps"][0].update(arguments=[["object", 0]]),
+        "Invalid value 'object'",
+    ),
     "too large a value": (
-        lambda d, c: c["steps"][0].update(arguments=[["int8", 2**40]]),
+        lambda d, c: c["identity"]["steps"][0].update(arguments=[["scalar", "int8", str(2**40)]]),
         "out of bounds for int8",
     ),
-    "no argument": (lambda d, c: c["steps"][0].update(arguments=[[]]), "has an argument"),
+    "no argument": (lambda d, c: c["identity"]["steps"][0].update(arguments=[[]]), "cannot be read"),
     "a struct of itself": (
-        lambda d, c: c["steps"][0].update(
-            arguments=[["struct", 8, [["a", 0, ["float64", 1.0]], ["a", 0, ["int8", 1]]]]]
+        lambda d, c: c["identity"]["steps"][0].update(
+            arguments=[["struct", 8, [["a", 0, ["scalar", "float64", "1"]], ["a", 0, ["scalar", "int8", "1"]]]]]
         ),
         "cannot be used",
     ),
     "machine code that is no base64": (lambda d, c: c.update(code="0"), "cannot be used"),
     "a field beyond its struct": (
-        lambda d, c: c["steps"][0].update(arguments=[["struct", 4, [["a", 3, ["float64", 1.0]]]]]),
+        lambda d, c: c["identity"]["steps"][0].update(
+            arguments=[["struct", 4, [["a", 3, ["scalar", "float64", "1"]]]]]
+        ),
         "cannot be used",
     ),
 }
@@ -336,7 +353,9 @@ def test_what_is_no_declaration_is_one_sentence(tree: Path, monkeypatch: pytest.
 def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "run_apart", answering(json.dumps(good()).encode()))
     assert read_other_kernels(tree, "kernels", "HEAD", "sm_90").keys() == good()["cases"].keys()
-    values = [value for case in good()["cases"].values() for step in case["steps"] for value in step["arguments"]]
+    values = [
+        value for case in good()["cases"].values() for step in case["identity"]["steps"] for value in step["arguments"]
+    ]
     assert any(value[0] == "struct" for value in values)
 
 
@@ -352,7 +371,9 @@ ODD = st.one_of(
     st.integers(),
     st.floats(),
     st.text(max_size=20),
-    st.sampled_from([10**400, "pointer", "struct", "float64", [], {}, [[]], ["struct", 8, [["a", 0, ["int8", 1]]]]]),
+    st.sampled_from(
+        [10**400, "pointer", "struct", "float64", [], {}, [[]], ["struct", 8, [["a", 0, ["scalar", "int8", "1"]]]]]
+    ),
 )
 
 

@@ -29,7 +29,7 @@ def run() -> Run:
 def slowed(timed: Timed, factor: float, processes: int) -> Timed:
     """Return a case of other machine code that is slower in so many processes."""
     samples = tuple(factor * sample for sample in timed.samples)
-    facts = replace(timed.facts, image_hash="another", again=(samples,) * (processes - 1))
+    facts = replace(timed.facts, identity=None, again=(samples,) * (processes - 1))
     return Timed(samples=samples, facts=facts)
 
 

@@ -208,7 +208,16 @@ def test_pytest_benchmarks_own_options_keep_working(checkout: Bench) -> None:
     assert {entry["options"]["timer"] for entry in document["benchmarks"]} == {"read"}
     assert document["machine_info"]["gpu"]["name"] == "Fake GPU 1"
     facts = document["benchmarks"][0]["extra_info"]
-    assert {"gflops", "gbs", "sm_clock_mhz", "throttle", "hold_timeouts", "cache", "image_hash"} <= facts.keys()
+    assert {
+        "gflops",
+        "gbs",
+        "sm_clock_mhz",
+        "throttle",
+        "hold_timeouts",
+        "cache",
+        "image_hash",
+        "identity",
+    } <= facts.keys()
     disabled = checkout.bench("--benchmark-disable")
     assert "17 passed" in disabled.stdout
     assert "Rounds" not in disabled.stdout
@@ -255,7 +264,10 @@ def test_the_same_machine_code_is_never_called_slower_or_faster(recorded: Bench,
     done = recorded.bench("--benchmark-compare", drift=drift)
     assert done.returncode == 0
     assert "17 unsure" in done.stdout
-    assert "its machine code and launch are the baseline's: GPU, driver or memory, not the kernel" in done.stdout
+    assert (
+        "its machine code, launches, arguments and inputs are the baseline's: GPU, driver or memory, not the kernel"
+        in done.stdout
+    )
     assert done.stdout.count("3 processes; its machine code") == 17
     again = recorded.bench("--benchmark-compare", drift=drift, changed=["matmul"])
     assert said in again.stdout

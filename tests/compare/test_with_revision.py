@@ -20,10 +20,11 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.commands.watch_reports import read_report, times
-from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.declared import BadRevision, own_identity
 from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
 from warpwatch.compare.saved_verdicts import side_by_side as verdicts_of_pairs
 from warpwatch.runs.baseline import objections
+from warpwatch.runs.record import difference, incomparable
 from warpwatch.runs.saved import read_run
 from warpwatch.verdict.rule import Verdict
 
@@ -263,24 +264,23 @@ def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
     assert others.keys() == cases.keys()
     for name, other in others.items():
         case = cases[name]
-        assert other.differs(case) == ""
+        assert not difference(other.identity, own_identity(case)).changed
         assert other.call == (case.variant.name if case.variant.call else "")
         assert (other.symbols, len(other.steps)) == (case.variant.symbols, len(case.steps))
-        pointers = [(i + 1) << 20 for i in range(len(other.arrays))]
-        at = dict(zip([array.name for array in case.arrays], pointers, strict=True))
+        at = {array.name: (i + 1) << 20 for i, array in enumerate(case.arrays)}
         for theirs, own in zip(other.steps, case.steps, strict=True) if not case.variant.call else ():
             assert other.kernels.all_macros == case.build.all_macros
             assert (theirs.entry, theirs.launch) == (own.entry, own.launch)
-            filled = [(value.dtype, value.item()) for value in theirs.fill(pointers)]
+            filled = [(value.dtype, value.item()) for value in theirs.fill(at)]
             assert filled == [(value.dtype, value.item()) for value in case.arguments(own, at)]
 
 
 def test_a_kernel_of_another_shape_is_told(old: Bench) -> None:
-    case = find_case(FAMILIES, NAIVE)
+    own = own_identity(find_case(FAMILIES, NAIVE))
     tree = checkout(find_commit("HEAD", old.folder), "HEAD", project(old))
     others = read_other_kernels(tree, "kernels", "HEAD", "sm_90")
     other = others[NAIVE.replace("128x128x128", "256x256x256")]
-    assert other.differs(case) == "its inputs were others"
+    assert incomparable(other.identity, own).startswith("its inputs were others (array A: shape 256x256 -> 128x128; ")
 
 
 REAL = (

@@ -9,9 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tests.project import PROJECT
+from tests.runs.identities import known
 from warpwatch.catalogue.selection import timed_cases
 
 FIRST = datetime(2026, 8, 1, 2, 20, tzinfo=UTC)
@@ -82,6 +84,12 @@ def repeat(path: Path, night: Night, day: int) -> Path:
     return copy
 
 
+def identity_of(code: str) -> dict[str, Any]:
+    """Make what is saved of what decides a case's work. ``code``: stands for its machine code."""
+    made: dict[str, Any] = msgspec.to_builtins(known(code=code))
+    return made
+
+
 def entry(name: str, seconds: float, night: Night, rng: np.random.Generator) -> dict[str, Any]:
     """Make what is saved of one case, whose median is about ``seconds``."""
     middle = seconds * night.factors.get(name, 1.0) * rng.normal(1, 0.001)
@@ -93,6 +101,7 @@ def entry(name: str, seconds: float, night: Night, rng: np.random.Generator) -> 
     facts = {
         "cache": "host" if host else "cold",
         "image_hash": f"hash of {name}",
+        **({} if host else {"identity": identity_of(f"hash of {name}")}),
         "grid": [64, 64, 1],
         "registers": 40,
         "shared_bytes": 2048,

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.project import PROJECT, ROOT
-from tests.report.site_runs import Night, case_ids, repeat, save
+from tests.report.site_runs import Night, case_ids, identity_of, repeat, save
 from warpwatch.catalogue.project import Project
 from warpwatch.commands.report_site import make_site
 from warpwatch.report.site.material import gather
@@ -73,9 +73,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     runs = root / ".benchmarks/a-gpu"
     for day in range(10, 10 + NIGHTS - 1):
         save(runs, names, Night(day=day, factors={STEPPED: 1.2 if day > 16 else 1}))
-    changed = {name: {"image_hash": "another"} for name in (SLOWER, FASTER, UNSURE)}
+    changed: dict[str, dict[str, Any]] = {
+        name: {"identity": identity_of("another")} for name in (SLOWER, FASTER, UNSURE)
+    }
     changed[SLOWER]["explanation"] = "likely cause: more barriers: 2 -> 4 in the code"
-    renamed = {NEW: {"image_hash": f"hash of {GONE}"}}
+    renamed = {NEW: {"image_hash": f"hash of {GONE}", "identity": identity_of(f"hash of {GONE}")}}
     last = Night(
         day=10 + NIGHTS,  # a night is missing before it
         factors={STEPPED: 1.2, SLOWER: 1.3, FASTER: 0.7, UNSURE: 1.3},
@@ -166,8 +168,8 @@ def test_the_page_of_a_case_has_the_figures_of_its_verdict(pages: Mapping[str, P
     assert 0.5 <= floor < 5
     assert f"pytest bench --benchmark-compare -k {SLOWER}" in text
     assert "0025_night.json" in text
-    assert "Its machine code and launch are the baseline's" not in text
-    assert "Its machine code and launch are the baseline's" in pages[of_case(NAMES[12])].text
+    assert "Its work is the baseline's" not in text
+    assert "Its work is the baseline's" in pages[of_case(NAMES[12])].text
     assert "clock throttled: power cap" in pages[of_case(AGAIN)].text
     assert "Likely cause: more barriers: 2 -> 4 in the code." in pages[of_case(SLOWER)].text
     assert "renamed or taken away" in pages[of_case(GONE)].text

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.project import PROJECT, ROOT
 from tests.report.browser import open_browser
-from tests.report.site_runs import Night, case_ids, save
+from tests.report.site_runs import Night, case_ids, identity_of, save
 from warpwatch.commands.report_site import make_site
 from warpwatch.report.site.overview import write_overview
 
@@ -56,7 +56,7 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
         day=30,
         samples=20,
         factors={SLOWER: 1.5, CASE: 1.1},
-        facts={name: {"image_hash": "another"} for name in (SLOWER, CASE)},
+        facts={name: {"identity": identity_of("another")} for name in (SLOWER, CASE)},
         processes={SLOWER: 5},
         without=NAMES[-2:],
     )

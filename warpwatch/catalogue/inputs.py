@@ -14,6 +14,7 @@ from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.threads import for_each
 
+DRAWN = 1  # version of how benchmarks' inputs are drawn; saved runs of another one have other inputs
 DRAWN_AT_ONCE = 2**20  # elements of a piece, which one thread draws
 DIRECT = (np.float32, np.float64)  # the types that NumPy draws by itself
 

@@ -16,7 +16,7 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import require
-from warpwatch.compare.declared import BadRevision
+from warpwatch.compare.declared import BadRevision, own_identity
 from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.revision import same_files
 from warpwatch.devices.compiler import Target
@@ -29,6 +29,7 @@ from warpwatch.explain.explanation import explain
 from warpwatch.explain.measure_commits import Asked, Failed, measure
 from warpwatch.explain.search import Found, Measure, Range, Unusable, search
 from warpwatch.report.tables import line
+from warpwatch.runs.record import incomparable
 from warpwatch.verdict.rule import Decision, Verdict
 
 LISTED = 3  # commits that a line names
@@ -51,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Walked:
-    """Holds the history of a case: its stretches of one machine code, and why commits have none, by their ids."""
+    """Holds the history of a case: its stretches of the same work, and why commits have none, by their ids."""
 
     case: Case
     stretches: Sequence[Stretch]
@@ -144,7 +145,7 @@ def _of_case(case: Case, built: Mapping[str, CommitCase]) -> CommitCase | str:
     each = built.get(case.id)
     if each is None:
         return "it does not have this case"
-    return each.other.differs(case) or each
+    return incomparable(each.other.identity, own_identity(case)) or each
 
 
 def _on_gpu(walked: Walked, worker: Worker, *, cold: bool) -> Measure:
@@ -168,13 +169,17 @@ def _bisect_case(
 ) -> bool:
     """Report on one case; returns whether commits were found that made it slower."""
     codes, name = walked.stretches, walked.case.id
-    many = f"{len(codes)} different machine code{'s' * (len(codes) != 1)}"
+    many = f"{len(codes)} different machine code{'s' * (len(codes) != 1)} or launches"
     print(f"{name}: {len(commits)} commits, {many}{_unused(walked.why, len(commits))}")
+    if drawn := [commit for code in codes for commit in code.drawn]:
+        print(f"  inputs are drawn in another way since {named(drawn)}: all were, or would be, timed on today's inputs")
     if len(codes) < 2:
-        print("  no commit changed its machine code or launch, so none of them changed what the kernel costs")
+        print(
+            "  no commit changed its machine code, launches or arguments, so none of them changed what the kernel costs"
+        )
         return False
     if measurer is None:
-        print(f"  {why_not}; these commits changed its machine code:")
+        print(f"  {why_not}; these commits changed its machine code or launches:")
         for i in range(1, len(codes)):
             _print_step(codes, (i - 1, i), target, None, "")
         return False
@@ -228,9 +233,13 @@ def _print_step(codes: Sequence[Stretch], step: Range, target: Target, decision:
         found = explain(before, after, target.arch, Verdict.SLOWER)
         print(f"      {found.sentence if decision else found.summary}")
     if possible := [*between, *new.skipped]:
-        named = ", ".join(commit.id[:12] for commit in possible[:LISTED])
-        more = f" and {len(possible) - LISTED} more" if len(possible) > LISTED else ""
-        print(f"      or one of the commits before it that cannot be measured: {named}{more}")
+        print(f"      or one of the commits before it that cannot be measured: {named(possible)}")
+
+
+def named(commits: Sequence[Commit]) -> str:
+    """Name the first of some commits."""
+    more = f" and {len(commits) - LISTED} more" if len(commits) > LISTED else ""
+    return ", ".join(commit.id[:12] for commit in commits[:LISTED]) + more
 
 
 def progress(what: str) -> Callable[[int, int], None]:

@@ -110,7 +110,7 @@ def times(report: Report | None, printed: Sequence[str]) -> Told:
     counts = Counter(verdict for _, verdict, _ in compared)
     name, worst, said = min(compared, key=lambda each: WORST_FIRST.index(each[1]))
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in WORST_FIRST if counts[verdict])
-    more = " (the same machine code)" if worst == Verdict.IDENTICAL else f"; {name}: {said}"
+    more = " (the same work)" if worst == Verdict.IDENTICAL else f"; {name}: {said}"
     return Told(line=_short(f"times     {total}{more}"), good=worst != Verdict.SLOWER)
 
 

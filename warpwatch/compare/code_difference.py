@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from warpwatch.catalogue.launches import Capability, read_capability
 from warpwatch.compare.code_sides import ANY, Launches, SideBuild
+from warpwatch.compare.comparison import listed
 from warpwatch.devices.builds import symbols_in
 from warpwatch.devices.compiler import CompileError, Image, read_image
 from warpwatch.devices.compiling import on_all_cores
@@ -16,6 +17,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.machine_code.cubin import Cubin, Needs, read_cubin
 from warpwatch.machine_code.disassembler import Code, NoDisassembler, read_code
 from warpwatch.machine_code.occupancy import Occupancy, occupancy
+from warpwatch.runs.record import difference
 
 NO_CODE = "it is PTX or a fatbin, of which the driver makes machine code: nothing more can be said of it here"
 ONLY_DATA = "the instructions are the same, and constants or variables of the file differ"
@@ -123,16 +125,25 @@ def compare_build(name: str, arch: str, old: Side | None, new: Side | None, *, d
     if failed := _failures(old, new):
         broken = isinstance(new.image, CompileError)
         return BuildChange(id=name, arch=arch, state=State.FAILED, notes=failed, broken=broken)
-    if old and _hash(old) == _hash(new) and old.build.launches == new.build.launches:
+    same, besides = bool(old and _hash(old) == _hash(new)), _besides(old, new)
+    if same and not besides:
         return BuildChange(id=name, arch=arch, state=State.IDENTICAL)
     cubins = (read_cubin(_bytes(old), capability) if old else None, read_cubin(_bytes(new), capability))
     if (old and not cubins[0]) or not cubins[1]:
-        same = old and _hash(old) == _hash(new)
-        state = State.IDENTICAL if same else State.DIFFERENT if old else State.NEW
-        return BuildChange(id=name, arch=arch, state=state, notes=() if same else (NO_CODE,))
+        state = State.DIFFERENT if old else State.NEW
+        return BuildChange(id=name, arch=arch, state=state, notes=besides if same else (*besides, NO_CODE))
     before = _kernels(old, cubins[0], capability) if old and cubins[0] else {}
     pairs = _paired(before, _kernels(new, cubins[1], capability))
-    return _compare_kernels(name, arch, (old, new), cubins, pairs, disassemble=disassemble)
+    change = _compare_kernels(name, arch, (old, new), cubins, pairs, disassemble=disassemble)
+    state = State.DIFFERENT if besides else change.state
+    return replace(change, state=state, notes=(*besides, *change.notes))
+
+
+def _besides(old: Side | None, new: Side) -> tuple[str, ...]:
+    """Lines on what the cases of a build do otherwise than on the other side, besides their machine code."""
+    before, after = old.build.works if old else {}, new.build.works
+    both = [name for name in after if name in before]
+    return tuple(listed("changed", {name: difference(before[name], after[name]).besides("code") for name in both}))
 
 
 def _compare_kernels(

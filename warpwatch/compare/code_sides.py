@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.launches import Capability, Launch
+from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.names import split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import tested_cases, timed_cases
+from warpwatch.compare.declared import own_identity
 from warpwatch.compare.revision import compile_other, read_other_kernels
 from warpwatch.devices.builds import compile_build, entries_of
 from warpwatch.devices.compiler import CompileError, Image, Target
 from warpwatch.devices.compiling import on_all_cores
+from warpwatch.runs.record import Identity
 
 Threads = tuple[int, int]  # of a block: how many, and its bytes of dynamic shared memory
 Launches = Mapping[str, tuple[Threads, ...]]
@@ -26,15 +29,23 @@ ANY = Capability(0, 0)
 class SideBuild:
     """Holds a build of one side.
 
-    ``entries``: the kernels that it is launched by. ``launches``: the blocks that each is launched with. ``needs``: the
-    oldest GPUs that it runs on.
+    ``entries``: the kernels that it is launched by. ``works``: what each of its cases does, without the machine code.
+    ``needs``: the oldest GPUs that it runs on.
     """
 
     id: str
     compile: Callable[[Target], Image]
     entries: tuple[str, ...]
-    launches: Launches
+    works: Mapping[str, Identity]
     needs: Capability = ANY
+
+    @property
+    def launches(self) -> Launches:
+        """The different blocks that each kernel is launched with, smallest first."""
+        found: dict[str, set[Threads]] = {}
+        for step in (step for work in self.works.values() for step in work.steps or ()):
+            found.setdefault(step.entry, set()).add((prod(step.block), step.shared_bytes))
+        return {entry: tuple(sorted(blocks)) for entry, blocks in found.items()}
 
 
 def own_builds(project: Project) -> dict[str, SideBuild]:
@@ -55,7 +66,7 @@ def _own(name: str, cases: Sequence[Case]) -> SideBuild:
         id=name,
         compile=functools.partial(compile_build, build),
         entries=entries_of(build),
-        launches=_launches((step.entry, step.launch) for case in cases for step in case.steps),
+        works={case.id: own_identity(case) for case in cases},
         needs=build.variant.capability,
     )
 
@@ -73,19 +84,10 @@ def other_builds(tree: Path, module: str, revision: str, arch: str) -> dict[str,
             id=name,
             compile=functools.partial(compile_other, kernels[cases[0]]),
             entries=kernels[cases[0]].kernels.entries,
-            launches=_launches((step.entry, step.launch) for case in cases for step in kernels[case].steps),
+            works={case: kernels[case].identity for case in cases},
         )
         for name, cases in others.items()
     }
-
-
-def _launches(steps: Iterable[tuple[str, Launch]]) -> Launches:
-    """Return the different blocks that each kernel is launched with, smallest first."""
-    found: dict[str, set[Threads]] = {}
-    for entry, launch in steps:
-        x, y, z = launch.block
-        found.setdefault(entry, set()).add((x * y * z, launch.shared_bytes))
-    return {entry: tuple(sorted(blocks)) for entry, blocks in found.items()}
 
 
 def compile_sides(

@@ -16,6 +16,7 @@ from warpwatch.verdict.rule import Decision, Verdict
 
 # Verdicts of cases that were compared with something.
 COMPARED = frozenset({Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNSURE, Verdict.IDENTICAL})
+MOST_LISTED = 5  # lines on what differs besides machine code
 
 
 class Comparison(Protocol):
@@ -79,6 +80,24 @@ def recorded_facts(measured: Sampled) -> Facts:
 def count_compared(decisions: Mapping[str, Decision]) -> int:
     """Count the cases that were compared with something; the others are new, missing or incomparable."""
     return sum(decision.verdict in COMPARED for decision in decisions.values())
+
+
+def listed(what: str, words: Mapping[str, str]) -> list[str]:
+    """Lines that name cases by what is said of them, those of most cases first. ``words``: by case; may be empty."""
+    cases: dict[str, list[str]] = {}
+    for name, said in words.items():
+        cases.setdefault(said, []).append(name)
+    told = sorted(((said, names) for said, names in cases.items() if said), key=lambda each: -len(each[1]))
+    lines = [f"{what}: {said} ({_some(names)})" for said, names in told[:MOST_LISTED]]
+    left = sum(len(names) for _, names in told[MOST_LISTED:])
+    return [
+        *lines,
+        *([f"{what}: {left} more cases, in other ways: compare `identity` in the saved runs"] if left else []),
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} cases, such as {names[0]}"
 
 
 def load_in_background() -> None:

@@ -12,13 +12,23 @@ source, macros and arguments.
 
 from __future__ import annotations
 
+import ast
 import base64
+import dataclasses
+import dis
+import enum
 import functools
+import hashlib
 import importlib
+import importlib.util
+import inspect
+import itertools
 import json
+import math
 import resource
 import sys
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,56 +36,119 @@ FIRST, SPACING = 1 << 44, 1 << 40  # stand-ins for pointers, far enough apart to
 MOST_BYTES = 2**26  # the largest file that the revision's code may write
 
 
+class NotFollowed(Exception):
+    """Raised where it cannot be told what a function of a declaration does; the message says what stands in the way."""
+
+
 def declared(case: Any, tree: Path, architecture: Callable[[], str] = str) -> dict[str, Any]:
     """Describe one case of the revision that lies in ``tree``. ``architecture``: returns that of this GPU."""
     build, variant = case.build, case.variant
-    arrays = arrays_of(case)
     return {
-        "call": call_name(variant),
         "code": machine_code(build, architecture),
         "source": source_name(build.source, tree),
         "macros": macros(build),
         "own_macros": own_macros(build),
         "entries": entries_of(case),
         "flags": list(getattr(variant, "flags", ())),
-        "include": [
-            source_name((build.family.folder / each).resolve(), tree) for each in getattr(variant, "include", ())
-        ],
-        "steps": [
-            {
-                "entry": entry,
-                "grid": list(launch.grid),
-                "block": list(launch.block),
-                "shared_bytes": launch.shared_bytes,
-                "cluster": list(getattr(launch, "cluster", (1, 1, 1))),
-                "arguments": [described(value, len(arrays)) for value in values],
-            }
-            for entry, launch, values in steps_of(case, [name for name, _, _ in arrays])
-        ],
-        "arrays": arrays,
-        "symbols": symbols_of(variant),
+        "include": [source_name((build.family.folder / each).resolve(), tree) for each in included(variant)],
+        "identity": identity(case, tree),
     }
 
 
-def arrays_of(case: Any) -> list[list[Any]]:
-    """Name and shape of each array, and whether it is a result; older revisions have operands and one result."""
+def identity(case: Any, tree: Path) -> dict[str, Any]:
+    """Describe what decides a case's work, as warpwatch/runs/record.py has it, without its machine code."""
+    variant, why = case.variant, dict[str, str]()
+
+    def known(part: str, describe: Callable[[Any, Path], Any]) -> Any:
+        try:
+            return describe(case, tree)
+        except NotFollowed as error:
+            why[part] = "".join(c if " " <= c <= "~" else "?" for c in str(error))[:300]
+            return None
+
+    return {
+        "version": 1,
+        "steps": described_steps(case),
+        "arrays": arrays_of(case),
+        "symbols": symbols_of(variant),
+        "draw": known("draw", drawn),
+        "call": call_name(variant),
+        "source": known("source", prepared),
+        "library": " ".join(map(need_name, needs_of(variant))),
+        "why": why,
+    }
+
+
+def arrays_of(case: Any) -> list[dict[str, Any]]:
+    """Describe each array; older revisions have operands and one result, all of the case's element type."""
     if hasattr(case, "arrays"):
-        return [[array.name, list(array.shape), array.is_result] for array in case.arrays]
-    arrays = [[name, list(shape), False] for name, shape in case.family.operands(case.shape).items()]
+        return [array_of(array) for array in case.arrays]
     result = case.family.result(case.shape) if case.family.result else None
-    return [*arrays, [result[0], list(result[1]), True]] if result else arrays
+    arrays = [(name, shape, "in") for name, shape in case.family.operands(case.shape).items()]
+    arrays += [(result[0], result[1], "out")] if result else []
+    return [{"name": name, "role": role, "shape": list(shape), "dtype": case.dtype} for name, shape, role in arrays]
 
 
-def steps_of(case: Any, names: Sequence[str]) -> list[tuple[str, Any, Sequence[Any]]]:
-    """Kernel, launch and arguments of each launch, for pointers that stand for arrays of these names."""
-    pointers = [FIRST + i * SPACING for i in range(len(names))]
+def array_of(array: Any) -> dict[str, Any]:
+    role = getattr(array, "role", None)
+    numbers = {name: getattr(array, name, None) for name in ("initial", "low", "high")}
+    return {
+        "name": array.name,
+        "role": role.value if role else "out" if array.is_result else "in",
+        "shape": list(array.shape),
+        "dtype": getattr(array, "dtype", ""),
+        "aligned": getattr(array, "aligned", 0),
+        **{name: None if value is None else number(value) for name, value in numbers.items()},
+    }
+
+
+def described_steps(case: Any) -> list[dict[str, Any]]:
+    """Describe each launch: kernel, grid, block and arguments by value."""
+    arrays = [array["name"] for array in arrays_of(case)]
+    return [
+        {
+            "entry": entry,
+            "grid": list(launch.grid),
+            "block": list(launch.block),
+            "shared_bytes": launch.shared_bytes,
+            "cluster": list(getattr(launch, "cluster", (1, 1, 1))),
+            "arguments": [described(value, arrays) for value in values],
+            "names": names,
+        }
+        for entry, launch, values, names in steps_of(case, arrays)
+    ]
+
+
+def steps_of(case: Any, arrays: Sequence[str]) -> list[tuple[str, Any, Sequence[Any], Sequence[str]]]:
+    """Kernel, launch, arguments and their names of each launch, for pointers that stand for arrays of these names."""
+    pointers = [FIRST + i * SPACING for i in range(len(arrays))]
     if call_name(case.variant):
-        return [(case.entry, case.launch, ())]
+        given = given_numbers(case)
+        return [(case.entry, case.launch, tuple(given.values()), tuple(given))]
     if not hasattr(case, "steps"):  # an older revision
         entry = getattr(case, "entry", case.build.entry)
-        return [(entry, case.launch, case.variant.arguments(pointers, case.shape))]
-    at = dict(zip(names, pointers, strict=True))
-    return [(step.entry, step.launch, case.arguments(step, at)) for step in case.steps]
+        return [(entry, case.launch, case.variant.arguments(pointers, case.shape), ())]
+    at = dict(zip(arrays, pointers, strict=True))
+    return [(step.entry, step.launch, case.arguments(step, at), names_of(case, step, arrays)) for step in case.steps]
+
+
+def given_numbers(case: Any) -> dict[str, Any]:
+    """Return the sizes and scalars that a call is prepared with, by name; older revisions do not tell."""
+    given, prepare = getattr(case, "given", {}), prepare_of(case)
+    return {name: given[name] for name in sorted(asked_for(prepare)) if isinstance(given.get(name), bool | int | float)}
+
+
+def asked_for(function: Any) -> set[str]:
+    """Return the names that a function of a declaration may be given."""
+    return set(inspect.signature(function).parameters) if function else set()
+
+
+def names_of(case: Any, step: Any, arrays: Sequence[str]) -> Sequence[str]:
+    """Return what a declaration calls the arguments of a launch; nothing where a function returns them."""
+    if not isinstance(step.arguments, str):
+        return ()
+    words = step.arguments.split() or [*arrays, *case.family.scalars, *case.family.sizes]
+    return [word.partition(":")[0] for word in words]
 
 
 def macros(build: Any) -> dict[str, str]:
@@ -133,6 +206,17 @@ def symbols_of(variant: Any) -> dict[str, str]:
     return {f"constant_{constant}": constant} if constant else dict(getattr(variant, "symbols", {}))
 
 
+def needs_of(variant: Any) -> Sequence[Any]:
+    """Return the packages and libraries that a call needs, none for a kernel; older revisions name a library."""
+    call, library = getattr(variant, "call", None), getattr(variant, "library", None)
+    return getattr(call, "needs", (library,) if library else ())
+
+
+def need_name(need: Any) -> str:
+    """The name of a requirement, such as ``cublas``; that of its class where it has none, as the driver."""
+    return need if isinstance(need, str) else str(getattr(need, "name", "") or type(need).__name__).lower()
+
+
 def call_name(variant: Any) -> str:
     """Name of the call that takes a kernel's place, or nothing; older revisions call it a library."""
     library = getattr(variant, "library", None)
@@ -146,15 +230,319 @@ def source_name(source: Any, tree: Path) -> str:
     return f"kernels/{source}" if isinstance(source, str) else source.relative_to(tree).as_posix()
 
 
-def described(value: Any, count: int) -> list[Any]:
-    """Describe an argument: type and value, or which pointer and how far into its array, or a struct of such."""
+def described(value: Any, arrays: Sequence[str]) -> list[Any]:
+    """Describe an argument: type and value, or which array and how far into it, or a struct of such."""
+    if not hasattr(value, "dtype"):
+        return ["scalar", {bool: "bool", int: "int64"}.get(type(value), "float64"), number(value)]
     if value.dtype.names:
-        fields = [[name, value.dtype.fields[name][1], described(value[name], count)] for name in value.dtype.names]
+        fields = [[name, value.dtype.fields[name][1], described(value[name], arrays)] for name in value.dtype.names]
         return ["struct", value.dtype.itemsize, fields]
-    number, offset = divmod(int(value) - FIRST, SPACING)
-    if value.dtype.itemsize == 8 and value.dtype.kind == "u" and 0 <= number < count:
-        return ["pointer", number, offset]
-    return [str(value.dtype), value.item()]
+    if value.dtype.itemsize == 8 and value.dtype.kind == "u":
+        which, offset = divmod(int(value) - FIRST, SPACING)
+        if 0 <= which < len(arrays):
+            return ["pointer", arrays[which], offset]
+    return ["scalar", str(value.dtype), number(value)]
+
+
+def number(value: Any) -> str:
+    """Write a number, of NumPy or not, as the shortest text that stands for its bits and no others."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if isinstance(value, int) or kind in tuple("biu"):
+        return str(int(value))
+    if isinstance(value, complex) or kind == "c":
+        return str(complex(value))
+    plain = float(value)
+    of_type: Any = type(value) if kind else float
+    if math.isnan(plain):
+        bits, usual = (each.tobytes() if kind else b"" for each in (value, of_type("nan")))
+        return "nan" if bits == usual else f"nan0x{bits.hex()}"
+    if plain.is_integer() and abs(plain) < 1 << 53:
+        return ("-" if math.copysign(1, plain) < 0 else "") + str(abs(int(plain)))
+    shorter = (f"{plain:.{digits}g}" for digits in range(1, 17))
+    return next((text for text in shorter if of_type(float(text)) == value), repr(plain))
+
+
+def drawn(case: Any, tree: Path) -> str:
+    """Say how the inputs of a case are drawn: by which version of the engine's way, and by which source of its own."""
+    family = case.family
+    way = f"uniform {getattr(importlib.import_module('warpwatch.catalogue.inputs'), 'DRAWN', 1)}"
+    if not (draw := getattr(family, "draw", None)):
+        return way
+    scalars = {name: number(case.given[name]) for name in sorted({*family.scalars} & asked_for(draw))}
+    return " ".join((way, digest_of_source(draw, tree), *(f"{name}={value}" for name, value in scalars.items())))
+
+
+def prepare_of(case: Any) -> Any:
+    """Return the function that prepares a call; None for a kernel, and in older revisions."""
+    return getattr(getattr(case.variant, "call", None), "prepare", None)
+
+
+def prepared(case: Any, tree: Path) -> str:
+    """Digest of what prepares a call; empty for a kernel. In older revisions one file prepares all calls."""
+    prepare = prepare_of(case)
+    if call_name(case.variant) and not prepare:
+        return digest(shape(parsed(str(tree / "kernels" / "vendor.py"))))[:20]
+    packages = tuple(str(getattr(need, "name", "")) for need in needs_of(case.variant))
+    return digest_of_source(prepare, tree, ("ctypes", *packages)) if prepare else ""
+
+
+# Packages whose functions do what their names say, wherever they are called: they are named, and not followed.
+PURE = {"abc", "builtins", "cmath", "collections", "contextlib", "dataclasses", "enum", "fractions", "functools"}
+PURE |= {"itertools", "math", "ml_dtypes", "numbers", "numpy", "operator", "scipy", "statistics", "struct", "types"}
+PURE |= {"typing", "warpwatch"}
+READERS = {"load", "loads", "loadtxt", "fromfile", "genfromtxt", "fromregex", "memmap", "open_memmap", "loadmat"}
+IMPURE = {"open", "eval", "exec", "compile", "input", "__import__", "globals", "locals", "vars"}  # built-in functions
+AGAIN = ["again"]  # instead of a value that is being described
+
+
+@functools.cache  # many cases ask
+def digest_of_source(function: Any, tree: Path, packages: tuple[str, ...] = ()) -> str:
+    """Digest a function's source and all that it reaches in ``tree``: functions, classes, constants.
+
+    Comments, docstrings, annotations and layout do not count. ``packages``: others that may be called. Raises
+    NotFollowed.
+    """
+    return digest(Reached(tree.resolve(), PURE | set(packages)).value(function))[:20]
+
+
+def digest(found: Any) -> str:
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+
+
+def parts_of(value: Any) -> Sequence[Any] | None:
+    """Return the values that a value consists of; None where it is not known to consist of others."""
+    if isinstance(value, enum.Enum):
+        return type(value).__qualname__, value.name, value.value
+    if isinstance(value, functools.partial):
+        return value.func, value.args, value.keywords
+    if isinstance(value, types.MethodType):
+        return value.__func__, value.__self__
+    wrapped = getattr(value, "__wrapped__", None)  # such as by functools.cache
+    return value if isinstance(value, list | tuple) else None if wrapped is None else (wrapped,)
+
+
+@functools.cache
+def parsed(file: str) -> ast.Module:
+    """Return the syntax tree of a file. Raises NotFollowed."""
+    try:
+        return ast.parse(Path(file).read_bytes())
+    except (OSError, ValueError, SyntaxError) as error:
+        raise NotFollowed(f"the source of {Path(file).name} cannot be read ({error})") from None
+
+
+@functools.cache
+def codes_in(file: str) -> frozenset[types.CodeType]:
+    """Return every code object that a file is compiled to, as it is now. Raises NotFollowed."""
+    found: set[types.CodeType] = set()
+    waiting = [compile(parsed(file), file, "exec", dont_inherit=True)]
+    while waiting:
+        found.add(code := waiting.pop())
+        waiting += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return frozenset(found)
+
+
+class Reached:
+    """Describes values that a function reaches, as lists of texts. ``tree``: what lies there is followed."""
+
+    def __init__(self, tree: Path, packages: set[str]) -> None:
+        self._tree, self._packages = tree, packages
+        self._known: dict[int, tuple[Any, list[Any]]] = {}  # with the value, so that no other gets its number
+
+    def value(self, value: Any) -> list[Any]:
+        """Describe a value. Raises NotFollowed."""
+        if value is None or type(value) in (bool, int, float, complex, str, bytes, type(...)):
+            return [type(value).__name__, repr(value)]
+        if id(value) not in self._known:
+            self._known[id(value)] = value, AGAIN
+            self._known[id(value)] = value, [type(value).__name__, digest(self._describe(value))]
+        return self._known[id(value)][1]
+
+    def _describe(self, value: Any) -> list[Any]:
+        if isinstance(value, set | frozenset):
+            return [self.value(each) for each in sorted(value, key=repr)]
+        if isinstance(value, dict | types.MappingProxyType):
+            return [[self.value(key), self.value(each)] for key, each in value.items()]
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, type):
+            return self._class(value) if self._is_followed(value.__module__) else self._named(value)
+        if isinstance(value, types.ModuleType):
+            raise NotFollowed(f"the module {value.__name__} is passed on as a value")
+        return [self.value(each) for each in parts] if (parts := parts_of(value)) is not None else self._object(value)
+
+    def _object(self, value: Any) -> list[Any]:
+        if hasattr(value, "dtype") and hasattr(value, "tobytes") and not value.dtype.hasobject:
+            return [str(value.dtype), list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+        if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "itemsize"):
+            return [str(value)]  # a dtype
+        if hasattr(value, "__name__"):
+            return self._named(value)
+        if dataclasses.is_dataclass(value):
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            return [self.value(type(value)), self.value(fields)]
+        if self._is_followed(type(value).__module__) and hasattr(value, "__dict__"):
+            return [self.value(type(value)), self.value(vars(value))]
+        raise NotFollowed(f"it reaches an object of the type {type(value).__qualname__}")
+
+    def _named(self, value: Any) -> list[Any]:
+        """Name what is not followed."""
+        module = getattr(value, "__module__", None) or type(value).__module__
+        name = getattr(value, "__qualname__", value.__name__)
+        self._allow(module, f"{module}.{name}", value.__name__)
+        return [module.partition(".")[0], name]
+
+    def _allow(self, module: str, shown: str, name: str = "") -> None:
+        """Raise NotFollowed for what may read a file, a clock, or the environment."""
+        top = module.partition(".")[0]
+        if top not in self._packages or (top in ("numpy", "scipy") and name in READERS):
+            raise NotFollowed(f"it reaches {shown}, which may do anything or read a file")
+
+    def _is_followed(self, module: str) -> bool:
+        return self._is_inside(getattr(sys.modules.get(module), "__file__", None) or "")
+
+    def _is_inside(self, file: str) -> bool:
+        """Tell whether a file is the project's own: in the tree, and neither installed there nor the engine's."""
+        path = Path(file).resolve()
+        if not file or not path.is_relative_to(self._tree):
+            return False
+        parts = path.relative_to(self._tree).parts
+        return parts[0] != "warpwatch" and not {"site-packages", "dist-packages"} & set(parts)
+
+    def _function(self, function: types.FunctionType) -> list[Any]:
+        code = function.__code__
+        try:
+            cells = {
+                n: cell.cell_contents for n, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
+            }
+        except ValueError:
+            raise NotFollowed(f"{function.__qualname__} uses a variable that has no value yet") from None
+        given = [function.__defaults__, function.__kwdefaults__, cells]
+        if not self._is_inside(code.co_filename):
+            if not Path(code.co_filename).is_file():
+                raise NotFollowed(f"{function.__qualname__} has no file")
+            return [self._named(function), *(self.value(each) for each in given if each)]
+        node = node_of(code)
+        names = sorted(name for name in global_names(code) if name not in cells)
+        reached = [[name, self._global(function.__globals__, name, node)] for name in names]
+        return [shape(node), *(self.value(each) for each in given), reached, self._imports(function, node)]
+
+    def _global(self, known: Mapping[str, Any], name: str, node: ast.AST) -> list[Any]:
+        if name in known:
+            value = known[name]
+            chains = [path[1:] for path in dotted_in(node) if path[0] == name]
+            return self._module(value, chains) if isinstance(value, types.ModuleType) else self.value(value)
+        if name in IMPURE:
+            raise NotFollowed(f"it calls {name}(), which may do anything or read a file")
+        return ["built-in", name]
+
+    def _module(self, module: types.ModuleType, chains: Sequence[Sequence[str]]) -> list[Any]:
+        """Describe what is taken from a module by these chains of attributes."""
+        name = module.__name__
+        if not self._is_inside(getattr(module, "__file__", None) or ""):
+            for chain in chains:
+                for part in chain or ("",):
+                    self._allow(name, f"{name}.{'.'.join(chain)}", part)
+            return [name]
+        found: list[Any] = []
+        for first, rest in itertools.groupby(sorted(set(map(tuple, chains))), key=lambda chain: chain[:1]):
+            value: Any = getattr(module, first[0], None) if first else module
+            inner = [chain[1:] for chain in rest]
+            inside = bool(first) and isinstance(value, types.ModuleType)
+            found.append([*first, self._module(value, inner) if inside else self.value(value)])
+        return found
+
+    def _imports(self, function: types.FunctionType, node: ast.AST) -> list[Any]:
+        """Describe what a function imports itself."""
+        found: list[Any] = []
+        for each in ast.walk(node):
+            if isinstance(each, ast.Import):
+                wanted = [(alias.name, "", alias.asname or alias.name.partition(".")[0]) for alias in each.names]
+            elif isinstance(each, ast.ImportFrom):
+                relative = "." * each.level + (each.module or "")
+                name = importlib.util.resolve_name(relative, function.__globals__.get("__package__"))
+                wanted = [(name, alias.name, alias.asname or alias.name) for alias in each.names]
+            else:
+                continue
+            found += [self._imported(module, name, bound, node) for module, name, bound in wanted]
+        return found
+
+    def _imported(self, module: str, name: str, bound: str, node: ast.AST) -> list[Any]:
+        if module.partition(".")[0] in self._packages:
+            self._allow(module, f"{module}.{name}", name)
+            return [module, name]
+        try:
+            loaded: Any = importlib.import_module(module)
+            loaded = getattr(loaded, name) if name else loaded
+        except Exception as error:
+            raise NotFollowed(f"it imports {module}, which cannot be loaded ({error})") from None
+        return self._global({bound: loaded}, bound, node)
+
+    def _class(self, kind: type) -> list[Any]:
+        body: Any = parsed(sys.modules[kind.__module__].__file__ or "")
+        for name in kind.__qualname__.split("."):
+            own = (n for n in getattr(body, "body", ()) if isinstance(n, ast.ClassDef) and n.name == name)
+            if (body := next(own, None)) is None:
+                raise NotFollowed(f"the source of the class {kind.__qualname__} is not found")
+        unwrapped = [getattr(each, "__func__", getattr(each, "fget", each)) for each in vars(kind).values()]
+        methods = [each for each in unwrapped if isinstance(each, types.FunctionType)]
+        reached = [self.value(each) for each in methods if not each.__code__.co_filename.startswith("<")]
+        return [shape(body), reached, [self.value(base) for base in kind.__bases__ if base is not object]]
+
+
+def shape(node: Any) -> Any:
+    """Describe a syntax tree without docstrings, annotations and positions, equally in all versions of Python."""
+    if isinstance(node, list):
+        kept = [each for each in node if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+        return [shape(each) for each in kept]
+    if not isinstance(node, ast.AST):
+        return [type(node).__name__, repr(node)]
+    left_out = ("annotation", "ctx", "kind", "returns", "type_comment", "type_params")
+    fields = [(name, each) for name, each in ast.iter_fields(node) if name not in left_out and each not in (None, [])]
+    return [type(node).__name__, *([name, shape(each)] for name, each in fields)]
+
+
+def dotted_in(node: ast.AST) -> Iterator[list[str]]:
+    """Yield the names in a syntax tree, each with the attributes that are taken from it: ``a.b.c``."""
+    path: list[str] = []
+    inner = node
+    while isinstance(inner, ast.Attribute):
+        path.insert(0, inner.attr)
+        inner = inner.value
+    if isinstance(inner, ast.Name):
+        yield [inner.id, *path]
+    else:
+        for child in ast.iter_child_nodes(inner):
+            yield from dotted_in(child)
+
+
+def global_names(code: types.CodeType) -> set[str]:
+    """Return the names that a function and those inside it take from its module or from the built-in ones."""
+    names = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return names.union(*(global_names(each) for each in code.co_consts if isinstance(each, types.CodeType)))
+
+
+def node_of(code: types.CodeType) -> Any:
+    """Find a function in its file by where its instructions come from. Raises NotFollowed."""
+    kinds = (ast.Lambda,) if code.co_name == "<lambda>" else (ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes: list[Any] = [node for node in ast.walk(parsed(code.co_filename)) if isinstance(node, kinds)]
+    places = [(row, column) for row, _, column, end in code.co_positions() if row and column is not None and end]
+    found = [n for n in nodes if first_line(n) == code.co_firstlineno and getattr(n, "name", "") in ("", code.co_name)]
+    if len(found) > 1:  # several on one line
+        found = [node for node in found if places and all(is_within(place, node.body) for place in places)]
+    if not found or code not in codes_in(code.co_filename):  # it may have been changed since it was loaded
+        raise NotFollowed(f"the source of {code.co_name} is not found in {Path(code.co_filename).name}")
+    return min(found, key=lambda node: (node.end_lineno - node.lineno, node.end_col_offset - node.col_offset))
+
+
+def first_line(node: Any) -> int:
+    """The first line of a function, its decorators included."""
+    return min(int(each.lineno) for each in (node, *getattr(node, "decorator_list", ())))
+
+
+def is_within(place: tuple[int, int], body: Any) -> bool:
+    """Tell whether a place is in the body of a function."""
+    first, last = (body[0], body[-1]) if isinstance(body, list) else (body, body)
+    return (first.lineno, first.col_offset) <= place < (last.end_lineno, last.end_col_offset)
 
 
 def families_of(package: Any) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ sandbox (see SECURITY.md).
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -20,7 +21,10 @@ from typing import IO, Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from warpwatch.catalogue.cases import Case
+from warpwatch.compare import declarations
 from warpwatch.compare.isolated import Isolated
+from warpwatch.runs.record import VERSION, Identity, Name, Text
 
 EXPORT_SECONDS = 120.0
 MOST_BYTES = 2**26  # the most that a revision may write to a file or its output; 900 cases take 1 MB
@@ -31,33 +35,11 @@ FLAG = re.compile(
     r"|prec-sqrt=\w+|maxrregcount=\d+|extra-device-vectorization|expt-relaxed-constexpr|(expt-)?extended-lambda"
     r"|default-stream=[\w-]+|D\w+(=\w*)?)"
 )
-DEEPEST = 8  # levels of structs within structs
-LARGEST_OFFSET = 2**40  # the largest offset into an array, in bytes
-
-Word = Annotated[str, Meta(pattern=r"^\w*\Z", max_length=200)]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*\Z", max_length=200)]
 CaseId = Annotated[str, Meta(pattern=r"^[\w.-]+\Z", max_length=400)]
-Text = Annotated[str, Meta(pattern=r"^[ -~]*\Z", max_length=400)]
-Extent = Annotated[int, Meta(ge=1, le=2**31 - 1)]
-Bytes = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Shape = Annotated[tuple[Annotated[int, Meta(ge=0, le=2**48)], ...], Meta(max_length=8)]
-Values = Annotated[tuple[tuple[Any, ...], ...], Meta(max_length=256)]
 
 
 class BadRevision(ValueError):
     """Says that a revision cannot be compared with; the message says why and what helps."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeclaredStep:
-    """Holds one launch of a case, checked."""
-
-    entry: Text
-    grid: tuple[Extent, Extent, Extent]
-    block: tuple[Extent, Extent, Extent]
-    shared_bytes: Bytes
-    arguments: Values
-    cluster: tuple[Extent, Extent, Extent] = (1, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,25 +49,24 @@ class DeclaredCase:
     source: Text
     macros: Annotated[dict[Name, Text], Meta(max_length=64)]
     entries: Annotated[tuple[Text, ...], Meta(max_length=256)]
-    steps: Annotated[tuple[DeclaredStep, ...], Meta(min_length=1, max_length=64)]
-    arrays: Annotated[tuple[tuple[Name, Shape, bool], ...], Meta(max_length=64)]
+    identity: Identity
     own_macros: Annotated[dict[Name, Text], Meta(max_length=64)] = field(default_factory=dict)
-    symbols: Annotated[dict[Name, Name], Meta(max_length=64)] = field(default_factory=dict)
     flags: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
     include: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
-    call: Word = ""
     code: Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/=]*\Z")] = ""
 
     def __post_init__(self) -> None:
-        for step in self.steps:
-            for value in step.arguments:
-                check_argument(value, len(self.arrays))
         for given in (self.source, *self.include):
             path = Path(given)
             if path.is_absolute() or ".." in path.parts or not path.parts:
                 raise ValueError(f"its source {given!r} is no file of its kernels")
         check_flags(self.flags)
-        if unknown := [step.entry for step in self.steps if not self.call and step.entry not in self.entries]:
+        if self.identity.call:
+            return
+        steps = self.identity.steps or ()
+        if not steps or self.identity.arrays is None:
+            raise ValueError("it does not say how it is launched")
+        if unknown := [step.entry for step in steps if step.entry not in self.entries]:
             raise ValueError(f"it launches {unknown[0]!r}, which is none of its kernels {', '.join(self.entries)}")
 
 
@@ -111,27 +92,28 @@ def check_flags(flags: Sequence[str]) -> None:
             raise ValueError(f"it compiles with {flag!r}, which is none of the options that are taken from others")
 
 
-def check_argument(value: Sequence[Any], count: int, depth: int = 0) -> None:
-    """Check one argument of a kernel, as warpwatch/compare/declarations.py describes it. Raises ValueError."""
-    match list(value):
-        case ["pointer", int(number), int(offset)] if 0 <= number < count and 0 <= offset < LARGEST_OFFSET:
-            return
-        case ["struct", int(size), [*fields]] if 0 < size <= 4096 and depth < DEEPEST:
-            for field in fields:
-                match field:
-                    case [str(), int(offset), [*inner]] if 0 <= offset < size:
-                        check_argument(inner, count, depth + 1)
-                    case _:
-                        raise ValueError(f"a struct has a field {shortened(field)}")
-            return
-        case [str(dtype), int() | float() | bool()] if re.fullmatch(r"u?int(8|16|32|64)|b?float(16|32|64)|bool", dtype):
-            return
-    raise ValueError(f"a kernel has an argument {shortened(value)}")
-
-
 def declared_case(document: Mapping[str, Any]) -> DeclaredCase:
     """Check what ``declarations.declared`` says of a case. Raises ValueError."""
     return msgspec.convert(document, DeclaredCase)
+
+
+@functools.lru_cache(maxsize=2**14)
+def own_identity(case: Case) -> Identity:
+    """Describe what decides a case's work as that of another revision is described, without its machine code."""
+    try:
+        return msgspec.convert(declarations.identity(case, case.family.root), Identity)
+    except msgspec.ValidationError as error:  # such as a name of thousands of characters: it is measured all the same
+        why = f"it cannot be recorded ({error})".encode("ascii", "replace").decode()[:300]
+        return Identity(version=VERSION, why={"steps": why})
+
+
+def of_code(identity: Identity, code: str, version: str = "") -> Identity:
+    """Return an identity with its machine code, or a call's with the version of its library: None where unknown."""
+    if not identity.call:
+        return msgspec.structs.replace(identity, code=code)
+    needed = identity.library
+    library = None if needed is None or (needed and not version) else f"{needed} {version}".strip()
+    return msgspec.structs.replace(identity, code="", library=library)
 
 
 def read_declared(tree: Path, module: str, revision: str, arch: str) -> Declared:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from warpwatch.runs.record import Difference, difference
 from warpwatch.runs.saved import Facts
 from warpwatch.timing.clocks import STEADY_CLOCK
 
-SAME_CODE = "its machine code and launch are the baseline's: GPU, driver or memory, not the kernel"
+SAME_CODE = "its machine code, launches, arguments and inputs are the baseline's: GPU, driver or memory, not the kernel"
 
 
 def same_code(facts: Facts, past: Sequence[Facts]) -> bool:
-    """True where machine code and launch are those of the newest of the past; False where it does not record them."""
-    return bool(past) and past[-1].image_hash is not None and _work(facts) == _work(past[-1])
+    """True where all of the past are known to have done the same work."""
+    return not change_of_work(facts, past)
 
 
-def _work(facts: Facts) -> tuple[object, ...]:
-    """Facts that are equal for two launches that do the same work."""
-    return facts.image_hash, facts.grid, facts.dynamic_shared_bytes, facts.library
+def change_of_work(facts: Facts, past: Sequence[Facts]) -> Difference:
+    """Say what differs from the work of the past, from that of its newest first. All of the past must be the same."""
+    found = (difference(other.identity, facts.identity) for other in reversed(past))
+    return next(filter(None, found), Difference()) if past else difference(None, facts.identity)
 
 
 def disturbance(facts: Facts) -> str:

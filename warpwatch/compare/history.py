@@ -19,6 +19,7 @@ from statistics import median
 import numpy as np
 
 from warpwatch.runs.files import numbered_runs
+from warpwatch.runs.record import Difference, difference
 from warpwatch.runs.saved import BadRun, Run, Timed, read_usable
 from warpwatch.verdict.process_effects import aligned
 from warpwatch.verdict.rule import MEASURED, RELEVANT
@@ -41,7 +42,20 @@ class Step:
     def __str__(self) -> str:
         revisions = f"{self.before.commit}..{self.after.commit}"
         days = f"{_day(self.before)} to {_day(self.after)}"
-        return f"{self.case}: {100 * (self.ratio - 1):+.1f} % in {revisions} ({days})"
+        return f"{self.case}: {100 * (self.ratio - 1):+.1f} % in {revisions} ({days}){_work(self.change_of_work)}"
+
+    @property
+    def change_of_work(self) -> Difference:
+        """Difference of the case's work after the step."""
+        before, after = (run.cases[self.case].facts for run in (self.before, self.after))
+        return difference(before.identity, after.identity)
+
+
+def _work(changed: Difference) -> str:
+    """Say what changed in a case's work, or that nothing did; nothing where that is not known."""
+    if not changed:
+        return "; the same work: GPU, driver or memory, not the kernel"
+    return f"; changed: {changed.words}" if changed.changed else ""
 
 
 def _minute(run: Run) -> str:
@@ -163,11 +177,13 @@ def show(folder: Path, case: str) -> int:
         )
         return 2
     marks = {step.after.path: step for step in steps if step.case == case}
-    for run in recorded:
+    for past, run in zip([recorded[0], *recorded], recorded, strict=False):
         samples = run.cases[case].samples
         low, high = np.percentile(samples, [25, 75])
         mark = marks.get(run.path)
         told = f"  <- {100 * (mark.ratio - 1):+.1f} % from here on" if mark else ""
+        changed = difference(past.cases[case].facts.identity, run.cases[case].facts.identity)
+        told += f"  (changed: {changed.words})" if changed.changed else ""
         spread = f"{100 * (high - low) / median(samples):.1f} %"
         print(f"{_minute(run)}  {run.commit!s:<13} {median(samples) * 1e6:12,.2f} µs  IQR {spread:>6}{told}")
     if any(step.ratio > 1 for step in marks.values()):

@@ -13,6 +13,7 @@ from statistics import median
 import numpy as np
 
 from warpwatch.compare.other_rules import Samples
+from warpwatch.runs.record import difference
 from warpwatch.runs.saved import BadRun, Run
 from warpwatch.timing.pair_samples import log_ratio
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
@@ -45,7 +46,7 @@ class Recording:
 
 
 def record(runs: Sequence[Run]) -> Recording:
-    """Make a recording of saved runs: the cases that all have with the same machine code, GPU by GPU.
+    """Make a recording of saved runs: the cases that all have as the same work, GPU by GPU.
 
     Raises BadRun where no GPU has two runs: one process does not show a spread.
     """
@@ -56,7 +57,10 @@ def record(runs: Sequence[Run]) -> Recording:
         )
     names = [name for name in runs[0].cases if all(same_code(name, run, runs[0]) for run in runs)]
     if not names:
-        raise BadRun("these runs have no case of the same machine code in common")
+        raise BadRun(
+            "these runs have no case in common that is known to be the same work in all of them: `python -m warpwatch "
+            "baseline migrate` adds what earlier runs do not record of it"
+        )
     deviations: dict[str, list[float]] = defaultdict(list)
     shapes: dict[str, list[Samples]] = defaultdict(list)
     offsets: list[float] = []
@@ -110,7 +114,7 @@ def record_pairs(runs: Sequence[Run]) -> PairRecording:
 
 
 def same_code(name: str, run: Run, other: Run) -> bool:
-    """True where a GPU case has the same machine code in both runs."""
+    """True where a GPU case is known to have done the same work in both runs."""
     if name not in run.cases or run.cases[name].facts.cache == "host":
         return False
-    return run.cases[name].facts.image_hash == other.cases[name].facts.image_hash
+    return not difference(other.cases[name].facts.identity, run.cases[name].facts.identity)

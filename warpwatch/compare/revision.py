@@ -125,8 +125,8 @@ def other_kernels_of(
                 if not resolved(path).is_relative_to(whole):
                     raise ValueError(f"its source lies outside of the revision, in {resolved(path)}")
             for step in other.steps:
-                step.fill([0] * len(other.arrays))
-        except (OSError, ValueError, TypeError, OverflowError) as error:
+                step.fill({array.name: 0 for array in other.identity.arrays})
+        except (OSError, ValueError, LookupError, TypeError, OverflowError) as error:
             raise BadRevision(f"{revision}: its declaration of {name} cannot be used ({error})") from None
     return others
 
@@ -136,16 +136,17 @@ def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> O
 
     Raises ValueError where its machine code is no base64.
     """
+    identity = case.identity
     steps = tuple(
         OtherStep(
             entry=step.entry,
             launch=Launch(step.grid, step.block, step.shared_bytes, step.cluster),
             arguments=step.arguments,
         )
-        for step in case.steps
+        for step in identity.steps or ()
     )
     return OtherKernel(
-        call=case.call,
+        call=identity.call or "",
         code=base64.b64decode(case.code),
         kernels=Kernels(
             source=tree / case.source,
@@ -157,8 +158,8 @@ def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> O
             root=tree,
         ),
         steps=steps,
-        arrays=case.arrays,
-        symbols=case.symbols,
+        symbols=identity.symbols or {},
+        identity=identity,
     )
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.compare.comparison import Sampled, count_compared, recorded_facts
-from warpwatch.compare.doubts import SAME_CODE, clock_ratio, disturbance, doubt, same_code
+from warpwatch.compare.comparison import Sampled, count_compared, listed, recorded_facts
+from warpwatch.compare.doubts import SAME_CODE, change_of_work, clock_ratio, disturbance, doubt
 from warpwatch.devices.compiler import Image
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.files import number_of, run_files
+from warpwatch.runs.record import Difference
 from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
 from warpwatch.timing.worker_samples import get_ready
@@ -33,6 +34,7 @@ from warpwatch.verdict.rule import (
     unpaired,
 )
 
+MIGRATE = "python -m warpwatch baseline migrate"
 ENOUGH_RUNS = 5  # of a baseline: more leave hardly fewer cases unsure
 MIN_OWN_RUNS = 3  # with this many runs of the same GPU in the baseline, only these are compared with
 MIN_GPUS = 3  # a baseline of fewer GPUs does not show how far two of them differ
@@ -57,7 +59,7 @@ class BaselineComparison:
     compared, ``doubt`` why times of this device prove nothing, ``alarm`` what changed for all cases together, and
     ``floor_note`` why noise floors are wider than the baseline's spread asks for, ``outlook`` what more runs in the
     baseline would bring; each may be empty. ``parts``: the number of parts of the run, each of which has its own
-    comparison.
+    comparison. ``changed``: how each case's work differs from the baseline's.
     """
 
     runs: Sequence[Run] = ()
@@ -72,6 +74,7 @@ class BaselineComparison:
     floor_note: str = ""
     outlook: str = ""
     parts: int = 1
+    changed: Mapping[str, Difference] = field(default_factory=dict)
 
     @property
     def active(self) -> bool:
@@ -105,6 +108,7 @@ class BaselineComparison:
         self.prior, self.process_effect = processes.prior, processes.effects[0]
         self.floor_note, self.outlook = processes.floor_note(), processes.outlook()
         self.alarm = self.process_effect.alarm(processes.baseline_effects)
+        self.changed = processes.changed
         for name, measured in self.measured.items():
             measured.facts["verdict"] = str(self.decisions[name].verdict)
             if len(measured.processes) > 1:
@@ -129,7 +133,19 @@ class BaselineComparison:
         if effect.controls:
             found = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
             lines.append(f"common to this run, and taken out: {found}, by {effect.controls} unchanged cases")
-        return [*lines, *filter(None, [self.outlook, self.floor_note, self.alarm])]
+        return [*lines, *self._changes(), *filter(None, [self.outlook, self.floor_note, self.alarm])]
+
+    def _changes(self) -> list[str]:
+        """Lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
+        unknown = {name: "; ".join(each.unknown) for name, each in self.changed.items()}
+        lines = listed("changed besides machine code", {n: each.besides("code") for n, each in self.changed.items()})
+        lines += listed("not known to be the baseline's work, so no controls", unknown)
+        without = any(timed.facts.identity is None for run in self._past() for timed in run.cases.values())
+        return (
+            [*lines, f"`{MIGRATE}` adds what earlier runs do not record of it"]
+            if without and any(unknown.values())
+            else lines
+        )
 
     def missing(self, ran: set[str]) -> list[str]:
         """GPU cases of the baseline that a whole run did not have."""
@@ -215,7 +231,8 @@ class Processes:
         self.facts = {name: [run.cases[name].facts for run in past if name in run.cases] for name in measured}
         self.reference = mean_of(self.past)
         self.baseline_effects = [process_effect(self.reference, run) for run in runs]
-        self.unchanged = {name for name, m in measured.items() if same_code(recorded_facts(m), self.facts[name])}
+        self.changed = {name: change_of_work(recorded_facts(m), self.facts[name]) for name, m in measured.items()}
+        self.unchanged = {name for name, changed in self.changed.items() if not changed}
         self._disturbed = {name for name, m in measured.items() if recorded_facts(m).other_processes}
         self._undisturbed_again: set[str] = set()
         self.prior: Prior | None = None

@@ -13,7 +13,8 @@ from statistics import median
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.apart import OtherProcess
-from warpwatch.compare.comparison import count_compared, load_in_background
+from warpwatch.compare.comparison import count_compared, listed, load_in_background
+from warpwatch.compare.declared import of_code, own_identity
 from warpwatch.compare.energy import WORDS as ENERGY_WORDS
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
@@ -21,6 +22,7 @@ from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
+from warpwatch.runs.record import Difference, difference, incomparable
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import OtherSideFailed
 from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
@@ -28,6 +30,7 @@ from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
 # Cases of the same machine code on both sides that are measured all the same: one for each four that differ, at most
 # a dozen, and none where nothing differs.
 CONTROLS, CHANGED_FOR_A_CONTROL = 12, 4
+INSTALLED = "installed"  # stands for the version of a library, which both sides load
 MIN_FOR_MEDIAN = 10  # changed kernels from which on their median change is printed
 
 
@@ -37,9 +40,10 @@ class RevisionComparison:
 
     ``others``: every case of the other revision; ``images``: their machine code, by ``other_kernel.key``.
     ``recorded_variances``: of a process, by case, from earlier runs on unchanged code, and their degrees of freedom.
-    ``identical``: pairs of the same machine code, which are not measured; ``controls``: those of them that were.
+    ``identical``: pairs of the same work, which are not measured; ``controls``: those of them that were.
     ``apart``: the other revision's process, for calls. ``same_files``: no file of the repository differs.
     ``tree``: the folder that the other revision is unpacked in. ``lacks``: says which of its submodules are not here.
+    ``changed``: what differs in the work of the cases that are not identical.
     """
 
     revision: str
@@ -55,6 +59,7 @@ class RevisionComparison:
     same_files: bool = False
     tree: Path = Path()
     lacks: str = ""
+    changed: dict[str, Difference] = field(default_factory=dict)
     active = True
     alarm = ""  # a process effect cancels in pairs; ``describe`` tells the median change
 
@@ -118,14 +123,22 @@ class RevisionComparison:
             return self._decide_new(case)
         if case.variant.call or other.call:
             return self._decide_call(case, other)
-        if different := other.differs(case):
+        if different := incomparable(other.identity, own_identity(case)):
             return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")
         image = self.images[key(other)]
         if isinstance(image, CompileError):
             first = str(image).partition("\n")[0]
             return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {first}")
-        same = image.image_hash == own.image_hash and other.launches == tuple(step.launch for step in case.steps)
-        return Decision(verdict=Verdict.IDENTICAL) if same else None
+        return self._unless_changed(case, other, image.image_hash, own.image_hash)
+
+    def _unless_changed(self, case: Case, other: OtherKernel, old: str, new: str) -> Decision | None:
+        """Call a case identical where both sides do the same work, else note what differs. ``old``: machine code."""
+        before, after = of_code(other.identity, old, INSTALLED), of_code(own_identity(case), new, INSTALLED)
+        changed = difference(before, after, same_source=self.same_files)
+        if not changed:
+            return Decision(verdict=Verdict.IDENTICAL)
+        self.changed[case.id] = changed
+        return None
 
     def _decide_new(self, case: Case) -> Decision:
         """Decide about a case that the other revision does not declare, unless it has the file and lacks a submodule.
@@ -140,10 +153,10 @@ class RevisionComparison:
         """Decide about a call that needs no measuring: of the same library, or where no file has changed."""
         if case.variant.call is None or case.variant.name != other.call:
             return Decision(verdict=Verdict.INCOMPARABLE, reason="another call")
-        if case.variant.call.is_library or self.same_files:
-            return Decision(verdict=Verdict.IDENTICAL)
-        different = other.differs(case)
-        return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}") if different else None
+        if different := incomparable(other.identity, own_identity(case)):
+            return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")
+        decision = self._unless_changed(case, other, "", "")
+        return decision if case.variant.call.is_library or self.same_files else None
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
         """Do nothing: the samples were taken by ``measure``."""
@@ -185,6 +198,7 @@ class RevisionComparison:
             called = Counter(str(decision.verdict) for decision in self.controls.values())
             said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(called.items()))
             lines.append(f"controls: {len(self.controls)} of identical machine code, measured all the same: {said}")
+        lines += self._describe_changes()
         pairs = self.side_by_side.pairs
         if calls := sum(pair.apart is not None for pair in pairs.values()):
             many = f"{calls} call{'s' if calls > 1 else ''}"
@@ -198,6 +212,19 @@ class RevisionComparison:
         if len(ratios) >= MIN_FOR_MEDIAN:
             change = 100 * (median(ratios) - 1)
             lines.append(f"median change of the {len(ratios)} kernels whose machine code differs: {change:+.2f} %")
+        return lines
+
+    def _describe_changes(self) -> list[str]:
+        """Lines on what changed besides machine code, and on inputs that are drawn in another way."""
+        drawn = [name for name, each in self.changed.items() if "draw" in each.changed and name in self.decisions]
+        besides = {name: each.besides("code", "draw") for name, each in self.changed.items()}
+        unknown = {name: "; ".join(each.unknown) for name, each in self.changed.items()}
+        lines = listed("changed besides machine code", besides) + listed("not known to be the same", unknown)
+        if drawn:
+            many = f"{len(drawn)} case{'s' * (len(drawn) > 1)}"
+            first = self.changed[drawn[0]].changed["draw"][0]
+            said = f"inputs of {many} are drawn in another way than in {self.revision}, such as {drawn[0]} ({first})"
+            lines.append(f"{said}: both sides were timed on today's")
         return lines
 
     def missing(self, ran: set[str]) -> list[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.declared import BadRevision, shortened
 from warpwatch.compare.revision import UNSHALLOW, find_commit, git, is_ancestor, is_shallow
-from warpwatch.devices.compiler import CompileError, Image
+from warpwatch.devices.compiler import CompileError
 from warpwatch.explain.commits import CommitCase
+from warpwatch.runs.record import difference
 
 FIELDS = "%H%x00%an%x00%as%x00%s"  # of git's log: commit, author, day, subject
 
@@ -30,14 +31,16 @@ class Commit:
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """Holds commits that follow each other and have the same machine code for a case.
+    """Holds commits that follow each other and do the same work for a case, but for how its inputs are drawn.
 
-    ``skipped``: commits before them, since the last stretch, that have no code; any may be the cause.
+    ``skipped``: commits before them, since the last stretch, that have no code; any may be the cause. ``drawn``: those
+    of them that changed how inputs are drawn.
     """
 
     built: CommitCase
     commits: tuple[Commit, ...]
     skipped: tuple[Commit, ...] = ()
+    drawn: tuple[Commit, ...] = ()
 
 
 def list_commits(text: str, root: Path, *, first_parent: bool) -> list[Commit]:
@@ -66,32 +69,31 @@ def list_commits(text: str, root: Path, *, first_parent: bool) -> list[Commit]:
 
 
 def stretches(commits: Sequence[Commit], built: Mapping[str, CommitCase | str]) -> tuple[list[Stretch], dict[str, str]]:
-    """Group commits by machine code and launches, and say why commits have none, by their ids.
+    """Group commits by the work that they do for a case, and say why commits have none, by their ids.
 
     ``built``: by commit, what it has for the case, or why it has nothing.
     """
     found: list[Stretch] = []
     why: dict[str, str] = {}
     skipped: list[Commit] = []
+    newest: CommitCase | None = None
     for commit in commits:
         each = built[commit.id]
         problem = each if isinstance(each, str) else _problem(each)
         if problem or isinstance(each, str):
             why[commit.id] = problem
             skipped.append(commit)
-        elif found and _key(found[-1].built) == _key(each):
-            found[-1] = Stretch(built=found[-1].built, commits=(*found[-1].commits, commit), skipped=found[-1].skipped)
-            skipped = []
+            continue
+        changed = difference(newest.identity if newest else None, each.identity, same_source=True)
+        drawn = (commit,) if "draw" in changed.changed else ()
+        if newest and not changed.besides("draw"):
+            last = found[-1]
+            found[-1] = replace(last, commits=(*last.commits, commit), drawn=(*last.drawn, *drawn))
         else:
-            found.append(Stretch(built=each, commits=(commit,), skipped=tuple(skipped)))
-            skipped = []
+            found.append(Stretch(built=each, commits=(commit,), skipped=tuple(skipped), drawn=drawn))
+        newest, skipped = each, []
     return found, why
 
 
 def _problem(each: CommitCase) -> str:
     return first_line(each.image) if isinstance(each.image, CompileError) else ""
-
-
-def _key(each: CommitCase) -> tuple[object, ...]:
-    assert isinstance(each.image, Image)
-    return each.image.image_hash, each.other.steps

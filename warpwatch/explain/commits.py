@@ -6,10 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from warpwatch.catalogue.project import Project
+from warpwatch.compare.declared import of_code
 from warpwatch.compare.revision import checkout, compile_other_kernels, read_other_kernels
 from warpwatch.devices.compiler import CompileError, Image, Target
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.explain.explanation import CaseCode, other_code
+from warpwatch.runs.record import Identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +20,12 @@ class CommitCase:
 
     other: OtherKernel
     image: Image | CompileError
+
+    @property
+    def identity(self) -> Identity:
+        """Everything that decides the case's work; the machine code is unknown where it does not compile."""
+        own: Identity = self.other.identity
+        return of_code(own, self.image.image_hash) if isinstance(self.image, Image) else own
 
     @property
     def code(self) -> CaseCode | None:

@@ -9,6 +9,7 @@ from math import prod
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Capability, Launch, read_capability
 from warpwatch.compare.code_difference import first_line, occupancy_at
+from warpwatch.compare.declared import of_code, own_identity
 from warpwatch.devices.builds import kernels_of, symbols_in
 from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Image, read_image
 from warpwatch.devices.machine import DeviceError
@@ -17,10 +18,12 @@ from warpwatch.explain.causes import Cause, causes, likely
 from warpwatch.explain.sides import KernelSide
 from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
+from warpwatch.runs.record import Identity, difference
 from warpwatch.verdict.rule import Verdict
 
 NO_RULE = "no rule names a cause in the machine code"
 SAME_CODE = "the machine code and the launches are the same, so nothing in them is the cause"
+BESIDES = "changed besides machine code"
 NO_CUBIN = "there is no machine code of a GPU to compare"
 
 
@@ -28,13 +31,14 @@ NO_CUBIN = "there is no machine code of a GPU to compare"
 class CaseCode:
     """Holds what one side of a case runs: its machine code, and what each of its kernels is launched with.
 
-    ``flags``: those of nvcc that the declaration adds.
+    ``flags``: those of nvcc that the declaration adds. ``identity``: everything that decides the case's work.
     """
 
     image: Image
     launches: Mapping[str, Launch]
     entries: tuple[str, ...]
     flags: tuple[str, ...] = ()
+    identity: Identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,26 +46,30 @@ class Explanation:
     """Holds what differs between the two sides of a case, and the likely cause.
 
     ``causes``: everything that the rules found, by kernel. ``likely``: the cause that fits the verdict, or None.
-    ``note``: why nothing, or not everything, could be compared; or empty. ``sides``: what was compared, by kernel.
+    ``note``: why nothing, or not everything, could be compared; or empty. ``besides``: what changed besides machine
+    code. ``sides``: what was compared, by kernel.
     """
 
     likely: Cause | None = None
     causes: tuple[tuple[str, Cause], ...] = ()
     note: str = ""
+    besides: str = ""
     sides: Mapping[str, tuple[KernelSide, KernelSide]]
 
     @property
     def sentence(self) -> str:
-        """The likely cause in one sentence, or why there is none."""
+        """The likely cause and what changed besides machine code in one sentence, or why there is neither."""
+        besides = f"{BESIDES}: {self.besides}" if self.besides else ""
         if self.likely:
-            return f"likely cause: {self.likely.finding.sentence}"
-        return self.note or NO_RULE
+            return "; ".join(filter(None, [f"likely cause: {self.likely.finding.sentence}", besides]))
+        return besides or self.note or NO_RULE
 
     @property
     def summary(self) -> str:
-        """Everything that the rules found; else how many instructions and registers there are."""
-        if self.causes:
-            return "; ".join(cause.finding.sentence for _, cause in self.causes)
+        """Everything that changed and the rules found; else how many instructions and registers there are."""
+        if self.causes or self.besides:
+            found = [cause.finding.sentence for _, cause in self.causes]
+            return "; ".join([*found, *([f"{BESIDES}: {self.besides}"] if self.besides else [])])
         if self.note or not self.sides:
             return self.note
         return "; ".join(_counts(entry, *sides) for entry, sides in self.sides.items())
@@ -80,13 +88,25 @@ def own_code(case: Case, image: Image) -> CaseCode:
     ready = callable(case.variant.source)
     kernels = None if ready else kernels_of(case.build)
     entries = kernels.entries if kernels else tuple(dict.fromkeys(step.entry for step in case.steps))
-    return CaseCode(image=image, launches=launches, entries=entries, flags=added(kernels.flags if kernels else ()))
+    return CaseCode(
+        image=image,
+        launches=launches,
+        entries=entries,
+        flags=added(kernels.flags if kernels else ()),
+        identity=of_code(own_identity(case), image.image_hash),
+    )
 
 
 def other_code(other: OtherKernel, image: Image) -> CaseCode:
     """Describe another revision's side of a case."""
     launches = {step.entry: step.launch for step in reversed(other.steps)}
-    return CaseCode(image=image, launches=launches, entries=other.kernels.entries, flags=added(other.kernels.flags))
+    return CaseCode(
+        image=image,
+        launches=launches,
+        entries=other.kernels.entries,
+        flags=added(other.kernels.flags),
+        identity=of_code(other.identity, image.image_hash),
+    )
 
 
 def added(flags: tuple[str, ...]) -> tuple[str, ...]:
@@ -104,18 +124,19 @@ def could_read_code(code: CaseCode) -> bool:
 
 def explain(old: CaseCode, new: CaseCode, arch: str, verdict: Verdict) -> Explanation:
     """Compare both sides of a case, and name the likely cause of its verdict."""
-    capability = read_capability(arch)
+    capability, changed = read_capability(arch), difference(old.identity, new.identity)
+    besides = changed.besides("code")
     try:
         sides, note = _pairs(old, new, capability) if capability else ({}, NO_CUBIN)
     except (CompileError, DeviceError, OSError) as error:
-        return Explanation(sides={}, note=f"the machine code cannot be compared: {first_line(error)}")
+        return Explanation(sides={}, note=f"the machine code cannot be compared: {first_line(error)}", besides=besides)
     if not sides:
-        return Explanation(sides={}, note=note)
-    if old.image.image_hash == new.image.image_hash and old.launches == new.launches:
-        return Explanation(sides=sides, note=SAME_CODE)
+        return Explanation(sides={}, note=note, besides=besides)
+    if not changed.changed:
+        return Explanation(sides=sides, note="; ".join([SAME_CODE, *changed.unknown]))
     found = [(entry, cause) for entry, (before, after) in sides.items() for cause in causes(before, after)]
     chosen = likely([cause for _, cause in found], slower=verdict != Verdict.FASTER)
-    return Explanation(likely=chosen, causes=tuple(found), note=note, sides=sides)
+    return Explanation(likely=chosen, causes=tuple(found), note=note, besides=besides, sides=sides)
 
 
 def _pairs(

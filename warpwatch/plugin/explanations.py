@@ -24,7 +24,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key
 from warpwatch.explain.commits import CommitCase, build_cases
-from warpwatch.explain.explanation import CaseCode, could_read_code, explain, other_code, own_code
+from warpwatch.explain.explanation import BESIDES, CaseCode, could_read_code, explain, other_code, own_code
 from warpwatch.report.tables import line, told
 from warpwatch.runs.saved import Run
 from warpwatch.timing.parent_samples import Measured
@@ -57,7 +57,8 @@ def explain_cases(comparison: Comparison, project: Project, device: DeviceInfo |
     said = dict.fromkeys(chosen, TOO_MANY)
     for name, each in found.items():
         if isinstance(each, str):
-            said[name] = f"not explained: {each}"
+            besides = changed.besides("code") if (changed := comparison.changed.get(name)) else ""
+            said[name] = f"{BESIDES}: {besides}" if besides else f"not explained: {each}"
         else:
             measured, old = each
             calls[name] = functools.partial(_explained, measured, old, target.arch, decisions[name].verdict)

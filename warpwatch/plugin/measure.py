@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.names import print_short
 from warpwatch.compare.comparison import Comparison
+from warpwatch.compare.declared import of_code, own_identity
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Budget, announce_next
 
@@ -45,6 +47,10 @@ class Measure:
         benchmark = self.benchmark
         if benchmark.enabled:
             measured.take_for_rounds()
+        if not self.case.variant.on_host:
+            version = measured.facts.get("library", "")
+            identity = of_code(own_identity(self.case), self.kernel.image.image_hash, version)
+            measured.facts["identity"] = msgspec.to_builtins(identity)
         benchmark.params = self.case.parameters
         benchmark.extra_info = measured.facts
         benchmark.pedantic(measured.sample, rounds=measured.rounds)

@@ -14,6 +14,7 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.tables import kernel_times, medians
+from warpwatch.runs.record import difference
 from warpwatch.runs.saved import BadRun, Facts, Run
 from warpwatch.timing.overhead import kernel_seconds
 
@@ -123,10 +124,19 @@ def _range(values: Sequence[float | None]) -> str:
     return f"{values[0]:.3f} ({min(single):.3f} to {max(single):.3f})" if values[0] is not None and single else ""
 
 
-def same_machine_code(runs: Sequence[Run]) -> list[Run]:
-    """Runs whose cases all have the machine code that they have in the last run."""
-    code = [{name: timed.facts.image_hash for name, timed in run.cases.items()} for run in runs]
-    return [run for run, own in zip(runs, code, strict=True) if all(code[-1].get(n, own[n]) == own[n] for n in own)]
+def same_work(runs: Sequence[Run]) -> list[Run]:
+    """Runs whose cases on the GPU are all known to be the work that they are in the last run, which is among them."""
+    last = runs[-1].cases
+    return [
+        run
+        for run in runs
+        if run is runs[-1]
+        or not any(
+            difference(timed.facts.identity, last[name].facts.identity)
+            for name, timed in run.cases.items()
+            if name in last and timed.facts.cache != "host"
+        )
+    ]
 
 
 def listed(families: Iterable[Family], field: str) -> Iterator[tuple[Family, str, tuple[int, ...]]]:
@@ -140,9 +150,9 @@ def listed(families: Iterable[Family], field: str) -> Iterator[tuple[Family, str
 def tables(runs: Sequence[Run], families: Sequence[Family]) -> str:
     """Markdown tables: one for each of the families' ``ladder_shapes``, and one of their ``reached_shapes``.
 
-    Only runs with the machine code of the last one are used.
+    Only runs that did the work of the last one are used.
     """
-    chosen = same_machine_code(runs)
+    chosen = same_work(runs)
     facts = {name: timed.facts for run in chosen for name, timed in run.cases.items()}  # the last run's win
     timed = Timed(families=families, facts=facts, times=medians(chosen), own=kernel_times(chosen))
     parts = [table(timed, family, dtype, shape) for family, dtype, shape in listed(families, "ladder_shapes")]

@@ -12,7 +12,7 @@ from typing import Any
 
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.report.ladder import best, listed, same_machine_code, share
+from warpwatch.report.ladder import best, listed, same_work, share
 from warpwatch.report.tables import kernel_times
 from warpwatch.runs.files import write_whole
 from warpwatch.runs.saved import Run
@@ -76,7 +76,7 @@ def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:
 
 def pictures(runs: Sequence[Run], families: Sequence[Family], folder: Path) -> list[Path]:
     """Draw the families and element types that have ``ladder_shapes``."""
-    chosen = same_machine_code(runs)
+    chosen = same_work(runs)
     times, made = kernel_times(chosen), []
     for family, dtype in dict.fromkeys((family, dtype) for family, dtype, _ in listed(families, "ladder_shapes")):
         reached = shares(families, family, dtype, times)

@@ -1,7 +1,7 @@
 """Reads saved runs from disk into typed objects, and writes them whole.
 
 Reading is the one edge where a file's content is checked, by msgspec. It fills plain frozen dataclasses, is strict (a
-boolean, a text, NaN or an infinity is no number), names the place of what is wrong, takes 30 ms for 900 cases of 100
+boolean, a text, NaN or an infinity is no number), names the place of what is wrong, takes 34 ms for 900 cases of 100
 samples, and has no dependencies; pydantic is as quick, and brings four packages. A ``Run`` needs no further check:
 every time lies between SHORTEST and LONGEST, every text can be printed on one line, every count can be printed and
 divided. Unknown fields are ignored, so that files of later versions can be read.
@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Meta
 
 from warpwatch.runs.files import read_content, run_files
+from warpwatch.runs.record import Identity
 
 NO_GPU = "no-gpu"
 # A run that differs from its baseline in one of these cannot be compared with it.
@@ -72,6 +73,7 @@ class Facts:
     """Holds what was recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
 
     cache: Text = ""  # cold, warm or host
+    identity: Identity | None = None  # what decides the case's work
     image_hash: Text | None = None
     grid: tuple[Count, ...] | None = None
     dynamic_shared_bytes: Count | None = None

@@ -190,9 +190,8 @@ def _prepare(
     inputs: Sequence[GuardedArray],
 ) -> Prepared:
     """Prepare the launches of a revision's kernels on a case's arrays."""
-    pointers = [addresses[array.name] for array in case.arrays]
     launches = [
-        (function, step.launch, named_arguments(case, addresses, step.fill(pointers)))
+        (function, step.launch, named_arguments(case, addresses, step.fill(addresses)))
         for function, step in zip(functions, other.steps, strict=True)
     ]
     return prepare_launches(where, case, other.kernels, launches, inputs, other.symbols)

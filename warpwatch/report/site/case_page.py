@@ -103,7 +103,7 @@ class CasePages:
         if decision.suspect and decision.verdict == "unsure":
             said.append("Probably slower: of the cases that are listed so, at most one in twenty is not.")
         if entry.timed and not today.against and same_code(entry.timed.facts, self._past_facts(entry)):
-            said += [] if SAME_CODE in decision.reason else ["Its machine code and launch are the baseline's."]
+            said += [] if SAME_CODE in decision.reason else ["Its work is the baseline's."]
         return said
 
     def _past_facts(self, entry: Entry) -> list[Facts]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.report.site.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
 from warpwatch.report.site.material import Material
+from warpwatch.runs.record import Identity, difference
 from warpwatch.runs.saved import Run
 from warpwatch.verdict.process_effects import ProcessEffect
 
@@ -22,7 +23,7 @@ MEANING: Mapping[str, str] = {
     MISSING: "the baseline has it, this run has not",
     FAILED: "wrong, or it did not run",
     "same": "within the noise floor",
-    "identical": "the same machine code on both sides",
+    "identical": "the same work on both sides: machine code, launches, arguments and inputs",
     "new": "the baseline does not have it",
     "incomparable": "measured under other conditions",
     NOT_COMPARED: "nothing to compare it with",
@@ -99,15 +100,18 @@ def _reason(entry: Entry) -> str:
 
 
 def _renamed(material: Material, entries: Sequence[Entry]) -> dict[str, str]:
-    """Find new cases with the machine code and the launch of one that is missing."""
-    new = {_code(e.timed.facts): e.id for e in entries if e.timed and e.decision and e.decision.verdict == "new"}
+    """Find new cases that do the work of one that is missing."""
+    new: dict[str | None, list[tuple[str, Identity | None]]] = {}  # by machine code, so that few are compared
+    for e in entries:
+        if e.timed and e.decision and e.decision.verdict == "new":
+            new.setdefault(e.timed.facts.image_hash, []).append((e.id, e.timed.facts.identity))
     facts = {name: timed.facts for run in material.baseline for name, timed in run.cases.items()}
-    pairs = {name: new.get(_code(facts[name]), "") for name in material.verdicts.missing if facts[name].image_hash}
+    pairs = {
+        name: next((other for other, work in new.get(own.image_hash, ()) if not difference(own.identity, work)), "")
+        for name in material.verdicts.missing
+        if (own := facts[name])
+    }
     return {name: other for name, other in pairs.items() if other}
-
-
-def _code(facts: object) -> tuple[object, ...]:
-    return tuple(getattr(facts, name) for name in ("image_hash", "grid", "dynamic_shared_bytes"))
 
 
 def _unmeasured(material: Material) -> dict[str, list[str]]:
@@ -116,7 +120,7 @@ def _unmeasured(material: Material) -> dict[str, list[str]]:
     for case in omitted_cases(material.project.families):
         found.setdefault("serial, and over a second each", []).append(case.id)
     if today.against:
-        found["of the same machine code in both revisions, which is not measured, or not to be compared"] = [
+        found["of the same work in both revisions, which is not measured, or not to be compared"] = [
             case.id for case in timed_cases(material.project.families) if case.id not in today.cases
         ]
         return {why: names for why, names in found.items() if names}

@@ -1,0 +1,205 @@
+"""Tests how declarations describe what decides a case's work: numbers by their bits, functions by their source."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import math
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from warpwatch.compare.declarations import NotFollowed, described, digest_of_source, number
+from warpwatch.runs.record import Scalar
+
+NUMBERS = itertools.count()
+
+# Numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.float32(0.1), "0.1"),
+        (np.float32(1), "1"),
+        (np.float32(-0.0), "-0"),
+        (np.float64(1e300), "1e+300"),
+        (np.float16(65504), "65504"),
+        (ml_dtypes.bfloat16(0.1), "0.1"),
+        (np.float64(0.1) + np.float64(0.2), "0.30000000000000004"),
+        (np.float32("inf"), "inf"),
+        (np.float32("nan"), "nan"),
+        (np.int64(-(2**63)), "-9223372036854775808"),
+        (np.bool_(True), "1"),
+        (0.5, "0.5"),
+        (-0.0, "-0"),
+        (True, "1"),
+    ],
+)
+def test_a_number_is_written_as_the_shortest_text_of_its_bits(value: Any, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize("word", [0x7FC00001, 0xFFC00000, 0x7FC00000, 0x80000000, 0x00000001, 0x3DCCCCCD])
+def test_a_number_that_is_read_again_has_its_bits(word: int) -> None:
+    value = np.frombuffer(struct.pack("I", word), np.float32)[0]
+    kind, dtype, text = described(value, [])
+    assert kind == "scalar"
+    assert Scalar(dtype, text).fill({}).tobytes() == value.tobytes()
+
+
+def test_every_kind_of_number_is_read_again() -> None:
+    kinds = (np.int8, np.uint64, np.float16, np.float64, np.bool_, np.complex64, ml_dtypes.bfloat16)
+    for value in (kind(1) for kind in kinds):
+        _, dtype, text = described(value, [])
+        again = Scalar(dtype, text).fill({})
+        assert (again.dtype, again.tobytes()) == (value.dtype, value.tobytes())
+
+
+# Functions
+
+DRAW = """
+import math
+import numpy as np
+{top}
+
+def draw(rng, n):
+    {body}
+"""
+
+
+@pytest.fixture
+def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Return a function that digests the ``draw`` of a module of its own."""
+
+    def load(name: str, text: str) -> ModuleType:
+        path = tmp_path / str(next(NUMBERS)) / f"{name}.py"  # what is read of a file is kept
+        path.parent.mkdir()
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec
+        assert spec.loader
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    def digest(body: str = "return rng.random(n)", top: str = "", *, text: str = DRAW, **helpers: str) -> str:
+        for name, content in helpers.items():
+            load(name, content)
+        module = load(f"drawn{next(NUMBERS)}", text.format(body=body, top=top))
+        return digest_of_source(module.draw, tmp_path)
+
+    return digest
+
+
+USES = "return {'x': rng.random(n) * SCALE}"
+HELPS = "return {'x': helped(rng, n)}"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("return rng.random(n)",), ("return rng.normal(n)",)),
+        ((USES, "SCALE = 2"), (USES, "SCALE = 3")),
+        ((USES, "SCALE = 0.0"), (USES, "SCALE = -0.0")),
+        ((USES, "SCALE = np.array([1, 2])"), (USES, "SCALE = np.array([1, 3])")),
+        ((USES, "SCALE = {'a': (1, 2)}"), (USES, "SCALE = {'a': (1, 3)}")),
+        ((HELPS, "def helped(rng, n):\n    return n"), (HELPS, "def helped(rng, n):\n    return n + 1")),
+        ((HELPS, "def helped(rng, n, k=1):\n    return k"), (HELPS, "def helped(rng, n, k=2):\n    return k")),
+        ((HELPS, "helped = lambda rng, n: n"), (HELPS, "helped = lambda rng, n: n + 1")),
+        (
+            (HELPS, "def make(k):\n    return lambda rng, n: k\nhelped = make(1)"),
+            (HELPS, "def make(k):\n    return lambda rng, n: k\nhelped = make(2)"),
+        ),
+        (
+            (HELPS, "import functools\nhelped = functools.cache(lambda rng, n: n)"),
+            (HELPS, "import functools\nhelped = functools.cache(lambda rng, n: 2 * n)"),
+        ),
+        (
+            (HELPS, "class Way:\n    def __call__(self, rng, n):\n        return n\nhelped = Way()"),
+            (HELPS, "class Way:\n    def __call__(self, rng, n):\n        return 2 * n\nhelped = Way()"),
+        ),
+        ((HELPS, "one, helped = lambda a: 1, lambda a: 2"), (HELPS, "helped, one = lambda a: 1, lambda a: 2")),
+    ],
+)  # fmt: skip
+def test_whatever_a_function_reaches_counts(
+    draw: Callable[..., str], one: tuple[str, ...], other: tuple[str, ...]
+) -> None:
+    assert draw(*one) == draw(*one)
+    assert draw(*one) != draw(*other)
+
+
+def test_comments_docstrings_annotations_and_what_is_not_reached_do_not_count(draw: Callable[..., str]) -> None:
+    plain = draw("return rng.random(n)")
+    assert draw('"""Draw."""\n    # from 0 to 1\n    return rng.random( n )', "UNUSED = 3\n\n\n") == plain
+    typed = DRAW.replace("rng, n", "rng: object, n: int")
+    assert draw("return rng.random(n)", text=typed) == plain
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import helper_a\n    return helper_a.of(n)",
+        "from helper_a import of\n    return of(n)",
+    ],
+)
+def test_modules_of_the_project_are_followed(draw: Callable[..., str], body: str) -> None:
+    first = draw(body, helper_a="SCALE = 1\nREST = 1\ndef of(n):\n    return SCALE * n")
+    rest = draw(body, helper_a="SCALE = 1\nREST = 2\ndef of(n):\n    return SCALE * n")
+    assert first == rest
+    assert first != draw(body, helper_a="SCALE = 2\nREST = 1\ndef of(n):\n    return SCALE * n")
+    at_top = draw("return helper_a.of(n)", "import helper_a", helper_a="SCALE = 1\ndef of(n):\n    return SCALE * n")
+    changed = draw("return helper_a.of(n)", "import helper_a", helper_a="SCALE = 2\ndef of(n):\n    return SCALE * n")
+    assert at_top != changed
+
+
+@pytest.mark.parametrize(
+    ("body", "top", "why"),
+    [
+        ("return np.load('x.npy')", "", "reaches numpy.load"),
+        ("return load('x.npy')", "from numpy import load", "load, which may do anything"),
+        ("return open('x').read()", "", r"calls open\(\)"),
+        ("return os.environ['N']", "import os", "reaches os.environ"),
+        ("import random\n    return random.random()", "", "it imports random|reaches random"),
+        ("return Path('x').read_bytes()", "from pathlib import Path", "Path, which may do anything"),
+        ("return helper_b", "import helper_b", "helper_b is passed on as a value"),
+        ("return LOCK", "import threading\nLOCK = threading.Lock()", "it reaches"),
+    ],
+)
+def test_what_cannot_be_followed_is_said(draw: Callable[..., str], body: str, top: str, why: str) -> None:
+    with pytest.raises(NotFollowed, match=why):
+        draw(body, top, helper_b="")
+
+
+def test_functions_that_call_each_other_are_described_once(draw: Callable[..., str]) -> None:
+    top = "def helped(rng, n):\n    return again(rng, n)\ndef again(rng, n):\n    return helped(rng, n) + {}"
+    assert draw(HELPS, top.format(1)) == draw(HELPS, top.format(1))
+    assert draw(HELPS, top.format(1)) != draw(HELPS, top.format(2))
+
+
+def test_a_function_without_a_file_is_not_followed(tmp_path: Path) -> None:
+    made: dict[str, Any] = {"math": math}
+    exec("def draw(rng):\n    return math.pi", made)
+    with pytest.raises(NotFollowed):
+        digest_of_source(made["draw"], tmp_path)
+
+
+def test_a_file_that_changed_since_it_was_loaded_is_not_followed(draw: Callable[..., str], tmp_path: Path) -> None:
+    path = tmp_path / "changing.py"
+    path.write_text(DRAW.format(top="", body="return rng.random(n)"))
+    spec = importlib.util.spec_from_file_location("changing", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    path.write_text(DRAW.format(top="", body="return rng.random(n) + 1"))
+    with pytest.raises(NotFollowed, match="the source of draw is not found in changing"):
+        digest_of_source(module.draw, tmp_path)
