@@ -83,6 +83,12 @@ def _record(project: Project, options: argparse.Namespace) -> int:
     return record(project, count=options.n, keywords=options.k, allowed=options.allow)
 
 
+def _migrate(project: Project, options: argparse.Namespace) -> int:
+    from warpwatch.commands.migrate_runs import migrate  # noqa: PLC0415
+
+    return migrate(project, options.runs, options.commit)
+
+
 def _history(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.commands.saved_runs import write_new  # noqa: PLC0415
     from warpwatch.compare.history import show  # noqa: PLC0415
@@ -234,6 +240,9 @@ def _add_runs(commands: Any) -> None:
     _add_saved(promotion, "a file in .benchmarks/<gpu>/, or a folder of them")
     promotion.add_argument("--allow", nargs="+", default=[], metavar="WORD", help="failed, partial, dirty, mixed, same")
     promotion.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
+    migration = add(changing, "migrate", _migrate, "add to earlier runs what their cases' work was, from their commits")
+    migration.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="runs or folders of them (all baselines)")
+    migration.add_argument("--commit", default="", metavar="REV", help="what was measured, where runs do not say so")
     past = add(commands, "history", _history, "show a case's times in saved runs, and where cases changed for good")
     past.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")
     past.add_argument("--runs", type=Path, metavar="FOLDER", help="folder of one GPU's saved runs (.benchmarks)")
