@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .cache import Cache, CacheError
+from .cache import Cache, CacheError, note
+from .dependencies import GCC_READS, SAYING, Dependencies, Observation, Place, Unrepeatable, surroundings, without_noise
 
 HERE = Path(__file__).resolve().parent
 LAUNCHER = """
@@ -111,29 +112,35 @@ def _kind_of_images() -> str:
 def build(folder: Path) -> Path:
     """The driver library, built if the folder has not that of these sources. Processes can share the folder."""
     sources = sorted(HERE.glob("*.cpp"))
-    texts = b"".join(path.read_bytes() for path in (*sources, *sorted(HERE.glob("*.h"))))
-    return _kept(folder, f"libcuda-{_digest(texts)}", ".so", lambda: _build(sources, "libcuda.so.1"), 0o644)
+    return _kept(folder, "libcuda", ".so", _key(*sources), lambda: _build(sources, "libcuda.so.1"), 0o644)
 
 
 def build_nvrtc(folder: Path, name: str) -> Path:
     """The library that stands in for NVRTC under that name, built if the folder has not that of this source."""
     source = HERE / "nvrtc" / "nvrtc.cpp"
-    digest = _digest(source.read_bytes() + name.encode())
-    return _kept(folder, f"{name.replace('.so.', '-')}-{digest}", ".so", lambda: _build([source], name), 0o644)
+    return _kept(folder, name.replace(".so.", "-"), ".so", _key(source), lambda: _build([source], name), 0o644)
 
 
-def _kept(folder: Path, stem: str, tail: str, make: Callable[[], bytes], mode: int) -> Path:
-    """The entry of that name in the folder, made where there is none."""
+def _key(*sources: Path) -> bytes:
+    """What is known of a library before it is built: its sources, and how this file builds it."""
+    texts = (path.read_bytes() for path in (*sources, Path(__file__)))
+    return b"\0".join([surroundings(GCC_READS), *(path.name.encode() for path in sources), *texts])
+
+
+def _kept(
+    folder: Path, stem: str, tail: str, key: bytes, make: Callable[[], tuple[bytes, Dependencies | None]], mode: int
+) -> Path:
+    """What the folder has for a key where all that it was built of is as it was; built where there is none."""
     cache = Cache(folder=folder, program="softcuda", variable="XDG_CACHE_HOME")
     try:
-        entry = cache.find(stem, tail, is_code=True)
-        if entry is None:
-            with _alone(folder / f"{stem}.lock"):  # to build the driver takes half a minute of all cores
-                entry = cache.find(stem, tail, is_code=True)
-                entry = entry or cache.add(stem, tail, make(), is_code=True, mode=mode)
+        found = cache.find_compiled(stem, key, tail, HERE, is_code=True)
+        if found is None:
+            with _alone(folder / f"{stem}-{_digest(key)}.lock"):  # to build the driver takes half a minute of all cores
+                found = cache.find_compiled(stem, key, tail, HERE, is_code=True)
+                found = found or cache.add_compiled(stem, key, tail, HERE, *make(), is_code=True, mode=mode)
     except CacheError as error:
         raise BuildError(str(error)) from None
-    return entry.path
+    return found[1].path
 
 
 @contextlib.contextmanager
@@ -152,16 +159,29 @@ def _alone(path: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _build(sources: Sequence[Path], library: str) -> bytes:
-    """The shared library that these sources make, with that name for the loader."""
+def _build(sources: Sequence[Path], library: str) -> tuple[bytes, Dependencies | None]:
+    """The shared library that these sources make, with that name for the loader, and what it depends on."""
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        units = _units(sources, Path(name))
-        for _ in pool.map(lambda unit: _gxx("-c", str(unit), "-o", f"{unit}.o", f"-I{HERE}"), units):
-            pass
+        units, observation = _units(sources, Path(name)), Observation(folder=Path(name))
+
+        def compile_unit(unit: Path) -> str:
+            return _gxx(observation, *SAYING, "-c", str(unit), "-o", f"{unit}.o", f"-I{HERE}")
+
+        said = "".join(pool.map(compile_unit, units))
         made = Path(name, library)
         objects = [f"{unit}.o" for unit in units]
-        _gxx("-shared", f"-Wl,-soname,{library}", *objects, "-o", str(made), "-lpthread", "-ldl")
-        return made.read_bytes()
+        _gxx(observation, "-shared", f"-Wl,-soname,{library}", *objects, "-o", str(made), "-lpthread", "-ldl")
+        return made.read_bytes(), _dependencies(observation, said)
+
+
+def _dependencies(observation: Observation, said: str) -> Dependencies | None:
+    """What was built depends on; None, with a note, where it must not be used again."""
+    place = Place(root=HERE, temporary=[observation.folder], renamed={f"{HERE}/": ""})
+    try:
+        return observation.dependencies(said, place, "g++", [])
+    except Unrepeatable as error:
+        note(f"softcuda is built anew each time, because {error}")
+        return None
 
 
 def _units(sources: Sequence[Path], folder: Path) -> list[Path]:
@@ -175,14 +195,17 @@ def _units(sources: Sequence[Path], folder: Path) -> list[Path]:
     return units
 
 
-def _gxx(*arguments: str, text: str = "") -> None:
-    """Call g++, with ``text`` as its standard input."""
+def _gxx(observation: Observation, *arguments: str, text: str = "") -> str:
+    """Call g++, with ``text`` as its standard input. Returns what it says, other than an error."""
     if not shutil.which("g++"):
         raise BuildError("softcuda is built by g++, and there is none: apt install g++")
     command = ["g++", *FLAGS, *arguments]
-    done = subprocess.run(command, input=text, capture_output=True, errors="replace", check=False)
+    done = subprocess.run(
+        command, input=text, capture_output=True, errors="replace", check=False, env=observation.environment()
+    )
     if done.returncode:
-        raise BuildError(f"softcuda does not build\n{done.stderr}")
+        raise BuildError(f"softcuda does not build\n{without_noise(done.stderr)}")
+    return done.stderr
 
 
 def stand_in(folder: Path) -> Path:
@@ -192,14 +215,15 @@ def stand_in(folder: Path) -> Path:
     paths.
     """
     text = LAUNCHER.format(python=_c_string(os.fsencode(sys.executable)), compiler=_c_string(bytes(HERE / "nvcc")))
-    return _kept(folder, f"bin-{_digest(text.encode())}", "/nvcc", lambda: _build_launcher(text), 0o755)
+    key = b"\0".join([_key(), text.encode()])
+    return _kept(folder, "bin", "/nvcc", key, lambda: _build_launcher(text), 0o755)
 
 
-def _build_launcher(text: str) -> bytes:
+def _build_launcher(text: str) -> tuple[bytes, Dependencies | None]:
     with tempfile.TemporaryDirectory() as name:
-        made = Path(name, "nvcc")
-        _gxx("-x", "c++", "-", "-o", str(made), text=text)
-        return made.read_bytes()
+        made, observation = Path(name, "nvcc"), Observation(folder=Path(name))
+        said = _gxx(observation, *SAYING, "-x", "c++", "-", "-o", str(made), text=text)
+        return made.read_bytes(), _dependencies(observation, said)
 
 
 def _c_string(text: bytes) -> str:

@@ -5,6 +5,10 @@ together, by one rename, so two processes that make the same entry at once leave
 damaged, or that another user could have written, is never used: it is made anew. What was refused, and why, is kept in
 ``notes()``.
 
+What a compiler makes depends on more than can be known before it is called. So such an entry is found in two steps: by
+a key of all that is known before, such as ``tiled-<key>-<checksum>.reads``, which lists the paths that the compiler
+read or searched in vain (dependencies.py); and by a digest of that list with what is at these paths now.
+
 Shared objects and programs are loaded by their path, after they were checked. So they are kept in a folder where
 nobody else can replace them in between: in one that others can write to, a private folder takes its place.
 """
@@ -22,11 +26,15 @@ import re
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from .dependencies import Dependencies
+
 DIGITS = 16  # of SHA-256, in a name
 SETTLED = 3_000_000_000  # nanoseconds; the times of some file systems have steps of two seconds
+READS = ".reads"  # the tail of a list of dependencies
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _notes: dict[str, None] = {}
 _listings: dict[Path, tuple[int, list[str]]] = {}  # folder -> when it was changed, and its names then
@@ -66,17 +74,61 @@ class Cache:
 
     def find(self, stem: str, tail: str, *, is_code: bool) -> Entry | None:
         """The entry of that name, whole and trusted, or None. ``is_code``: the system loads it by its path."""
+        return next((entry for entry, _ in self._entries(re.escape(stem), stem, tail, is_code)), None)
+
+    def _entries(self, pattern: str, beginning: str, tail: str, is_code: bool) -> Iterator[tuple[Entry, bytes]]:
+        """Yield the entries of such names, with their contents."""
         for folder in self._folders(is_code):
-            for path, checksum in _candidates(folder, stem, tail):
+            for path, checksum in _candidates(folder, pattern, beginning, tail):
                 try:
-                    read(path)
+                    contents = read(path)
                 except BadEntry as error:
                     note(f"{error}; it is made anew")
                 except OSError:  # another process has removed it
                     continue
                 else:
-                    return Entry(path=path, checksum=checksum)
+                    yield Entry(path=path, checksum=checksum), contents
+
+    def find_compiled(self, stem: str, key: bytes, tail: str, root: Path, *, is_code: bool) -> tuple[str, Entry] | None:
+        """What was compiled with that key where all that it depends on is as it was, behind a digest of all of it.
+
+        ``root``: where the paths of the project start.
+        """
+        name = f"{stem}-{checksum_of(key)}"
+        for _, text in self._entries(re.escape(name), name, READS, is_code):
+            with contextlib.suppress(ValueError, TypeError):  # another version wrote it
+                digest = _digest(key, text, Dependencies.from_bytes(text).states(root))
+                if entry := self.find(f"{stem}-{digest}", tail, is_code=is_code):
+                    return digest, entry
         return None
+
+    def add_compiled(
+        self,
+        stem: str,
+        key: bytes,
+        tail: str,
+        root: Path,
+        contents: bytes,
+        dependencies: Dependencies | None,
+        *,
+        is_code: bool,
+        mode: int = 0o644,
+    ) -> tuple[str, Entry]:
+        """Keep what was compiled, as find_compiled() finds it; without dependencies it is never found again."""
+        if dependencies is None:
+            digest = _digest(key, b"not to be found", os.urandom(DIGITS))
+            return digest, self.add(f"{stem}-{digest}", tail, contents, is_code=is_code, mode=mode)
+        text = dependencies.to_bytes()
+        digest = _digest(key, text, dependencies.states(root))
+        entry = self.add(f"{stem}-{digest}", tail, contents, is_code=is_code, mode=mode)
+        self.add(f"{stem}-{checksum_of(key)}", READS, text, is_code=is_code)
+        return digest, entry
+
+    def dependencies(self, stem: str) -> Iterator[Dependencies]:
+        """Yield what entries of that stem were compiled of, of whatever key."""
+        for _, text in self._entries(rf"{re.escape(stem)}-[0-9a-f]{{{DIGITS}}}", stem, READS, is_code=False):
+            with contextlib.suppress(ValueError, TypeError):
+                yield Dependencies.from_bytes(text)
 
     def add(self, stem: str, tail: str, contents: bytes, *, is_code: bool, mode: int = 0o644) -> Entry:
         """Keep ``contents`` under that name. Raises CacheError where there is no room or no such place."""
@@ -173,6 +225,10 @@ def read(path: Path) -> bytes:
     return contents
 
 
+def _digest(*parts: bytes) -> str:
+    return checksum_of(b"\0".join(parts))
+
+
 def checksum_of(contents: bytes) -> str:
     """The checksum that an entry of these contents has in its name."""
     return hashlib.sha256(contents).hexdigest()[:DIGITS]
@@ -207,15 +263,16 @@ def notes() -> list[str]:
     return list(_notes)
 
 
-def _candidates(folder: Path, stem: str, tail: str) -> list[tuple[Path, str]]:
-    """Paths and checksums of the entries that have this name."""
+def _candidates(folder: Path, stem: str, beginning: str, tail: str) -> list[tuple[Path, str]]:
+    """Paths and checksums of the entries whose stem matches, among the names with a beginning."""
     suffix, _, inner = tail.partition("/")
-    pattern = re.compile(rf"{re.escape(stem)}-([0-9a-f]{{{DIGITS}}}){re.escape(suffix)}")
+    pattern = re.compile(rf"{stem}-([0-9a-f]{{{DIGITS}}}){re.escape(suffix)}")
     try:
         names = _sorted_names(folder)
     except OSError:
         return []
-    alike = names[bisect.bisect_left(names, f"{stem}-") : bisect.bisect_left(names, f"{stem}.")]  # "." follows "-"
+    first = bisect.bisect_left(names, f"{beginning}-")
+    alike = names[first : bisect.bisect_left(names, f"{beginning}.")]  # "." follows "-"
     found = [(name, match[1]) for name in alike if (match := pattern.fullmatch(name))]
     if inner:
         found = [(name, checksum) for name, checksum in found if not distrust((folder / name).lstat(), is_folder=True)]

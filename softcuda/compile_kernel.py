@@ -1,6 +1,6 @@
 """Stands in for nvcc: a .cu file goes in, an image for softcuda's driver comes out.
 
-Takes what PyCUDA and this project pass to nvcc: -cubin, -o, -D, -I, -arch, --preprocess, --version and a file. What
+Takes what PyCUDA and this project pass to nvcc: -cubin, -o, -D, -I, -arch, --preprocess, --version, -v and a file. What
 stands in for NVRTC (nvrtc/nvrtc.cpp) adds --as NAME, for messages and findings, and --name-expression.
 The kernel is compiled by g++ as C++ behind cuda_dialect.h, its inline PTX as calls (ptx.py). ``--checks`` makes every
 access visible to the checker. What CUDA has and this device has not is a compile error that names it, with file and
@@ -52,6 +52,7 @@ FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", 
 # Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen.
 CHECKS = ["-fsanitize=thread", "-fsanitize=alignment,signed-integer-overflow,bounds",
           "--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sra", "-DSOFTCUDA_CHECKED"]  # fmt: skip
+SAYING = ["-Xpreprocessor", "-v"]  # of -v: lets g++ name the folders in which it looks for headers
 # Volatile accesses call functions of their own: they hand on what a fence covers, and plain ones do not.
 VOLATILE = "--param=tsan-distinguish-volatile=1"  # g++ 11 and later
 
@@ -81,7 +82,7 @@ def main() -> int:
 WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-Xcompiler", "-Xptxas", "-gencode",
                "-std", "--std", "-maxrregcount", "--maxrregcount")  # fmt: skip
 SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
-            "-E": "preprocess", "--checks": "checks"}  # fmt: skip
+            "-E": "preprocess", "--checks": "checks", "-v": "verbose"}  # fmt: skip
 NAMES = {"-o": "output", "--output-file": "output", "--as": "as", "--lowered-names": "names"}
 PASSED = {"-D": "-D", "-I": "-I", "-U": "-U", "--define-macro": "-D", "--include-path": "-I", "--undefine-macro": "-U"}
 
@@ -150,7 +151,8 @@ def assembly(folder: Path, text: str, source: Path, options: dict, host: host_co
         folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
     )
     flags = flags_of(folder, source, unit, options)
-    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options["pass"], flags)
+    saying = SAYING if options["verbose"] else []
+    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options["pass"], [*saying, *flags])
     asked = lowered_names.asked(options["expressions"])
     text, brought = read([]) + asked, []
     dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
@@ -265,6 +267,8 @@ def gxx(*arguments: str) -> None:
     done = subprocess.run(["g++", *arguments], capture_output=True, errors="surrogateescape", check=False)
     if done.returncode:
         raise BadKernel(done.stderr)
+    if "-v" in arguments:
+        sys.stderr.write(done.stderr)
 
 
 def checks() -> list[str]:

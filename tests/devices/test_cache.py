@@ -16,11 +16,13 @@ import pytest
 
 import softcuda
 from softcuda import cache
+from softcuda.dependencies import Dependencies
 from tests.project import ROOT
 from warpwatch.devices.compiler import CompileError, Image, cache_notes, compile_file, read_image
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = 65534
+NOTHING = Dependencies(files=(), headers=(), programs=(), scripts=(), absent={})
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +123,8 @@ def test_names_are_read_once_until_the_folder_changes(
     names = os.listdir
 
     def list_names(folder: Path) -> list[str]:
-        listed.append(folder)
+        if folder == folders:
+            listed.append(folder)
         return names(folder)
 
     monkeypatch.setattr(os, "listdir", list_names)
@@ -133,7 +136,7 @@ def test_names_are_read_once_until_the_folder_changes(
     found = cache.Cache(folder=folders, program="a", variable="A").find(f"twice-{'0' * 16}", ".so", is_code=True)
     assert (found and found.path, len(listed)) == (copy, 2)
     for _ in range(2):  # changed just now: a further change within the same tick would not show
-        compile_file(source, {}, None)
+        cache.Cache(folder=folders, program="a", variable="A").find(f"twice-{'0' * 16}", ".so", is_code=True)
     assert len(listed) == 4
 
 
@@ -301,13 +304,13 @@ def test_a_damaged_stand_in_is_made_anew(built: Path) -> None:
 def test_processes_that_lack_the_same_build_wait_for_one_of_them(tmp_path: Path) -> None:
     begun = []
 
-    def make() -> bytes:
+    def make() -> tuple[bytes, Dependencies]:
         begun.append(time.monotonic())
         time.sleep(0.3)
-        return b"built"
+        return b"built", NOTHING
 
     def ask(_: int) -> Path:
-        return softcuda._kept(tmp_path, "made", ".so", make, 0o644)
+        return softcuda._kept(tmp_path, "made", ".so", b"key", make, 0o644)
 
     with ThreadPoolExecutor(3) as pool:
         found = set(pool.map(ask, range(3)))
@@ -318,9 +321,10 @@ def test_processes_that_lack_the_same_build_wait_for_one_of_them(tmp_path: Path)
 
 
 def test_a_build_that_fails_is_tried_by_the_next(tmp_path: Path) -> None:
-    def fail() -> bytes:
+    def fail() -> tuple[bytes, Dependencies]:
         raise softcuda.BuildError("no compiler")
 
     with pytest.raises(softcuda.BuildError, match="no compiler"):
-        softcuda._kept(tmp_path, "made", ".so", fail, 0o644)
-    assert softcuda._kept(tmp_path, "made", ".so", lambda: b"built", 0o644).read_bytes().startswith(b"built")
+        softcuda._kept(tmp_path, "made", ".so", b"key", fail, 0o644)
+    built = softcuda._kept(tmp_path, "made", ".so", b"key", lambda: (b"built", NOTHING), 0o644)
+    assert built.read_bytes() == b"built"

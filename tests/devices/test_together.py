@@ -49,9 +49,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     called: list[str] = []
     compile_ = compiler.compile_bytes
 
-    def count(using: compiler.Compiler, flags: list[str], source: Path, root: Path) -> bytes:
+    def count(
+        using: compiler.Compiler, flags: list[str], source: Path, root: Path, *, project: Path | None = None
+    ) -> compiler.Compiled:
         called.append(source.name)
-        return compile_(using, flags, source, root)
+        return compile_(using, flags, source, root, project=project)
 
     monkeypatch.setattr(compiler, "compile_bytes", count)
     return called

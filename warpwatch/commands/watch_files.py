@@ -18,6 +18,7 @@ from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.compiler import files_of
 
 ENGINE = ("warpwatch", "softcuda")  # in its own repository they lie beside the kernels
+HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl")
 PARTS = ("cases", "builds")  # pytest.mark.cases, pytest.mark.builds
 
 
@@ -36,7 +37,10 @@ def files_by_variant(project: Project) -> dict[tuple[str, str], frozenset[Path]]
 
 
 def _sources(family: Family, variant: Variant) -> frozenset[Path]:
-    """Return a variant's source and its headers; the source where it cannot be read, since it may come back."""
+    """Return a variant's source and its headers, as its compiler has read them.
+
+    Before it is compiled any header beside it, or in a folder of ``include``, may be one of them.
+    """
     if variant.call or callable(variant.source):
         return frozenset()
     try:
@@ -44,11 +48,10 @@ def _sources(family: Family, variant: Variant) -> frozenset[Path]:
         include = [(family.folder / folder).resolve() for folder in variant.include]
     except (TypeError, ValueError):  # a mistake in the declaration, which is reported as such
         return frozenset()
-    try:
-        files = files_of(source, include)
-    except OSError:
-        files = {}
-    return frozenset({source, source.resolve(), *files})
+    headers = files_of(source, family.root)
+    if not headers:
+        headers = {path for folder in (source.parent, *include) for path in folder.glob("*") if path.suffix in HEADERS}
+    return frozenset({source, source.resolve(), *(path.resolve() for path in headers)})
 
 
 def _modules(root: Path) -> dict[str, ModuleType]:

@@ -117,8 +117,12 @@ def _compile(project: Project, request: Request, found: Look, cases: list[Case])
     builds = {case.build.id: case.build for case in cases if _runs(case.build, device)}
     jobs = ((build, None if build.variant.on_host else device.target) for build in builds.values())
     errors = compile_all(jobs, lambda done, total: None)
+    read = files_by_variant(project)  # which the compilers know now
+    watched = {path for c in cases for path in read[c.family.name, c.variant.name]} | {*map(Path, found.files)}
     return replace(
         found,
+        files=tuple(sorted(map(str, watched))),
+        folders=tuple(map(str, folders_of(watched, project.root, project.module))),
         compiled=len(builds) - len(errors),
         broken={name: str(error) for name, error in errors.items()},
         tests=tuple(str(path.relative_to(project.root)) for path in marked_files(project.root)),

@@ -18,7 +18,6 @@ from warpwatch.devices.compiler import (
     compile_file,
     compile_text,
     read_image,
-    texts_of,
     unoptimized,
 )
 from warpwatch.devices.entries import TABLE, Kernels, compile_entries, needs_names
@@ -31,6 +30,7 @@ from warpwatch.devices.together import in_one_file
 DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using)\s+%s\b"
 # Any other place where a word may be a name of the file's own: behind a type, or a member.
 OWN_NAME = r"\btypedef\b[^;{}]*\b%s\s*;|(?:::|\.|->)\s*%s\b|[,{]\s*%s\s*="
+INCLUDE = re.compile(r"""^\s*#\s*include\s*(["<])([^">\0]+)[">]""", re.MULTILINE)
 PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
 
 
@@ -52,7 +52,8 @@ def kernels_of(build: Build) -> Kernels:
     include = tuple((family.folder / folder).resolve() for folder in variant.include)
     texts = _texts_of(build.source, include)
     text = "\n".join(texts)
-    for_entry = {name: value for name, value in build.macros.items() if re.search(PARAMETER % name, text)}
+    macros = build.macros if "template" in text else {}
+    for_entry = {name: value for name, value in macros.items() if re.search(PARAMETER % name, text)}
     own = {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), texts[0])}
     macros = {name: value for name, value in build.macros.items() if name not in for_entry}
     names = entries_of(build)
@@ -76,11 +77,24 @@ def _is_used(name: str, text: str) -> bool:
 
 
 def _texts_of(source: Path, include: Sequence[Path]) -> list[str]:
-    """Read a file and what it includes; nothing where it cannot be read, because the compiler says what is wrong."""
-    try:
-        return [text.decode(errors="replace") for text in texts_of(source, include)]
-    except OSError:
-        return [""]
+    """Read a file and the headers of the project that it names; only to tell which macros the file can see.
+
+    Nothing where it cannot be read, because the compiler says what is wrong.
+    """
+    texts, seen, waiting = [], {source.resolve()}, [source]
+    while waiting:
+        path = waiting.pop()
+        try:
+            texts.append(path.read_text(errors="replace"))
+        except OSError:
+            return [""]
+        for quote, name in INCLUDE.findall(texts[-1]):
+            folders = [path.parent, *include] if quote == '"' else include
+            header = next((file for folder in folders if (file := (folder / name).resolve()).is_file()), None)
+            if header and header not in seen:
+                seen.add(header)
+                waiting.append(header)
+    return texts
 
 
 def compile_build(build: Build, target: Target | None) -> Image:

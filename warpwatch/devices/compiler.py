@@ -29,6 +29,7 @@ from warpwatch.catalogue.launches import Capability
 # softcuda is imported only when a cache is used: the declarations of another revision are read without it.
 if TYPE_CHECKING:
     from softcuda.cache import Cache, Entry
+    from softcuda.dependencies import Dependencies, Observation
 
 ENGINE = Path(__file__).resolve().parent.parent.parent  # the folder that holds the packages warpwatch and softcuda
 NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
@@ -48,8 +49,8 @@ class NoCompiler(CompileError):
 class Image:
     """A compiled kernel: a cubin or a shared object, with its hashes.
 
-    ``source_hash``: of source, macros, flags and compiler. ``image_hash``: of the machine code, which may be equal for
-    different sources.
+    ``source_hash``: of all that it was compiled of and with. ``image_hash``: of the machine code, which may be equal
+    for different sources.
     """
 
     path: Path
@@ -64,6 +65,22 @@ class Compiler:
     program: str
     version: str
     banner: str
+
+    @property
+    def is_nvidias(self) -> bool:
+        return "NVIDIA" in self.banner
+
+    @property
+    def is_softcuda(self) -> bool:
+        return "stand-in of softcuda" in self.banner
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A compiled file, and what it depends on, or None where it must not be used again."""
+
+    contents: bytes
+    dependencies: Dependencies | None
 
 
 @dataclass(frozen=True)
@@ -105,7 +122,8 @@ def gxx() -> Compiler:
 
 
 def _capture(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    environment = os.environ | {"LC_ALL": "C"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
 @functools.cache
@@ -143,11 +161,38 @@ def compile_file(
     compiler = nvcc(target.program) if target else gxx()
     flags = all_flags(macros, target, nvcc_flags, root, include)
     name = name_from(root, source)
-    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), os.fsencode(name), *texts_of(source, include))
-    entry = cached(
-        f"{source.stem}-{key}", ".cubin" if target else ".so", lambda: compile_bytes(compiler, flags, name, root)
+    key = key_of(compiler, flags, str(name), source)
+    return compiled(
+        source.stem, key, ".cubin" if target else ".so", root, lambda: compile_bytes(compiler, flags, name, root)
     )
-    return Image(entry.path, key, entry.checksum)
+
+
+def key_of(compiler: Compiler, flags: Sequence[str], *more: str | Path) -> bytes:
+    """Return the key of a compilation: all that is known of it before. ``more``: texts, and files for their contents.
+
+    What softcuda makes depends on its version alone, wherever it lies. Raises OSError for a file that is missing.
+    """
+    from softcuda.dependencies import surroundings  # noqa: PLC0415
+
+    program = "" if compiler.is_softcuda else compiler.program
+    texts = (each.encode(errors="surrogateescape") if isinstance(each, str) else each.read_bytes() for each in more)
+    named = "\0".join((program, compiler.banner, *flags)).encode(errors="surrogateescape")
+    return b"\0\0".join((named, surroundings(), *texts))
+
+
+def compiled(stem: str, key: bytes, tail: str, root: Path, make: Callable[[], Compiled]) -> Image:
+    """Return what the cache has for a key where all that it was compiled of is as it was, or else compile it."""
+    from softcuda.cache import CacheError  # noqa: PLC0415
+
+    cache, is_code = kernel_cache(), tail == ".so"
+    try:
+        found = cache.find_compiled(stem, key, tail, root, is_code=is_code)
+        if found is None:
+            made = make()
+            found = cache.add_compiled(stem, key, tail, root, made.contents, made.dependencies, is_code=is_code)
+    except CacheError as error:
+        raise CompileError(str(error)) from None
+    return Image(found[1].path, found[0], found[1].checksum)
 
 
 def all_flags(
@@ -174,16 +219,15 @@ def compile_text(text: str, name: str, target: Target, more_flags: Sequence[str]
     """Compile a text that includes none of the project's files, by nvcc, as a file ``name``. Raises CompileError."""
     compiler = nvcc(target.program)
     flags = [*NVCC_FLAGS, *more_flags, f"-arch={target.arch}", *target.flags]
-    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), text.encode())
+    key = key_of(compiler, flags, name, text)
 
-    def make() -> bytes:
+    def make() -> Compiled:
         with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
             source = Path(folder, name)
             source.write_text(text)
-            return compile_bytes(compiler, flags, source, ENGINE)
+            return compile_bytes(compiler, flags, source, ENGINE, project=ENGINE)
 
-    entry = cached(f"{Path(name).stem}-{key}", ".cubin", make)
-    return Image(entry.path, key, entry.checksum)
+    return compiled(Path(name).stem, key, ".cubin", ENGINE, make)
 
 
 def cached(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
@@ -197,24 +241,79 @@ def cached(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
         raise CompileError(str(error)) from None
 
 
-def compile_bytes(compiler: Compiler, flags: list[str], source: Path, root: Path) -> bytes:
-    """Compile a source, whose name is relative to ``root``, and return the compiled file."""
+def compile_bytes(
+    compiler: Compiler, flags: list[str], source: Path, root: Path, *, project: Path | None = None
+) -> Compiled:
+    """Compile a source, whose name is relative to ``root``, and return the compiled file with what it depends on.
+
+    ``project``: the project's root, where the source is a temporary file that is made of the key alone.
+    """
+    from softcuda.dependencies import SAYING, Observation, without_noise  # noqa: PLC0415
+
     # Compiled outside the cache, so that a process that is killed leaves nothing in it.
     with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
         made = Path(folder, "made")
-        program, where = compiler.program, root
-        if "NVIDIA" in compiler.banner:
-            program, where = _with_shell_safe_paths(Path(program), source, root, Path(folder))
+        program, working = compiler.program, root
+        if compiler.is_nvidias:
+            program, working = _with_shell_safe_paths(Path(program), source, root, Path(folder))
         # A name that begins with - or @ would be taken for an option, or for a file of options.
         named = f"./{source}" if str(source).startswith(("-", "@")) else str(source)
         # By its name nvcc would not take a kernel in a .cuh, .cc or .inc for CUDA.
-        language = ["-x", "cu"] if "NVIDIA" in compiler.banner and source.suffix != ".cu" else []
-        command = [program, *flags, *language, named, "-o", str(made)]
-        code, said = _run(command, where, folder)
+        language = ["-x", "cu"] if compiler.is_nvidias and source.suffix != ".cu" else []
+        command = [*flags, *language, named, "-o", str(made)]
+        observation = Observation(folder=Path(folder))
+        is_nvcc = compiler.is_nvidias or compiler.is_softcuda
+        saying = ["-v", "-Xcompiler", ",".join(SAYING)] if is_nvcc else [*SAYING]
+        code, said = _run([program, *saying, *command], working, observation)
         if code:
+            observation.end()
             ended = f"the compiler was ended by {signal.Signals(-code).name}\n" if code < 0 else ""
-            raise CompileError(f"{source} does not compile\n{ended}{said}\n{shlex.join(command)}")
-        return made.read_bytes()
+            shown = shlex.join([program, *command])
+            raise CompileError(f"{source} does not compile\n{ended}{without_noise(said)}\n{shown}")
+        where = _Where(root=root, source=source, folder=Path(folder), project=project)
+        return Compiled(
+            contents=made.read_bytes(), dependencies=_dependencies(observation, said, compiler, flags, where)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Where:
+    """Place of a compilation.
+
+    ``folder``: of the compiler's temporary files. The others: as for compile_bytes.
+    """
+
+    root: Path
+    source: Path
+    folder: Path
+    project: Path | None
+
+
+def _dependencies(
+    observation: Observation, said: str, compiler: Compiler, flags: Sequence[str], where: _Where
+) -> Dependencies | None:
+    """Return what a compilation depends on, or None, with a note, where its result must not be used again."""
+    from softcuda.cache import note  # noqa: PLC0415
+    from softcuda.dependencies import Place, Unrepeatable  # noqa: PLC0415
+
+    toolkit, whole = where.folder / "toolkit", where.root / where.source
+    renamed, temporary = {}, [where.folder]
+    if toolkit.exists():
+        renamed[f"{toolkit}/"] = f"{toolkit.readlink()}/"
+    if where.project:
+        temporary.append(whole.parent)
+    elif compiler.is_softcuda:  # it calls the source's folder by its whole path
+        renamed[f"{whole.parent.resolve()}/"] = f"{where.source.parent}/".removeprefix("./")
+    covered = str(ENGINE / "softcuda") if compiler.is_softcuda else ""
+    main, generated = ("", str(where.source)) if where.project else (str(where.source), "")
+    place = Place(root=where.project or where.root, temporary=temporary, generated=generated,
+                  renamed=renamed, covered=covered)  # fmt: skip
+    program = "g++" if compiler.is_softcuda else compiler.program
+    try:
+        return observation.dependencies(said, place, program, flags, main)
+    except Unrepeatable as error:
+        note(f"{where.source} is compiled anew each time, because {error}")
+        return None
 
 
 def _with_shell_safe_paths(program: Path, source: Path, root: Path, folder: Path) -> tuple[str, Path]:
@@ -246,12 +345,12 @@ def compile_for(owner: object) -> None:
     _thread.owner = owner
 
 
-def _run(command: list[str], root: Path, temporary: str) -> tuple[int, str]:
+def _run(command: list[str], root: Path, observation: Observation) -> tuple[int, str]:
     """Run a compiler in a process group of its own, so that it can be killed with all that it started.
 
-    Its temporary files go to the folder ``temporary``, which is removed even if the compiler is killed.
+    Its temporary files go to the observation's folder, which is removed even if the compiler is killed.
     """
-    environment = os.environ | {"TMPDIR": temporary}
+    environment = observation.environment() | {"TMPDIR": str(observation.folder)}
     with subprocess.Popen(
         command,
         cwd=root,
@@ -297,25 +396,14 @@ def read_image(path: Path) -> bytes:
         raise CompileError(str(error)) from None
 
 
-def texts_of(source: Path, include: Sequence[Path] = ()) -> list[bytes]:
-    """Read a file and the files that it includes, beside it or in folders; others belong to the compiler's version."""
-    return list(files_of(source, include).values())
+def files_of(source: Path, root: Path) -> set[Path]:
+    """Return the files that a source was compiled of when it was last compiled, in any configuration.
 
-
-def files_of(source: Path, include: Sequence[Path] = ()) -> dict[Path, bytes]:
-    """Read the files that texts_of reads, by their paths."""
-    texts, seen, waiting = {}, {source.resolve()}, [source]
-    while waiting:
-        path = waiting.pop()
-        texts[path] = path.read_bytes()
-        for quote, name in re.findall(rb'^\s*#\s*include\s*(["<])([^">]+)[">]', texts[path], re.MULTILINE):
-            folders = [path.parent, *include] if quote == b'"' else include
-            found = (file for folder in folders if (file := (folder / os.fsdecode(name)).resolve()).is_file())
-            header = next(found, None)
-            if header and header not in seen:
-                seen.add(header)
-                waiting.append(header)
-    return texts
+    None where the cache knows of no compilation. The compilers' own headers are not among them.
+    """
+    name = str(name_from(root, source))
+    known = kernel_cache().dependencies(source.stem)
+    return {root / path for each in known if name in each.files for path in each.files}
 
 
 def digest_of(*parts: bytes) -> str:

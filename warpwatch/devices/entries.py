@@ -19,18 +19,18 @@ from pathlib import Path
 from warpwatch.devices.compiler import (
     ENGINE,
     NVCC_FLAGS,
+    Compiled,
     CompileError,
     Image,
     Target,
     all_flags,
-    cached,
     compile_bytes,
     compile_file,
-    digest_of,
+    compiled,
+    key_of,
     name_from,
     nvcc,
     read_image,
-    texts_of,
 )
 from warpwatch.devices.ready import READY, find_entries, ready_image
 from warpwatch.devices.symbols import demangled, entries, pointed_to
@@ -161,23 +161,22 @@ def _compile_table(kernels: Kernels, target: Target) -> Image:
     if re.search(r'["\\\n]', str(name)):
         raise CompileError(f"{str(name)!r} cannot be included: use a path without quotation marks and backslashes")
     text = table_text(str(name), kernels.entries, kernels.own_macros if kernels.are_named else {})
-    texts = texts_of(source, kernels.include)
-    key = digest_of(compiler.banner.encode(), " ".join(flags).encode(), os.fsencode(text), *texts)
+    key = key_of(compiler, flags, text, source)
 
-    def make() -> bytes:
+    def make() -> Compiled:
         with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
             main = Path(folder, f"{TABLE}.cu")
             main.write_bytes(os.fsencode(text))
             _link_all(root, Path(folder))
             try:
-                made = compile_bytes(compiler, flags, Path(main.name), Path(folder))
+                made = compile_bytes(compiler, flags, Path(main.name), Path(folder), project=root)
             except CompileError as error:
                 raise CompileError(str(error).replace(f"{folder}/", "")) from None
             # So the image does not depend on the folder's name.
-            return PATH_HASH.sub(rb"\g<1>00000000", made) if "NVIDIA" in compiler.banner else made
+            plain = PATH_HASH.sub(rb"\g<1>00000000", made.contents) if compiler.is_nvidias else made.contents
+            return replace(made, contents=plain)
 
-    entry = cached(f"{source.stem}-{key}", ".cubin", make)
-    return Image(entry.path, key, entry.checksum)
+    return compiled(source.stem, key, ".cubin", root, make)
 
 
 def _link_all(root: Path, folder: Path) -> None:

@@ -297,7 +297,8 @@ def declared_element(kernels: Kernels, name: str) -> str:
 def _text_of(kernels: Kernels) -> str:
     """Return a source and what it includes, without comments and strings; empty where numbers may be renamed there."""
     try:
-        text = "\n".join(part.decode(errors="replace") for part in files_of(kernels.source, kernels.include).values())
+        paths = [kernels.source, *sorted(files_of(kernels.source, kernels.root) - {kernels.source})]
+        text = "\n".join(path.read_text(errors="replace") for path in paths)
     except OSError:
         return ""
     text = COMMENT.sub(" ", text)

@@ -1,0 +1,515 @@
+"""Finds what a compilation depends on, so that its result is used again only where all of that is as it was.
+
+gcc and clang, which nvcc calls too, write the files that they open to where SUNPRO_DEPENDENCIES says, and name the
+folders that they search where they are asked to (SAYING). Both cost nothing, while ``nvcc -MD`` preprocesses once more
+and lists what the host's pass reads too. From these, and from the names of headers in what was read, follow the paths
+that were searched in vain: a header that appears there changes the build.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+# Variables that change what gcc and binutils make, and nvcc (as GCC 12 and CUDA 13.0 call getenv()), and those by which
+# scripts in nvcc's place find a toolkit.
+GCC_READS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH",
+             "LPATH", "GCC_ROOT", "G++_ROOT", "BINUTILS_ROOT", "LD_RUN_PATH", "SOURCE_DATE_EPOCH")  # fmt: skip
+NVCC_READS = (*GCC_READS, "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "compiler-bindir", "INCLUDES",
+              "SYSTEM_INCLUDES", "LIBRARIES", "PTXAS_FLAGS", "CUDAFE_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "CICC_PATH",
+              "NVVMIR_LIBRARY_DIR", "EDG_BASE", "USR_INCLUDE", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT",
+              "CXX")  # fmt: skip
+SAYING = ("-Xpreprocessor", "-v")  # lets gcc and clang name the folders that they search
+SETTLED = 3_000_000_000  # nanoseconds; the times of some file systems have steps of two seconds
+AGAIN = 0.5  # seconds
+SAMPLE, SAMPLES = 4096, 64  # bytes, and how many of these are read of a program
+
+# What compilers print for SAYING, and nvcc for -v.
+SEARCHED = re.compile(
+    r'^#include "\.\.\." search starts here:\n((?: .*\n)*)#include <\.\.\.> search starts here:\n((?: .*\n)*)',
+    re.MULTILINE,
+)
+IGNORED = re.compile(r'^ignoring nonexistent directory "(.*)"$', re.MULTILINE)
+NOISE = re.compile(
+    r"^(?:#\$ .*|ignoring (?:nonexistent|duplicate) directory .*|  as it is a non-system directory .*"
+    r"|#include .* search starts here:(?:\n .*)*|End of search list\.)\n",
+    re.MULTILINE,
+)
+SETTING = re.compile(r"^#\$ (\w+)=(.*)$", re.MULTILINE)
+COMMAND = re.compile(r'^#\$ (?:"([^"\n]+)"|([^\s"=]+)) ', re.MULTILINE)
+
+# How texts name headers. What is named in other ways, such as by a macro, is found by what was opened.
+NAME = rb'[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)'
+INCLUDE = re.compile(rb"#[ \t]*(include_next|include|import|embed)\b" + NAME)
+QUESTION = re.compile(rb"(?:has|HAS)_(?:include|INCLUDE|embed|EMBED)\w*[ \t]*\(" + NAME)
+UNKNOWN = re.compile(
+    rb"^[ \t]*#[ \t]*(?:if|elif|define[ \t]+(?!\w*has_(?:include|embed)\w*\())[^\n]*"
+    rb"\b__has_(?:include(?:_next)?|embed)[ \t]*\([ \t]*[A-Za-z_]",
+    re.MULTILINE | re.IGNORECASE,
+)
+CLOCK = re.compile(rb"__(?:DATE|TIME|TIMESTAMP)__")
+ASSEMBLER = re.compile(rb'"[^"\n]*\.inc(?:bin|lude)\b')
+
+
+class Unrepeatable(Exception):
+    """A compilation whose result must not be used again; the message says why, as what goes on after "because"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dependencies:
+    """Paths whose states decide what a compilation makes. Those that are not absolute start at the project's root.
+
+    ``files``: what was opened, or asked for by ``__has_include``. ``headers``: those that were installed with the
+    compilers. ``programs``: the compilers' own. ``scripts``: those that stand before them, which are small. ``absent``:
+    names that folders lacked, by folder.
+    """
+
+    files: Sequence[str]
+    headers: Sequence[str]
+    programs: Sequence[str]
+    scripts: Sequence[str]
+    absent: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def from_bytes(cls, contents: bytes) -> Dependencies:
+        """Raises ValueError or TypeError where another version wrote them."""
+        return cls(**json.loads(contents))
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(vars(self), sort_keys=True, separators=(",", ":")).encode()
+
+    def states(self, root: Path) -> bytes:
+        """What is there now: digests of all contents, and which of the absent names there are."""
+        base = f"{root}/"
+        found = [_installation(base, tuple(self.headers), tuple(self.programs))]
+        found += [digest_of(path if path[:1] == "/" else base + path) for path in (*self.files, *self.scripts)]
+        for folder, names in self.absent.items():
+            there = _names_in(folder if folder[:1] == "/" else base + folder)
+            found.append("" if there.isdisjoint(names) else "/".join(sorted(there.intersection(names))))
+        return "\n".join(found).encode(errors="surrogateescape")
+
+
+def surroundings(names: Sequence[str] = NVCC_READS) -> bytes:
+    """What a compiler finds beside its arguments: variables, and the gcc and g++ of the PATH."""
+    values = [f"{name}={value}" for name in names if (value := os.environ.get(name)) is not None]
+    path = os.environ.get("PATH", "")
+    return "\0".join([*values, _on_path("gcc", path), _on_path("g++", path)]).encode(errors="surrogateescape")
+
+
+def without_noise(said: str) -> str:
+    """What a compiler says, without what it says because of SAYING and nvcc's -v."""
+    return NOISE.sub("", said)
+
+
+# States of files, folders and programs.
+
+_digests: dict[str, tuple[tuple[int, ...], str]] = {}  # of files that had not been changed for a while, by path
+_folders: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}  # names in folders, likewise
+_installations: dict[
+    tuple[str, tuple[str, ...], tuple[str, ...]], tuple[float, str]
+] = {}  # when looked at, and digests
+
+
+def digest_of(path: str) -> str:
+    """A digest of a file's contents, read again only where its status has changed; a word where it is no file."""
+    try:
+        status = os.stat(path)
+        known = _digests.get(path)
+        if known is not None and known[0] == _signature(status):
+            return known[1]
+        return _read(path)[1] if stat.S_ISREG(status.st_mode) else "no file"
+    except OSError:
+        return "absent"
+
+
+def _installation(base: str, headers: tuple[str, ...], programs: tuple[str, ...]) -> str:
+    """A digest of a compiler and its headers: hundreds of files, which are looked at twice a second at most."""
+    now, known = time.monotonic(), _installations.get((base, headers, programs))
+    if known is None or not 0 <= now - known[0] < AGAIN:
+        states = [digest_of(os.path.join(base, path)) for path in headers]
+        states += [_sampled(os.path.join(base, path)) for path in programs]
+        known = _installations[base, headers, programs] = now, hashlib.sha256("\n".join(states).encode()).hexdigest()
+    return known[1]
+
+
+def _signature(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev
+
+
+def _is_settled(status: os.stat_result) -> bool:
+    """Whether a further change would show in the status: one within the same tick of the clock would not."""
+    return time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED
+
+
+def _read(path: str) -> tuple[bytes, str]:
+    """The contents of a file and their digest, which is kept where it can be trusted. Raises OSError."""
+    with open(path, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        contents = stream.read()
+    digest = hashlib.sha256(contents).hexdigest()
+    if _is_settled(status):
+        _digests[path] = (_signature(status), digest)
+    return contents, digest
+
+
+def _sampled(path: str) -> str:
+    """A digest of parts of a program, which may have 100 MB, and of its size."""
+    try:
+        status = os.stat(path)
+        known = _digests.get(path)
+        if known is not None and known[0] == _signature(status):
+            return known[1]
+        digest = hashlib.sha256(str(status.st_size).encode())
+        with open(path, "rb") as stream:
+            for number in range(SAMPLES) if status.st_size > SAMPLE else [0]:
+                digest.update(os.pread(stream.fileno(), SAMPLE, number * (status.st_size - SAMPLE) // (SAMPLES - 1)))
+    except OSError:
+        return "absent"
+    if _is_settled(status):
+        _digests[path] = (_signature(status), digest.hexdigest())
+    return digest.hexdigest()
+
+
+def _names_in(folder: str) -> frozenset[str]:
+    """The names in a folder, read again only where its status has changed."""
+    try:
+        status = os.stat(folder)
+        known = _folders.get(folder)
+        if known is not None and known[0] == _signature(status):
+            return known[1]
+        names = frozenset(os.listdir(folder))
+    except OSError:
+        return frozenset()
+    if _is_settled(status):
+        _folders[folder] = (_signature(status), names)
+    return names
+
+
+@functools.lru_cache
+def _on_path(program: str, path: str) -> str:
+    return shutil.which(program, path=path) or ""
+
+
+@functools.lru_cache
+def _with_its_programs(gxx: str) -> list[str]:
+    """A gcc, and the programs that it calls."""
+    done = subprocess.run([gxx, "-print-prog-name=cc1plus"], capture_output=True, text=True, check=False)
+    path = os.environ.get("PATH", "")
+    return [gxx, done.stdout.strip(), _on_path("as", path), _on_path("ld", path)]
+
+
+def programs_of(program: str, said: str) -> list[str]:
+    """The files of a compiler: of nvcc, as its -v says, or of g++."""
+    settings = dict(SETTING.findall(said))
+    path = settings.get("PATH", os.environ.get("PATH", ""))
+    program = _on_path(program, path)
+    found = [program]
+    if here := settings.get("_HERE_"):
+        found += [f"{here}/nvcc", f"{here}/nvcc.profile", f"{settings.get('NVVMIR_LIBRARY_DIR')}/libdevice.10.bc"]
+    for quoted, plain in COMMAND.findall(said) if here else [(program, "")]:
+        called = _on_path(re.sub(r"\$(\w+)", lambda match: settings.get(match[1], ""), quoted or plain), path)
+        found += _with_its_programs(called) if re.search(r"(?:cc|\+\+|clang)[-.\d]*$", called) else [called]
+    return [name for name in dict.fromkeys(found) if os.path.isabs(name) and os.path.isfile(name)]
+
+
+def _installed_by(programs: Iterable[str]) -> tuple[str, ...]:
+    """Where compilers are installed: above the ``bin`` of their programs."""
+    parts = (path.rpartition("/bin/") for path in programs)
+    return tuple({f"{top}/" for top, _, name in parts if top and "/" not in name})
+
+
+# What a text names.
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scan:
+    """``headers``: by which directive (b"" for a question), name, whether in quotes. ``reason``: not to repeat it."""
+
+    headers: Sequence[tuple[bytes, str, bool]]
+    reason: str
+
+
+_scans: dict[str, tuple[str, _Scan]] = {}  # digest and scan, by path
+
+
+def _scan(path: str) -> tuple[str, _Scan]:
+    """A file's digest, and what it names. Raises OSError."""
+    digest, known = digest_of(path), _scans.get(path)
+    if known is None or known[0] != digest:
+        contents, digest = _read(path)
+        known = _scans[path] = digest, _scan_text(contents)
+    return known
+
+
+def _scan_text(text: bytes) -> _Scan:
+    text = re.sub(rb"\\\r?\n", b"", text) if b"\\" in text else text
+    found = INCLUDE.findall(text)
+    asks = b"has_" in text or b"HAS_" in text
+    found += [(b"", *names) for names in (QUESTION.findall(text) if asks else ())]
+    headers = [(kind, os.fsdecode(quoted or other), bool(quoted)) for kind, quoted, other in found]
+    reason = _of_the_clock(text)
+    if asks and UNKNOWN.search(text):
+        reason = "asks __has_include for what a macro names"
+    elif b".inc" in text and ASSEMBLER.search(text):
+        reason = "includes a file in assembly"
+    return _Scan(headers=headers, reason=reason)
+
+
+def _of_the_clock(text: bytes) -> str:
+    """Why a text means something else tomorrow; nothing where the time is set from outside."""
+    words = set(CLOCK.findall(text)) if b"__DATE__" in text or b"__TIME" in text else set()
+    if "SOURCE_DATE_EPOCH" in os.environ:
+        words -= {b"__DATE__", b"__TIME__"}
+    return f"uses {min(words).decode()}" if words else ""
+
+
+# What a compilation does.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a compilation takes place.
+
+    ``root``: where relative paths start. ``temporary``: folders that go with the compilation: their names stand for
+    those below the root, or for what is made of the key. ``generated``: the name of a source that is. ``renamed``:
+    other beginnings of paths, and what they stand for. ``covered``: a folder whose contents the compiler's version
+    covers.
+    """
+
+    root: Path
+    temporary: Sequence[Path]
+    generated: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    covered: str = ""
+
+    @functools.cached_property
+    def _temporary(self) -> tuple[str, ...]:
+        return tuple(f"{name}/" for folder in self.temporary for name in (folder, os.path.realpath(folder)))
+
+    def name(self, path: str) -> str:
+        """The path as it is kept."""
+        for beginning, other in self.renamed.items():
+            if path.startswith(beginning):
+                return other + path[len(beginning) :]
+        for folder in self._temporary:
+            if path.startswith(folder):
+                rest = path[len(folder) :]
+                return rest if os.path.lexists(self.on_disk(rest.partition("/")[0])) else path
+        return path
+
+    def is_covered(self, path: str) -> bool:
+        """Whether the key decides what is there, with the compiler's version."""
+        inside = path.startswith(self._temporary) or (self.covered and path.startswith(f"{self.covered}/"))
+        return bool(inside or (self.generated and path == self.generated))
+
+    def on_disk(self, path: str) -> str:
+        return path if path.startswith("/") else f"{self.root}/{path}"
+
+
+@dataclass(kw_only=True)
+class Observation:
+    """Observes one compilation, by one call of a compiler or several: what they open, and where they look for it."""
+
+    folder: Path  # of temporary files
+    since: int = field(default_factory=time.time_ns)
+    _lists: list[str] = field(default_factory=list)
+
+    def environment(self) -> dict[str, str]:
+        """The variables for one call of a compiler. Its messages are in English, because some are read."""
+        place = "/tmp" if " " in str(self.folder) else str(self.folder)  # a blank would end the name
+        file, name = tempfile.mkstemp(prefix="opened-", dir=place)
+        os.close(file)
+        self._lists.append(name)
+        return os.environ | {"SUNPRO_DEPENDENCIES": f"{name} made", "LC_ALL": "C"}
+
+    def end(self) -> list[str]:
+        """The files that compilers have opened, each once."""
+        found: dict[str, None] = {}
+        while self._lists:
+            with open(name := self._lists.pop(), errors="surrogateescape") as stream:
+                text = stream.read().replace("\\\n", " ")
+            os.unlink(name)
+            for word in re.findall(r"(?:[^\s\\]|\\.)+", text):
+                if not word.endswith(":"):
+                    found[re.sub(r"\\(.)", r"\1", word).replace("$$", "$")] = None
+        return list(found)
+
+    def dependencies(self, said: str, place: Place, program: str, flags: Sequence[str], main: str = "") -> Dependencies:
+        """What the compilation depends on, by what its compilers ``said``. Raises Unrepeatable.
+
+        ``main``: the source, as it is kept, unless it is a temporary one.
+        """
+        opened = self.end()
+        if not SEARCHED.search(said) or not opened:
+            raise Unrepeatable("its compiler does not say what it reads")
+        search = _Search(place, [*filter(None, [main]), *opened], said)
+        absolute = {beginning: other for beginning, other in place.renamed.items() if other.startswith("/")}
+        if absolute != place.renamed and search.names_the_root():
+            search = _Search(replace(place, renamed=absolute), [*filter(None, [main]), *opened], said)
+        for path in search.opened:
+            self._follow(search, path)
+        search.follow_unnamed(main)
+        absent, found = search.absent()
+        files = dict.fromkeys([*search.opened, *search.asked, *found])
+        programs = dict.fromkeys(map(place.name, programs_of(program, said)))
+        for path in named_by([program, *flags], place.root):
+            (programs if os.access(place.on_disk(path), os.X_OK) else files)[path] = None
+        for path in (files := dict.fromkeys(path for path in files if not place.is_covered(path))):
+            self._check(place.on_disk(path), path)
+        scripts = [path for path in programs if os.path.getsize(place.on_disk(path)) <= SAMPLE * SAMPLES]
+        large = [path for path in programs if path not in scripts]
+        installed = _installed_by(large)
+        headers = [path for path in files if path.startswith(installed)]
+        own = [path for path in files if not path.startswith(installed)]
+        return Dependencies(files=own, headers=headers, programs=large, scripts=scripts, absent=absent)
+
+    def _follow(self, search: _Search, path: str) -> None:
+        covered = search.place.is_covered(path)
+        try:
+            scan = _scan(search.place.on_disk(path))[1]
+        except OSError:
+            if covered:
+                return
+            raise Unrepeatable(f"{path} has gone while it was compiled") from None
+        if scan.reason and not covered:
+            raise Unrepeatable(f"{path} {scan.reason}")
+        for header in scan.headers:
+            search.follow(path, *header)
+
+    def _check(self, path: str, shown: str) -> None:
+        """Raise Unrepeatable for a file that was changed since the compilation began."""
+        try:
+            changed = max(os.stat(path).st_ctime_ns, os.lstat(path).st_ctime_ns)
+        except OSError:  # expected to be absent
+            return
+        if changed > self.since:
+            raise Unrepeatable(f"{shown} was changed while it was compiled")
+
+
+class _Search:
+    """Finds the paths at which a compiler has looked for headers in vain, by the files that it has opened."""
+
+    def __init__(self, place: Place, opened: Iterable[str], said: str) -> None:
+        self.place = place
+        self.opened = dict.fromkeys(map(place.name, opened))
+        self.asked: dict[str, None] = {}  # further paths of which it matters what is there
+        quote: dict[str, None] = {}
+        bracket: dict[str, None] = {}
+        for block in SEARCHED.findall(said):
+            for folders, lines in zip((quote, bracket), block, strict=True):
+                folders.update(dict.fromkeys(place.name(f"{line[1:]}/") for line in lines.splitlines()))
+        self.quote, self.bracket = list(quote), list(bracket)
+        self._vain = dict.fromkeys(place.name(f"{path}/")[:-1] for path in IGNORED.findall(said))
+        self._named: set[str] = set()  # opened files that a text names
+        self._statuses: dict[str, os.stat_result | None] = {}
+        self._identities = {self._identity(path): path for path in self.opened}
+
+    def names_the_root(self) -> bool:
+        """Whether a file of the project names this checkout by its whole path, and so reads it in every other one."""
+        own = [path for path in self.opened if not path.startswith("/") and self._status(path)]
+        return any(os.fsencode(f"{self.place.root}/") in _read(self.place.on_disk(path))[0] for path in own)
+
+    def _status(self, path: str) -> os.stat_result | None:
+        if path not in self._statuses:
+            try:
+                self._statuses[path] = os.stat(self.place.on_disk(path))
+            except OSError:
+                self._statuses[path] = None
+        return self._statuses[path]
+
+    def _identity(self, path: str) -> tuple[int, int] | str:
+        status = self._status(path)
+        return (status.st_dev, status.st_ino) if status else path
+
+    def follow(self, includer: str, kind: bytes, name: str, in_quotes: bool) -> None:
+        """Add where a compiler has looked for a header that a file names."""
+        beside = [includer[: includer.rfind("/") + 1], *self.quote] if in_quotes else []
+        vain: dict[str, None] = {}
+        for folder in [*beside, *self.bracket] if not name.startswith("/") else [""]:
+            path = folder + name
+            opened = self._identities.get(self._identity(path))
+            if opened is not None:
+                self._named.add(opened)
+                self._vain |= vain
+                if path != opened and os.path.normpath(path) != os.path.normpath(opened):
+                    self.asked[path] = None  # a symbolic link leads to the file
+            elif (status := self._status(path)) is None:
+                vain[path] = None
+                continue
+            elif kind or not stat.S_ISREG(status.st_mode):  # a directive that was not reached, or a folder
+                if kind != b"include_next" and stat.S_ISREG(status.st_mode):
+                    return
+                continue
+            else:
+                self.asked[path] = None
+            if kind != b"include_next":
+                break
+        if not kind:
+            self._vain |= vain
+
+    def follow_unnamed(self, main: str) -> None:
+        """Add where a compiler may have looked for files that no text names: those of macros and of flags."""
+        folders = [*self.quote, *self.bracket]
+        own = [path for path in self.opened if not path.startswith(tuple(self.bracket))]
+        beside = dict.fromkeys(["", *(path[: path.rfind("/") + 1] for path in own)])
+        for path in self.opened.keys() - self._named - {main}:
+            for number, folder in enumerate(folders):
+                if path.startswith(folder):
+                    name = path[len(folder) :]
+                    before = [f"{other}{name}" for other in (*beside, *folders[:number])]
+                    self._vain |= dict.fromkeys(other for other in before if self._status(other) is None)
+
+    def absent(self) -> tuple[dict[str, list[str]], list[str]]:
+        """Names by the folder that lacks them, and paths at which something is that is none, as a dangling link."""
+        absent: dict[str, set[str]] = {}
+        found = []
+        for path in self._vain:
+            if self.place.is_covered(path):
+                continue
+            folder, name = self._first_missing(path)
+            if name in _names_in(self.place.on_disk(folder)):
+                found.append(os.path.join(folder, name))
+            else:
+                absent.setdefault(folder, set()).add(name)
+        return {folder: sorted(absent[folder]) for folder in sorted(absent)}, sorted(set(found))
+
+    def _first_missing(self, path: str) -> tuple[str, str]:
+        while True:
+            parent, slash, name = path.rpartition("/")
+            parent = parent or slash
+            if not parent or self._status(parent):
+                return parent, name
+            path = parent
+
+
+def named_by(flags: Sequence[str], root: Path) -> Iterator[str]:
+    """Yield the files that flags and variables name, such as response files, and those that these name.
+
+    Raises Unrepeatable for flags that mean something else tomorrow.
+    """
+    texts, seen = [*flags, *(os.environ.get(name, "") for name in NVCC_READS)], set()
+    while texts:
+        text = texts.pop()
+        if reason := _of_the_clock(text.encode(errors="surrogateescape")):
+            raise Unrepeatable(f"a flag {reason}")
+        for word in re.findall(r"[^\s=,@'\"]+", text):
+            for path in (word, f"{word}/gcc", f"{word}/g++"):
+                whole = os.path.join(f"{root}/", path)
+                if path not in seen and os.path.isfile(whole):
+                    seen.add(path)
+                    yield path
+                    if os.path.getsize(whole) < SAMPLE * SAMPLES:
+                        with open(whole, errors="surrogateescape") as stream:
+                            text = stream.read()
+                        texts += [] if "\0" in text else [text]  # no program

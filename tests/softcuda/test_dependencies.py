@@ -1,0 +1,479 @@
+"""Tests that code is compiled again when anything has changed that its compiler read, or looked for in vain."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from softcuda import cache, cache_folder, stand_in
+from softcuda.dependencies import SETTLED
+from warpwatch.devices import compiler
+from warpwatch.devices.compiler import Compiled, CompileError, Image, Target, compile_file, compile_text, files_of
+from warpwatch.devices.entries import Kernels, compile_entries
+
+KERNEL = 'extern "C" __global__ void scale(int* x) { x[threadIdx.x] *= FACTOR; }\n'
+ON_HOST = 'extern "C" int scale(int x) { return x * FACTOR; }\n'
+TWO, THREE = "#define FACTOR 2\n", "#define FACTOR 3\n"
+
+
+def nvcc() -> Target:
+    return Target("sm_90")
+
+
+def software() -> Target:
+    return Target("sm_90", str(stand_in(cache_folder())))
+
+
+COMPILERS: dict[str, Callable[[], Target | None]] = {"nvcc": nvcc, "softcuda": software, "g++": lambda: None}
+
+
+@dataclass
+class Project:
+    """A kernel in a folder of its own, and how many times it was compiled."""
+
+    root: Path
+    target: Target | None
+    calls: list[str] = field(default_factory=list)
+
+    def write(self, **texts: str) -> None:
+        for name, text in texts.items():
+            path = self.root / name.replace("__", "/").replace("_", ".")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+
+    def compile(self, source: str, *flags: str, root: Path | None = None) -> Image:
+        """Compile a text in front of the kernel."""
+        root = root or self.root
+        path = root / "k" / ("scale.cu" if self.target else "scale.cpp")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source + (KERNEL if self.target else ON_HOST))
+        target = replace(self.target, flags=flags) if self.target else None
+        return compile_file(path, {}, target, root=root)
+
+    def check(self, source: str, change: Callable[[], object], *flags: str, undo: Callable[[], object]) -> None:
+        """A change makes another image, which is found again as the first is: each is compiled once."""
+        first = self.compile(source, *flags)
+        assert (self.compile(source, *flags), len(self.calls)) == (first, 1)
+        change()
+        second = self.compile(source, *flags)
+        assert second.image_hash != first.image_hash
+        assert second.source_hash != first.source_hash
+        assert (self.compile(source, *flags), len(self.calls)) == (second, 2)
+        undo()
+        assert (self.compile(source, *flags), len(self.calls)) == (first, 2)
+        assert cache.notes() == []
+
+
+@pytest.fixture(params=COMPILERS)
+def project(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_notes", {})
+    (tmp_path / "project").mkdir()
+    made = Project(tmp_path / "project", COMPILERS[request.param]())
+    compile_ = compiler.compile_bytes
+
+    def count(*arguments: object, **more: object) -> Compiled:
+        made.calls.append(str(arguments[2]))
+        return compile_(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compiler, "compile_bytes", count)
+    return made
+
+
+with_nvcc = pytest.mark.parametrize("project", ["nvcc"], indirect=True)
+on_a_device = pytest.mark.parametrize("project", ["nvcc", "softcuda"], indirect=True)
+
+# A source, and the header that decides, in folders k (the source's own), inc and far.
+NAMED = {
+    "by a macro": ('#define HEADER "part.h"\n#include HEADER\n', "k__part_h"),
+    "by a header": ('#include "outer.h"\n', "k__part_h"),
+    "above": ('#include "../inc/part.h"\n', "inc__part_h"),
+    "by import": ('#import "part.h"\n', "k__part_h"),
+    "across lines": ('#include \\\n  "part.h"\n', "k__part_h"),
+    "under a condition": ('#if defined __CUDA_ARCH__ || !defined __CUDACC__\n#include "part.h"\n#endif\n', "k__part_h"),
+}
+
+
+@pytest.mark.parametrize("how", NAMED)
+def test_a_header_belongs_to_the_build_however_it_is_named(project: Project, how: str) -> None:
+    source, header = NAMED[how]
+    project.write(k__outer_h='#include "part.h"\n', **{header: TWO})
+    project.check(source, lambda: project.write(**{header: THREE}), undo=lambda: project.write(**{header: TWO}))
+
+
+def test_a_header_that_is_named_by_its_whole_path_belongs_to_the_build(project: Project) -> None:
+    header = project.root / "k" / "part.h"
+    project.write(k__part_h=TWO)
+    other = project.root.parent / "other"
+    project.check(f'#include "{header}"\n', lambda: header.write_text(THREE), undo=lambda: header.write_text(TWO))
+    shutil.copytree(project.root, other)
+    (other / "k" / "part.h").write_text(THREE)  # which nothing reads
+    first = project.compile(f'#include "{header}"\n')
+    header.write_text(THREE)
+    assert project.compile(f'#include "{header}"\n', root=other).image_hash != first.image_hash
+
+
+FLAGS = {
+    "-I": ("-Iinc",),
+    "-I, apart": ("-I", "inc"),
+    "-isystem": ("-isystem", "inc"),
+    "-iquote": ("-Xcompiler", "-iquote,inc"),
+    "-idirafter": ("-Xcompiler", "-idirafter,inc"),
+    "a file of options": ("--options-file", "words"),
+    "a response file": ("-Xcompiler", "@words"),
+}
+
+
+@with_nvcc
+@pytest.mark.parametrize("how", FLAGS)
+def test_a_header_in_a_folder_that_flags_name_belongs_to_the_build(project: Project, how: str) -> None:
+    project.write(inc__part_h=TWO)
+    (project.root / "words").write_text("-Iinc\n")
+    change, undo = (lambda text=text: project.write(inc__part_h=text) for text in (THREE, TWO))
+    project.check('#include "part.h"\n', change, *FLAGS[how], undo=undo)
+
+
+def test_a_header_in_a_folder_of_cpath_belongs_to_the_build(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write(inc__part_h=TWO, far__part_h=THREE)
+    monkeypatch.setenv("CPATH", str(project.root / "inc"))
+    project.check(
+        "#include <part.h>\n", lambda: project.write(inc__part_h=THREE), undo=lambda: project.write(inc__part_h=TWO)
+    )
+    first = project.compile("#include <part.h>\n")
+    monkeypatch.setenv("CPATH", str(project.root / "far"))
+    assert project.compile("#include <part.h>\n").image_hash != first.image_hash
+
+
+@with_nvcc
+def test_headers_and_macros_that_flags_name_belong_to_the_build(project: Project) -> None:
+    project.write(k__part_h=TWO)
+    for flags in (("-include", "k/part.h"), ("-Xcompiler", "-imacros,k/part.h"), ("--pre-include", "k/part.h")):
+        project.calls.clear()
+        change, undo = (lambda text=text: project.write(k__part_h=text) for text in (THREE, TWO))
+        project.check("", change, *flags, undo=undo)
+
+
+@with_nvcc
+def test_the_words_of_a_file_of_options_belong_to_the_build(project: Project) -> None:
+    words = project.root / "words"
+    words.write_text("-DFACTOR=2\n")
+    change, undo = (lambda text=text: words.write_text(f"-DFACTOR={text}\n") for text in "32")
+    project.check("", change, "--options-file=words", undo=undo)
+
+
+@with_nvcc
+@pytest.mark.parametrize("variable", ["NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "INCLUDES"])
+def test_the_flags_of_a_variable_belong_to_the_build(
+    project: Project, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "-DFACTOR=2")
+    change, undo = (functools.partial(monkeypatch.setenv, variable, f"-DFACTOR={factor}") for factor in "32")
+    project.check("", change, undo=undo)
+
+
+# A change of the folders in which a header is looked for, beside its contents.
+
+
+def shadowing(project: Project) -> Mapping[str, tuple[str, Path]]:
+    """A source that finds a header in the folder far, and where another one would be found before it."""
+    return {
+        "beside the source": ('#include "part.h"\n', project.root / "k" / "part.h"),
+        "in a folder before": ("#include <part.h>\n", project.root / "inc" / "part.h"),
+        "in a folder that is missing": ("#include <part.h>\n", project.root / "later" / "part.h"),
+        "beside a header": ('#include "up/outer.h"\n', project.root / "k" / "up" / "part.h"),
+    }
+
+
+@pytest.mark.parametrize("how", shadowing(Project(Path(), None)))
+def test_a_header_that_appears_earlier_on_the_path_is_read(
+    project: Project, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(far__part_h=TWO, inc__other_h="")
+    (project.root / "k" / "up").mkdir(parents=True)
+    (project.root / "k" / "up" / "outer.h").write_text('#include "part.h"\n')
+    monkeypatch.setenv("CPATH", ":".join(str(project.root / name) for name in ("later", "inc", "far")))
+    source, header = shadowing(project)[how]
+
+    def appear() -> None:
+        header.parent.mkdir(exist_ok=True)
+        header.write_text(THREE)
+
+    def disappear() -> None:
+        header.unlink()
+        if header.parent.name == "later":
+            header.parent.rmdir()
+
+    project.check(source, appear, undo=disappear)
+
+
+@with_nvcc
+def test_a_header_of_the_toolkit_that_the_project_gets_is_read(project: Project) -> None:
+    """Such as cuda_runtime.h in the working folder, which nvcc includes unasked."""
+    (project.root / "inc").mkdir()
+    for header, flags in (("cuda_runtime.h", ()), ("inc/cuda_fp16.h", ("-Iinc",))):
+        project.calls.clear()
+        path = project.root / header
+        text = f"#include_next <{path.name}>\n#undef FACTOR\n{THREE}"
+        source = "#include <cuda_fp16.h>\n#ifndef FACTOR\n#define FACTOR 2\n#endif\n"
+        project.check(source, lambda: path.write_text(text), *flags, undo=path.unlink)  # noqa: B023
+
+
+def test_a_header_that_is_deleted_gives_way_to_the_next(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write(inc__part_h=TWO, far__part_h=THREE)
+    monkeypatch.setenv("CPATH", ":".join(str(project.root / name) for name in ("inc", "far")))
+    undo = lambda: project.write(inc__part_h=TWO)  # noqa: E731
+    project.check("#include <part.h>\n", (project.root / "inc" / "part.h").unlink, undo=undo)
+
+
+@pytest.mark.parametrize("where", ["k", "inc"])
+def test_a_symbolic_link_to_another_header_is_followed(
+    project: Project, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(far__two_h=TWO, far__three_h=THREE)
+    monkeypatch.setenv("CPLUS_INCLUDE_PATH", str(project.root / "inc"))  # as -isystem, where gcc shortens paths
+    link = project.root / where / "a_long_name_that_gcc_shortens_where_it_can_part.h"
+    link.parent.mkdir(exist_ok=True)
+
+    def lead(name: str) -> None:
+        link.unlink(missing_ok=True)
+        link.symlink_to(project.root / "far" / name)
+
+    lead("two.h")
+    project.check(f'#include "{link.name}"\n', lambda: lead("three.h"), undo=lambda: lead("two.h"))
+
+
+def test_a_link_that_leads_nowhere_is_read_once_it_leads_to_a_header(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(far__part_h=TWO)
+    (project.root / "inc").mkdir()
+    (project.root / "inc" / "part.h").symlink_to("later.h")
+    monkeypatch.setenv("CPATH", ":".join(str(project.root / name) for name in ("inc", "far")))
+    later = project.root / "inc" / "later.h"
+    project.check("#include <part.h>\n", lambda: later.write_text(THREE), undo=later.unlink)
+
+
+def test_a_header_of_the_same_size_and_time_is_told_apart(project: Project) -> None:
+    header = project.root / "k" / "part.h"
+
+    def put(text: str) -> None:
+        header.parent.mkdir(exist_ok=True)
+        header.write_text(text)
+        os.utime(header, (1, 1))
+
+    put(TWO)
+    project.check('#include "part.h"\n', lambda: put(THREE), undo=lambda: put(TWO))
+
+
+def test_a_header_that_is_asked_for_belongs_to_the_build(project: Project) -> None:
+    source = f'#if __has_include("part.h") && __has_include(<cmath>)\n{THREE}#else\n{TWO}#endif\n'
+    header = project.root / "k" / "part.h"
+    project.check(source, lambda: header.write_text(""), undo=header.unlink)
+
+
+def test_a_header_that_a_wrapper_asks_for_belongs_to_the_build(project: Project) -> None:
+    asks = '#define MY_HAS_INCLUDE(x) __has_include(x)\n#if MY_HAS_INCLUDE("part.h")\n'
+    header = project.root / "k" / "part.h"
+    source = f'{asks}{THREE}#else\n{TWO}#endif\n#include "other.h"\n'
+    project.write(k__other_h="")
+    project.check(source, lambda: header.write_text(""), undo=header.unlink)
+
+
+UNREPEATABLE = {
+    "__TIME__": "const char* when() { return __TIME__; }\n#define FACTOR 2\n",
+    "__has_include": '#define PART "part.h"\n#if __has_include(PART)\n#endif\n#define FACTOR 2\n',
+}
+
+
+@pytest.mark.parametrize("word", UNREPEATABLE)
+def test_what_cannot_be_verified_is_compiled_each_time_and_said(project: Project, word: str) -> None:
+    for count in (1, 2):
+        project.compile(UNREPEATABLE[word])
+        assert len(project.calls) == count
+    (note,) = cache.notes()
+    assert re.match(r"k/scale\.c\w+ is compiled anew each time, because k/scale\.c\w+ (uses|asks) ", note)
+    assert word in note
+
+
+def test_a_date_that_is_set_belongs_to_the_build(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = f"__attribute__((used)) static const char when[] = __TIME__;\n{TWO}"
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    first = project.compile(source)
+    assert (project.compile(source), len(project.calls)) == (first, 1)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "2")
+    assert project.compile(source).source_hash != first.source_hash
+
+
+# Compilers
+
+
+@on_a_device
+def test_the_g_plus_plus_of_the_path_belongs_to_the_build(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "g++" if project.target and project.target.program else "gcc"
+    wrapper = tmp_path / "bin" / name
+    wrapper.parent.mkdir()
+
+    def put(factor: int) -> None:
+        wrapper.write_text(f'#!/bin/sh\nexec {shutil.which(name, path="/usr/bin")} -DFACTOR={factor} "$@"\n')
+        wrapper.chmod(0o755)
+
+    put(2)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+    project.check("", lambda: put(3), undo=lambda: put(2))
+
+
+@with_nvcc
+def test_another_nvcc_of_the_same_path_and_version_belongs_to_the_build(project: Project, tmp_path: Path) -> None:
+    program = tmp_path / "nvcc"
+
+    def put(factor: int) -> None:
+        program.write_text(f'#!/bin/sh\nexec {shutil.which("nvcc")} -DFACTOR={factor} "$@"\n')
+        program.chmod(0o755)
+        os.utime(program, (1, 1))
+
+    put(2)
+    project.target = Target("sm_90", str(program))
+    project.check("", lambda: put(3), undo=lambda: put(2))
+
+
+@with_nvcc
+def test_the_compiler_of_ccbin_belongs_to_the_build(project: Project, tmp_path: Path) -> None:
+    wrapper = tmp_path / "g++"
+
+    def put(factor: int) -> None:
+        wrapper.write_text(f'#!/bin/sh\nexec g++ -DFACTOR={factor} "$@"\n')
+        wrapper.chmod(0o755)
+
+    put(2)
+    project.check("", lambda: put(3), "-ccbin", str(wrapper), undo=lambda: put(2))
+
+
+@pytest.mark.parametrize("language", ["de_DE.UTF-8", "C.UTF-8"])
+def test_the_language_of_messages_and_the_temporary_folder_do_not_matter(
+    project: Project, language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = project.compile(TWO)
+    monkeypatch.setenv("LC_ALL", language)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert (project.compile(TWO), len(project.calls)) == (first, 1)
+
+
+# Checkouts, processes and changes while something is compiled
+
+
+def test_checkouts_share_what_is_the_same_and_nothing_else(project: Project) -> None:
+    project.write(k__part_h=TWO)
+    first = project.compile('#include "part.h"\n')
+    other = project.root.parent / "other"
+    shutil.copytree(project.root, other)
+    assert (project.compile('#include "part.h"\n', root=other), len(project.calls)) == (first, 1)
+    (other / "k" / "part.h").write_text(THREE)
+    assert project.compile('#include "part.h"\n', root=other).image_hash != first.image_hash
+    assert (project.compile('#include "part.h"\n'), len(project.calls)) == (first, 2)
+
+
+def test_a_header_that_changes_while_it_is_compiled_leaves_nothing_to_be_found(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(k__part_h=TWO)
+    first = project.compile('#include "part.h"\n')
+    project.write(k__part_h="#define FACTOR 5\n")
+    run = compiler._run
+
+    def change_after(*arguments: object) -> tuple[int, str]:
+        done = run(*arguments)  # type: ignore[arg-type]
+        project.write(k__part_h=THREE)
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compiler, "_run", change_after)
+        fifth = project.compile('#include "part.h"\n')
+    third = project.compile('#include "part.h"\n')
+    assert len({first.image_hash, fifth.image_hash, third.image_hash}) == 3
+    assert len(project.calls) == 3
+
+
+@pytest.mark.parametrize("damage", ["empty", "another byte", "not JSON", "other fields"])
+def test_a_damaged_list_of_what_was_read_is_as_none(project: Project, damage: str) -> None:
+    first = project.compile(TWO)
+    (listed,) = Path(os.environ["WARPWATCH_CACHE"]).glob("*.reads")
+    text = listed.read_bytes()
+    texts = {"empty": b"", "another byte": b"?" + text[1:], "not JSON": b"{", "other fields": b'{"files": []}'}
+    if damage in ("empty", "another byte"):
+        listed.write_bytes(texts[damage])
+    else:
+        listed.unlink()
+        stem = listed.name.rpartition("-")[0]
+        listed.with_name(f"{stem}-{cache.checksum_of(texts[damage])}.reads").write_bytes(texts[damage])
+    assert (project.compile(TWO), len(project.calls)) == (first, 2)
+    assert (project.compile(TWO), len(project.calls)) == (first, 2)
+
+
+@on_a_device
+def test_kernels_that_are_named_as_in_cpp_are_compiled_again_with_their_headers(project: Project) -> None:
+    project.write(
+        k__part_h=TWO, k__named_cu='#define PART "part.h"\n#include PART\nnamespace ns {\n' + KERNEL[11:] + "}\n"
+    )
+    kernels = Kernels(source=project.root / "k" / "named.cu", entries=("ns::scale",), macros={}, root=project.root)
+    first, _ = compile_entries(kernels, project.target)
+    project.write(k__part_h=THREE)
+    second, _ = compile_entries(kernels, project.target)
+    assert second.image_hash != first.image_hash
+    project.write(k__part_h=TWO)
+    assert compile_entries(kernels, project.target)[0] == first
+
+
+@on_a_device
+def test_a_text_is_compiled_again_with_its_headers(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write(inc__part_h=TWO)
+    monkeypatch.setenv("CPATH", str(project.root / "inc"))
+    assert project.target
+    first = compile_text(f"#include <part.h>\n{KERNEL}", "text.cu", project.target)
+    project.write(inc__part_h=THREE)
+    assert compile_text(f"#include <part.h>\n{KERNEL}", "text.cu", project.target).image_hash != first.image_hash
+    project.write(inc__part_h=TWO)
+    assert compile_text(f"#include <part.h>\n{KERNEL}", "text.cu", project.target) == first
+
+
+@with_nvcc
+def test_looking_up_200_builds_takes_less_than_a_fifth_of_a_second(project: Project) -> None:
+    """Of the processor, the least of several times, because other processes share its caches."""
+    first = project.compile(TWO)
+    source = project.root / "k" / "scale.cu"
+    for path in project.root.rglob("*"):
+        os.utime(path, (1, 1))
+    time.sleep(SETTLED / 1e9)  # until what was written now is no news
+    seconds = []
+    for _ in range(5):
+        begin = time.process_time()
+        for _ in range(200):
+            assert compile_file(source, {}, project.target, root=project.root) == first
+        seconds.append(time.process_time() - begin)
+    assert min(seconds) < 0.2, seconds
+
+
+def test_the_files_of_a_build_are_known_once_it_was_compiled(project: Project) -> None:
+    project.write(k__part_h=TWO)
+    source = project.root / "k" / ("scale.cu" if project.target else "scale.cpp")
+    assert files_of(source, project.root) == set()
+    project.compile('#define PART "part.h"\n#include PART\n#include <cmath>\n')
+    assert files_of(source, project.root) == {source, project.root / "k" / "part.h"}
+
+
+def test_messages_hold_nothing_of_what_compilers_say_of_their_folders(project: Project) -> None:
+    with pytest.raises(CompileError) as caught:
+        project.compile("#error wrong\n")
+    text = str(caught.value)
+    assert "wrong" in text
+    for noise in ("search starts here", "End of search", "#$", "ignoring", "Xpreprocessor"):
+        assert noise not in text
