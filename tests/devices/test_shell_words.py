@@ -66,6 +66,22 @@ def test_nvcc_compiles_kernels_of_any_folder_to_the_same_code(checkout: Path) ->
     assert run(checkout, "-c", code).strip() == here.image_hash
 
 
+def test_nvcc_finds_headers_in_other_folders_of_any_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        nvcc()
+    except NoCompiler as missing:
+        pytest.skip(str(missing))
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
+    root = tmp_path / "a project of $(touch X)"
+    for name, text in {"k/scale.cu": '#include "part.h"\n', "inc/part.h": "__global__ void scale() {}\n"}.items():
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text(text)
+    image = compile_file(root / "k" / "scale.cu", {}, Target("sm_90"), root=root, include=[root / "inc"])
+    (root / "inc" / "part.h").write_text("__global__ void scale(int*) {}\n")
+    again = compile_file(root / "k" / "scale.cu", {}, Target("sm_90"), root=root, include=[root / "inc"])
+    assert again.image_hash != image.image_hash
+
+
 def test_an_nvcc_of_any_folder_is_called_by_a_plain_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         program = Path(nvcc().program)

@@ -320,7 +320,7 @@ def _with_shell_safe_paths(program: Path, source: Path, root: Path, folder: Path
     """Return an nvcc and a working folder whose names a shell takes as they are.
 
     NVIDIA's nvcc gives its own path, the working folder and the source's name to a shell. Where one of them has other
-    letters than PLAIN, a symbolic link in ``folder`` takes its place. Raises CompileError where that is impossible.
+    letters than PLAIN, symbolic links in ``folder`` take its place. Raises CompileError where that is impossible.
     """
     for path in (source, folder):
         if not PLAIN.fullmatch(str(path)):
@@ -330,10 +330,18 @@ def _with_shell_safe_paths(program: Path, source: Path, root: Path, folder: Path
         Path(folder, "toolkit").symlink_to(top.absolute())
         program = Path(folder, "toolkit", program.absolute().relative_to(top.absolute()))
     if not PLAIN.fullmatch(str(root)):
-        if not source.is_absolute():
-            Path(folder, source.parts[0]).symlink_to(root / source.parts[0])
-        root = folder
+        shown = folder / "project"
+        shown.mkdir()
+        link_all(root, shown)
+        root = shown
     return str(program), root
+
+
+def link_all(root: Path, folder: Path) -> None:
+    """Show a folder's contents in another one, where names relative to the first are then right."""
+    for path in root.iterdir():
+        with contextlib.suppress(FileExistsError):
+            Path(folder, path.name).symlink_to(path.absolute())
 
 
 _compilers: dict[subprocess.Popen[str], object] = {}  # those that run now, and whose they are

@@ -28,6 +28,7 @@ from warpwatch.devices.compiler import (
     compile_file,
     compiled,
     key_of,
+    link_all,
     name_from,
     nvcc,
     read_image,
@@ -167,7 +168,7 @@ def _compile_table(kernels: Kernels, target: Target) -> Image:
         with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
             main = Path(folder, f"{TABLE}.cu")
             main.write_bytes(os.fsencode(text))
-            _link_all(root, Path(folder))
+            link_all(root, Path(folder))
             try:
                 made = compile_bytes(compiler, flags, Path(main.name), Path(folder), project=root)
             except CompileError as error:
@@ -177,13 +178,6 @@ def _compile_table(kernels: Kernels, target: Target) -> Image:
             return replace(made, contents=plain)
 
     return compiled(source.stem, key, ".cubin", root, make)
-
-
-def _link_all(root: Path, folder: Path) -> None:
-    """Show a folder's contents in another one, where names relative to the first are then right."""
-    for path in root.iterdir():
-        with contextlib.suppress(FileExistsError):
-            Path(folder, path.name).symlink_to(path.absolute())
 
 
 def _find_wrong(kernels: Kernels, plain: Image, target: Target) -> None:
