@@ -72,7 +72,7 @@ class Dependencies:
 
     ``files``: what was opened, or asked for by ``__has_include``. ``headers``: those that were installed with the
     compilers. ``programs``: the compilers' own. ``scripts``: those that stand before them, which are small. ``absent``:
-    names that folders lacked, by folder.
+    names that folders lacked, by folder. ``source``: the digest of the source, which the key decides as well.
     """
 
     files: Sequence[str]
@@ -80,6 +80,7 @@ class Dependencies:
     programs: Sequence[str]
     scripts: Sequence[str]
     absent: Mapping[str, Sequence[str]]
+    source: str = ""
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> Dependencies:

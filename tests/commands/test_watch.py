@@ -300,3 +300,18 @@ def test_a_failure_is_one_line_with_its_place() -> None:
         "kernels/matmul/tiled.cu:28: race in matmul_tiled: thread (1, 0) of block (0, 0) reads 4 bytes of shared a_tile"
         " at byte 0; kernels/matmul/tiled.cu:21: thread (0, 0) of block (0, 0) wrote them, with no barrier between"
     )
+
+
+def test_a_header_that_only_the_compiler_finds_belongs_to_its_kernel(repository: Path) -> None:
+    edit(repository / NAIVE, 'extern "C"', '#define PART "part.cuh"\n#include PART\nextern "C"')
+    (repository / "mine" / "part.cuh").write_text("// nothing yet\n")
+    (repository / "mine" / "none.cuh").write_text("// of no kernel\n")
+    for command in (("add", "-A"), COMMIT):
+        git(repository, *command)
+    for count in (1, 2):  # before it was ever compiled, and after it
+        (repository / "mine" / "part.cuh").write_text(f"// part {count}\n")
+        lines = once(repository, "-k", ONE_BUILD, status=0)
+        assert lines[1] == "  compiled  1 build of copy-naive for softcuda"
+    git(repository, "checkout", "-q", ".")
+    (repository / "mine" / "none.cuh").write_text("// of no kernel, still\n")
+    assert "compiled" not in "\n".join(once(repository, "-k", ONE_BUILD, status=0))

@@ -15,6 +15,7 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.setting import TABLE
 from warpwatch.catalogue.variants import Variant
+from warpwatch.devices.builds import named_files
 from warpwatch.devices.compiler import files_of
 
 ENGINE = ("warpwatch", "softcuda")  # in its own repository they lie beside the kernels
@@ -26,32 +27,37 @@ def files_by_variant(project: Project) -> dict[tuple[str, str], frozenset[Path]]
     """Return the files of each variant, also of one that is declared with a mistake, by family and variant."""
     modules = _modules(project.root)
     graph = {name: _imports(name, module, modules.keys()) for name, module in modules.items()}
-    found = {}
+    found: dict[tuple[str, str], frozenset[Path]] = {}
+    unclear: dict[tuple[str, str], frozenset[Path]] = {}
     for family in project.families:
         names = _declaring(family, modules)
         packages = {above for name in names for above in _above(name)} & modules.keys()
         declared = frozenset(_file_of(modules[name]) for name in packages | reached(names, graph, project.module))
         for variant in family.variants:
-            found[str(family.name), str(variant.name)] = declared | _sources(family, variant)
-    return found
+            key = str(family.name), str(variant.name)
+            files, unclear[key] = _sources(family, variant)
+            found[key] = declared | files
+    known = frozenset[Path]().union(*found.values())
+    return {key: files | (unclear[key] - known) for key, files in found.items()}
 
 
-def _sources(family: Family, variant: Variant) -> frozenset[Path]:
-    """Return a variant's source and its headers, as its compiler has read them.
+def _sources(family: Family, variant: Variant) -> tuple[frozenset[Path], frozenset[Path]]:
+    """Return a variant's source and its headers, as its compiler has read them, and headers that may be among them.
 
-    Before it is compiled any header beside it, or in a folder of ``include``, may be one of them.
+    Before it is compiled, the headers are those that its text names; any other one beside it, or in a folder of
+    ``include``, may be named by a macro.
     """
     if variant.call or callable(variant.source):
-        return frozenset()
+        return frozenset(), frozenset()
     try:
         source = Build(family, variant, Configuration(()), "").source
         include = [(family.folder / folder).resolve() for folder in variant.include]
     except (TypeError, ValueError):  # a mistake in the declaration, which is reported as such
-        return frozenset()
-    headers = files_of(source, family.root)
-    if not headers:
-        headers = {path for folder in (source.parent, *include) for path in folder.glob("*") if path.suffix in HEADERS}
-    return frozenset({source, source.resolve(), *(path.resolve() for path in headers)})
+        return frozenset(), frozenset()
+    read = files_of(source, family.root)
+    files = frozenset({source, *map(Path.resolve, {source, *(read or named_files(source, include))})})
+    near = (path for folder in (source.parent, *include) for path in folder.glob("*") if path.suffix in HEADERS)
+    return files, frozenset() if read else frozenset(map(Path.resolve, near))
 
 
 def _modules(root: Path) -> dict[str, ModuleType]:

@@ -50,7 +50,7 @@ def kernels_of(build: Build) -> Kernels:
     """
     family, variant = build.family, build.variant
     include = tuple((family.folder / folder).resolve() for folder in variant.include)
-    texts = _texts_of(build.source, include)
+    texts = list(named_files(build.source, include).values()) or [""]  # the compiler says why it cannot be read
     text = "\n".join(texts)
     macros = build.macros if "template" in text else {}
     for_entry = {name: value for name, value in macros.items() if re.search(PARAMETER % name, text)}
@@ -76,23 +76,23 @@ def _is_used(name: str, text: str) -> bool:
     return bool(re.search(rf"\b{name}\b", text)) and not re.search(own, text)
 
 
-def _texts_of(source: Path, include: Sequence[Path]) -> list[str]:
-    """Read a file and the headers of the project that it names; only to tell which macros the file can see.
+def named_files(source: Path, include: Sequence[Path]) -> dict[Path, str]:
+    """Read a file and the headers of the project that its text names, without asking a compiler, by their paths.
 
-    Nothing where it cannot be read, because the compiler says what is wrong.
+    Empty where one cannot be read.
     """
-    texts, seen, waiting = [], {source.resolve()}, [source]
+    texts: dict[Path, str] = {}
+    waiting = [source]
     while waiting:
         path = waiting.pop()
         try:
-            texts.append(path.read_text(errors="replace"))
+            texts[path] = path.read_text(errors="replace")
         except OSError:
-            return [""]
-        for quote, name in INCLUDE.findall(texts[-1]):
+            return {}
+        for quote, name in INCLUDE.findall(texts[path]):
             folders = [path.parent, *include] if quote == '"' else include
             header = next((file for folder in folders if (file := (folder / name).resolve()).is_file()), None)
-            if header and header not in seen:
-                seen.add(header)
+            if header and header not in (*texts, *waiting, source.resolve()):
                 waiting.append(header)
     return texts
 

@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,9 +162,8 @@ def compile_file(
     flags = all_flags(macros, target, nvcc_flags, root, include)
     name = name_from(root, source)
     key = key_of(compiler, flags, str(name), source)
-    return compiled(
-        source.stem, key, ".cubin" if target else ".so", root, lambda: compile_bytes(compiler, flags, name, root)
-    )
+    tail = ".cubin" if target else ".so"
+    return compiled(source.stem, key, tail, root, lambda: compile_bytes(compiler, flags, name, root), source)
 
 
 def key_of(compiler: Compiler, flags: Sequence[str], *more: str | Path) -> bytes:
@@ -180,16 +179,25 @@ def key_of(compiler: Compiler, flags: Sequence[str], *more: str | Path) -> bytes
     return b"\0\0".join((named, surroundings(), *texts))
 
 
-def compiled(stem: str, key: bytes, tail: str, root: Path, make: Callable[[], Compiled]) -> Image:
-    """Return what the cache has for a key where all that it was compiled of is as it was, or else compile it."""
+def compiled(
+    stem: str, key: bytes, tail: str, root: Path, make: Callable[[], Compiled], source: Path | None = None
+) -> Image:
+    """Return what the cache has for a key where all that it was compiled of is as it was, or else compile it.
+
+    ``source``: the file, for files_of().
+    """
     from softcuda.cache import CacheError  # noqa: PLC0415
+    from softcuda.dependencies import digest_of as state_of  # noqa: PLC0415
 
     cache, is_code = kernel_cache(), tail == ".so"
     try:
         found = cache.find_compiled(stem, key, tail, root, is_code=is_code)
         if found is None:
             made = make()
-            found = cache.add_compiled(stem, key, tail, root, made.contents, made.dependencies, is_code=is_code)
+            needed = made.dependencies
+            if needed and source:
+                needed = replace(needed, source=state_of(str(source)))
+            found = cache.add_compiled(stem, key, tail, root, made.contents, needed, is_code=is_code)
     except CacheError as error:
         raise CompileError(str(error)) from None
     return Image(found[1].path, found[0], found[1].checksum)
@@ -405,13 +413,15 @@ def read_image(path: Path) -> bytes:
 
 
 def files_of(source: Path, root: Path) -> set[Path]:
-    """Return the files that a source was compiled of when it was last compiled, in any configuration.
+    """Return the files that a source, as it is now, was compiled of, in any configuration.
 
-    None where the cache knows of no compilation. The compilers' own headers are not among them.
+    Empty where the cache knows of no compilation. The compilers' own headers are not among them.
     """
-    name = str(name_from(root, source))
-    known = kernel_cache().dependencies(source.stem)
-    return {root / path for each in known if name in each.files for path in each.files}
+    from softcuda.dependencies import digest_of as state_of  # noqa: PLC0415
+
+    now = state_of(str(source))
+    known = (each for each in kernel_cache().dependencies(source.stem) if each.source == now)
+    return {root / path for each in known for path in each.files}
 
 
 def digest_of(*parts: bytes) -> str:

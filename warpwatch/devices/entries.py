@@ -177,7 +177,7 @@ def _compile_table(kernels: Kernels, target: Target) -> Image:
             plain = PATH_HASH.sub(rb"\g<1>00000000", made.contents) if compiler.is_nvidias else made.contents
             return replace(made, contents=plain)
 
-    return compiled(source.stem, key, ".cubin", root, make)
+    return compiled(source.stem, key, ".cubin", root, make, source)
 
 
 def _find_wrong(kernels: Kernels, plain: Image, target: Target) -> None:
