@@ -15,7 +15,7 @@ import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -34,7 +34,7 @@ from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.runner import Outcome, run
+from warpwatch.devices.runner import Outcome, run_several
 from warpwatch.devices.transfer import receive, send
 
 _P = ParamSpec("_P")
@@ -216,9 +216,11 @@ def call_missing(build: Build) -> str:
     return call_problem(build.variant, gpu().info)
 
 
-def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Placement) -> Outcome:
-    """Launch a case once, in the child, by devices.runner.run."""
-    return run(machine(case.variant.on_host), case, image, inputs, placement)
+def run_case(
+    case: Case, image: Path, draws: Sequence[Mapping[str, Array]], launches: int, placement: Placement
+) -> list[Outcome]:
+    """Launch a case, in the child, by devices.runner.run_several."""
+    return run_several(machine(case.variant.on_host), case, image, draws, launches, placement)
 
 
 @dataclass(frozen=True)
@@ -241,9 +243,15 @@ class Kernel:
 
     def run(self, shape: Shape, inputs: Mapping[str, Array], placement: Placement = PLAIN) -> Outcome:
         """Launch once on these inputs; ``placement`` says how arrays and blocks are laid out."""
+        return self.run_several(shape, [inputs], 1, placement)[0]
+
+    def run_several(
+        self, shape: Shape, draws: Sequence[Mapping[str, Array]], launches: int, placement: Placement = PLAIN
+    ) -> list[Outcome]:
+        """Launch so often on the first inputs, and once on each of the others, by devices.runner.run_several."""
         build = self.build
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
-        return self.worker.call(run_case, case, self.image.path, inputs, placement)
+        return self.worker.call(run_case, case, self.image.path, draws, launches, placement)
 
 
 def serve(connection: Connection) -> None:
