@@ -79,20 +79,25 @@ def rule_of(case: Case, name: str) -> Rule:
 
 
 def expected(
-    case: Case, inputs: Mapping[str, Array], part: Part = ALL_ROWS, *, exact: bool = False
+    case: Case, inputs: Mapping[str, Array], part: Part = ALL_ROWS, *, exact: bool = False, ordinary: bool = True
 ) -> dict[str, Expected]:
     """Return the right results by name, with their bounds. Raises BadCase.
 
-    ``part``: rows of a single result. ``exact``: results must be equal, so that no bound is computed.
+    ``part``: rows of a single result. ``exact``: results must be equal, so that no bound is computed. ``ordinary``:
+    inputs are uniform random numbers.
     """
     references = compute(case, case.family.reference, inputs, part)
     return {
-        name: Expected(reference=reference, bound=0.0 if exact else _bound(case, name, reference, inputs, part))
+        name: Expected(
+            reference=reference, bound=0.0 if exact else _bound(case, name, reference, inputs, part, ordinary)
+        )
         for name, reference in references.items()
     }
 
 
-def _bound(case: Case, name: str, reference: Array, inputs: Mapping[str, Array], part: Part) -> Array | float:
+def _bound(
+    case: Case, name: str, reference: Array, inputs: Mapping[str, Array], part: Part, ordinary: bool
+) -> Array | float:
     (array,) = (array for array in case.results if array.name == name)
     result = Result(
         dtype=numpy_type(array.dtype),
@@ -100,5 +105,6 @@ def _bound(case: Case, name: str, reference: Array, inputs: Mapping[str, Array],
         given=case.given,
         magnitudes=lambda: compute(case, case.family.reference, inputs, part, magnitudes=True)[name],
         plain=lambda function: compute(case, function, inputs, part)[name],
+        ordinary=ordinary,
     )
     return rule_of(case, name).bound(result)

@@ -61,6 +61,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "SECONDS",
         "help": "Stop a kernel that runs longer, and fail its test (default: 10).",
     },
+    "launches": {
+        "type": positive_integer,
+        "metavar": "N",
+        "help": "Launch each tested case so often on the same inputs (default: 30; on the software device 3).",
+    },
     "against": {
         "metavar": "REV",
         "help": "Time each kernel in turns with that of another git revision, and judge which is slower.",
