@@ -143,6 +143,9 @@ SANE = {
     "alike": family(ww.relative(1e-3), lambda x: np.full(len(x), 7.0)),
     "copied": family(ww.relative(1e-3), lambda x: x.astype(np.float64)),
     "zeros": family(ww.relative(1e-3, absolute=1e-6), lambda x: np.zeros(len(x))),
+    "for whole numbers alone": family(
+        ww.relative(1e-5), lambda x: np.arange(9.0)[np.abs(x.astype(int))] / (x % 1 == 0).all()
+    ),
     "usual": family(ww.relative(1e-5, absolute=1e-6), twice),
 }
 

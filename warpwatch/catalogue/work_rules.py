@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -153,9 +154,11 @@ def _width_fault(family: Family, dtype: str) -> str | None:
     shapes = sorted(family.tests, key=lambda shape: sizes[shape])
     accepted, refused = dict[tuple[str, str], str](), set[tuple[str, str]]()
     for shape in [shape for shape in shapes if sizes[shape] <= MOST_ELEMENTS][:FEW] or shapes[:1]:
-        case = case_of(family, shape, dtype)
-        inputs = random_inputs(case, 0)
-        for name, made in expected(case, inputs).items():
+        case, right, inputs = case_of(family, shape, dtype), dict[str, Expected](), dict[str, Array]()
+        with contextlib.suppress(Exception):  # a reference for whole numbers alone is none of these rules' business
+            inputs = random_inputs(case, 0)
+            right = expected(case, inputs)
+        for name, made in right.items():
             rule = rule_of(case, name)
             for words, is_accepted in () if isinstance(rule, DotError) else _wrong_results(case, name, made, inputs):
                 if is_accepted:

@@ -6,6 +6,7 @@ alone. So a case is launched several times on the same inputs, and once on each 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -143,7 +144,8 @@ def _tells(family: Family, dtype: str) -> bool:
         for seed in SEEDS:
             for exact in {False, family.exact}:
                 case = case_of(family, shape, dtype)
-                inputs = (exact_inputs if exact else random_inputs)(case, seed)
-                if not _is_untold(case, Draw(inputs=inputs, right=expected(case, inputs, exact=exact))):
-                    return True
+                with contextlib.suppress(Exception):  # of a reference for whole numbers alone
+                    inputs = (exact_inputs if exact else random_inputs)(case, seed)
+                    if not _is_untold(case, Draw(inputs=inputs, right=expected(case, inputs, exact=exact))):
+                        return True
     return False
