@@ -72,12 +72,18 @@ def further_draws(case: Case, seed: int) -> list[Draw]:
         for shape in case.family.tests
     ]
     own = (case.dtype, case.build.configuration, case.shape)
-    takes_turns = case.launch_cost > DEAR or len(cases) >= MANY
+    takes_turns = case.launch_cost > DEAR or not has_few_cases(case)
     # Every dtype and configuration begins with another one, so that each shape gets them all too.
     turn = cases.index(own) + cases.index(own) // len(case.family.tests) if own in cases and takes_turns else 0
     first = turn % len(KINDS)
     made = (draw for kind in (*KINDS[first:], *KINDS[:first]) if (draw := kind(case, seed)))
     return list(itertools.islice(made, 1 if takes_turns else None))
+
+
+def has_few_cases(case: Case) -> bool:
+    """Tell whether a case is of a kernel with fewer than MANY tested ones."""
+    family, variant = case.family, case.variant
+    return len(family.dtypes_of(variant)) * len(variant.listed) * len(family.tests) < MANY
 
 
 def _large(case: Case, seed: int) -> Draw | None:

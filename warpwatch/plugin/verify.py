@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from warpwatch.catalogue.cases import Build, Case
+from warpwatch.catalogue.draws import has_few_cases
 from warpwatch.devices import memory
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.placement import PLAIN, Placement
@@ -103,10 +104,13 @@ class Check:
         return max(self.launches, self.of_cheapest) if case == Case(first, cheapest) else self.launches
 
     def _is_repeated(self, case: Case) -> bool:
-        """Tell whether a case is launched several times: a tested one that is cheap, or the cheapest of its build."""
+        """Tell whether a case is launched several times: a tested one that is cheap, or the cheapest of its build.
+
+        Where a kernel has few cases, its edges and other shapes count as tested ones.
+        """
         tests = case.family.tests
         if case.shape not in tests or case.launch_cost <= self.cheap:
-            return case.shape in tests
+            return case.launch_cost <= self.cheap and (case.shape in tests or has_few_cases(case))
         return case.launch_cost == min(Case(case.build, shape).launch_cost for shape in tests)
 
 
