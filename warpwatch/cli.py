@@ -11,7 +11,7 @@ from typing import Any
 import argcomplete
 
 from warpwatch import __version__
-from warpwatch.arguments import positive_seconds
+from warpwatch.arguments import positive_integer, positive_seconds
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project, find_setting
@@ -58,9 +58,11 @@ def _run(project: Project, options: argparse.Namespace) -> int:
     limit = options.launch_timeout or 10.0
     settings = Settings(kind=options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
     try:
-        return 0 if run_case(case, seed=seed, print_arrays=options.print, settings=settings) else 1
+        shown, launches = options.print, options.launches
+        return 0 if run_case(case, seed=seed, print_arrays=shown, settings=settings, launches=launches) else 1
     except DeviceError as error:
-        raise DeviceError(f"{error}\n  again     {again(case, seed, settings)}", error.lost) from None
+        repeat = again(case, seed, settings, options.launches)
+        raise DeviceError(f"{error}\n  again     {repeat}", error.lost) from None
 
 
 def _promote(project: Project, options: argparse.Namespace) -> int:
@@ -211,6 +213,9 @@ def _add_kernels(commands: Any) -> None:
     )
     running.add_argument("--print", action="store_true", help="print operands and result, as NumPy shortens them")
     running.add_argument("--seed", type=seed_of, default=None, help="seed of the random operands (drawn and printed)")
+    running.add_argument(
+        "--launches", type=positive_integer, metavar="N", help="on the same inputs (30; on the software device 3)"
+    )
     running.add_argument(
         "--launch-timeout",
         type=positive_seconds,

@@ -145,8 +145,8 @@ def test_rows_are_spread_with_poison_between_and_gathered_again(dtype: str) -> N
     assert placement.spread(plain[0]).shape == (3,)
     padded = np.full((2, 5 * spread.itemsize // 4), POISON, np.uint32).view(dtype)
     padded[:, :3] = plain
-    result, damage = placement.gather("C", padded, (2, 3))
+    result, damage = placement.gather("C", padded, (2, 3), POISON)
     assert (result == plain).all()
     assert damage is None
     padded[1, 4] = 7
-    assert placement.gather("C", padded, (2, 3))[1] == "wrote 1 element(s) between the rows of C"
+    assert placement.gather("C", padded, (2, 3), POISON)[1] == "wrote 1 element(s) between the rows of C"

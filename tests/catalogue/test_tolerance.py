@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
+import warpwatch as ww
 from kernels import FAMILIES
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.expected import expected as expected_part
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.selection import tested_cases
-from warpwatch.catalogue.tolerance import dot_share, product
+from warpwatch.catalogue.tolerance import Rule, dot_share, product
+from warpwatch.catalogue.validation import problems
 from warpwatch.devices.runner import expected
 
 LOOPS = [case for case in tested_cases(FAMILIES) if case.variant.name == "naive" and max(case.shape) < 200]
@@ -102,3 +105,64 @@ def test_half_precision_operands_do_not_pass_for_float32() -> None:
     a, b = (array.astype(np.float16).astype(np.float64) for array in inputs.values())
     right = expected(case, inputs)["C"]
     assert (np.abs(a @ b - right.reference) > right.bound).mean() > 0.5
+
+
+def family(tolerance: Rule, reference: Callable[..., Any], **more: Any) -> ww.Family:
+    given: dict[str, Any] = {"tests": ((1,), (33,)), "x": ww.In, "shape": None} | more
+    return ww.Family(
+        "own",
+        sizes=("n",),
+        dtypes=("float32",),
+        arrays=lambda n: {"x": given["x"](n), "y": ww.Out(given["shape"] or n)},
+        reference=reference,
+        tolerance=tolerance,
+        tests=given["tests"],
+        variants=(ww.kernel("new", configurations=(32,), x=0, y=None),),
+    )
+
+
+def twice(x: Array) -> Any:
+    return 2 * x.astype(np.float64)
+
+
+TOO_WIDE = {
+    "relative(1e+09) accepts zeros for y": family(ww.relative(1e9), twice),
+    "relative(1, absolute=1e+30) accepts zeros": family(ww.relative(1.0, absolute=1e30), twice),
+    "relative(1e-06, absolute=2) accepts zeros": family(ww.relative(1e-6, absolute=2), twice),
+    "relative(0.6) accepts its input x": family(ww.relative(0.6), twice),
+    "relative(0.2) accepts its elements in another order": family(
+        ww.relative(0.2), lambda x: 10 + x.astype(np.float64), tests=((5,), (33,))
+    ),
+    "ulp(1e+08) accepts zeros": family(ww.ulp(1e8), twice),
+    "error_of(..., times=1e+09) accepts zeros": family(ww.error_of(lambda x: x * np.float32(2.1), 1e9), twice),
+    "gives values that are no errors": family(ww.relative(float("inf")), twice),
+}
+SANE = {
+    "small results": family(ww.relative(1e-6, absolute=1e-6), lambda x: 1e-8 * x.astype(np.float64)),
+    "one element": family(ww.relative(0.1), lambda x: 5 + x.sum(keepdims=True, dtype=np.float64), shape=1),
+    "alike": family(ww.relative(1e-3), lambda x: np.full(len(x), 7.0)),
+    "copied": family(ww.relative(1e-3), lambda x: x.astype(np.float64)),
+    "zeros": family(ww.relative(1e-3, absolute=1e-6), lambda x: np.zeros(len(x))),
+    "for whole numbers alone": family(
+        ww.relative(1e-5), lambda x: np.arange(9.0)[np.abs(x.astype(int))] / (x % 1 == 0).all()
+    ),
+    "usual": family(ww.relative(1e-5, absolute=1e-6), twice),
+}
+
+
+@pytest.mark.parametrize("said", TOO_WIDE)
+def test_a_tolerance_that_accepts_wrong_results_is_a_mistake(said: str) -> None:
+    (problem,) = problems([TOO_WIDE[said]])
+    assert (problem.field, said in problem.what) == ("tolerance", True), problem
+
+
+@pytest.mark.parametrize("name", SANE)
+def test_a_tolerance_is_not_accused_of_results_that_are_small_or_alike(name: str) -> None:
+    assert [problem for problem in problems([SANE[name]]) if problem.field != "source"] == []
+
+
+def test_errors_of_equal_terms_are_not_taken_for_independent() -> None:
+    x, n = np.full(2**16, np.float32(0.1)), 2**16
+    error = abs(float(x.cumsum(dtype=np.float32)[-1]) - float(x.sum(dtype=np.float64))) / float(x.sum())
+    assert error > dot_share(n, np.dtype(np.float32))
+    assert error < dot_share(n, np.dtype(np.float32), independent=False)

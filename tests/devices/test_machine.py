@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import warpwatch as ww
 from kernels import FAMILIES
 from tests.written import compile_written
 from warpwatch.catalogue.cases import find_case
@@ -18,8 +19,16 @@ from warpwatch.devices import host as host_module
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError, GuardedArray
-from warpwatch.devices.runner import expected, run
+from warpwatch.devices.runner import expected, run, run_several
 
+BYTES = ww.Family(
+    "bytes",
+    sizes=("n",),
+    arrays=lambda n: {"x": ww.In(n, "int8"), "y": ww.Out(n, "int8")},
+    reference=lambda x: x,
+    tests=((9,),),
+    variants=(ww.serial("plain", x=0, y=None),),
+)
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
 
@@ -130,3 +139,31 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
 def test_more_memory_than_there_is_is_refused_before_it_is_touched() -> None:
     with pytest.raises(DeviceError, match=r"not enough memory: 1,000,000,000.00 GB are needed"):
         Host().require(10**18)
+
+
+def test_a_later_launch_that_is_wrong_is_returned_and_right_ones_are_not(tmp_path: Path) -> None:
+    inputs, further = exact_inputs(CASE, 0), exact_inputs(CASE, 1)
+    image = compile_build(CASE.build, None).path
+    first, other = run_several(Host(), CASE, image, [inputs, further], 5)
+    assert (first.launch, first.draw, other.launch, other.draw) == (1, 0, 6, 1)
+    assert np.array_equal(other.first, expected(CASE, further)["C"].reference)
+    body = "row = 0; row < m"
+    late = planted(tmp_path, lambda text: text.replace(body, "row = [] { static int n; return n++ == 3; }(); row < m"))
+    outcomes = list(run_several(Host(), CASE, late, [inputs], 5))
+    assert [outcome.launch for outcome in outcomes] == [1, 4]
+    assert np.isnan(outcomes[1].first[0]).all()
+
+
+def test_a_write_that_the_first_poison_hides_is_found_in_the_second_launch(tmp_path: Path) -> None:
+    case = find_case((BYTES,), "bytes-plain-host-9-int8")
+    file = tmp_path / "plain.cpp"
+    file.write_text(
+        'extern "C" void bytes_plain(const signed char* x, signed char* y, int n)'
+        "{ for (int i = 0; i <= n; i++) y[i] = i < n ? x[i] : 127; }"
+    )
+    image = compile_written(file, case.build.all_macros, None).path
+    outcomes = list(run_several(Host(), case, image, [random_inputs(case, 0)], 2))
+    assert [outcome.damage for outcome in outcomes] == [
+        (),
+        ("wrote 1 element(s) after y, the nearest 1 after its end",),
+    ]

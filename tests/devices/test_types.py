@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import warpwatch as ww
 from kernels import FAMILIES
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.cases import find_case
@@ -21,6 +22,14 @@ from warpwatch.devices.placement import Placement
 TYPES = [name for name in C_TYPES if name != NONE]
 ROUNDED = [name for name in TYPES if is_float(numpy_type(name))]
 SHAPE = (7, 5)  # 35 elements, which fill no whole words of 4 bytes in the small types
+MASK = ww.Family(
+    "mask",
+    sizes=("n",),
+    arrays=lambda n: {"x": ww.In(n, "float32"), "y": ww.Out(n, "bool")},
+    reference=lambda x: x > 0,
+    tests=((3,),),
+    variants=(ww.kernel("plain", configurations=(64,), x=0, y=None),),
+)
 CASE = find_case(FAMILIES, "matmul-tiled-16x16-40x33x50-float32")
 
 
@@ -110,10 +119,33 @@ def test_an_element_that_nobody_wrote_is_counted(dtype: str) -> None:
         ctypes.memmove(array.address + element * itemsize, poison, itemsize)
     mismatch = compare(array.read(), right.astype(wide(right.dtype)) if dtype in ROUNDED else right, 0.0)
     assert mismatch
-    missed = 1 if dtype == "bool" else 2  # a byte that is not 0 is true, and one of the two ought to be true
-    assert (mismatch.wrong, mismatch.unwritten, mismatch.first) == (missed, missed, (1, 3))
+    assert (mismatch.wrong, mismatch.unwritten, mismatch.first) == (2, 2, (1, 3))
     text = explain(CASE, "x", mismatch, "again")
-    assert f"{missed} of them still hold the poison: no thread wrote them" in text
+    assert "2 of them still hold the poison: no thread wrote them" in text
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_an_element_that_is_right_by_one_pattern_of_poison_is_not_right_by_the_other(dtype: str) -> None:
+    array = GuardedArray(Host(), "x", SHAPE, dtype)
+    array.clear(second=False)
+    first = array.read()
+    array.clear(second=True)
+    assert not (bytes_of(first) == bytes_of(array.read())).all(axis=-1).any()
+    assert array.overrun() is None
+    if dtype in ROUNDED:
+        assert np.isnan(first.astype(wide(first.dtype))).all()
+        assert np.isnan(array.read().astype(wide(first.dtype))).all()
+    ctypes.memset(array.address + array.nbytes, 0x7F, array.dtype.itemsize)  # which the first may hide in a guard band
+    assert array.overrun() == "wrote 1 element(s) after x, the nearest 1 after its end"
+
+
+def test_a_byte_of_bool_that_is_neither_true_nor_false_is_named() -> None:
+    got = np.array([0, 1, 127], np.uint8).view(bool)
+    mismatch = compare(got, np.array([False, True, True]), 0.0)
+    assert mismatch
+    assert (mismatch.wrong, mismatch.first) == (1, (2,))
+    case = find_case((MASK,), "mask-plain-64-3-bool")
+    assert "y[2] holds 127, which is neither true nor false, expected True" in explain(case, "y", mismatch, "again")
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -209,11 +241,14 @@ def test_rows_apart_are_spread_and_gathered_and_what_lies_between_is_watched(dty
     assert np.array_equal(bytes_of(between), bytes_of(poisoned((7, 3), spread.dtype, operand=True)))
     padded = poisoned((7, 8), spread.dtype)
     padded[:, :5] = values(dtype)
-    result, said = placement.gather("y", padded, SHAPE)
+    result, said = placement.gather("y", padded, SHAPE, poison_of(spread.dtype.itemsize))
     assert np.array_equal(bytes_of(result), bytes_of(values(dtype)))
     assert said is None
     padded[2, 6] = 0
-    assert placement.gather("y", padded, SHAPE)[1] == "wrote 1 element(s) between the rows of y"
+    assert (
+        placement.gather("y", padded, SHAPE, poison_of(spread.dtype.itemsize))[1]
+        == "wrote 1 element(s) between the rows of y"
+    )
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -35,7 +35,7 @@ class DeclaredArray:
     ``shape``: None where a family's ``draw`` gives it. ``dtype``: empty where it is the case's. ``initial``: the value
     of every element before each launch; None where the kernel writes every element. ``aligned``: bytes that its address
     must be a multiple of; 0 where the alignment of an element is enough. ``low``, ``high``: the range that elements are
-    drawn from, without ``high`` itself; None for the usual one.
+    drawn from, without ``high`` itself; None for the usual one. ``special``: tests draw infinities and NaN too.
     """
 
     role: Role
@@ -45,6 +45,7 @@ class DeclaredArray:
     aligned: int = 0
     low: float | None = None
     high: float | None = None
+    special: bool = False
 
 
 def _shape(given: int | Sequence[int] | None) -> Shape | None:
@@ -60,13 +61,15 @@ def In(  # noqa: N802
     aligned: int = 0,
     low: float | None = None,
     high: float | None = None,
+    special: bool = False,
 ) -> DeclaredArray:
     """Declare an array that the kernel reads.
 
-    ``shape``: None where the family's ``draw`` gives it. ``low``, ``high``: elements are drawn from low to below high;
-    left out: from -1 to 1, or all integers of the type.
+    ``shape``: None where the family's ``draw`` gives it. ``low``, ``high``: elements are drawn from low to below high.
+    Left out, benchmarks draw them from -1 to 1, or all integers of the type, and tests draw others besides: large ones,
+    negative ones, zeros. ``special``: infinities and NaN too.
     """
-    return DeclaredArray(Role.IN, _shape(shape), dtype, aligned=aligned, low=low, high=high)
+    return DeclaredArray(Role.IN, _shape(shape), dtype, aligned=aligned, low=low, high=high, special=special)
 
 
 def Out(  # noqa: N802
@@ -83,12 +86,13 @@ def InOut(  # noqa: N802
     aligned: int = 0,
     low: float | None = None,
     high: float | None = None,
+    special: bool = False,
 ) -> DeclaredArray:
     """Declare an array that the kernel changes in place. Before each launch it gets its first values again.
 
     The rest is as for In.
     """
-    return DeclaredArray(Role.IN_OUT, _shape(shape), dtype, aligned=aligned, low=low, high=high)
+    return DeclaredArray(Role.IN_OUT, _shape(shape), dtype, aligned=aligned, low=low, high=high, special=special)
 
 
 def Scratch(shape: int | Sequence[int], dtype: str = "", *, aligned: int = 0) -> DeclaredArray:  # noqa: N802
@@ -128,6 +132,7 @@ class CaseArray:
     aligned: int = 0
     low: float | None = None
     high: float | None = None
+    special: bool = False
 
     @property
     def is_input(self) -> bool:

@@ -174,6 +174,7 @@ def of_case(name: str, array: DeclaredArray, dtype: str, drawn: Shape | None = N
         aligned=array.aligned,
         low=array.low,
         high=array.high,
+        special=array.special,
     )
 
 

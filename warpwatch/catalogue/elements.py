@@ -97,6 +97,16 @@ def _about(dtype: np.dtype[Any]) -> Any:
     return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
+def greatest(dtype: np.dtype[Any]) -> float:
+    """Return the greatest finite number of a floating-point type."""
+    return float(_about(dtype).max)
+
+
+def smallest_normal(dtype: np.dtype[Any]) -> float:
+    """Return the smallest positive number of a floating-point type that is not subnormal."""
+    return float(_about(dtype).smallest_normal)
+
+
 def rounding_error(
     values: np.ndarray[Any, np.dtype[Any]], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -112,6 +122,6 @@ def rounding_error(
 
 def spacing(values: np.ndarray[Any, np.dtype[Any]], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the distance to the next number of a type, at the magnitude of each value (a unit in the last place)."""
-    magnitude = np.maximum(np.abs(values).astype(np.float64), float(_about(dtype).smallest_normal))
+    magnitude = np.maximum(np.abs(values).astype(np.float64), smallest_normal(dtype))
     units: np.ndarray[Any, np.dtype[np.float64]] = np.exp2(np.floor(np.log2(magnitude))) * _eps(dtype)
     return units

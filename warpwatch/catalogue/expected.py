@@ -16,6 +16,8 @@ from warpwatch.catalogue.elements import is_float, numpy_type
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import Exact, Result, Rule
 
+Compute = Callable[..., dict[str, Array]]  # ``compute``, or what does the same and keeps the results
+
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
@@ -85,22 +87,26 @@ def expected(
     part: Part = ALL_ROWS,
     *,
     exact: bool = False,
-    by: Callable[..., dict[str, Array]] = compute,
+    ordinary: bool = True,
+    by: Compute = compute,
 ) -> dict[str, Expected]:
     """Return the right results by name, with their bounds. Raises BadCase.
 
-    ``part``: rows of a single result. ``exact``: results must be equal, so that no bound is computed. ``by``: computes
-    as ``compute`` does.
+    ``part``: rows of a single result. ``exact``: results must be equal, so that no bound is computed. ``ordinary``:
+    inputs are uniform random numbers. ``by``: computes as ``compute`` does.
     """
 
     def bound(name: str, reference: Array) -> Array | float:
-        return 0.0 if exact else _bound(case, name, reference, functools.partial(by, inputs=inputs, part=part))
+        computed = functools.partial(by, inputs=inputs, part=part)
+        return 0.0 if exact else _bound(case, name, reference, computed, ordinary)
 
     references = by(case, case.family.reference, inputs, part)
     return {name: Expected(reference=reference, bound=bound(name, reference)) for name, reference in references.items()}
 
 
-def _bound(case: Case, name: str, reference: Array, computed: Callable[..., dict[str, Array]]) -> Array | float:
+def _bound(
+    case: Case, name: str, reference: Array, computed: Callable[..., dict[str, Array]], ordinary: bool
+) -> Array | float:
     (array,) = (array for array in case.results if array.name == name)
     result = Result(
         dtype=numpy_type(array.dtype),
@@ -108,5 +114,6 @@ def _bound(case: Case, name: str, reference: Array, computed: Callable[..., dict
         given=case.given,
         magnitudes=lambda: computed(case, case.family.reference, magnitudes=True)[name],
         plain=lambda function: computed(case, function)[name],
+        ordinary=ordinary,
     )
     return rule_of(case, name).bound(result)

@@ -21,25 +21,26 @@ DIRECT = (np.float32, np.float64)  # the types that NumPy draws by itself
 
 def random_inputs(case: Case, seed: int) -> dict[str, Array]:
     """Draw inputs: floats uniform in [-1, 1), integers over their range, unless the declaration says otherwise."""
+    return draw_each(case, seed, usual, exact=False)
 
-    def draw(rng: np.random.Generator, out: Array, array: CaseArray) -> None:
-        if array.low is not None or array.high is not None:
-            out[:] = _between(rng, out, array)
-        elif out.dtype.kind == "b":
-            out[:] = rng.integers(0, 2, out.shape, dtype=np.uint8)
-        elif out.dtype.kind in "iu":
-            limits = np.iinfo(out.dtype)
-            out[:] = rng.integers(limits.min, limits.max, out.shape, dtype=out.dtype, endpoint=True)
-        elif out.dtype in DIRECT:
-            rng.random(out=out, dtype=out.dtype.type)
-            out *= 2
-            out -= 1
-        elif out.dtype.kind == "c":
-            out[:] = (2 * rng.random(out.shape) - 1) + 1j * (2 * rng.random(out.shape) - 1)
-        else:
-            out[:] = (2 * rng.random(out.shape, np.float32) - 1).astype(out.dtype)
 
-    return _draw(case, seed, draw, exact=False)
+def usual(rng: np.random.Generator, out: Array, array: CaseArray) -> None:
+    """Fill a piece of an array with uniform random numbers."""
+    if array.low is not None or array.high is not None:
+        out[:] = _between(rng, out, array)
+    elif out.dtype.kind == "b":
+        out[:] = rng.integers(0, 2, out.shape, dtype=np.uint8)
+    elif out.dtype.kind in "iu":
+        limits = np.iinfo(out.dtype)
+        out[:] = rng.integers(limits.min, limits.max, out.shape, dtype=out.dtype, endpoint=True)
+    elif out.dtype in DIRECT:
+        rng.random(out=out, dtype=out.dtype.type)
+        out *= 2
+        out -= 1
+    elif out.dtype.kind == "c":
+        out[:] = (2 * rng.random(out.shape) - 1) + 1j * (2 * rng.random(out.shape) - 1)
+    else:
+        out[:] = (2 * rng.random(out.shape, np.float32) - 1).astype(out.dtype)
 
 
 def _between(rng: np.random.Generator, out: Array, array: CaseArray) -> Array:
@@ -54,7 +55,7 @@ def _between(rng: np.random.Generator, out: Array, array: CaseArray) -> Array:
 
 def exact_inputs(case: Case, seed: int) -> dict[str, Array]:
     """Draw whole numbers in [-8, 8], so that float32 sums of up to 2^18 products are exact in any order."""
-    return _draw(case, seed, _small, exact=True)
+    return draw_each(case, seed, _small, exact=True)
 
 
 def _small(rng: np.random.Generator, out: Array, array: CaseArray) -> None:
@@ -79,7 +80,7 @@ def _own_inputs(case: Case, seed: int, exact: bool) -> dict[str, Array]:
     return {name: np.ascontiguousarray(array, known[name]) for name, array in drawn.items()}
 
 
-def _draw(
+def draw_each(
     case: Case, seed: int, draw: Callable[[np.random.Generator, Array, CaseArray], None], exact: bool
 ) -> dict[str, Array]:
     """Draw each piece of an array from its own random stream, so that the number of cores changes nothing."""

@@ -27,6 +27,7 @@ class Result:
 
     ``reference``: its right value. ``given``: what functions of the declaration may take by name. ``magnitudes``:
     computes the reference of the magnitudes of all inputs. ``plain``: computes this result by another function.
+    ``ordinary``: of uniform random inputs, whose rounding errors are independent.
     """
 
     dtype: np.dtype[Any]
@@ -34,6 +35,7 @@ class Result:
     given: Mapping[str, Any]
     magnitudes: Callable[[], Array]
     plain: Callable[[Callable[..., Any]], Array]
+    ordinary: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,14 @@ class Relative:
     share: float
     absolute: float = 0.0
 
+    def __str__(self) -> str:
+        return f"relative({self.share:g}{f', absolute={self.absolute:g}' if self.absolute else ''})"
+
     def bound(self, result: Result) -> Array | float:
         if not is_float(result.dtype):
             return 0.0
-        return self.share * np.abs(result.reference).astype(np.float64) + self.absolute
+        with np.errstate(invalid="ignore"):  # of an infinite share, which a rule of the declaration refuses
+            return self.share * np.abs(result.reference).astype(np.float64) + self.absolute
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,9 @@ class Ulp:
     """Errors are at most so many units in the last place of the right value."""
 
     units: float
+
+    def __str__(self) -> str:
+        return f"ulp({self.units:g})"
 
     def bound(self, result: Result) -> Array | float:
         return self.units * spacing(result.reference, result.dtype) if is_float(result.dtype) else 0.0
@@ -81,7 +90,7 @@ class DotError:
     def bound(self, result: Result) -> Array | float:
         length = prod(_length(each, result.given) for each in self.lengths)
         sums = numpy_type(self.sums) if self.sums else result.dtype
-        share = dot_share(length, sums) if is_float(result.dtype) else 0.0
+        share = dot_share(length, sums, result.ordinary) if is_float(result.dtype) else 0.0
         if not share:
             return 0.0
         error = share * result.magnitudes()
@@ -106,6 +115,9 @@ class ErrorOf:
 
     plain: Callable[..., Any]
     times: float = 2.0
+
+    def __str__(self) -> str:
+        return f"error_of(..., times={self.times:g})"
 
     def bound(self, result: Result) -> Array | float:
         got, exact = result.plain(self.plain).astype(wide(result.dtype)), result.reference
@@ -140,18 +152,20 @@ def error_of(plain: Callable[..., Any], times: float = 2.0) -> ErrorOf:
     return ErrorOf(plain, times)
 
 
-def dot_share(length: int, dtype: np.dtype[Any]) -> float:
+def dot_share(length: int, dtype: np.dtype[Any], independent: bool = True) -> float:
     """Return the largest error of a sum of ``length`` products, as a share of the sum of their magnitudes.
 
     Any order of summation stays within length * u (Higham, Accuracy and Stability of Numerical
     Algorithms, 3.1); independent rounding errors stay within a few sqrt(length) * u (Ipsen and Zhou, arXiv
     1906.10465; 1.01 * sqrt(length) was the largest of 200,000 float32 chains of 1,024 products). The result is the
     smaller of the two, with 4 for "a few". For float64 it is doubled, because the reference is float64 too and its
-    error is as large. Integers are exact.
+    error is as large. Integers are exact. ``independent``: without it errors are not taken for independent: those of
+    equal terms all have one sign.
     """
     if not is_float(dtype):
         return 0.0
-    return min(length, 4 * sqrt(length)) * unit_roundoff(dtype) * (2 if dtype in (np.float64, np.complex128) else 1)
+    roundings = min(length, 4 * sqrt(length)) if independent else length
+    return roundings * unit_roundoff(dtype) * (2 if dtype in (np.float64, np.complex128) else 1)
 
 
 def product(a: Array, b: Array, magnitudes: bool = False) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -13,14 +14,17 @@ from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import Family, arrays_of
-from warpwatch.catalogue.elements import is_float, numpy_type, wide
-from warpwatch.catalogue.expected import Expected, compute, expected
-from warpwatch.catalogue.inputs import exact_inputs
+from warpwatch.catalogue.elements import is_float, numpy_type, unit_roundoff, wide
+from warpwatch.catalogue.expected import Expected, compute, expected, rule_of
+from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.launches import Work
 from warpwatch.catalogue.names import BadCase, size_name
+from warpwatch.catalogue.tolerance import DotError
 from warpwatch.catalogue.variants import Variant
 
 INPUTS = (Role.IN, Role.IN_OUT)
+UNAVOIDABLE = 64  # roundings of the largest input, by which right results may differ
+FEW, MOST_ELEMENTS = 3, 2**16  # tested shapes on which a tolerance is tried, and the elements of their arrays
 FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
 # Operations per second that no core reaches: two units of sixteen fused float32 operations at 5 GHz make 3e11.
 CORE = 1e12
@@ -136,7 +140,58 @@ def tolerance_fault(family: Family, dtype: str) -> str | None:
     """Return what is wrong with the errors that are allowed on small numbers, or None."""
     case, inputs = _small(family, dtype)
     made = expected(case, inputs)
-    return next(filter(None, (_bound_fault(case, array, made[array.name]) for array in case.results)), None)
+    faults = (_bound_fault(case, array, made[array.name]) for array in case.results)
+    return next(filter(None, faults), None) or _width_fault(family, dtype)
+
+
+def _width_fault(family: Family, dtype: str) -> str | None:
+    """Return which wrong results the errors that are allowed accept wherever it is looked, or None.
+
+    Wrong results are zeros, an input, and the right values in another order. It is looked on the smallest tested
+    shapes. A bound from theory is not blamed for what it allows.
+    """
+    sizes = {shape: sum(array.size for array in arrays_of(family, shape, dtype)) for shape in family.tests}
+    shapes = sorted(family.tests, key=lambda shape: sizes[shape])
+    accepted, refused = dict[tuple[str, str], str](), set[tuple[str, str]]()
+    for shape in [shape for shape in shapes if sizes[shape] <= MOST_ELEMENTS][:FEW] or shapes[:1]:
+        case, right, inputs = case_of(family, shape, dtype), dict[str, Expected](), dict[str, Array]()
+        with contextlib.suppress(Exception):  # a reference for whole numbers alone is none of these rules' business
+            inputs = random_inputs(case, 0)
+            right = expected(case, inputs)
+        for name, made in right.items():
+            rule = rule_of(case, name)
+            for words, is_accepted in () if isinstance(rule, DotError) else _wrong_results(case, name, made, inputs):
+                if is_accepted:
+                    accepted[name, words] = str(rule)
+                else:
+                    refused.add((name, words))
+    wide_ones = [key for key in accepted if key not in refused]
+    if not wide_ones:
+        return None
+    name, words = wide_ones[0]
+    return (
+        f"{accepted[name, words]} accepts {words} for {name} in {dtype}, so that a wrong kernel would pass: allow less"
+    )
+
+
+def _wrong_results(case: Case, name: str, made: Expected, inputs: Mapping[str, Array]) -> Iterator[tuple[str, bool]]:
+    """Yield wrong results, in words, and whether they are within the errors that are allowed.
+
+    Those are left out that differ from the right ones by no more than some rounding errors of the inputs, because right
+    values may be as small as that, or all alike.
+    """
+    right, dtype = made.reference, numpy_type(next(array.dtype for array in case.results if array.name == name))
+    if not is_float(dtype) or not np.any(made.bound):
+        return
+    others = {"zeros": np.zeros_like(right), "its elements in another order": np.roll(right.reshape(-1), 1)}
+    others |= {f"its input {other}": array for other, array in inputs.items() if array.shape == right.shape}
+    scale = max(
+        (float(np.max(np.abs(array.astype(wide(array.dtype))), initial=0)) for array in inputs.values()), default=0
+    )
+    for words, other in others.items():
+        error = np.abs(other.reshape(right.shape).astype(wide(dtype)) - right)
+        if float(np.max(error, initial=0)) > UNAVOIDABLE * unit_roundoff(dtype) * scale:
+            yield words, bool((error <= made.bound).all())
 
 
 def _bound_fault(case: Case, array: CaseArray, made: Expected) -> str | None:

@@ -1,4 +1,4 @@
-"""Runs every kernel once in this process, so that a tool can watch it: ``warpwatch run --all``.
+"""Runs every kernel in this process, so that a tool can watch it: ``warpwatch run --all``.
 
 For instance ``compute-sanitizer --tool racecheck python -m warpwatch run --all``. Each build runs on the shapes that
 its family is tested on, as the tests of correctness do in processes of their own.
@@ -6,19 +6,20 @@ its family is tested on, as the tests of correctness do in processes of their ow
 
 from __future__ import annotations
 
-from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.commands.keywords import selector
 from warpwatch.devices import memory
 from warpwatch.devices.builds import compile_build
-from warpwatch.devices.check import compare
 from warpwatch.devices.compiling import compile_all
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.info import call_problem
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import expected, run
+from warpwatch.devices.runner import run_several
+from warpwatch.devices.trials import faults, plan
+
+LAUNCHES = 2  # of a case, on either pattern of poison
 
 
 def run_every_case(project: Project, expression: str, settings: Settings) -> int:
@@ -40,16 +41,14 @@ def run_every_case(project: Project, expression: str, settings: Settings) -> int
     for case in cases:
         try:
             memory.require(case, memory.peak_bytes(case, copies=3))
-            inputs = (exact_inputs if case.family.exact else random_inputs)(case, seed=0)
-            outcome = run(machine, case, compile_build(case.build, machine.info.target).path, inputs)
+            trial = plan(case, 0, launches=LAUNCHES, exact=True, further=False)
+            image = compile_build(case.build, machine.info.target)
+            outcomes = run_several(machine, case, image.path, trial.inputs, LAUNCHES)
         except DeviceError as error:
             print(error)
             return 2
-        right = expected(case, inputs)
-        found = [compare(outcome.results[name], each.reference, each.bound) for name, each in right.items()]
-        mismatches = [mismatch for mismatch in found if mismatch]
-        wrong += bool(mismatches or outcome.damage)
-        if mismatches or outcome.damage:
-            print(f"{case.id}: WRONG {' '.join(map(str, mismatches))} {' '.join(outcome.damage)}")
+        if found := faults(trial, outcomes, f"python -m warpwatch run {case.id}"):
+            wrong += 1
+            print(f"{case.id}: WRONG", *found, sep="\n")
     print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
     return int(wrong > 0)

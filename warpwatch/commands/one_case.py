@@ -6,20 +6,19 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.expected import Expected
-from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.commands.keywords import selector
 from warpwatch.devices import memory
 from warpwatch.devices.builds import compile_build
-from warpwatch.devices.check import compare, explain
+from warpwatch.devices.describe import SOFTWARE_LAUNCHES
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import call_problem
@@ -27,13 +26,15 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import (
     LINE,
     Loaded,
+    Outcome,
     damage,
-    expected,
     launch_once,
     load,
     require_memory,
+    run_several,
     upload,
 )
+from warpwatch.devices.trials import faults, plan
 from warpwatch.timing.overhead import kernel_seconds, measure_overhead
 
 TIMED_LAUNCHES = 11
@@ -78,15 +79,19 @@ def measure(loaded: Loaded) -> float:
     return statistics.median(times)
 
 
-def again(case: Case, seed: int, settings: Settings) -> str:
+def again(case: Case, seed: int, settings: Settings, launches: int | None = None) -> str:
     """Command that runs this once more, with the options that change what the kernel does."""
+    often = "" if launches is None else f" --launches {launches}"
     device = "" if settings.kind == "auto" else f" --device {settings.kind}"
     order = "" if settings.schedule_seed is None else f" --schedule-seed {settings.schedule_seed}"
-    return f"python -m warpwatch run {case.id} --seed {seed}{device}{order}"
+    return f"python -m warpwatch run {case.id} --seed {seed}{device}{order}{often}"
 
 
-def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -> bool:
-    """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right."""
+def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings, launches: int | None = None) -> bool:
+    """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right.
+
+    ``launches``: on the same inputs, before those that are timed; None for those of a test.
+    """
     machine = Host() if case.variant.on_host else open_device(settings)
     if missing := isinstance(machine, Device) and call_problem(case.variant, machine.info):
         raise DeviceError(f"{case.id}: {missing}")
@@ -94,39 +99,36 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings) -
     if refused:
         raise DeviceError(f"{case.id}: {refused}")
     image = compile_build(case.build, machine.info.target if isinstance(machine, Device) else None)
-    memory.require(case, memory.peak_bytes(case, copies=3 if case.variant.on_host or machine.finds_faults else 2))
+    memory.require(case, memory.peak_bytes(case, copies=5 if case.variant.on_host or machine.finds_faults else 4))
     require_memory(machine, case)
-    inputs = random_inputs(case, seed)
-    loaded = load(machine, case, image.path, upload(machine, case, inputs))
-    got, right = launch_once(loaded), expected(case, inputs)
-    repeat = again(case, seed, settings)
-    found, late = wrong_results(loaded, got, right, repeat), []
-
+    trial = plan(case, seed, launches=launches or launches_of(machine))
+    outcomes = list(run_several(machine, case, image.path, trial.inputs, trial.launches))
+    repeat = again(case, seed, settings, launches)
+    problems = faults(trial, outcomes, repeat)
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
-    _print_arrays(case, inputs, got, print_arrays)
+    print(f"launches  {trial.launches} on these inputs (--launches), {len(trial.draws) - 1} on others")
+    _print_arrays(case, trial.inputs[0], outcomes[0].results, print_arrays)
     if not case.family.prints:
+        loaded = load(machine, case, image.path, upload(machine, case, trial.inputs[0]))
         seconds = measure(loaded)
-        if not found:
+        if not problems:
             loaded.poison()  # so that only what this launch writes is compared
-            late = wrong_results(loaded, launch_once(loaded), right, repeat)
+            last = Outcome(results=launch_once(loaded), damage=damage(loaded, trial.inputs[0]), notes=loaded.notes)
+            problems = faults(replace(trial, launches=1, draws=trial.draws[:1]), [last], repeat)
+            if problems:
+                problems.insert(0, f"{case.id} was right before, and is wrong after the launches that were timed")
         note = machine.info.note if isinstance(machine, Device) else "the host's time"
         beside = measure_overhead(machine) if isinstance(machine, Device) else 0.0
         own = rates(case, kernel_seconds(seconds, beside))
         print(f"GPU time  {seconds * 1e6:,.2f} µs, {own} (median of {TIMED_LAUNCHES}, {note or 'warm'})")
-    problems = [f"{case.id} {sentence}" for sentence in damage(loaded, inputs)]
-    if late:
-        problems.append(f"{case.id} was right at its first launch, and is wrong after those that were timed")
-    problems += found or late
     print("result    WRONG" if problems else "result    right", *problems, sep="\n")
     return not problems
 
 
-def wrong_results(loaded: Loaded, got: Mapping[str, Array], right: Mapping[str, Expected], repeat: str) -> list[str]:
-    """Compare results with NumPy's; return an explanation for each that is wrong."""
-    case, notes = loaded.case, loaded.notes
-    found = {name: compare(got[name], each.reference, each.bound) for name, each in right.items()}
-    return [explain(case, name, mismatch, repeat, notes=notes) for name, mismatch in found.items() if mismatch]
+def launches_of(machine: Device | Host) -> int:
+    """Return how often a case is launched on the same inputs, as in its test."""
+    return machine.info.launches if isinstance(machine, Device) else SOFTWARE_LAUNCHES
 
 
 def _print_arrays(case: Case, inputs: Mapping[str, Array], got: Mapping[str, Array], wanted: bool) -> None:

@@ -44,19 +44,30 @@ class Mismatch:
     spans: tuple[tuple[int, int, int], ...]
 
 
-def compare(got: Array, expected: Array, bound: Array | float, rows: Array | None = None) -> Mismatch | None:
+def compare(
+    got: Array, expected: Array, bound: Array | float, rows: Array | None = None, special: bool = False
+) -> Mismatch | None:
     """Compare with the reference; return None where every element lies within its bound, which NaN never does.
 
-    ``rows``: the numbers of these rows in the whole result, where it was not read whole.
+    Of bool the bytes are compared: one that is neither 0 nor 1 is wrong, although NumPy takes it for true.
+    ``rows``: the numbers of these rows in the whole result, where it was not read whole. ``special``: where the
+    reference is infinite or NaN, the result must be the same, but not the NaN that poison is.
     """
     if got.shape != expected.shape:
         raise ValueError(f"got shape {got.shape}, expected {expected.shape}")
+    if got.dtype.kind == "b":
+        got, expected = got.view(np.uint8), expected.view(np.uint8)
     if _right(got, expected, bound):
         return None
     if is_float(got.dtype):
         with np.errstate(invalid="ignore"):
             error = np.abs(got.astype(wide(got.dtype)) - expected)
         wrong = ~(error <= bound)
+        if special:
+            same = (got == expected) | (np.isnan(got) & np.isnan(expected) & ~(_holds_poison(got) & (got.itemsize > 1)))
+            wrong = np.where(np.isfinite(expected), wrong, ~same)
+            if not wrong.any():
+                return None
     else:
         wrong = got != expected
         error = _distance(got, expected, wrong)
@@ -119,7 +130,7 @@ def _holds_poison(got: Array) -> Array:
     """Say of each element whether it still is poison: its own, or that of the software device's fresh memory."""
     itemsize, found = got.dtype.itemsize, np.zeros(got.shape, bool)
     each = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, itemsize)
-    for word in (poison_of(itemsize), POISON):
+    for word in (poison_of(itemsize), poison_of(itemsize, second=True), POISON):
         pattern = np.resize(np.array([word], np.uint32).view(np.uint8), max(4, itemsize)).reshape(-1, itemsize)
         for element in pattern:
             found |= (each == element).all(axis=-1)
@@ -134,13 +145,12 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
     """Describe a mismatch: the worst element, how many are wrong, their indices, their thread, and a command.
 
     ``name``: of the result. ``command`` runs the case again. ``offset``: elements that the result started past the
-    alignment of an allocation. ``notes``: likely causes.
+    alignment of an allocation. ``notes``: more lines, such as likely causes.
     """
     worst = ", ".join(map(str, mismatch.worst))
     lines = [
         f"{case.id} is wrong in {mismatch.wrong:,} of {mismatch.total:,} elements{_of(case, name)}",
-        f"  worst     {name}[{worst}] = {_value(mismatch.got)}, expected {_value(mismatch.expected)}, "
-        f"off by {mismatch.error:.3g}, allowed {mismatch.bound:.3g}",
+        f"  worst     {name}[{worst}] {_values(case, name, mismatch)}",
     ]
     if mismatch.unwritten:
         lines.append(f"  unwritten {mismatch.unwritten:,} of them still hold the poison: no thread wrote them")
@@ -148,14 +158,28 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
         lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(indices, *span)}")
     if case.results and name == case.results[0].name:
         lines += _owners(case, mismatch, offset)
-    lines += [f"  {note}" for note in notes]
-    lines.append(f"  again     {command}")
+    lines += [*(f"  {note}" for note in notes), f"  again     {command}"]
     return "\n".join(lines)
 
 
 def _of(case: Case, name: str) -> str:
     """Name the result where there are several."""
     return f" of {name}" if len(case.results) > 1 else ""
+
+
+def _values(case: Case, name: str, mismatch: Mismatch) -> str:
+    """Say what an element holds, and what it should."""
+    if any(array.name == name and array.dtype == "bool" for array in case.results):
+        byte, right = int(mismatch.got), bool(mismatch.expected)  # type: ignore[call-overload]
+        return (
+            f"holds {byte}, which is neither true nor false, expected {right}"
+            if byte > 1
+            else (f"= {bool(byte)}, expected {right}")
+        )
+    return (
+        f"= {_value(mismatch.got)}, expected {_value(mismatch.expected)}, "
+        f"off by {mismatch.error:.3g}, allowed {mismatch.bound:.3g}"
+    )
 
 
 def _value(value: object) -> str:

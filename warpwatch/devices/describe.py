@@ -11,6 +11,7 @@ from warpwatch.devices.compiler import Target
 from warpwatch.devices.info import DeviceInfo, Limits
 
 SOFTWARE_LAUNCH_COST = 2e7  # about 0.05 s (Case.launch_cost)
+SOFTWARE_LAUNCHES, SOFTWARE_CHEAP_COST = 3, 2e5  # about 3 ms with all checks
 SOFTWARE_NOTE = "a device made of software: its times are the host's and no GPU's"
 
 
@@ -61,6 +62,8 @@ def describe(driver: Any, device: Any, ordinal: int, compiler: Path | None) -> D
         has_gpu_clock=compiler is None,
         runs_machine_code=compiler is None,
         finds_faults=compiler is not None,
+        launches=SOFTWARE_LAUNCHES if compiler else DeviceInfo.launches,
+        cheap_launch_cost=SOFTWARE_CHEAP_COST if compiler else math.inf,
         note=SOFTWARE_NOTE if compiler else "",
         count=driver.Device.count(),
     )

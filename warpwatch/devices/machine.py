@@ -23,11 +23,19 @@ POISON = 0x7FFADEAD
 OPERAND_POISON = 0x7FFC0FFE
 # For elements of one and two bytes, each of which is to be a NaN: in float16 and bfloat16, and in float8 but for one.
 SMALL_POISON = {1: (0x7F7F7F7F, 0x7E7E7E7E), 2: (0x7FFA7FFA, 0x7FFC7FFC)}
+# A second launch starts on poison of the other sign. Every pattern is a right value of some type, such as 127 of int8,
+# but an element that was not written cannot be right after both launches.
+SIGNS = {1: 0x80808080, 2: 0x80008000}
+SIGN = 0x80000000
 
 
-def poison_of(itemsize: int, operand: bool = False) -> int:
-    """Return the word that fills arrays of such elements before a launch. ``operand``: of arrays that are only read."""
-    return SMALL_POISON.get(itemsize, (POISON, OPERAND_POISON))[operand]
+def poison_of(itemsize: int, operand: bool = False, second: bool = False) -> int:
+    """Return the word that fills arrays of such elements before a launch.
+
+    ``operand``: of arrays that are only read. ``second``: the other of the two patterns.
+    """
+    word = SMALL_POISON.get(itemsize, (POISON, OPERAND_POISON))[operand]
+    return word ^ SIGNS.get(itemsize, SIGN) if second else word
 
 
 def poisoned(shape: Shape, dtype: np.dtype[Any], operand: bool = False) -> Array:
@@ -142,7 +150,8 @@ class GuardedArray:
         ``filled``: with poison; where ``set`` follows, nothing need be filled before it.
         """
         self.name, self.shape, self.dtype = name, shape, numpy_type(dtype)
-        self._poison = poison_of(self.dtype.itemsize, operand)
+        self._operand = operand
+        self.word = poison_of(self.dtype.itemsize, operand)  # which guard bands hold
         self.machine = machine
         guard = 0 if machine.finds_faults else GUARD_BYTES
         self._before = guard + offset * self.dtype.itemsize
@@ -152,7 +161,7 @@ class GuardedArray:
         self._base = machine.allocate(self._size)
         self.address = self._base + self._before
         if machine.finds_faults:
-            self._poison = POISON  # which its fresh memory holds
+            self.word = POISON  # which its fresh memory holds
         elif filled:
             self.clear()
 
@@ -161,24 +170,25 @@ class GuardedArray:
         """Address and bytes of the array and its guard bands."""
         return self._base, self._size
 
-    def clear(self) -> None:
-        """Fill the array and its guard bands with poison."""
-        self.machine.fill(self._base, self._size, self._poison)
+    def clear(self, second: bool = False) -> None:
+        """Fill the array and its guard bands with poison. ``second``: with the other pattern."""
+        self.word = poison_of(self.dtype.itemsize, self._operand, second)
+        self.machine.fill(self._base, self._size, self.word)
 
     def set(self, array: Array) -> None:
         """Fill the guard bands with poison and write the array."""
         first, end = -(-self._before // 4) * 4, (self._before + self.nbytes) // 4 * 4
         if self._size > self.nbytes:  # by whole words, which the array's own values then replace at the edges
-            self.machine.fill(self._base, first, self._poison)
-            self.machine.fill(self._base + end, self._size - end, self._poison)
+            self.machine.fill(self._base, first, self.word)
+            self.machine.fill(self._base + end, self._size - end, self.word)
         self.write(array)
 
     def write(self, array: Array) -> None:
         self.machine.write(self.address, np.ascontiguousarray(array))
 
     def poison(self) -> None:
-        """Fill the array with poison."""
-        self.machine.fill(self.address, self.nbytes, self._poison)
+        """Fill the array with the poison that its guard bands hold."""
+        self.machine.fill(self.address, self.nbytes, self.word)
 
     def read(self) -> Array:
         return self.read_rows(0, self.shape[0])
@@ -208,7 +218,7 @@ class GuardedArray:
 
     def _band(self, start: int, size: int) -> Array:
         """Return the bytes of an unharmed guard band that begins ``start`` bytes into the allocation."""
-        return repeated(self._poison, start % 4 + size)[start % 4 :]
+        return repeated(self.word, start % 4 + size)[start % 4 :]
 
     def free(self) -> None:
         self.machine.free(self._base)

@@ -10,7 +10,7 @@ from warpwatch.catalogue.arrays import Array, CaseArray, Shape
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.machine import poison_of, poisoned, repeated
+from warpwatch.devices.machine import poisoned, repeated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +55,16 @@ class Placement:
         spread[..., : array.shape[-1]] = array
         return spread
 
-    def gather(self, name: str, padded: Array, shape: Shape) -> tuple[Array, str | None]:
-        """Return a result without the padding of its rows, and a sentence on writes to the padding, or None."""
+    def gather(self, name: str, padded: Array, shape: Shape, word: int) -> tuple[Array, str | None]:
+        """Return a result without the padding of its rows, and a sentence on writes to the padding, or None.
+
+        ``word``: the poison that the padding held before the launch.
+        """
         if padded.shape == shape:
             return padded, None
         between = np.ascontiguousarray(padded[..., shape[-1] :])
         bytes_of_each = between.view(np.uint8).reshape(-1, padded.dtype.itemsize)
-        unharmed = repeated(poison_of(padded.dtype.itemsize), bytes_of_each.size).reshape(bytes_of_each.shape)
+        unharmed = repeated(word, bytes_of_each.size).reshape(bytes_of_each.shape)
         wrong = int(np.count_nonzero((bytes_of_each != unharmed).any(axis=1)))
         return padded[..., : shape[-1]], f"wrote {wrong:,} element(s) between the rows of {name}" if wrong else None
 

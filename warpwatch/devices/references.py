@@ -43,18 +43,18 @@ def expected(
 
     What the declaration's functions raise is a BadCase as well: a sentence that names the line.
     """
-    with _naming(case, "the reference"):
-        return rules.expected(case, inputs, part, exact=exact, by=_computed)
+    with naming(case, "the reference"):
+        return rules.expected(case, inputs, part, exact=exact, by=computed)
 
 
 def drawn(case: Case, seed: int, *, exact: bool = False) -> dict[str, Array]:
     """Return the inputs of a case, small whole numbers where ``exact``. Raises BadCase as ``expected``."""
-    with _naming(case, "the inputs") if case.family.draw else contextlib.nullcontext():
+    with naming(case, "the inputs") if case.family.draw else contextlib.nullcontext():
         return (exact_inputs if exact else random_inputs)(case, seed)
 
 
 @contextlib.contextmanager
-def _naming(case: Case, what: str) -> Iterator[None]:
+def naming(case: Case, what: str) -> Iterator[None]:
     """Name to the parent what is computed, and the line of the declaration where it fails."""
     family = case.family
     try:
@@ -78,7 +78,7 @@ def _place(error: BaseException, root: Path) -> str:
     return f" at {own[-1][0].relative_to(root)}:{own[-1][1]}" if own else ""
 
 
-def _computed(
+def computed(
     case: Case,
     function: Callable[..., Any],
     inputs: Mapping[str, Array],

@@ -23,7 +23,6 @@ from typing import ParamSpec, TypeVar
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, make_case
 from warpwatch.catalogue.declaration import Family
-from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.leaving import Ended, end_now
 from warpwatch.catalogue.names import BadCase, print_short
 from warpwatch.catalogue.project import Project, load_project
@@ -38,10 +37,10 @@ from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.references import drawn
-from warpwatch.devices.runner import Outcome, expected, flush, run
+from warpwatch.devices.runner import Outcome, flush, run, run_several
 from warpwatch.devices.stages import Stage, report_to, stage, tell
 from warpwatch.devices.transfer import receive, send
+from warpwatch.devices.trials import faults, plan
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -261,14 +260,19 @@ def fault_of_reference(name: str) -> tuple[str, str] | None:
             return "reference", "cannot be used: it raises KeyboardInterrupt: let it return, or raise an error"
 
 
-def right_results(case: Case, inputs: Mapping[str, Array], exact: bool) -> dict[str, Expected]:
-    """Return the right results of a case by name, in the child, by devices.runner.expected."""
-    return expected(case, inputs, exact=exact)
-
-
 def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Placement) -> Outcome:
     """Launch a case once, in the child, by devices.runner.run."""
     return run(machine(case.variant.on_host), case, image, inputs, placement)
+
+
+def try_case(
+    case: Case, image: Path, placement: Placement, again: str, *, seed: int, launches: int, exact: bool, further: bool
+) -> list[str]:
+    """Launch a case as often as its trial asks for, in the child, and describe what is wrong (devices.trials)."""
+    trial = plan(case, seed, launches=launches, exact=exact, further=further)
+    offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
+    outcomes = run_several(machine(case.variant.on_host), case, image, trial.inputs, trial.launches, placement)
+    return faults(trial, outcomes, again, offsets)
 
 
 @dataclass(frozen=True)
@@ -300,15 +304,33 @@ class Kernel:
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
 
-    def inputs(self, case: Case, seed: int, *, exact: bool = False) -> dict[str, Array]:
-        """Draw the inputs of a case; by a family's own function in the worker process, which it may end."""
-        if case.family.draw:
-            return self.worker.call(drawn, case, seed, exact=exact)
-        return drawn(case, seed, exact=exact)
+    def try_case(
+        self,
+        case: Case,
+        again: str,
+        placement: Placement = PLAIN,
+        *,
+        seed: int = 0,
+        launches: int = 1,
+        exact: bool = False,
+        further: bool = False,
+    ) -> list[str]:
+        """Describe what is wrong with a case of this build, by devices.trials.
 
-    def expected(self, case: Case, inputs: Mapping[str, Array], *, exact: bool = False) -> dict[str, Expected]:
-        """Return the right results, computed in the worker process, which a reference may end. Raises BadCase."""
-        return self.worker.call(right_results, case, inputs, exact)
+        Inputs are drawn and references computed in the worker process, which either may end. ``again``: the command
+        that repeats the trial. Raises BadCase or DeviceError.
+        """
+        return self.worker.call(
+            try_case,
+            case,
+            self.image.path,
+            placement,
+            again,
+            seed=seed,
+            launches=launches,
+            exact=exact,
+            further=further,
+        )
 
 
 def serve(connection: Connection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 
 import pytest
@@ -115,7 +116,19 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     unseen = config.option.collectonly or is_part(config)  # not shown for worker processes
     if WORKER not in config.stash or unseen:
         return []
-    return [] if config.stash[MODEL] else [_header(open_device(config))]
+    if config.stash[MODEL]:
+        return []
+    found = open_device(config)
+    return [_header(found), *([_launches(config, found)] if isinstance(found, DeviceInfo) else [])]
+
+
+def _launches(config: pytest.Config, device: DeviceInfo) -> str:
+    """Say how often a tested case is launched on the same inputs."""
+    chosen, option = value_of(config, "launches"), spelled(config, "launches")
+    if chosen or device.cheap_launch_cost == math.inf:
+        return f"launches: {chosen or device.launches} of each tested case ({option})"
+    cheapest = f"{DeviceInfo.launches} of a kernel's cheapest"
+    return f"launches: {device.launches} of each tested case, {cheapest}, 1 where it is slow ({option})"
 
 
 @pytest.fixture(scope="session")

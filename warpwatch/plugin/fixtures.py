@@ -6,6 +6,7 @@ warpwatch/plugin/short_fixtures.py has the short names that tests ask for.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Generator
 from typing import Any
@@ -18,6 +19,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import Problem
 from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.describe import SOFTWARE_LAUNCHES
 from warpwatch.devices.gpu import Device, NoDevice, open_device
 from warpwatch.devices.info import DeviceInfo, software_runs
 from warpwatch.devices.machine import DeviceError
@@ -107,12 +109,30 @@ def warpwatch_check(
     warpwatch_kernel: Kernel, warpwatch_parameter: Case | Build, request: pytest.FixtureRequest
 ) -> Check:
     """A function that runs a case and fails the test unless the result is right."""
+    launches, cheap = launches_of(request)
     return Check(
         kernel=warpwatch_kernel,
         case=warpwatch_parameter if isinstance(warpwatch_parameter, Case) else None,
         again=command_of(request.node),
         by_hand=options_by_hand(request.config),
+        launches=launches,
+        cheap=cheap,
+        of_cheapest=0 if value_of(request.config, "launches") else DeviceInfo.launches,
+        launched=request.config.stash.setdefault(LAUNCHED, {}),
     )
+
+
+LAUNCHED = pytest.StashKey[dict[str, str]]()  # cases that were launched several times, and the test that did it
+
+
+def launches_of(request: pytest.FixtureRequest) -> tuple[int, float]:
+    """Return how often a case is launched on the same inputs, and up to which cost: all of them, where it is chosen."""
+    if chosen := value_of(request.config, "launches"):
+        return chosen, math.inf
+    if request.getfixturevalue("warpwatch_build").variant.on_host:
+        return SOFTWARE_LAUNCHES, math.inf
+    device: DeviceInfo = request.getfixturevalue("warpwatch_device")
+    return device.launches, device.cheap_launch_cost
 
 
 @pytest.fixture

@@ -69,6 +69,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "Stop a declaration's reference that runs longer on the host, and fail its test (default: 300; on the "
         "smallest shape, before the tests, a tenth of that).",
     },
+    "launches": {
+        "type": positive_integer,
+        "metavar": "N",
+        "help": "Launch each tested case so often on the same inputs (default: 30; on the software device 3).",
+    },
     "against": {
         "metavar": "REV",
         "help": "Time each kernel in turns with that of another git revision, and judge which is slower.",

@@ -2,57 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
 import pytest
 
-from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.cases import Build, Case
+from warpwatch.catalogue.draws import has_few_cases
 from warpwatch.catalogue.names import print_short
 from warpwatch.devices import memory
-from warpwatch.devices.check import compare, explain
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.worker import Kernel
 from warpwatch.plugin.options import spelled, value_of
 
-# Copies of operands and result: as sent, as received, in the memory of a device that uses the host's, and as received
-# for the reference.
-COPIES = 5
+# Copies of operands and result: as drawn, as read back, in the memory of a device that uses the host's, of further
+# inputs, and as the reference computes with them.
+COPIES = 6
 
 
 def assert_right(
-    kernel: Kernel, case: Case, again: str, *, exact: bool, placement: Placement = PLAIN, seed: int = 0
+    kernel: Kernel,
+    case: Case,
+    again: str,
+    *,
+    exact: bool,
+    placement: Placement = PLAIN,
+    seed: int = 0,
+    launches: int = 1,
+    further: bool = False,
 ) -> None:
     """Fail the test unless the result is right and nothing else was written.
 
     ``exact``: inputs are whole numbers whose sums are exact in any order, so that results must be equal to the bit;
     where the family says that they are. Otherwise inputs are random, and the family's tolerance applies.
     ``placement``: the layout of arrays and blocks. ``again``: the command that runs this test alone, for the message.
+    ``launches``: on these inputs, all of them compared. ``further``: other inputs are tried too (catalogue/draws.py).
     """
     memory.require(case, memory.peak_bytes(case, copies=COPIES))
-    exact = exact and case.family.exact
     try:
-        inputs = kernel.inputs(case, seed, exact=exact)
-        outcome = kernel.run(case.shape, inputs, placement)
-        rights = kernel.expected(case, inputs, exact=exact)
+        problems = kernel.try_case(case, again, placement, seed=seed, launches=launches, exact=exact, further=further)
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None
-    problems = []
-    for name, right in rights.items():
-        got = outcome.results[name]
-        # Whole numbers are exact until the result is rounded to its type.
-        reference = right.reference.astype(got.dtype) if exact else right.reference
-        mismatch = compare(got, reference, right.bound)
-        if mismatch:
-            problems.append(explain(case, name, mismatch, again, _offset(case, name, placement), outcome.notes))
-    problems += [f"{case.id} {damage}\n  again     {again}" for damage in outcome.damage]
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)
-
-
-def _offset(case: Case, name: str, placement: Placement) -> int:
-    """Return how many elements a result starts past the alignment of an allocation."""
-    return next((placement.offset(i, array) for i, array in enumerate(case.arrays) if array.name == name), 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +53,19 @@ class Check:
     """Runs a case and fails the test unless the result is right, as ``check()``.
 
     ``case``: of a test that is marked with cases; None for one that is marked with builds. ``again``: the command that
-    runs this test alone. ``by_hand``: options of this run for ``warpwatch run``.
+    runs this test alone. ``by_hand``: options of this run for ``warpwatch run``. ``launches``: of a case on one of the
+    shapes that its family is tested on, unless its cost is above ``cheap``. ``of_cheapest``: of the cheapest case of a
+    kernel. ``launched``: such cases, and the test that launched each so often: other tests of it need not.
     """
 
     kernel: Kernel
     case: Case | None
     again: str
     by_hand: str = ""
+    launches: int = 1
+    cheap: float = math.inf
+    of_cheapest: int = 0
+    launched: dict[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Check({self.case.id if self.case else self.kernel.build.id})"
@@ -84,7 +83,38 @@ class Check:
         if chosen is None:
             pytest.fail("check() needs a case where the test is marked with builds: check(case)", pytrace=False)
         again = self.again if seed is None else f"python -m warpwatch run {chosen.id} --seed {seed}{self.by_hand}"
-        assert_right(self.kernel, chosen, again, exact=exact, placement=placement, seed=seed or 0)
+        repeats = chosen == self.case and self._is_repeated(chosen)
+        launches = self._launches(chosen) if repeats and self.launched.setdefault(chosen.id, again) == again else 1
+        assert_right(
+            self.kernel,
+            chosen,
+            again,
+            exact=exact,
+            placement=placement,
+            seed=seed or 0,
+            launches=launches,
+            further=repeats,
+        )
+
+    def _launches(self, case: Case) -> int:
+        """Return how often a case is launched: more often where that is the cheapest of its kernel, because it counts.
+
+        What a kernel leaves behind for its next launches depends on its source more than on blocks and shapes.
+        """
+        family, variant = case.family, case.variant
+        first = Build(family, variant, variant.listed[0], family.dtypes_of(variant)[0])
+        cheapest = min(family.tests, key=lambda shape: Case(first, shape).launch_cost)
+        return max(self.launches, self.of_cheapest) if case == Case(first, cheapest) else self.launches
+
+    def _is_repeated(self, case: Case) -> bool:
+        """Tell whether a case is launched several times: a tested one that is cheap, or the cheapest of its build.
+
+        Where a kernel has few cases, its edges and other shapes count as tested ones.
+        """
+        tests = case.family.tests
+        if case.shape not in tests or case.launch_cost <= self.cheap:
+            return case.launch_cost <= self.cheap and (case.shape in tests or has_few_cases(case))
+        return case.launch_cost == min(Case(case.build, shape).launch_cost for shape in tests)
 
 
 def with_command(message: str, again: str) -> str:

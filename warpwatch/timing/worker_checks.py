@@ -18,6 +18,7 @@ from warpwatch.catalogue import by_name
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import TIMED_SEED, takes_part
+from warpwatch.catalogue.draws import Draw
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices import memory
@@ -26,6 +27,7 @@ from warpwatch.devices.digest import digests
 from warpwatch.devices.machine import GuardedArray, Machine
 from warpwatch.devices.references import drawn, expected
 from warpwatch.devices.runner import LINE, Loaded, launch_and_wait, launch_once, require_memory, stray_work, upload
+from warpwatch.devices.trials import nothing_shown
 
 WHOLE_ELEMENTS = 2**23  # a result of at most this many elements is compared whole, a larger one on some of its rows
 SAMPLED_ROWS = 64
@@ -106,6 +108,8 @@ def share(machine: Machine, case: Case, reference: bool, make: Make = material) 
     memory.require(case, host_bytes(machine, case))
     require_memory(machine, case)
     made = make(case, reference)
+    if made.right and isinstance(_compared_part(case), slice):
+        _raise([f"{case.id}: {said}" for said in [nothing_shown(case, [_draw_of(made)])] if said])
     copies = tuple(upload(machine, case, made.inputs) for _ in range(_copies(case)))
     return Shared(
         key=sharing_key(case),
@@ -114,6 +118,10 @@ def share(machine: Machine, case: Case, reference: bool, make: Make = material) 
         part=_compared_part(case),
         right=made.right,
     )
+
+
+def _draw_of(made: Material) -> Draw:
+    return Draw(inputs=made.inputs, right=made.right or {})
 
 
 def _copies(case: Case) -> int:
@@ -205,7 +213,9 @@ def _wrote_nothing_else(loaded: Loaded, inputs: Sequence[int], shared: Shared) -
 
 
 def check_result(loaded: Loaded, shared: Shared) -> int:
-    """Launch once, compare with NumPy, and return the results' fingerprint. Raises WrongResult or DeviceError.
+    """Launch on each pattern of poison, compare with NumPy, and return the results' fingerprint. Leaves poison.
+
+    Raises WrongResult or DeviceError.
 
     Variants of a shape often have results that are equal to the bit: they are compared once.
     """
@@ -220,11 +230,39 @@ def check_result(loaded: Loaded, shared: Shared) -> int:
             raise WrongResult(f"{loaded.case.id} {stray}")
         launch_and_wait(loaded)
     ((fingerprint, inputs),) = _state_of([loaded])
-    if fingerprint in shared.accepted and _wrote_nothing_else(loaded, inputs, shared):
-        return fingerprint
-    _raise([*damage(loaded, shared), *_mismatches(loaded, shared)])
+    if fingerprint not in shared.accepted or not _wrote_nothing_else(loaded, inputs, shared):
+        _raise([*damage(loaded, shared), *_mismatches(loaded, shared)])
     shared.accepted.add(fingerprint)
+    _check_on_other_poison(
+        loaded, shared, f"{loaded.case.id} was right at its first launch, and is wrong at its second"
+    )
     return fingerprint
+
+
+def _check_on_other_poison(loaded: Loaded, shared: Shared, late: str) -> None:
+    """Launch on the second pattern of poison, where what is not written cannot look right once more.
+
+    Results were right after the launch before. ``late``: what is said first where they are not any more. Raises
+    WrongResult or DeviceError.
+    """
+    ranges = [(array.address, array.nbytes) for array in loaded.results]
+    before = digests(loaded.machine, ranges)
+    loaded.clear(second=True)
+    launch_and_wait(loaded)
+    problems = damage(loaded, shared)
+    if digests(loaded.machine, ranges) != before:
+        problems += _mismatches(loaded, _with_right_results(loaded.case, shared))
+    loaded.clear(second=False)
+    _raise(problems, late)
+
+
+def _with_right_results(case: Case, shared: Shared) -> Shared:
+    """Return the same with the right results, where another process had computed them."""
+    return (
+        shared
+        if shared.right is not None
+        else replace(shared, right=_right_results(case, random_inputs(case, TIMED_SEED)))
+    )
 
 
 def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int | None, printed: Sequence[str] = ()) -> None:
@@ -239,14 +277,12 @@ def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int | None, p
     if case.family.prints:
         problems += _wrong_lines(case, np.sort(np.array(printed)), of_host=False)
     elif fingerprint is None or fingerprint_of(loaded) != fingerprint:
-        if shared.right is None:
-            shared = replace(shared, right=_right_results(case, random_inputs(case, TIMED_SEED)))
-        problems += _mismatches(loaded, shared)
+        problems += _mismatches(loaded, _with_right_results(case, shared))
     _raise(problems, "" if fingerprint is None else _late(case))
 
 
 def check_fresh_launch(loaded: Loaded, shared: Shared, fingerprint: int) -> None:
-    """Launch once more on poisoned results, and compare as ``check_last_result`` does.
+    """Launch once more on each pattern of poison, and compare as ``check_last_result`` does.
 
     Nothing can be poisoned between samples, so the result after the last sample may be that of an earlier one. Only
     this launch shows a kernel that no longer writes.
@@ -258,6 +294,7 @@ def check_fresh_launch(loaded: Loaded, shared: Shared, fingerprint: int) -> None
     launch_and_wait(loaded)
     if not are_right([loaded], shared, [fingerprint]):
         check_last_result(loaded, shared, fingerprint)
+    _check_on_other_poison(loaded, shared, _late(loaded.case))
 
 
 def _late(case: Case) -> str:
