@@ -33,8 +33,8 @@ def sources() -> list[Path]:
              "narrow_type.h", "ptx.h", "ptx_matrices.h", "ptx_memory.h", "ptx_values.h", "host_names.h",
              "textures.h", "byte_functions.h")  # fmt: skip
     modules = ("compile_kernel", "chosen_headers", "declarations", "host_bodies", "host_code", "host_headers",
-               "instances", "items", "local_arrays", "lowered_names", "made_instances", "messages", "ptx", "ptx_table",
-               "red_zones", "slices", "unset", "version")  # fmt: skip
+               "instances", "items", "local_arrays", "lowered_names", "made_instances", "messages", "outputs", "ptx",
+               "ptx_table", "red_zones", "slices", "unset", "version")  # fmt: skip
     own = [*(f"{module}.py" for module in modules), *names]
     headers = [path for folder in ("intrinsics", "include") for path in sorted((HERE / folder).glob("**/*"))]
     return [*(HERE / name for name in own), *filter(Path.is_file, headers)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import timeit
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -105,12 +106,17 @@ def test_a_reference_that_leaves_or_never_ends_fails_its_family_alone(
 
 def test_a_slow_reference_is_named_once_and_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
-    project(tmp_path, "slow(x) if len(x) > 500 else 2 * x", count=60_000_000)
+    seconds = timeit.timeit("n += 1", "n = 0", number=10**6)
+    project(tmp_path, "slow(x) if len(x) > 500 else 2 * x", count=int(4e6 / seconds))
     waiting = "waiting for the reference of scale at 700, float32 (NumPy on the host): "
     first = run(tmp_path, "-k", "right")
     assert first.returncode == 0, first.stdout
     assert first.stdout.count(waiting) == 1
-    assert waiting not in run(tmp_path, "-k", "right").stdout
+    second = run(tmp_path, "-k", "right").stdout
+    assert waiting not in second
+    alone = "1 tested on the usual inputs alone: the reference of scale takes over 1 s"
+    assert alone in first.stdout
+    assert alone in second
     declaration = tmp_path / "perf" / "__init__.py"
     declaration.write_text(declaration.read_text().replace("FACTOR = 2", "FACTOR = 3"))
     changed = run(tmp_path, "-k", "right")

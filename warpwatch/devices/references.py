@@ -34,6 +34,7 @@ SLOW = 1.0  # seconds from which a result is kept
 LARGEST, KEPT = 2**28, 2**30  # bytes of one result, and of all
 KIND, MARK = ".npz", ".slow"  # what was computed; and that a function was slow, so that it is worth a look
 _digest = functools.lru_cache(maxsize=None)(digest)
+_slow_cases: set[str] = set()
 
 
 def expected(
@@ -88,12 +89,20 @@ def computed(
     """Compute as ``catalogue.expected.compute`` does, or take what an earlier run computed."""
     name = _name(case, function, part, magnitudes)
     if name and (kept := _find(name, inputs)):
+        _slow_cases.add(case.id)
         return kept
     begin = time.perf_counter()
     results = rules.compute(case, function, inputs, part, magnitudes)
-    if name and time.perf_counter() - begin > SLOW:
-        _keep(name, inputs, results)
+    if time.perf_counter() - begin > SLOW:
+        _slow_cases.add(case.id)
+        if name:
+            _keep(name, inputs, results)
     return results
+
+
+def is_slow(case: Case) -> bool:
+    """Tell whether a reference of a case, which this process has computed or found, took over SLOW seconds."""
+    return case.id in _slow_cases
 
 
 def _name(case: Case, function: Callable[..., Any], part: Part, magnitudes: bool) -> str:

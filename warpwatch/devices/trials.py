@@ -22,7 +22,7 @@ from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.work_rules import case_of
 from warpwatch.devices.check import Mismatch, compare, explain
-from warpwatch.devices.references import computed, drawn, naming
+from warpwatch.devices.references import SLOW, computed, drawn, is_slow, naming
 from warpwatch.devices.runner import Outcome, expected
 
 SEEDS = range(3)  # of inputs that are tried before it is said that a family's tests show nothing
@@ -31,11 +31,15 @@ LOOKED_AT = 64  # elements that are compared first, because nearly always one of
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Launches of a case. ``draws``: the inputs; the first are launched ``launches`` times, others once."""
+    """Launches of a case. ``draws``: the inputs; the first are launched ``launches`` times, others once.
+
+    ``left_out``: why there are no others, if there could be.
+    """
 
     case: Case
     launches: int
     draws: tuple[Draw, ...]
+    left_out: str = ""
 
     @property
     def inputs(self) -> list[Mapping[str, Array]]:
@@ -57,9 +61,11 @@ def plan(case: Case, seed: int, *, launches: int, exact: bool = False, further: 
             name: Expected(reference=each.reference.astype(types[name]) if name in types else each.reference, bound=0.0)
             for name, each in right.items()
         }
+    further, slow = further and not exact, is_slow(case)  # further inputs take some ten references
     with naming(case, "the reference"):
-        others = further_draws(case, seed, computed) if further and not exact else []
-    return Trial(case=case, launches=launches, draws=(Draw(inputs=inputs, right=right), *others))
+        others = further_draws(case, seed, computed) if further and not slow else []
+    left_out = f"the reference of {case.family.name} takes over {SLOW:g} s" if further and slow else ""
+    return Trial(case=case, launches=launches, draws=(Draw(inputs=inputs, right=right), *others), left_out=left_out)
 
 
 def faults(

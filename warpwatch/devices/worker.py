@@ -267,12 +267,15 @@ def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Pl
 
 def try_case(
     case: Case, image: Path, placement: Placement, again: str, *, seed: int, launches: int, exact: bool, further: bool
-) -> list[str]:
-    """Launch a case as often as its trial asks for, in the child, and describe what is wrong (devices.trials)."""
+) -> tuple[list[str], str]:
+    """Launch a case as often as its trial asks for, in the child.
+
+    Returns what is wrong, by devices.trials, and why no further inputs were tried, if any could be.
+    """
     trial = plan(case, seed, launches=launches, exact=exact, further=further)
     offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
     outcomes = run_several(machine(case.variant.on_host), case, image, trial.inputs, trial.launches, placement)
-    return faults(trial, outcomes, again, offsets)
+    return faults(trial, outcomes, again, offsets), trial.left_out
 
 
 @dataclass(frozen=True)
@@ -314,8 +317,8 @@ class Kernel:
         launches: int = 1,
         exact: bool = False,
         further: bool = False,
-    ) -> list[str]:
-        """Describe what is wrong with a case of this build, by devices.trials.
+    ) -> tuple[list[str], str]:
+        """Describe what is wrong with a case of this build, and why no further inputs were tried, if any could be.
 
         Inputs are drawn and references computed in the worker process, which either may end. ``again``: the command
         that repeats the trial. Raises BadCase or DeviceError.

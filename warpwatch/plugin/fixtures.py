@@ -119,6 +119,7 @@ def warpwatch_check(
         cheap=cheap,
         of_cheapest=0 if value_of(request.config, "launches") else DeviceInfo.launches,
         launched=request.config.stash.setdefault(LAUNCHED, {}),
+        properties=request.node.user_properties,
     )
 
 

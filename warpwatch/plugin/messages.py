@@ -16,7 +16,7 @@ from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.machine import DeviceError
 from warpwatch.plugin.cases import parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER
-from warpwatch.plugin.verify import command_of, with_command
+from warpwatch.plugin.verify import LEFT_OUT, command_of, with_command
 from warpwatch.report.sarif import compile_errors
 
 LAUNCHED = "launched"  # the property of JUnit's file of a test that ran a kernel
@@ -35,6 +35,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
     for reason, count in reasons.most_common():
         terminalreporter.line(f"{count} skipped: {reason}")
+    tested = (*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ()))
+    properties = (dict(report.user_properties) for report in tested if report.when == "call")
+    left_out = Counter(found[LEFT_OUT] for found in properties if LEFT_OUT in found)
+    for reason, count in left_out.most_common():
+        terminalreporter.line(f"{count} tested on the usual inputs alone: {reason}")
     for problem in problems(stash[PROJECT].families):
         terminalreporter.line(f"left out because of a mistake in the declaration: {problem}")
     for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes())):

@@ -19,6 +19,7 @@ from warpwatch.plugin.options import spelled, value_of
 # Copies of operands and result: as drawn, as read back, in the memory of a device that uses the host's, of further
 # inputs, and as the reference computes with them.
 COPIES = 6
+LEFT_OUT = "further inputs left out"  # the property of JUnit's file that says why
 
 
 def assert_right(
@@ -31,21 +32,25 @@ def assert_right(
     seed: int = 0,
     launches: int = 1,
     further: bool = False,
-) -> None:
+) -> str:
     """Fail the test unless the result is right and nothing else was written.
 
     ``exact``: inputs are whole numbers whose sums are exact in any order, so that results must be equal to the bit;
     where the family says that they are. Otherwise inputs are random, and the family's tolerance applies.
     ``placement``: the layout of arrays and blocks. ``again``: the command that runs this test alone, for the message.
     ``launches``: on these inputs, all of them compared. ``further``: other inputs are tried too (catalogue/draws.py).
+    Returns why they were not, or an empty text.
     """
     memory.require(case, memory.peak_bytes(case, copies=COPIES))
     try:
-        problems = kernel.try_case(case, again, placement, seed=seed, launches=launches, exact=exact, further=further)
+        problems, left_out = kernel.try_case(
+            case, again, placement, seed=seed, launches=launches, exact=exact, further=further
+        )
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)
+    return left_out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +61,7 @@ class Check:
     runs this test alone. ``by_hand``: options of this run for ``warpwatch run``. ``launches``: of a case on one of the
     shapes that its family is tested on, unless its cost is above ``cheap``. ``of_cheapest``: of the cheapest case of a
     kernel. ``launched``: such cases, and the test that launched each so often: other tests of it need not.
+    ``properties``: of the test, to which is added why no further inputs were tried.
     """
 
     kernel: Kernel
@@ -66,6 +72,7 @@ class Check:
     cheap: float = math.inf
     of_cheapest: int = 0
     launched: dict[str, str] = field(default_factory=dict)
+    properties: list[tuple[str, object]] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"Check({self.case.id if self.case else self.kernel.build.id})"
@@ -85,7 +92,7 @@ class Check:
         again = self.again if seed is None else f"python -m warpwatch run {chosen.id} --seed {seed}{self.by_hand}"
         repeats = chosen == self.case and self._is_repeated(chosen)
         launches = self._launches(chosen) if repeats and self.launched.setdefault(chosen.id, again) == again else 1
-        assert_right(
+        left_out = assert_right(
             self.kernel,
             chosen,
             again,
@@ -95,6 +102,8 @@ class Check:
             launches=launches,
             further=repeats,
         )
+        if left_out:
+            self.properties.append((LEFT_OUT, left_out))
 
     def _launches(self, case: Case) -> int:
         """Return how often a case is launched: more often where that is the cheapest of its kernel, because it counts.
