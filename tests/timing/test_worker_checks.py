@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -14,6 +15,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+import warpwatch as ww
 from kernels import FAMILIES
 from tests.checkout import Bench, lent_checkout
 from tests.project import ROOT
@@ -26,6 +28,7 @@ from warpwatch.devices.digest import MOST_RANGES, digest, digests
 from warpwatch.devices.host import Host
 from warpwatch.devices.large import problems
 from warpwatch.devices.machine import GuardedArray
+from warpwatch.devices.runner import load
 from warpwatch.devices.worker import Worker, describe_device, machine
 from warpwatch.timing import worker_checks as checks
 from warpwatch.timing import worker_samples as sampling
@@ -44,11 +47,10 @@ FAULTS = {
     (32, 32): f"{{ {STORE} if (row == m - 1 && col == n - 1) b[size_t(m) * n] = 0; }}",
 }
 NAMES = {(x, y): f"transpose-naive-{x}x{y}-1000x1000-float32" for x, y in FAULTS}
-TWICE = "was right at its first launch, and is wrong at its second"
 ONCE = "was right when it was launched once, and is wrong after the launches that were timed"
 SAID = {
     (8, 8): "changed its operand A",
-    (16, 16): TWICE,
+    (16, 16): ONCE,
     (32, 16): ONCE,
     (32, 32): "out of bounds",
 }
@@ -316,3 +318,28 @@ def test_the_rows_of_a_large_result_that_are_compared_hold_its_edges() -> None:
     assert isinstance(rows, np.ndarray)
     assert {0, 1, 4094, 4095} <= set(rows.tolist())
     assert checks._compared_part(find_case(FAMILIES, TILED)) == slice(None)
+
+
+BYTES = ww.Family(
+    "bytes",
+    sizes=("n",),
+    arrays=lambda n: {"x": ww.In(n, "int8"), "y": ww.Out(n, "int8")},
+    reference=lambda x: x,
+    tests=((9,),),
+    variants=(ww.serial("plain", x=0, y=None),),
+)
+
+
+@pytest.mark.parametrize(("condition", "right"), [("true", True), ("x[i] != 127", False), ("x[i] != -1", False)])
+def test_narrow_results_are_checked_on_both_patterns_of_poison(tmp_path: Path, condition: str, right: bool) -> None:
+    case = find_case((BYTES,), "bytes-plain-host-4000-int8")
+    file = tmp_path / "plain.cpp"
+    file.write_text(
+        'extern "C" void bytes_plain(const signed char* x, signed char* y, int n)'
+        f"{{ for (int i = 0; i < n; i++) if ({condition}) y[i] = x[i]; }}"
+    )
+    host, image = Host(), compile_written(file, case.build.all_macros, None).path
+    shared = checks.share(host, case, True)
+    loaded = load(host, case, image, shared.copies[0])
+    with contextlib.nullcontext() if right else pytest.raises(WrongResult, match="unwritten"):
+        checks.check_result(loaded, shared)

@@ -31,6 +31,7 @@ from warpwatch.devices.trials import nothing_shown
 
 WHOLE_ELEMENTS = 2**23  # a result of at most this many elements is compared whole, a larger one on some of its rows
 SAMPLED_ROWS = 64
+NARROW_BYTES = 2  # of elements whose poison may be a right value
 # The addresses of its arrays change the time of a small kernel by several per cent, differently in each process. So
 # small arrays are uploaded several times, and samples take the copies in turn.
 COPIES, SMALL_BYTES = 4, 2**25
@@ -213,7 +214,7 @@ def _wrote_nothing_else(loaded: Loaded, inputs: Sequence[int], shared: Shared) -
 
 
 def check_result(loaded: Loaded, shared: Shared) -> int:
-    """Launch on each pattern of poison, compare with NumPy, and return the results' fingerprint. Leaves poison.
+    """Launch, compare with NumPy, and return the results' fingerprint; narrow elements on each pattern of poison.
 
     Raises WrongResult or DeviceError.
 
@@ -242,9 +243,12 @@ def check_result(loaded: Loaded, shared: Shared) -> int:
 def _check_on_other_poison(loaded: Loaded, shared: Shared, late: str) -> None:
     """Launch on the second pattern of poison, where what is not written cannot look right once more.
 
-    Results were right after the launch before. ``late``: what is said first where they are not any more. Raises
-    WrongResult or DeviceError.
+    Only elements of one and two bytes need it: poison of four is a NaN, or a number that nobody computes. Results were
+    right after the launch before. ``late``: what is said first where they are not any more. Raises WrongResult or
+    DeviceError.
     """
+    if all(array.dtype.itemsize > NARROW_BYTES for array in loaded.results):
+        return
     ranges = [(array.address, array.nbytes) for array in loaded.results]
     before = digests(loaded.machine, ranges)
     loaded.clear(second=True)
@@ -282,7 +286,7 @@ def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int | None, p
 
 
 def check_fresh_launch(loaded: Loaded, shared: Shared, fingerprint: int) -> None:
-    """Launch once more on each pattern of poison, and compare as ``check_last_result`` does.
+    """Launch once more on poisoned results, narrow ones on each pattern, and compare as ``check_last_result`` does.
 
     Nothing can be poisoned between samples, so the result after the last sample may be that of an earlier one. Only
     this launch shows a kernel that no longer writes.
