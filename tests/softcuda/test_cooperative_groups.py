@@ -316,8 +316,8 @@ REFUSED = {
     "cg::multi_grid_group grid;": "softcuda does not support multi_grid_group (several devices)",
     "auto tile = cg::tiled_partition<64>(cg::this_thread_block());": "tiles of more than a warp: at most 32 threads",
     "auto tile = cg::tiled_partition<24>(cg::this_thread_block());": "the size of a tile is a power of two",
-    "out[0] = cg::reduce(cg::this_thread_block(), 1, cg::plus<int>());": "no matching function for call to ‘reduce",
-    "cg::coalesced_threads().shfl_xor(1, 1);": "has no member named ‘shfl_xor’",
+    "out[0] = cg::reduce(cg::this_thread_block(), 1, cg::plus<int>());": "no matching function for call to 'reduce",
+    "cg::coalesced_threads().shfl_xor(1, 1);": "has no member named 'shfl_xor'",
 }
 
 
