@@ -53,11 +53,14 @@ COMMAND = re.compile(r'^#\$ (?:"([^"\n]+)"|([^\s"=]+)) ', re.MULTILINE)
 NAME = rb'[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)'
 INCLUDE = re.compile(rb"#[ \t]*(include_next|include|import|embed)\b" + NAME)
 QUESTION = re.compile(rb"(?:has|HAS)_(?:include|INCLUDE|embed|EMBED)\w*[ \t]*\(" + NAME)
-UNKNOWN = re.compile(
-    rb"^[ \t]*#[ \t]*(?:if|elif|define[ \t]+(?!\w*has_(?:include|embed)\w*\())[^\n]*"
-    rb"\b__has_(?:include(?:_next)?|embed)[ \t]*\([ \t]*[A-Za-z_]",
-    re.MULTILINE | re.IGNORECASE,
+# Other uses of __has_include: neither of these questions, nor whether there is such a thing, nor a macro of such a name.
+KNOWN_USE = re.compile(
+    QUESTION.pattern + rb"|\b(?:defined?[ \t]*\(?|ifn?def|undef)[ \t]*__has_(?:include(?:_next)?|embed)\b"
+    rb"|\bdefine[ \t]+\w*has_(?:include|embed)\w*\([^\n]*",
+    re.IGNORECASE,
 )
+UNKNOWN = re.compile(rb"\b__has_(?:include(?:_next)?|embed)\b")
+COMMENT = re.compile(rb'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)  # a string first, which is none
 CLOCK = re.compile(rb"__(?:DATE|TIME|TIMESTAMP)__")
 ASSEMBLER = re.compile(rb'"[^"\n]*\.inc(?:bin|lude)\b')
 
@@ -257,10 +260,11 @@ def _scan_text(text: bytes) -> _Scan:
     text = re.sub(rb"\\\r?\n", b"", text) if b"\\" in text else text
     found = INCLUDE.findall(text)
     asks = b"has_" in text or b"HAS_" in text
+    text = COMMENT.sub(rb"\1 ", text) if asks else text
     found += [(b"", *names) for names in (QUESTION.findall(text) if asks else ())]
     headers = [(kind, os.fsdecode(quoted or other), bool(quoted)) for kind, quoted, other in found]
     reason = _of_the_clock(text)
-    if asks and UNKNOWN.search(text):
+    if asks and UNKNOWN.search(KNOWN_USE.sub(b"", text)):
         reason = "asks __has_include for what a macro names"
     elif b".inc" in text and ASSEMBLER.search(text):
         reason = "includes a file in assembly"
@@ -462,8 +466,7 @@ class _Search:
     def follow_unnamed(self, main: str) -> None:
         """Add where a compiler may have looked for files that no text names: those of macros and of flags."""
         folders = [*self.quote, *self.bracket]
-        own = [path for path in self.opened if not path.startswith(tuple(self.bracket))]
-        beside = dict.fromkeys(["", *(path[: path.rfind("/") + 1] for path in own)])
+        beside = dict.fromkeys(["", *(path[: path.rfind("/") + 1] for path in self.opened)])
         for path in self.opened.keys() - self._named - {main}:
             for number, folder in enumerate(folders):
                 if path.startswith(folder):
