@@ -201,12 +201,15 @@ def test_a_broken_baseline_stops_the_run_with_one_sentence(checkout: Bench) -> N
 
 
 def test_pytest_benchmarks_own_options_keep_working(checkout: Bench) -> None:
-    done = checkout.bench("--benchmark-json=out.json", "--benchmark-group-by=param:variant", *SEVEN_ROUNDS)
+    asked = ("--benchmark-json=out.json", "--benchmark-save=too", "--benchmark-group-by=param:variant")
+    done = checkout.bench(*asked, *SEVEN_ROUNDS)
     assert "benchmark 'variant=tiled': 3 tests" in done.stdout
     document = json.loads((checkout.folder / "out.json").read_text())
     assert {entry["stats"]["rounds"] for entry in document["benchmarks"]} == {7}
     assert {entry["options"]["timer"] for entry in document["benchmarks"]} == {"read"}
     assert document["machine_info"]["gpu"]["name"] == "Fake GPU 1"
+    (saved,) = (checkout.folder / ".benchmarks").glob("*/*_too.json")
+    assert json.loads(saved.read_text())["datetime"] == document["datetime"]  # by which they are known for one run
     facts = document["benchmarks"][0]["extra_info"]
     assert {
         "gflops",

@@ -65,6 +65,7 @@ class BenchPlugin:
         self._done, self._ended = 0, 0  # cases that were measured, processes of xdist that have ended
         self._postponed = Postponed(several_gpus.announce)
         self._notes: list[str] = []
+        self._when = ""  # the moment by which saved runs are told apart
         # Taken from pytest-benchmark, which would compare with a single run and without regard to GPU and noise.
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
@@ -297,6 +298,7 @@ class BenchPlugin:
         machine_info["gpu"] = self.gpu
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
+        output_json["datetime"] = self._when = self._when or output_json["datetime"]  # in both files of one run
         add_shares(self.project.families, output_json["benchmarks"])
         whole = self._whole() and len(output_json["benchmarks"]) == len(self.selected)
         output_json["warpwatch"] = outcome.facts_of_run(self.comparison, self.failed.keys(), whole=whole)
