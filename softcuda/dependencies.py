@@ -53,7 +53,7 @@ COMMAND = re.compile(r'^#\$ (?:"([^"\n]+)"|([^\s"=]+)) ', re.MULTILINE)
 NAME = rb'[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)'
 INCLUDE = re.compile(rb"#[ \t]*(include_next|include|import|embed)\b" + NAME)
 QUESTION = re.compile(rb"(?:has|HAS)_(?:include|INCLUDE|embed|EMBED)\w*[ \t]*\(" + NAME)
-# Other uses of __has_include: neither of these questions, nor whether there is such a thing, nor a macro of such a name.
+# Uses of __has_include that are followed, or ask whether there is such a thing. All others are UNKNOWN.
 KNOWN_USE = re.compile(
     QUESTION.pattern + rb"|\b(?:defined?[ \t]*\(?|ifn?def|undef)[ \t]*__has_(?:include(?:_next)?|embed)\b"
     rb"|\bdefine[ \t]+\w*has_(?:include|embed)\w*\([^\n]*",

@@ -91,11 +91,18 @@ def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
         spec.loader.exec_module(module)
         return module
 
-    def digest(body: str = "return rng.random(n)", top: str = "", *, text: str = DRAW, **helpers: str) -> str:
+    def digest(
+        body: str = "return rng.random(n)",
+        top: str = "",
+        *,
+        text: str = DRAW,
+        packages: tuple[str, ...] = (),
+        **helpers: str,
+    ) -> str:
         for name, content in helpers.items():
             load(name, content)
         module = load(f"drawn{next(NUMBERS)}", text.format(body=body, top=top))
-        return digest_of_source(module.draw, tmp_path)
+        return digest_of_source(module.draw, tmp_path, packages)
 
     return digest
 
@@ -166,6 +173,8 @@ def test_modules_of_the_project_are_followed(draw: Callable[..., str], body: str
     [
         ("return np.load('x.npy')", "", "reaches numpy.load"),
         ("return load('x.npy')", "from numpy import load", "load, which may do anything"),
+        ("return load_npz('x.npz').toarray()", "from scipy.sparse import load_npz", "load_npz, which may do anything"),
+        ("return scipy.io.mmread('x.mtx')", "import scipy.io", "reaches scipy.io.mmread"),
         ("return open('x').read()", "", r"calls open\(\)"),
         ("return os.environ['N']", "import os", "reaches os.environ"),
         ("import random\n    return random.random()", "", "it imports random|reaches random"),
@@ -177,6 +186,30 @@ def test_modules_of_the_project_are_followed(draw: Callable[..., str], body: str
 def test_what_cannot_be_followed_is_said(draw: Callable[..., str], body: str, top: str, why: str) -> None:
     with pytest.raises(NotFollowed, match=why):
         draw(body, top, helper_b="")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return ctypes.CDLL('./libown.so').run", "it loads './libown.so', a library whose code is not recorded"),
+        ("return ctypes.CDLL(str(rng)).run", r"it loads str\(rng\), a library"),
+        ("return ctypes.cdll.LoadLibrary(rng).run", "it loads rng, a library"),
+        (
+            "return extensions.cpp_extension.load(name='own', sources=['own.cu'])",
+            "reaches extensions.cpp_extension.load",
+        ),
+    ],
+)
+def test_what_a_call_takes_from_a_file_of_code_is_not_followed(
+    draw: Callable[..., str], monkeypatch: pytest.MonkeyPatch, body: str, said: str
+) -> None:
+    packages = ("ctypes", "extensions")
+    extensions = ModuleType("extensions")
+    extensions.cpp_extension = ModuleType("extensions.cpp_extension")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "extensions", extensions)
+    with pytest.raises(NotFollowed, match=said):
+        draw(body, "import ctypes\nimport extensions", packages=packages)
+    assert draw("return ctypes.CDLL('libcuda.so.1').run", "import ctypes", packages=packages)
 
 
 def test_functions_that_call_each_other_are_described_once(draw: Callable[..., str]) -> None:

@@ -60,8 +60,9 @@ class Call:
         return next(filter(None, (each.missing() for each in self.needs)), "")
 
     def version(self) -> str:
-        """Return the version of what it calls; empty where it is unknown."""
-        return next(filter(None, (each.version() for each in self.needs)), "")
+        """Return the versions of what it needs; empty where one is unknown."""
+        versions = [each.version() for each in self.needs]
+        return " ".join(versions) if all(versions) else ""
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,12 @@ class PythonPackage:
         return "" if importlib.util.find_spec(self.name) else f"{self.name} is not installed: pip install {self.name}"
 
     def version(self) -> str:
-        """Return the installed version; empty where it is unknown."""
+        """Return the installed version; empty where it is unknown, or that of a folder, whose code may change."""
         try:
-            return importlib.metadata.version(self.name)
+            found = importlib.metadata.distribution(self.name)
         except importlib.metadata.PackageNotFoundError:
             return ""
+        return "" if "dir_info" in (found.read_text("direct_url.json") or "") else found.version
 
 
 class Driver:

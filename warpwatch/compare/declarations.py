@@ -290,7 +290,10 @@ def prepared(case: Any, tree: Path) -> str:
 PURE = {"abc", "builtins", "cmath", "collections", "contextlib", "dataclasses", "enum", "fractions", "functools"}
 PURE |= {"itertools", "math", "ml_dtypes", "numbers", "numpy", "operator", "scipy", "statistics", "struct", "types"}
 PURE |= {"typing", "warpwatch"}
-READERS = {"load", "loads", "loadtxt", "fromfile", "genfromtxt", "fromregex", "memmap", "open_memmap", "loadmat"}
+# Names in packages of what reads files, or code from files.
+READERS = {"DataSource", "cpp_extension", "ctypeslib", "datasets", "fromfile", "fromregex", "genfromtxt", "io", "load"}
+READERS |= {"load_file", "load_library", "load_npz", "loadmat", "loads", "loadtxt", "memmap", "open_memmap"}
+READERS |= {"RawModule", "from_file", "import_module", "mmread"}
 IMPURE = {"open", "eval", "exec", "compile", "input", "__import__", "globals", "locals", "vars"}  # built-in functions
 AGAIN = ["again"]  # instead of a value that is being described
 
@@ -394,7 +397,7 @@ class Reached:
     def _allow(self, module: str, shown: str, name: str = "") -> None:
         """Raise NotFollowed for what may read a file, a clock, or the environment."""
         top = module.partition(".")[0]
-        if top not in self._packages or (top in ("numpy", "scipy") and name in READERS):
+        if top not in self._packages or name in READERS:
             raise NotFollowed(f"it reaches {shown}, which may do anything or read a file")
 
     def _is_followed(self, module: str) -> bool:
@@ -422,6 +425,7 @@ class Reached:
                 raise NotFollowed(f"{function.__qualname__} has no file")
             return [self._named(function), *(self.value(each) for each in given if each)]
         node = node_of(code)
+        refuse_own_libraries(node)
         names = sorted(name for name in global_names(code) if name not in cells)
         reached = [[name, self._global(function.__globals__, name, node)] for name in names]
         return [shape(node), *(self.value(each) for each in given), reached, self._imports(function, node)]
@@ -499,6 +503,16 @@ def shape(node: Any) -> Any:
     left_out = ("annotation", "ctx", "kind", "returns", "type_comment", "type_params")
     fields = [(name, each) for name, each in ast.iter_fields(node) if name not in left_out and each not in (None, [])]
     return [type(node).__name__, *([name, shape(each)] for name, each in fields)]
+
+
+def refuse_own_libraries(node: ast.AST) -> None:
+    """Raise NotFollowed where a function loads a shared library by its path: one of the system has a name alone."""
+    for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        if name in ("CDLL", "PyDLL", "LoadLibrary") and call.args:
+            file = getattr(call.args[0], "value", None)
+            if not isinstance(file, str) or "/" in file:
+                raise NotFollowed(f"it loads {ast.unparse(call.args[0])}, a library whose code is not recorded")
 
 
 def dotted_in(node: ast.AST) -> Iterator[list[str]]:
