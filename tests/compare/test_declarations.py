@@ -212,6 +212,33 @@ def test_what_a_call_takes_from_a_file_of_code_is_not_followed(
     assert draw("return ctypes.CDLL('libcuda.so.1').run", "import ctypes", packages=packages)
 
 
+OBJECTS = {
+    "a member of an enumeration": "class Kind(enum.Enum):\n    A = 1\n    def f(self):\n        return {}\nV = Kind.A",
+    "a named tuple": "class Named(typing.NamedTuple):\n    n: int\n    def f(self):\n        return {}\nV = Named(3)",
+    "a list of a class": "class Listed(list):\n    def f(self):\n        return {}\nV = Listed([3])",
+    "attributes of a dictionary": "class Keyed(dict):\n    pass\nV = Keyed(a=3)\nV.k = {}",
+    "a number of a class": "class Number(int):\n    pass\nV = Number({})",
+    "a text of a class": "class Text(str):\n    pass\nV = Text('{}')",
+    "a computed attribute of a class": "K = {}\nclass Owner:\n    k = K\nV = Owner",
+    "a table of a class": "def f():\n    return {}\nclass Owner:\n    table = dict(a=f)\nV = Owner",
+    "a cached property": "class O:\n    @functools.cached_property\n    def f(self):\n        return K\nK = {}\nV = O",
+    "an attribute of a function": "def V():\n    return V.k\nV.k = {}",
+}
+
+
+@pytest.mark.parametrize("what", OBJECTS)
+def test_all_that_belongs_to_an_object_counts(draw: Callable[..., str], what: str) -> None:
+    one, other = (f"import enum, functools, typing\n{OBJECTS[what].format(number)}" for number in (1, 2))
+    assert draw("return V", one) == draw("return V", one)
+    assert draw("return V", one) != draw("return V", other)
+
+
+@pytest.mark.parametrize("made", ["np.vectorize(f)", "np.frompyfunc(f, 1, 1)"])
+def test_what_numpy_makes_of_a_function_is_not_followed(draw: Callable[..., str], made: str) -> None:
+    with pytest.raises(NotFollowed, match="which was made by"):
+        draw("return V(n)", f"def f(x):\n    return x\nV = {made}")
+
+
 def test_functions_that_call_each_other_are_described_once(draw: Callable[..., str]) -> None:
     top = "def helped(rng, n):\n    return again(rng, n)\ndef again(rng, n):\n    return helped(rng, n) + {}"
     assert draw(HELPS, top.format(1)) == draw(HELPS, top.format(1))

@@ -295,6 +295,8 @@ READERS = {"DataSource", "cpp_extension", "ctypeslib", "datasets", "fromfile", "
 READERS |= {"load_file", "load_library", "load_npz", "loadmat", "loads", "loadtxt", "memmap", "open_memmap"}
 READERS |= {"RawModule", "from_file", "import_module", "mmread"}
 IMPURE = {"open", "eval", "exec", "compile", "input", "__import__", "globals", "locals", "vars"}  # built-in functions
+PLAIN = (set, frozenset, dict, list, tuple, int, float, complex, str, bytes)  # a class of these may have more to it
+WRAPPED = ("__func__", "fget", "func")  # attributes of what stands for a function in a class
 AGAIN = ["again"]  # instead of a value that is being described
 
 
@@ -312,16 +314,25 @@ def digest(found: Any) -> str:
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()
 
 
+def is_named_so(value: Any) -> bool:
+    """Tell whether a value is what its module has by its name: numpy.vectorize gives its own that of a function."""
+    found: Any = sys.modules.get(getattr(value, "__module__", None) or type(value).__module__)
+    for name in getattr(value, "__qualname__", value.__name__).split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
 def parts_of(value: Any) -> Sequence[Any] | None:
     """Return the values that a value consists of; None where it is not known to consist of others."""
     if isinstance(value, enum.Enum):
-        return type(value).__qualname__, value.name, value.value
+        return type(value), value.name, value.value
     if isinstance(value, functools.partial):
         return value.func, value.args, value.keywords
     if isinstance(value, types.MethodType):
         return value.__func__, value.__self__
-    wrapped = getattr(value, "__wrapped__", None)  # such as by functools.cache
-    return value if isinstance(value, list | tuple) else None if wrapped is None else (wrapped,)
+    if type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # such as by functools.cache
+        return (value.__wrapped__,)
+    return value if isinstance(value, list | tuple) else None
 
 
 @functools.cache
@@ -361,6 +372,12 @@ class Reached:
         return self._known[id(value)][1]
 
     def _describe(self, value: Any) -> list[Any]:
+        kind = type(value)
+        if not isinstance(value, enum.Enum) and kind not in PLAIN and issubclass(kind, PLAIN):
+            return [self.value(kind), self.value(getattr(value, "__dict__", None)), *self._contents(value)]
+        return self._contents(value)
+
+    def _contents(self, value: Any) -> list[Any]:
         if isinstance(value, set | frozenset):
             return [self.value(each) for each in sorted(value, key=repr)]
         if isinstance(value, dict | types.MappingProxyType):
@@ -374,11 +391,15 @@ class Reached:
         return [self.value(each) for each in parts] if (parts := parts_of(value)) is not None else self._object(value)
 
     def _object(self, value: Any) -> list[Any]:
+        if base := next((each for each in PLAIN if isinstance(value, each)), None):  # of numbers and texts
+            return [base.__repr__(value)]
         if hasattr(value, "dtype") and hasattr(value, "tobytes") and not value.dtype.hasobject:
             return [str(value.dtype), list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
         if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "itemsize"):
             return [str(value)]  # a dtype
         if hasattr(value, "__name__"):
+            if not is_named_so(value):
+                raise NotFollowed(f"it reaches {value.__name__}, which was made by {type(value).__qualname__}")
             return self._named(value)
         if dataclasses.is_dataclass(value):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -420,6 +441,7 @@ class Reached:
         except ValueError:
             raise NotFollowed(f"{function.__qualname__} uses a variable that has no value yet") from None
         given = [function.__defaults__, function.__kwdefaults__, cells]
+        given += [more] if (more := {n: each for n, each in vars(function).items() if n != "__wrapped__"}) else []
         if not self._is_inside(code.co_filename):
             if not Path(code.co_filename).is_file():
                 raise NotFollowed(f"{function.__qualname__} has no file")
@@ -487,9 +509,13 @@ class Reached:
             own = (n for n in getattr(body, "body", ()) if isinstance(n, ast.ClassDef) and n.name == name)
             if (body := next(own, None)) is None:
                 raise NotFollowed(f"the source of the class {kind.__qualname__} is not found")
-        unwrapped = [getattr(each, "__func__", getattr(each, "fget", each)) for each in vars(kind).values()]
+        unwrapped = [next((getattr(e, n) for n in WRAPPED if hasattr(e, n)), e) for e in vars(kind).values()]
         methods = [each for each in unwrapped if isinstance(each, types.FunctionType)]
         reached = [self.value(each) for each in methods if not each.__code__.co_filename.startswith("<")]
+        # What its body computes of other values, or is set later.
+        data = {n: e for n, e in vars(kind).items() if n[:1] != "_" and (type(e) in PLAIN or hasattr(e, "tobytes"))}
+        reached += [self.value(data)] if data else []
+        reached += [self.value(type(kind))] if self._is_followed(type(kind).__module__) else []
         return [shape(body), reached, [self.value(base) for base in kind.__bases__ if base is not object]]
 
 
