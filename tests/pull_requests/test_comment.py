@@ -74,6 +74,8 @@ def test_what_does_not_fit_into_a_result_is_counted() -> None:
         ([replace(RIGHT, tests={"passed": 4, "skipped": 1200})], {}, "right, not timed, 1,200 skipped"),
         ([replace(RIGHT, tests={"passed": 4, "failed as expected": 2})], {}, "right, not timed, 2 failed as expected"),
         ([replace(RIGHT, failed=True)], {}, "a job failed before all was checked"),
+        ([replace(RIGHT, tests={"passed": 4, "failed": 1})], {}, "a job failed before all was checked"),
+        ([replace(RIGHT, verdicts={"same": 4, "slower": 1})], {}, "a job failed before all was checked"),
         ([RIGHT], {"conclusion": "failure"}, "the run ended with `failure`"),
         ([RIGHT], {"conclusion": "cancelled"}, "the run ended with `cancelled`"),
         ([RIGHT], {"unreadable": ["x: is no result"]}, "a job failed before all was checked"),

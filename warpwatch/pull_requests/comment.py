@@ -96,7 +96,8 @@ def headline(results: Sequence[Result], about: About) -> str:
     tests, verdicts = total(results, "tests"), total(results, "verdicts")
     if not tests.get("passed"):
         return "Kernels: no kernel was tested"
-    if any(result.failed for result in results) or about.unreadable:
+    is_red = any(result.failed for result in results) or tests.get("failed") or verdicts.get("slower")
+    if is_red or about.unreadable:
         return "Kernels: a job failed before all was checked"
     if about.conclusion not in ("", "success"):
         return f"Kernels: the run ended with {code(about.conclusion)}, not by what is listed here"
