@@ -146,6 +146,10 @@ SANE = {
     "for whole numbers alone": family(
         ww.relative(1e-5), lambda x: np.arange(9.0)[np.abs(x.astype(int))] / (x % 1 == 0).all()
     ),
+    "infinite at 0": family(ww.relative(1e-6), lambda x: 1 / x.astype(np.float64), tests=((33,), (100,))),
+    "not defined past 1": family(
+        ww.relative(1e-5), lambda x: np.sqrt(1 - x.astype(np.float64) ** 2), tests=((33,), (100,))
+    ),
     "usual": family(ww.relative(1e-5, absolute=1e-6), twice),
 }
 
