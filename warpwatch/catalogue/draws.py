@@ -34,13 +34,17 @@ from warpwatch.catalogue.inputs import draw_each, usual
 from warpwatch.catalogue.tolerance import Exact
 
 # The largest magnitudes that are tried, the first for which the reference of the inputs and that of their magnitudes
-# are finite in the results' types. Fourth powers of the first are finite in float32, the type of most kernels' sums.
-LADDER = tuple(2.0**power for power in (31, 23, 15, 12, 9, 7, 5, 3, 1))
+# are finite in the results' types. Squares of sums of 2^16 squares of the first are finite in float32, the type of most
+# kernels' sums.
+LADDER = tuple(2.0**power for power in (23, 15, 12, 9, 7, 5, 3, 1))
 DEAR = 2**20  # Case.launch_cost from which on a case gets one of the further draws
 MANY = 16  # cases of a variant from which on each gets one of them
 NEAR = 2.0**-10  # of a declared range: how far from its ends large values lie
 ROUNDINGS = 8  # that a function of a few operations makes at most
 ILL_CONDITIONED = 0.25  # of the results on average: where rounding errors change more, only finite values are asked for
+SAMPLES = (1, 8)  # of random errors: most right results need one; the others are looked at with more
+COARSEST = 0.0625  # of the largest result: what a tolerance for the usual inputs allows at most to others of any size
+FEW = 0.25  # of a result's elements: where no more differ between inputs nearby, the result has steps
 MOST_CHANGE = 0.125  # of an input: what no rounding errors of a useful kernel amount to
 
 
@@ -261,11 +265,22 @@ def _right(case: Case, inputs: Inputs, by: Compute) -> Mapping[str, Expected] | 
     with _strictly():
         right = expected(case, inputs, ordinary=False, by=by)
         bounds = [np.asarray(each.bound, np.float64) for each in right.values()]
-        if _are_finite(case, {name: each.reference for name, each in right.items()}) and not any(
-            np.isnan(bound).any() for bound in bounds
+        if (
+            _are_finite(case, {name: each.reference for name, each in right.items()})
+            and not any(np.isnan(bound).any() for bound in bounds)
+            and all(_can_be_met(case, array, right[array.name].reference) for array in case.results)
         ):
             return right
     return None
+
+
+def _can_be_met(case: Case, array: CaseArray, reference: Array) -> bool:
+    """Tell whether a result's type has its right values, where it must be equal to them."""
+    dtype = numpy_type(array.dtype)
+    if not is_float(dtype) or not isinstance(rule_of(case, array.name), Exact):
+        return True
+    exact = reference.astype(wide(dtype))
+    return np.array_equal(exact.astype(dtype).astype(exact.dtype), exact)
 
 
 def _are_finite(case: Case, results: Mapping[str, Array]) -> bool:
@@ -281,25 +296,54 @@ def _are_finite(case: Case, results: Mapping[str, Array]) -> bool:
     )
 
 
-def widened(case: Case, draw: Draw, got: Mapping[str, Array], by: Compute = compute) -> Mapping[str, Expected]:
+def widened(
+    case: Case, draw: Draw, first: Draw, got: Mapping[str, Array], by: Compute = compute, *, samples: int = 1
+) -> Mapping[str, Expected]:
     """Return what to hold results against that are outside the family's tolerance: with a bound from theory.
 
-    A tolerance was chosen for the usual inputs; further ones may amplify rounding errors. So a result is also accepted
-    that is right for inputs as close as rounding errors are (a backward error, Higham, Accuracy and Stability of
-    Numerical Algorithms, 1.5): a sum of n terms makes n roundings of them. Numbers that are too small for their type
-    may be rounded to 0. Results of which nothing is known are left out. Integers whose right value differs between such
-    inputs are not judged. Results that are equal to the bit for the usual inputs must be so for all others but
-    subnormal ones.
+    A tolerance was chosen for the usual inputs, ``first``; further ones may amplify rounding errors. An absolute error
+    is a share of results of some size: of larger results the same share is accepted. A result is also accepted that is
+    right for inputs as close as rounding errors are (a backward error, Higham, Accuracy and Stability of Numerical
+    Algorithms, 1.5): a sum of n terms makes n roundings of them. Numbers that are too small for their type may be
+    rounded to 0. Results of which nothing is known are left out. Integers whose right value differs between such inputs
+    are not judged. Results that are equal to the bit for the usual inputs must be so for all others but subnormal ones
+    and those beside a step, as floor has them. ``samples``: of random errors of the inputs; an element may happen to
+    move little in one of them.
     """
-    near = [_reference_near(case, draw, change, by) for change in (_add, _subtract, _scatter)]
-    flushed = _reference_near(case, draw, _flush, by)
+    moves = [(_add, 0), (_subtract, 0), *((_scatter, sample) for sample in range(samples))]
+    few, many = (
+        functools.cache(
+            lambda terms=terms: [_reference_near(case, draw, move, by, terms, seed) for move, seed in moves]
+        )
+        for terms in (1, _terms(case))
+    )
+    flushed = _reference_near(case, draw, _flush, by, 1)
     judged = {}
     for array in case.results:
         is_exact = isinstance(rule_of(case, array.name), Exact) and is_float(numpy_type(array.dtype))
-        others = [None if other is None else other[array.name] for other in ([] if is_exact else near) + [flushed]]
-        if (made := _judged(draw.right[array.name], others, got[array.name], is_exact=is_exact)) is not None:
+        right = _scaled(draw.right[array.name], first.right[array.name])
+        nearby = few() if is_exact else many()
+        if is_exact and not _is_stepwise(right.reference, [other[array.name] for other in nearby if other is not None]):
+            nearby = []
+        others = [None if other is None else other[array.name] for other in (*nearby, flushed)]
+        if (made := _judged(right, others, got[array.name], is_exact=is_exact)) is not None:
             judged[array.name] = made
     return judged
+
+
+def _scaled(right: Expected, first: Expected) -> Expected:
+    """Return a right result with the share of its largest value that the bound of the usual one is of that's."""
+    sizes = [float(np.max(np.abs(each.reference), initial=0)) for each in (right, first)]
+    largest = float(np.max(first.bound, initial=0))
+    if not largest or sizes[0] <= sizes[1]:
+        return right
+    share = min(largest / sizes[1], COARSEST) if sizes[1] else COARSEST
+    return replace(right, bound=np.maximum(right.bound, share * sizes[0]))
+
+
+def _is_stepwise(right: Array, nearby: Sequence[Array]) -> bool:
+    """Tell whether few elements differ between inputs nearby, as those of floor do, where of a copy nearly all do."""
+    return bool(nearby) and float(np.mean(np.any([value != right for value in nearby], axis=0))) < FEW
 
 
 def _judged(right: Expected, others: Sequence[Array | None], got: Array, *, is_exact: bool) -> Expected | None:
@@ -323,9 +367,11 @@ def _judged(right: Expected, others: Sequence[Array | None], got: Array, *, is_e
     return replace(right, bound=np.maximum(right.bound, spread) + rounded)
 
 
-def _reference_near(case: Case, draw: Draw, change: Callable[..., Array], by: Compute) -> Mapping[str, Array] | None:
+def _reference_near(
+    case: Case, draw: Draw, change: Callable[..., Array], by: Compute, terms: int, seed: int = 0
+) -> Mapping[str, Array] | None:
     """Return the right results of inputs close to those of a draw; None where they are not finite."""
-    rng, share = np.random.default_rng(0), _share_of_roundings(case)
+    rng, share = np.random.default_rng(seed), _share_of_roundings(case, terms)
     near = dict(draw.inputs)
     for array in case.inputs:
         exact = draw.inputs[array.name]
@@ -342,14 +388,17 @@ def _reference_near(case: Case, draw: Draw, change: Callable[..., Array], by: Co
     return None
 
 
-def _share_of_roundings(case: Case) -> float:
+def _terms(case: Case) -> int:
+    """Return how many numbers a result may be made of."""
+    inputs = sum(array.size for array in case.inputs)
+    return max([inputs // max(1, min(array.size for array in case.results))] + [max(a.shape) for a in case.inputs])
+
+
+def _share_of_roundings(case: Case, terms: int) -> float:
     """Return how far inputs may be moved, as a share of each, for the rounding errors of a right kernel."""
     types = [numpy_type(array.dtype) for array in (*case.inputs, *case.results)]
-    terms = [max(array.shape) for array in case.inputs] + [
-        sum(array.size for array in case.inputs) // max(1, min(array.size for array in case.results))
-    ]
     roundoff = max((unit_roundoff(dtype) for dtype in types if is_float(dtype)), default=0.0)
-    return min(max(ROUNDINGS, *terms) * roundoff, MOST_CHANGE)
+    return min(max(ROUNDINGS, terms) * roundoff, MOST_CHANGE)
 
 
 def _add(values: Array, share: float, rng: np.random.Generator, tiny: float) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
-from warpwatch.catalogue.draws import Draw, further_draws, widened
+from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, widened
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
@@ -77,10 +77,10 @@ def faults(
     """
     case = trial.case
     for outcome in outcomes:
-        draw, notes = trial.draws[outcome.draw], [*outcome.notes, *_notes(trial, outcome)]
+        notes = [*outcome.notes, *_notes(trial, outcome)]
         found = [
             explain(case, name, mismatch, again, (offsets or {}).get(name, 0), notes)
-            for name, mismatch in _mismatches(case, draw, outcome).items()
+            for name, mismatch in _mismatches(trial, outcome).items()
         ]
         found += ["\n  ".join([f"{case.id} {said}", *notes, f"again     {again}"]) for said in outcome.damage]
         if found:
@@ -94,16 +94,25 @@ def _notes(trial: Trial, outcome: Outcome) -> list[str]:
     last, words = trial.launches + len(trial.draws) - 1, trial.draws[outcome.draw].words
     before = {1: "", 2: "right in launch 1, "}.get(outcome.launch, f"right in launches 1 to {outcome.launch - 1}, ")
     notes = [f"launch    {before}wrong in launch {outcome.launch} of {last}"] if last > 1 else []
-    cure = "" if trial.draws[outcome.draw].special else "; `low=` and `high=` of an array keep others out"
+    cure = (
+        ""
+        if trial.draws[outcome.draw].special
+        else "; `low=` and `high=` of an array, or `draw` of the family, keep others out"
+    )
     return [*notes, f"inputs    {words}{cure}"] if words else notes
 
 
-def _mismatches(case: Case, draw: Draw, outcome: Outcome) -> dict[str, Mismatch]:
+def _mismatches(trial: Trial, outcome: Outcome) -> dict[str, Mismatch]:
     """Compare the results of a launch with the right ones; of further inputs, with a bound that holds for them too."""
+    case, draw = trial.case, trial.draws[outcome.draw]
     found = _compared(draw, draw.right, outcome.results)
-    if found and draw.words and not draw.special:
-        with naming(case, "the reference"):
-            found = _compared(draw, widened(case, draw, outcome.results, computed), outcome.results)
+    if draw.words and not draw.special:
+        for samples in SAMPLES:
+            if not found:
+                break
+            with naming(case, "the reference"):
+                right = widened(case, draw, trial.draws[0], outcome.results, computed, samples=samples)
+            found = _compared(draw, right, outcome.results)
     return found
 
 
