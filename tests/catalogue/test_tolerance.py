@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -147,6 +148,7 @@ SANE = {
         ww.relative(1e-5), lambda x: np.arange(9.0)[np.abs(x.astype(int))] / (x % 1 == 0).all()
     ),
     "infinite at 0": family(ww.relative(1e-6), lambda x: 1 / x.astype(np.float64), tests=((33,), (100,))),
+    "raises past 1": family(ww.relative(1e-5), lambda x: np.array([math.acos(v) for v in x]), tests=((33,), (100,))),
     "not defined past 1": family(
         ww.relative(1e-5), lambda x: np.sqrt(1 - x.astype(np.float64) ** 2), tests=((33,), (100,))
     ),
