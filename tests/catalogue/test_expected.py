@@ -162,3 +162,13 @@ def test_sizes_types_and_scalars_are_asked_for_by_name() -> None:
 
     own = case(reference, several=False, scalars={"eps": ww.Scalar(0.25)})
     assert expected(own, {"x": X})["sums"].reference.tolist() == [0.25] * 4
+
+
+def test_a_reference_may_change_what_it_is_given() -> None:
+    def doubled(x: Array) -> Any:
+        x *= 2
+        return x.sum(axis=1)
+
+    given = X.copy()
+    assert expected(case(doubled, several=False), {"x": given})["sums"].reference.tolist() == (2 * X).sum(1).tolist()
+    assert given.tolist() == X.tolist()

@@ -16,6 +16,7 @@ from warpwatch.catalogue.elements import is_float, numpy_type
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import Exact, Result, Rule
 
+COPIED = 2**28  # bytes of inputs up to which functions of a declaration get copies
 Compute = Callable[..., dict[str, Array]]  # ``compute``, or what does the same and keeps the results
 
 
@@ -38,7 +39,7 @@ def compute(
 
     ``magnitudes``: of the inputs, or of the products where the function says that it can.
     """
-    given: dict[str, Any] = {**case.given, **inputs}
+    given: dict[str, Any] = {**case.given, **_kept_apart(inputs)}
     if takes(function, "part"):
         given["part"] = part
     if magnitudes and takes(function, "magnitudes"):
@@ -50,6 +51,16 @@ def compute(
     if not takes(function, "part") and part is not ALL_ROWS:
         named = {name: array[part] for name, array in named.items()}
     return named
+
+
+def _kept_apart(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return inputs that a function may change, as `x *= 2` does: copies, or of large ones views that refuse it."""
+    if sum(array.nbytes for array in inputs.values()) <= COPIED:
+        return {name: array.copy() for name, array in inputs.items()}
+    views = {name: array.view() for name, array in inputs.items()}
+    for view in views.values():
+        view.flags.writeable = False
+    return views
 
 
 def _magnitude(array: Array) -> Array:
