@@ -117,6 +117,7 @@ def test_a_family_with_inputs_of_its_own_gets_no_others() -> None:
         lambda x: np.log(np.abs(x)),
         lambda x: np.array([1 / float(value) for value in x]),
         lambda x: x / np.where(x == 0, np.nan, 1),
+        lambda x: x if (x != 0).all() else x[:3],
     ],
 )
 def test_inputs_on_which_a_reference_fails_are_left_out(reference: Callable[..., Any]) -> None:

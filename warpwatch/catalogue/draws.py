@@ -32,6 +32,7 @@ from warpwatch.catalogue.elements import (
 from warpwatch.catalogue.expected import Compute, Expected, compute, expected, rule_of
 from warpwatch.catalogue.inputs import draw_each, usual
 from warpwatch.catalogue.tolerance import Exact
+from warpwatch.catalogue.work_rules import unlike_results
 
 # The largest magnitudes that are tried, the first for which the reference of the inputs and that of their magnitudes
 # are finite in the results' types. Squares of sums of 2^16 squares of the first are finite in float32, the type of most
@@ -265,8 +266,10 @@ def _right(case: Case, inputs: Inputs, by: Compute) -> Mapping[str, Expected] | 
     with _strictly():
         right = expected(case, inputs, ordinary=False, by=by)
         bounds = [np.asarray(each.bound, np.float64) for each in right.values()]
+        references = {name: each.reference for name, each in right.items()}
         if (
-            _are_finite(case, {name: each.reference for name, each in right.items()})
+            not unlike_results(case, references)
+            and _are_finite(case, references)
             and not any(np.isnan(bound).any() for bound in bounds)
             and all(_can_be_met(case, array, right[array.name].reference) for array in case.results)
         ):
@@ -383,7 +386,7 @@ def _reference_near(
             near[array.name] = moved.astype(part.dtype).view(exact.dtype).reshape(exact.shape)
     with _strictly():
         results = by(case, case.family.reference, near)
-        if _are_finite(case, results):
+        if not unlike_results(case, results) and _are_finite(case, results):
             return results
     return None
 
