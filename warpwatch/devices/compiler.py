@@ -415,13 +415,14 @@ def read_image(path: Path) -> bytes:
 def files_of(source: Path, root: Path) -> set[Path]:
     """Return the files that a source, as it is now, was compiled of, in any configuration.
 
-    Empty where the cache knows of no compilation. The compilers' own headers are not among them.
+    Empty where the cache knows of no compilation. The compilers' own headers are not among them, nor are those that a
+    source of the same text had in another project.
     """
     from softcuda.dependencies import digest_of as state_of  # noqa: PLC0415
 
     now = state_of(str(source))
     known = (each for each in kernel_cache().dependencies(source.stem) if each.source == now)
-    return {root / path for each in known for path in each.files}
+    return {path for each in known for name in each.files if (path := root / name).is_file()}
 
 
 def digest_of(*parts: bytes) -> str:

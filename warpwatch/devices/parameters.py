@@ -297,8 +297,7 @@ def declared_element(kernels: Kernels, name: str) -> str:
 def _text_of(kernels: Kernels) -> str:
     """Return a source and what it includes, without comments and strings; empty where numbers may be renamed there."""
     try:
-        read = files_of(kernels.source, kernels.root) - {kernels.source}  # some by a checkout that is gone
-        paths = [kernels.source, *sorted(path for path in read if path.is_file())]
+        paths = [kernels.source, *sorted(files_of(kernels.source, kernels.root) - {kernels.source})]
         text = "\n".join(path.read_text(errors="replace") for path in paths)
     except OSError:
         return ""
