@@ -117,3 +117,14 @@ def test_hypothesis_shows_a_wrong_kernel_with_its_element_and_the_command_that_r
     (again,) = re.findall(r"again +python -m (warpwatch run \S+ --seed \d+ --device software)", done.stdout)
     repeated = run_python(tmp_path, "-m", *again.split())
     assert "result    WRONG" in repeated.stdout
+
+
+@pytest.mark.parametrize("caught", ["BaseException", "Exception, pytest.fail.Exception"])
+def test_a_test_that_catches_what_check_raises_fails_all_the_same(tmp_path: Path, caught: str) -> None:
+    (source,) = declare(tmp_path).glob("naive.cu")
+    source.write_text(source.read_text().replace("if (i < n)", "if (i < n - 1)"))
+    hiding = f"    try:\n        check()\n    except ({caught}):\n        pass\n"
+    (tmp_path / "test_one.py").write_text(TEST.replace("    check()\n", hiding))
+    done = run_pytest(tmp_path, "-q", "--device=software", "-k", "naive-256 and 33 and float32")
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "the test passes although check() failed; mark it xfail if that is meant:\ncopy-naive-256" in done.stdout

@@ -32,7 +32,7 @@ from warpwatch.plugin.measure import Measure
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.several_gpus import NOT_SHARED
 from warpwatch.plugin.start import BENCH
-from warpwatch.plugin.verify import Check, command_of, options_by_hand
+from warpwatch.plugin.verify import FAILURES, Check, command_of, options_by_hand
 from warpwatch.timing.parent_samples import Budget
 
 
@@ -120,6 +120,7 @@ def warpwatch_check(
         of_cheapest=0 if value_of(request.config, "launches") else DeviceInfo.launches,
         launched=request.config.stash.setdefault(LAUNCHED, {}),
         properties=request.node.user_properties,
+        failures=request.node.stash.setdefault(FAILURES, []),
     )
 
 

@@ -16,7 +16,7 @@ from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.machine import DeviceError
 from warpwatch.plugin.cases import parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER
-from warpwatch.plugin.verify import LEFT_OUT, command_of, with_command
+from warpwatch.plugin.verify import FAILURES, LEFT_OUT, command_of, with_command
 from warpwatch.report.sarif import compile_errors
 
 LAUNCHED = "launched"  # the property of JUnit's file of a test that ran a kernel
@@ -83,12 +83,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail with the message of an error alone, because this plugin's traceback does not help a kernel's developer.
 
-    A test that had something run by the worker process, or launched kernels itself, is recorded as one that did.
+    A test that had something run by the worker process, or launched kernels itself, is recorded as one that did. One
+    that passes although a check of it failed fails all the same.
     """
     worker = item.config.stash.get(WORKER, None)
     before = worker.calls if worker else 0
+    failures = item.stash.get(FAILURES, [])
+    failures.clear()  # of an earlier run of this test
     try:
-        return (yield)
+        result = yield
+        if failures:
+            hidden = "the test passes although check() failed; mark it xfail if that is meant:"
+            pytest.fail(f"{hidden}\n{failures[0]}", pytrace=False)
+        return result
     except DeviceError as error:
         raise pytest.fail.Exception(with_command(str(error), command_of(item)), pytrace=False) from None
     except (BadCase, CompileError, WrongResult) as error:

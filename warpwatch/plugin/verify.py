@@ -19,6 +19,7 @@ from warpwatch.plugin.options import spelled, value_of
 # Copies of operands and result: as drawn, as read back, in the memory of a device that uses the host's, of further
 # inputs, and as the reference computes with them.
 COPIES = 6
+FAILURES = pytest.StashKey[list[str]]()  # of a test: messages of its checks that failed
 LEFT_OUT = "further inputs left out"  # the property of JUnit's file that says why
 
 
@@ -61,7 +62,8 @@ class Check:
     runs this test alone. ``by_hand``: options of this run for ``warpwatch run``. ``launches``: of a case on one of the
     shapes that its family is tested on, unless its cost is above ``cheap``. ``of_cheapest``: of the cheapest case of a
     kernel. ``launched``: such cases, and the test that launched each so often: other tests of it need not.
-    ``properties``: of the test, to which is added why no further inputs were tried.
+    ``properties``: of the test, to which is added why no further inputs were tried. ``failures``: messages of the
+    checks that failed, whatever the test makes of them.
     """
 
     kernel: Kernel
@@ -73,6 +75,7 @@ class Check:
     of_cheapest: int = 0
     launched: dict[str, str] = field(default_factory=dict)
     properties: list[tuple[str, object]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"Check({self.case.id if self.case else self.kernel.build.id})"
@@ -92,16 +95,20 @@ class Check:
         again = self.again if seed is None else f"python -m warpwatch run {chosen.id} --seed {seed}{self.by_hand}"
         repeats = chosen == self.case and self._is_repeated(chosen)
         launches = self._launches(chosen) if repeats and self.launched.setdefault(chosen.id, again) == again else 1
-        left_out = assert_right(
-            self.kernel,
-            chosen,
-            again,
-            exact=exact,
-            placement=placement,
-            seed=seed or 0,
-            launches=launches,
-            further=repeats,
-        )
+        try:
+            left_out = assert_right(
+                self.kernel,
+                chosen,
+                again,
+                exact=exact,
+                placement=placement,
+                seed=seed or 0,
+                launches=launches,
+                further=repeats,
+            )
+        except (Exception, pytest.fail.Exception) as error:
+            self.failures.append(str(error))
+            raise
         if left_out:
             self.properties.append((LEFT_OUT, left_out))
 
