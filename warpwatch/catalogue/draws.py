@@ -44,6 +44,7 @@ NEAR = 2.0**-10  # of a declared range: how far from its ends large values lie
 ROUNDINGS = 8  # that a function of a few operations makes at most
 ILL_CONDITIONED = 0.25  # of the results on average: where rounding errors change more, only finite values are asked for
 SAMPLES = (1, 8)  # of random errors: most right results need one; the others are looked at with more
+A_FEW = 4  # times the largest change: a formula may round more often, as a variance in one pass does
 COARSEST = 0.0625  # of the largest result: what a tolerance for the usual inputs allows at most to others of any size
 FEW = 0.25  # of a result's elements: where no more differ between inputs nearby, the result has steps
 MOST_CHANGE = 0.125  # of an input: what no rounding errors of a useful kernel amount to
@@ -364,10 +365,11 @@ def _judged(right: Expected, others: Sequence[Array | None], got: Array, *, is_e
     spread = np.max([np.abs(value.astype(exact.dtype) - exact) for value in values], axis=0)
     if is_exact:  # an input that is rounded to 0 alone may make a difference
         return replace(right, bound=np.where(moved, spread + smallest_normal(got.dtype), right.bound))
-    if float(spread.mean()) > ILL_CONDITIONED * float(np.abs(exact).mean()):
+    most = ILL_CONDITIONED * float(np.abs(exact).mean())
+    if float(spread.mean()) > most:
         return replace(right, bound=np.finfo(np.float64).max)  # such as sines of large numbers; but it must be finite
     rounded = rounding_error(right.reference, got.dtype) + smallest_normal(got.dtype)
-    return replace(right, bound=np.maximum(right.bound, spread) + rounded)
+    return replace(right, bound=np.maximum(np.maximum(right.bound, spread), np.minimum(A_FEW * spread, most)) + rounded)
 
 
 def _reference_near(

@@ -362,7 +362,8 @@ def _lie_alike(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -
     places, end = offsets([each.value for each in arguments])
     wanted = {each.offset for each in parameters}
     last = max((each.offset + each.size for each in parameters), default=0)
-    return end == last and (wanted <= set(places) or wanted >= set(places))
+    is_padded = len(arguments) > len(parameters) and 0 < last - end < POINTER  # at the end of a struct
+    return (end == last or is_padded) and (wanted <= set(places) or wanted >= set(places))
 
 
 def offsets(values: Sequence[np.generic]) -> tuple[list[int], int]:
