@@ -297,7 +297,16 @@ def declared_element(kernels: Kernels, name: str) -> str:
 def _text_of(kernels: Kernels) -> str:
     """Return a source and what it includes, without comments and strings; empty where numbers may be renamed there."""
     try:
-        paths = [kernels.source, *sorted(files_of(kernels.source, kernels.root) - {kernels.source})]
+        return _plain_text(kernels.source, kernels.root, kernels.source.stat().st_ctime_ns)
+    except OSError:
+        return ""
+
+
+@functools.lru_cache(maxsize=256)  # each copy of each case asks
+def _plain_text(source: Path, root: Path, changed: int) -> str:
+    """Return what ``_text_of`` does for a source that was ``changed`` last at that time."""
+    try:
+        paths = [source, *sorted(files_of(source, root) - {source})]
         text = "\n".join(path.read_text(errors="replace") for path in paths)
     except OSError:
         return ""
@@ -310,16 +319,22 @@ def _resolved(text: str, kernels: Kernels, source: str) -> str:
 
     Those of the source count where it gives a name one meaning, and no condition asks for it.
     """
-    meanings: dict[str, set[str]] = {}
-    for macro, value, kind, name, other, aliased in MEANING.findall(source):
-        meanings.setdefault(macro or name or other, set()).add((value or kind or aliased).strip())
-    directives = " ".join(re.findall(r"^[ \t]*#(?![ \t]*define).*$", source, re.MULTILINE))
-    known = {name: each for name, (each, *more) in meanings.items() if not more and name not in directives}
+    known = dict(_meanings(source))
     given = dict(flag[2:].split("=", 1) for flag in kernels.flags if re.match(r"-D\w+=", flag))
     known |= {**kernels.seen_macros, **given}
     for _ in range(4):
         text = re.sub(r"\b[A-Za-z_]\w*\b", lambda match: known.get(match[0], match[0]), text)
     return text.strip()
+
+
+@functools.lru_cache(maxsize=64)  # each parameter of each copy of each case asks
+def _meanings(source: str) -> tuple[tuple[str, str], ...]:
+    """Return names that a source gives one meaning, and that no condition asks for, with what they mean."""
+    meanings: dict[str, set[str]] = {}
+    for macro, value, kind, name, other, aliased in MEANING.findall(source):
+        meanings.setdefault(macro or name or other, set()).add((value or kind or aliased).strip())
+    directives = " ".join(re.findall(r"^[ \t]*#(?![ \t]*define).*$", source, re.MULTILINE))
+    return tuple((name, each) for name, (each, *more) in meanings.items() if not more and name not in directives)
 
 
 def _without_name(parameter: str) -> str:
@@ -494,7 +509,8 @@ def argument_of(
 ) -> Argument:
     """Return an argument with what messages call it. ``word``: as it is declared, empty where a function returns it."""
     if not word:
-        what = f"a pointer to {array.name} ({array.dtype})" if array else f"{_shown(value.dtype)} {value}"
+        shown = _shown(value.dtype) if value.dtype.names else f"{value.dtype.name} {value}"
+        what = f"a pointer to {array.name} ({array.dtype})" if array else shown
         return Argument(value=value, name=f"argument {number}", kind=what, cure="give np.{}", array=array)
     name, _, given = word.partition("=")
     stem, _, typed = name.partition(":")

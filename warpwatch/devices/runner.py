@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 import tempfile
@@ -46,6 +47,7 @@ from warpwatch.devices.symbols import demangled
 
 _libc = ctypes.CDLL(None)
 DIGESTED_BYTES = 2**20  # of results, from which on they are compared by digests on a GPU
+_kernels_of = functools.lru_cache(maxsize=256)(kernels_of)  # each copy of each case asks; for messages alone
 LINE = "line"  # what the result of a kernel that prints is called
 
 
@@ -224,7 +226,7 @@ def _prepare(
         values = case.arguments(step, addresses, placement.padding, drawn)
         given = named_arguments(case, addresses, values, case.words(step))
         launches.append((functions[-1], placement.launch(step.launch), given))
-    return prepare_launches(machine, case, kernels_of(case.build), launches, inputs, case.variant.symbols)
+    return prepare_launches(machine, case, _kernels_of(case.build), launches, inputs, case.variant.symbols)
 
 
 def prepare_launches(
