@@ -126,7 +126,7 @@ _installations: dict[
 
 
 def digest_of(path: str) -> str:
-    """A digest of a file's contents, read again only where its status has changed; a word where it is no file."""
+    """Digest of a file's contents, which is read again only if its status has changed; a word if it is not a file."""
     try:
         status = os.stat(path)
         known = _digests.get(path)
@@ -314,7 +314,7 @@ class Place:
         return path
 
     def is_covered(self, path: str) -> bool:
-        """Whether the key decides what is there, with the compiler's version."""
+        """Whether the key and the compiler's version already decide the file's contents."""
         inside = path.startswith(self._temporary) or (self.covered and path.startswith(f"{self.covered}/"))
         return bool(inside or (self.generated and path == self.generated))
 
@@ -408,7 +408,7 @@ class _Search:
     def __init__(self, place: Place, opened: Iterable[str], said: str) -> None:
         self.place = place
         self.opened = dict.fromkeys(map(place.name, opened))
-        self.asked: dict[str, None] = {}  # further paths of which it matters what is there
+        self.asked: dict[str, None] = {}  # further paths whose presence or contents matter
         quote: dict[str, None] = {}
         bracket: dict[str, None] = {}
         for block in SEARCHED.findall(said):

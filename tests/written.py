@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import warpwatch as ww
 from warpwatch.devices.compiler import Image, Target, compile_file
+
+# A copy of int8, of which every poison is a right value.
+BYTES = ww.Family(
+    "bytes",
+    sizes=("n",),
+    arrays=lambda n: {"x": ww.In(n, "int8"), "y": ww.Out(n, "int8")},
+    reference=lambda x: x,
+    tests=((9,),),
+    variants=(ww.serial("plain", x=0, y=None),),
+)
 
 
 def compile_written(source: Path, macros: Mapping[str, str], target: Target | None) -> Image:

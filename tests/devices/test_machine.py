@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import warpwatch as ww
 from kernels import FAMILIES
-from tests.written import compile_written
+from tests.written import BYTES, compile_written
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
@@ -21,14 +20,6 @@ from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError, GuardedArray
 from warpwatch.devices.runner import expected, run, run_several
 
-BYTES = ww.Family(
-    "bytes",
-    sizes=("n",),
-    arrays=lambda n: {"x": ww.In(n, "int8"), "y": ww.Out(n, "int8")},
-    reference=lambda x: x,
-    tests=((9,),),
-    variants=(ww.serial("plain", x=0, y=None),),
-)
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
 

@@ -15,11 +15,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import warpwatch as ww
 from kernels import FAMILIES
 from tests.checkout import Bench, lent_checkout
 from tests.project import ROOT
-from tests.written import compile_written
+from tests.written import BYTES, compile_written
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices import digest as digest_module
 from warpwatch.devices.builds import compile_build
@@ -318,16 +317,6 @@ def test_the_rows_of_a_large_result_that_are_compared_hold_its_edges() -> None:
     assert isinstance(rows, np.ndarray)
     assert {0, 1, 4094, 4095} <= set(rows.tolist())
     assert checks._compared_part(find_case(FAMILIES, TILED)) == slice(None)
-
-
-BYTES = ww.Family(
-    "bytes",
-    sizes=("n",),
-    arrays=lambda n: {"x": ww.In(n, "int8"), "y": ww.Out(n, "int8")},
-    reference=lambda x: x,
-    tests=((9,),),
-    variants=(ww.serial("plain", x=0, y=None),),
-)
 
 
 @pytest.mark.parametrize(("condition", "right"), [("true", True), ("x[i] != 127", False), ("x[i] != -1", False)])
