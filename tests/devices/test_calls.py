@@ -155,7 +155,7 @@ def test_what_a_call_needs_is_a_package_an_architecture_or_a_library(device: Dev
     one, many = made("pytest").call, made(ww.Driver(), "pytest").call
     assert one
     assert many
-    assert (one.version(), many.version()) == (pytest.__version__, "driver")
+    assert (one.version(), many.version()) == (pytest.__version__, f"driver {pytest.__version__}")
 
 
 def test_an_array_is_described_to_other_packages_as_it_lies_there() -> None:
