@@ -35,7 +35,7 @@ using Work = std::function<void()>;
 enum class NodeKind { kernel = 0, copy = 1, fill = 2, host = 3, graph = 4, empty = 5 }; // CUgraphNodeType
 int enqueue(void* stream, Work work, NodeKind kind); // null: the default stream
 bool is_capturing(void* stream);
-// Who waits. What CUDA does without that its host waits is no synchronisation, though this device does it before it returns.
+// Who waits. Where CUDA does not let the host wait, nothing is synchronised, although this device works before it returns.
 enum class Waits { for_the_host, for_itself };
 int finish_stream(void* stream, Waits waits = Waits::for_the_host);
 void wait_for_everything(Waits waits); // in the current context

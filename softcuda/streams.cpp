@@ -379,7 +379,7 @@ API cuStreamWaitEvent(void* stream, EventState* event, unsigned)
     StreamState* waiting = find_stream(stream);
     if (!waiting)
         return invalid_handle;
-    if (is_open(event->capture)) { // then this stream's work is captured from here on, behind what is there
+    if (is_open(event->capture)) { // then this stream joins the capture, after the work captured so far
         if (waiting->is_default)
             return capture_unsupported;
         waiting->capture = event->capture;

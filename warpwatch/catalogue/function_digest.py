@@ -31,7 +31,7 @@ READS_GLOBAL, READS_ATTRIBUTE = ("LOAD_GLOBAL", "LOAD_NAME"), ("LOAD_ATTR", "LOA
 
 
 class _Unfollowed(Exception):
-    """Raised where a function reaches something that has no digest."""
+    """Raised when a function reaches a value that cannot be digested."""
 
 
 def digest(function: Callable[..., Any]) -> str | None:

@@ -52,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Walked:
-    """Holds the history of a case: its stretches of the same work, and why commits have none, by their ids."""
+    """History of a case: its stretches of the same work, and by commit id why a commit has none."""
 
     case: Case
     stretches: Sequence[Stretch]

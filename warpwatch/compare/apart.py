@@ -108,7 +108,7 @@ class OtherProcess:
         self._questions += 1
         try:
             self._socket.sendall(json.dumps([self._questions, name, *arguments]).encode() + b"\n")
-        except OSError:  # it has ended: there is no answer, which says why
+        except OSError:  # the process has ended; the missing answer says why
             pass
         except BaseException:  # the answer that is still to come would be taken for that to the next question
             self.stop()
