@@ -35,7 +35,7 @@ def _diff(project: Project, options: argparse.Namespace) -> int:
 
 def _bisect(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.commands.bisect import Request, bisect, range_of_history  # noqa: PLC0415
-    from warpwatch.compare.declared import BadRevision  # noqa: PLC0415
+    from warpwatch.revision.declared import BadRevision  # noqa: PLC0415
 
     names = list(options.cases)
     try:
@@ -58,7 +58,7 @@ def _bisect(project: Project, options: argparse.Namespace) -> int:
 
 def _explain(project: Project, options: argparse.Namespace) -> int:
     from warpwatch.commands.explain import explain_case  # noqa: PLC0415
-    from warpwatch.compare.declared import BadRevision  # noqa: PLC0415
+    from warpwatch.revision.declared import BadRevision  # noqa: PLC0415
 
     try:
         return explain_case(project, options.case, options.against, arch=options.arch, with_ncu=not options.without_ncu)

@@ -15,10 +15,10 @@ import pytest
 from warpwatch.catalogue.project import Project, find_project
 from warpwatch.commands import bisect as command
 from warpwatch.commands.bisect import Request, Walked, _case, _print_found, bisect, walk
-from warpwatch.compare.declared import BadRevision
 from warpwatch.devices.compiler import Target
 from warpwatch.explain.commit_range import list_commits
 from warpwatch.explain.search import Found, Measure, Range, Unusable
+from warpwatch.revision.declared import BadRevision
 from warpwatch.verdict.rule import Decision, Verdict
 
 CASE = "lines-chain-128-1x65536-float32"

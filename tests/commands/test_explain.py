@@ -13,7 +13,7 @@ from tests.explain import planted
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project, find_project
 from warpwatch.commands.explain import explain_case
-from warpwatch.compare.declared import BadRevision
+from warpwatch.revision.declared import BadRevision
 
 CASE = "padding-tile-32x8-4096x4096-float32"
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")

@@ -17,7 +17,6 @@ from kernels import FAMILIES
 from tests.project import PROJECT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.compare.pairs import Pair, PairComparison
-from warpwatch.compare.revision import compile_other_kernels
 from warpwatch.compare.self_check import calibrate, delayed_side, own_side
 from warpwatch.devices.builds import compile_build
 from warpwatch.devices.compiler import Image
@@ -25,6 +24,7 @@ from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key
 from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.revision.commit import compile_other_kernels
 from warpwatch.timing.parent_samples import Again, Measured
 from warpwatch.timing.worker_pairs import Delay
 from warpwatch.verdict.rule import Decision, Verdict

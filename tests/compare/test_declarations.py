@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from warpwatch.compare.declarations import NotFollowed, described, digest_of_source, number
+from warpwatch.revision.declarations import NotFollowed, described, digest_of_source, number
 from warpwatch.runs.record import Scalar
 
 NUMBERS = itertools.count()

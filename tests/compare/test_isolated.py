@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from warpwatch.compare import isolated
-from warpwatch.compare.isolated import Isolated, environment
+from warpwatch.revision import isolated
+from warpwatch.revision.isolated import Isolated, environment
 
 LOOK = """
 import os, signal, subprocess, sys

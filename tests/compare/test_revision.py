@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from tests.checkout import Bench, without_rights
 from tests.project import ROOT
 from warpwatch.catalogue.project import Project
-from warpwatch.compare import declared, isolated
-from warpwatch.compare.declared import BadRevision, Reading, read_declared
-from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
+from warpwatch.revision import declared, isolated
+from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
+from warpwatch.revision.declared import BadRevision, Reading, read_declared
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 

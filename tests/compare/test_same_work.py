@@ -14,11 +14,9 @@ from tests.project import PROJECT
 from tests.runs.identities import KNOWN, known
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.compare import declarations
 from warpwatch.compare.code_difference import Side, State, compare_build
 from warpwatch.compare.code_sides import SideBuild
 from warpwatch.compare.comparison import listed
-from warpwatch.compare.declared import of_code, own_identity
 from warpwatch.compare.doubts import SAME_CODE, change_of_work, doubt, same_code
 from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.self_check import own_side
@@ -28,6 +26,8 @@ from warpwatch.devices.compiler import Image
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.explain.commit_range import Commit, stretches
 from warpwatch.explain.commits import CommitCase
+from warpwatch.revision import declarations
+from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.record import Identity, Scalar, difference
 from warpwatch.runs.saved import Facts, Run, Timed, read_runs
 from warpwatch.verdict.rule import Decision, Verdict

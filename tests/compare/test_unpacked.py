@@ -16,9 +16,9 @@ from tests import stranger
 from tests.checkout import COMMIT, DATES
 from tests.project import ROOT
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.revision import checkout, find_commit, read_other_kernels
-from warpwatch.compare.unpacked import LISTING, missing_submodules
+from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
+from warpwatch.revision.declared import BadRevision
+from warpwatch.revision.unpacked import LISTING, missing_submodules
 
 LOCAL = ("-c", "protocol.file.allow=always")  # git refuses submodules in local folders otherwise
 

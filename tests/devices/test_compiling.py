@@ -169,7 +169,7 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
         "import sys\nfrom kernels import FAMILIES\nfrom warpwatch.devices import compiling\n"
         "from warpwatch.devices.compiler import *\n"
         "from warpwatch.catalogue.selection import *\nfrom warpwatch.compare.self_check import own_side\n"
-        "from warpwatch.compare.revision import compile_other_kernels\n"
+        "from warpwatch.revision.commit import compile_other_kernels\n"
         f"target = Target('sm_90', {str(nvcc)!r})\n{HOW[how]}"
     )
     environment = os.environ | {"WARPWATCH_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}

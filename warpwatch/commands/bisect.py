@@ -16,9 +16,7 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import require
-from warpwatch.compare.declared import BadRevision, own_identity
 from warpwatch.compare.history import find_steps, load
-from warpwatch.compare.revision import same_files
 from warpwatch.devices.compiler import Target
 from warpwatch.devices.compiling import on_all_cores
 from warpwatch.devices.gpu import NoDevice, Settings
@@ -29,6 +27,8 @@ from warpwatch.explain.explanation import explain
 from warpwatch.explain.measure_commits import Asked, Failed, measure
 from warpwatch.explain.search import Found, Measure, Range, Unusable, search
 from warpwatch.report.tables import line
+from warpwatch.revision.commit import same_files
+from warpwatch.revision.declared import BadRevision, own_identity
 from warpwatch.runs.record import incomparable
 from warpwatch.verdict.rule import Decision, Verdict
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.commands.children import ended_by_signals, kill, start
-from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.revision import find_commit, find_merge_base, git
 from warpwatch.devices.compiler import NoCompiler, nvcc
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.foreign_text import Limited, pass_on, plain
@@ -29,6 +27,8 @@ from warpwatch.pull_requests.gather import (
     why_untested,
 )
 from warpwatch.pull_requests.result import MOST_NOTES, NAME, Finding, Result, limited, one_line, text_of
+from warpwatch.revision.commit import find_commit, find_merge_base, git
+from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import write_whole
 from warpwatch.runs.saved import BadRun, read_run
 

@@ -16,13 +16,13 @@ from warpwatch.commands.keywords import selector
 from warpwatch.compare.code_difference import BuildChange, Side, compare_all
 from warpwatch.compare.code_gates import GATES, exceeded, unknown
 from warpwatch.compare.code_sides import SideBuild, compile_sides, other_builds, own_builds
-from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.revision import checkout, find_commit, find_merge_base, same_files
-from warpwatch.compare.unpacked import missing_submodules
 from warpwatch.devices.compiler import CompileError, Image, architectures, nvcc
 from warpwatch.devices.outputs import replaced
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.report.code_tables import Heading, document, markdown, text
+from warpwatch.revision.commit import checkout, find_commit, find_merge_base, same_files
+from warpwatch.revision.declared import BadRevision
+from warpwatch.revision.unpacked import missing_submodules
 from warpwatch.runs.files import write_whole
 
 NEW, OLD = "working tree", "revision"

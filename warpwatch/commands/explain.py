@@ -11,9 +11,6 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import require
 from warpwatch.compare.code_difference import first_line
-from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.revision import find_commit, find_merge_base, same_files
-from warpwatch.compare.unpacked import checkout, missing_submodules
 from warpwatch.devices.builds import compile_build, symbols_in
 from warpwatch.devices.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import NoDevice, Settings
@@ -24,6 +21,9 @@ from warpwatch.explain.explanation import CaseCode, explain, own_code
 from warpwatch.explain.profile import NoProfile, Profile, more_from_memory, profile
 from warpwatch.explain.profiled import Side
 from warpwatch.report.explanation import lines_of, profile_lines
+from warpwatch.revision.commit import find_commit, find_merge_base, same_files
+from warpwatch.revision.declared import BadRevision
+from warpwatch.revision.unpacked import checkout, missing_submodules
 from warpwatch.verdict.rule import Verdict
 
 SLOWER = 1.005  # a ratio of ncu's times from which on a case is explained as slower or faster

@@ -22,10 +22,10 @@ import msgspec
 
 from warpwatch.catalogue.project import Project
 from warpwatch.commands.bisect import progress
-from warpwatch.compare.declared import BadRevision, of_code
-from warpwatch.compare.revision import checkout, compile_other_kernels, find_commit, read_other_kernels
 from warpwatch.devices.compiler import CompileError, Image, NoCompiler, Target, nvcc
 from warpwatch.devices.other_kernel import OtherKernel, key
+from warpwatch.revision.commit import checkout, compile_other_kernels, find_commit, read_other_kernels
+from warpwatch.revision.declared import BadRevision, of_code
 from warpwatch.runs.files import chosen_files, read_content, run_files, write_whole
 from warpwatch.runs.record import Identity
 from warpwatch.runs.saved import LARGEST, BadRun, Facts, Run, read_document, read_run

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.commands.record_baseline import record
-from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.revision import git
 from warpwatch.pull_requests.code_host import Host, Refused, open_pull_request
 from warpwatch.pull_requests.result import one_line
 from warpwatch.report.tables import changes, spreads
+from warpwatch.revision.commit import git
+from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import run_files
 from warpwatch.runs.saved import SETTINGS, Run, read_run
 

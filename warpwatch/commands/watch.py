@@ -22,8 +22,8 @@ from warpwatch.commands.watch_files import folders_of
 from warpwatch.commands.watch_look import Look
 from warpwatch.commands.watch_reports import plural
 from warpwatch.commands.watch_steps import Round, Watched, check
-from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.revision import files_unlike_head
+from warpwatch.revision.commit import files_unlike_head
+from warpwatch.revision.declared import BadRevision
 
 Notices = Callable[..., Iterable[set[tuple[Any, str]]]]
 TICK = 0.1  # seconds between two looks at the step that runs

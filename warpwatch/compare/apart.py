@@ -23,10 +23,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from warpwatch.compare.declared import last_line, shortened
-from warpwatch.compare.isolated import Isolated
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import CALL_SECONDS
+from warpwatch.revision import call_process
+from warpwatch.revision.declared import last_line, shortened
+from warpwatch.revision.isolated import Isolated
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.pair_samples import PairSamples
@@ -92,7 +93,7 @@ class OtherProcess:
         (self._socket, theirs), (self._output, printing) = socket.socketpair(), os.pipe()
         self._questions, self._received, self._printed = 0, bytearray(), bytearray()
         arguments = [str(theirs.fileno()), json.dumps(asdict(self._settings)), str(self._tree), self._module]
-        program = Path(__file__).with_name("call_process.py")
+        program = Path(call_process.__file__)
         with theirs, open(printing, "wb") as output:
             try:
                 self._isolated = Isolated(program, arguments, self._tree, output, pass_fds=[theirs.fileno()])

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.compare import declarations
-from warpwatch.compare.declared import declared_case
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
-from warpwatch.compare.revision import compile_other_kernels, other_kernel_of
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, Checked, table
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Image, Target
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
+from warpwatch.revision import declarations
+from warpwatch.revision.commit import compile_other_kernels, other_kernel_of
+from warpwatch.revision.declared import declared_case
 from warpwatch.runs.saved import typed
 from warpwatch.timing.delayed import write_delayed
 from warpwatch.timing.parent_samples import Again, Budget, Measured

@@ -14,7 +14,6 @@ from statistics import median
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import count_compared, listed, load_in_background
-from warpwatch.compare.declared import of_code, own_identity
 from warpwatch.compare.energy import WORDS as ENERGY_WORDS
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
@@ -22,6 +21,7 @@ from warpwatch.devices.compiler import CompileError, Image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
+from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.record import Difference, difference, incomparable
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import OtherSideFailed

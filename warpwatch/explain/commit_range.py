@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpwatch.compare.code_difference import first_line
-from warpwatch.compare.declared import BadRevision, shortened
-from warpwatch.compare.revision import UNSHALLOW, find_commit, git, is_ancestor, is_shallow
 from warpwatch.devices.compiler import CompileError
 from warpwatch.explain.commits import CommitCase
+from warpwatch.revision.commit import UNSHALLOW, find_commit, git, is_ancestor, is_shallow
+from warpwatch.revision.declared import BadRevision, shortened
 from warpwatch.runs.record import difference
 
 FIELDS = "%H%x00%an%x00%as%x00%s"  # of git's log: commit, author, day, subject

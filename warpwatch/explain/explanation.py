@@ -9,7 +9,6 @@ from math import prod
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Capability, Launch, read_capability
 from warpwatch.compare.code_difference import first_line, occupancy_at
-from warpwatch.compare.declared import of_code, own_identity
 from warpwatch.devices.builds import kernels_of, symbols_in
 from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Image, read_image
 from warpwatch.devices.machine import DeviceError
@@ -18,6 +17,7 @@ from warpwatch.explain.causes import Cause, causes, likely
 from warpwatch.explain.sides import KernelSide
 from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
+from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.record import Identity, difference
 from warpwatch.verdict.rule import Verdict
 

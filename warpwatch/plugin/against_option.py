@@ -12,10 +12,7 @@ import pytest
 
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.declared import BadRevision, Reading
-from warpwatch.compare.revision import checkout, find_commit, other_kernels_of, same_files
 from warpwatch.compare.spares import open_spares, start_spares
-from warpwatch.compare.unpacked import naming_missing_submodules
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.model import sees_gpu
@@ -23,6 +20,9 @@ from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import is_first
 from warpwatch.plugin.several_gpus import number_of_parts
+from warpwatch.revision.commit import checkout, find_commit, other_kernels_of, same_files
+from warpwatch.revision.declared import BadRevision, Reading
+from warpwatch.revision.unpacked import naming_missing_submodules
 
 
 class OtherRevision:

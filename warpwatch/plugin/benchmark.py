@@ -14,15 +14,12 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
-from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.energy import energies_in
 from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import RECORD, find_reference, how_to_record
-from warpwatch.compare.revision import compile_other_kernels
 from warpwatch.compare.saved_self_check import path_of, read_variances, save
 from warpwatch.compare.self_check import SelfCheck
-from warpwatch.compare.unpacked import missing_submodules
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compiler import nvcc
@@ -39,6 +36,9 @@ from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
 from warpwatch.report.ladder import add_shares
+from warpwatch.revision.commit import compile_other_kernels
+from warpwatch.revision.declared import BadRevision
+from warpwatch.revision.unpacked import missing_submodules
 from warpwatch.runs.saved import NO_GPU, BadRun
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again

@@ -14,8 +14,6 @@ from _pytest.junitxml import xml_key
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import Comparison
-from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.revision import is_ancestor
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compiler import CompileError, Image, Target
@@ -26,6 +24,8 @@ from warpwatch.devices.other_kernel import key
 from warpwatch.explain.commits import CommitCase, build_cases
 from warpwatch.explain.explanation import BESIDES, CaseCode, could_read_code, explain, other_code, own_code
 from warpwatch.report.tables import line, told
+from warpwatch.revision.commit import is_ancestor
+from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.saved import Run
 from warpwatch.timing.parent_samples import Measured
 from warpwatch.verdict.rule import Decision, Verdict

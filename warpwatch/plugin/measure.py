@@ -11,8 +11,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.names import print_short
 from warpwatch.compare.comparison import Comparison
-from warpwatch.compare.declared import of_code, own_identity
 from warpwatch.devices.worker import Kernel
+from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.timing.parent_samples import Budget, announce_next
 
 

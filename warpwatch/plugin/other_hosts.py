@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from warpwatch.compare.declared import BadRevision
-from warpwatch.compare.revision import git
+from warpwatch.revision.commit import git
+from warpwatch.revision.declared import BadRevision
 
 SENT, STATE = "warpwatch_tests", "warpwatch_state"  # in what the first process hands to the others
 TESTS = pytest.StashKey[list[str]]()

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from warpwatch.compare.comparison import COMPARED, Comparison
-from warpwatch.compare.declared import BadRevision
 from warpwatch.compare.energy import energies_in, takes_more
-from warpwatch.compare.revision import check_name
 from warpwatch.compare.self_check import SelfCheck
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.plugin.options import spelled, value_of
+from warpwatch.revision.commit import check_name
+from warpwatch.revision.declared import BadRevision
 from warpwatch.verdict.rule import Decision, Verdict
 
 NOT_COMPARED = "not compared"  # a count in pytest's last line, which keeps it from being green

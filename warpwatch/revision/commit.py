@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from warpwatch.catalogue.launches import Launch
-from warpwatch.compare.declared import BadRevision, DeclaredCase, read_declared
-from warpwatch.compare.unpacked import checkout as checkout  # noqa: PLC0414  # users import both from here
-from warpwatch.compare.unpacked import git as git  # noqa: PLC0414
-from warpwatch.compare.unpacked import message, naming_missing_submodules
 from warpwatch.devices.compiler import CompileError, Image, Target
 from warpwatch.devices.compiling import on_all_cores
 from warpwatch.devices.entries import Kernels, compile_entries
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
 from warpwatch.devices.ready import code_image
+from warpwatch.revision.declared import BadRevision, DeclaredCase, read_declared
+from warpwatch.revision.unpacked import checkout as checkout  # noqa: PLC0414  # users import both from here
+from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
+from warpwatch.revision.unpacked import message, naming_missing_submodules
 
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 
@@ -132,7 +132,7 @@ def other_kernels_of(
 
 
 def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
-    """Make the kernel that a declaration (warpwatch/compare/declarations.py) describes.
+    """Make the kernel that a declaration (warpwatch/revision/declarations.py) describes.
 
     Raises ValueError where its machine code is no base64.
     """

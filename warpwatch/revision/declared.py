@@ -22,8 +22,8 @@ import msgspec
 from msgspec import Meta
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.compare import declarations
-from warpwatch.compare.isolated import Isolated
+from warpwatch.revision import declarations
+from warpwatch.revision.isolated import Isolated
 from warpwatch.runs.record import VERSION, Identity, Name, Text
 
 EXPORT_SECONDS = 120.0
@@ -44,7 +44,7 @@ class BadRevision(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredCase:
-    """Holds one case as warpwatch/compare/declarations.py describes it, checked."""
+    """Holds one case as warpwatch/revision/declarations.py describes it, checked."""
 
     source: Text
     macros: Annotated[dict[Name, Text], Meta(max_length=64)]
@@ -165,7 +165,7 @@ def _why(error: Exception) -> str:
 
 
 def parse(text: bytes) -> Declared:
-    """Check what warpwatch/compare/declarations.py wrote. Raises ValueError or RecursionError."""
+    """Check what warpwatch/revision/declarations.py wrote. Raises ValueError or RecursionError."""
     return msgspec.convert(json.loads(text), Declared)
 
 

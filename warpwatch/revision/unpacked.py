@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Any
 
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.declared import BadRevision, shortened
 from warpwatch.devices.compiler import CompileError, private_folder
+from warpwatch.revision.declared import BadRevision, shortened
 
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
 KEPT_SECONDS = 30 * 86400  # how long an unpacked commit stays that no run uses

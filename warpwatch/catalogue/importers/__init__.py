@@ -1,0 +1,1 @@
+"""Read kernels from the files of other tools."""

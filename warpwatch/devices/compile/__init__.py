@@ -1,0 +1,1 @@
+"""Compile kernels: compilers, their cache, and the kernels that machine code holds."""

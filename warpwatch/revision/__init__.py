@@ -1,0 +1,1 @@
+"""Another revision's sources and declarations."""
