@@ -11,7 +11,7 @@ import pytest
 
 from tests.checkout import Bench
 from tests.project import PROJECT
-from warpwatch.commands import record_baseline
+from warpwatch.cli import record_baseline
 
 # Each process of a recording imitates a GPU of its own settings, by how many runs are saved when it starts.
 PLAYS = """

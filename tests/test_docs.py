@@ -18,7 +18,7 @@ import pytest
 from tests.checkout import Bench
 from tests.project import ROOT
 from tests.stranger import run_command, run_pytest
-from warpwatch.cli import make_parser
+from warpwatch.cli.main import make_parser
 
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -98,7 +98,7 @@ COMMANDS = sorted({command for page in PAGES for command in shown(page)})
 PYTEST = [command for command in COMMANDS if re.match(r"(\w+=\S+ )?pytest ", command)]
 MAKE = [command for command in COMMANDS if command.startswith("make ")]
 WARPWATCH = [command for command in COMMANDS if " -m warpwatch " in command]
-# Commands of a stranger's repository (docs/your-kernels.md): tests/commands/test_init.py runs them there.
+# Commands of a stranger's repository (docs/your-kernels.md): tests/cli/test_init.py runs them there.
 ELSEWHERE = {
     "pip install warpwatch",
     "warpwatch init",

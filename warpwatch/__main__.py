@@ -3,7 +3,7 @@
 
 from typing import NoReturn
 
-from warpwatch.cli import main
+from warpwatch.cli.main import main
 from warpwatch.report.terminal import run_command
 
 

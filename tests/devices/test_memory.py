@@ -14,7 +14,7 @@ from tests.project import PROJECT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.selection import builds
-from warpwatch.commands import one_case
+from warpwatch.cli import one_case
 from warpwatch.devices import memory
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host

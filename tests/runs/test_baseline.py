@@ -22,8 +22,8 @@ from kernels import FAMILIES
 from tests.project import BASELINES, PROJECT, ROOT
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli import main
-from warpwatch.commands.saved_runs import promote
+from warpwatch.cli.main import main
+from warpwatch.cli.saved_runs import promote
 from warpwatch.report.tables import changes, summary, tables
 from warpwatch.runs.baseline import objections, replace_baseline
 from warpwatch.runs.files import write_run
@@ -171,7 +171,7 @@ def test_promoting_takes_packed_runs_and_no_number_that_json_lacks(
     shutil.rmtree(project.baselines)
     project.baselines.write_text("")  # a file where a folder should be
     monkeypatch.setattr("sys.argv", ["", "baseline", "promote", str(packed)])
-    monkeypatch.setattr("warpwatch.cli.find_project", lambda start: project)
+    monkeypatch.setattr("warpwatch.cli.main.find_project", lambda start: project)
     assert main() == 2
     assert f"error: {baselines}: cannot be written (Not a directory)" in capsys.readouterr().err
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from kernels import FAMILIES
 from tests.project import BASELINES, PROJECT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.commands.saved_runs import promote
+from warpwatch.cli.saved_runs import promote
 from warpwatch.compare import history, recording, score
 from warpwatch.compare import saved_self_check as selfcheck
 from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison, difference, find_runs

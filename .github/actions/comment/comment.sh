@@ -4,6 +4,6 @@
 set -euo pipefail
 
 mkdir -p "$RUNNER_TEMP/warpwatch-results"
-PYTHONPATH=$ENGINE exec "$RUNNER_TEMP/comment/bin/python" -P -m warpwatch.commands.comment \
+PYTHONPATH=$ENGINE exec "$RUNNER_TEMP/comment/bin/python" -P -m warpwatch.cli.comment \
   "$RUNNER_TEMP/warpwatch-results" --title "$TITLE" --head "$HEAD" --sha "$SHA" --conclusion "$CONCLUSION" \
   --run-url "$RUN_URL" --site-url "${SITE_URL:-$RUN_URL#artifacts}"
