@@ -9,8 +9,8 @@ import pytest
 
 from warpwatch.catalogue.cases import Build
 from warpwatch.catalogue.launches import Capability
-from warpwatch.devices.compiler import NoCompiler, Target, architectures, nvcc
-from warpwatch.devices.compiling import Compilation
+from warpwatch.devices.compile.background import Compilation
+from warpwatch.devices.compile.compiler import NoCompiler, Target, architectures, nvcc
 
 
 def for_architecture(*capability: int) -> pytest.MarkDecorator:

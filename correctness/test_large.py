@@ -9,7 +9,7 @@ from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.corners import beyond_32_bits
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.corner_of_large import problem_of_the_last_block
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo

@@ -35,9 +35,10 @@ import pytest_benchmark.plugin
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.launches import Capability
 from warpwatch.compare import self_check as selfcheck
-from warpwatch.devices import compiler, compiling, detect, model, worker
+from warpwatch.devices import detect, model, worker
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.compile import background, compiler
+from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
@@ -241,4 +242,4 @@ def pytest_configure() -> None:
     vars(pytest_benchmark.plugin)["get_cpu_info"] = dict  # a tenth of a second, and no matter here
     # Tests run at the same time, and what each imitates is a GPU of its own.
     vars(gpu_lock)["take"] = functools.partial(gpu_lock.take, folder=Path(PLAY.get("locks", ".git")))
-    vars(compiling)["compile_build"] = compile_build
+    vars(background)["compile_build"] = compile_build

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import warpwatch as ww
-from warpwatch.devices.compiler import Image, Target, compile_file
+from warpwatch.devices.compile.compiler import Image, Target, compile_file
 
 # A copy of int8, of which every poison is a right value.
 BYTES = ww.Family(

@@ -113,7 +113,7 @@ def needs(package: str) -> list[str]:
 
 def find_nvcc() -> str:
     """Return the nvcc that warpwatch finds, or an empty text."""
-    code = "from warpwatch.devices.compiler import nvcc; print(nvcc().program)"
+    code = "from warpwatch.devices.compile.compiler import nvcc; print(nvcc().program)"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     return found.stdout.strip()
 

@@ -30,9 +30,9 @@ correctness)
     ;;
 against)
     git diff --quiet -- warpwatch || { echo "warpwatch/ has changes: commit them, or put them back" >&2; exit 1; }
-    trap 'git checkout -q -- warpwatch/devices/compiler.py' EXIT
+    trap 'git checkout -q -- warpwatch/devices/compile/compiler.py' EXIT
     trap 'exit 130' INT TERM
-    sed -i 's/^NVCC_FLAGS = (/NVCC_FLAGS = ("-lineinfo", /' warpwatch/devices/compiler.py
+    sed -i 's/^NVCC_FLAGS = (/NVCC_FLAGS = ("-lineinfo", /' warpwatch/devices/compile/compiler.py
     git diff --quiet -- warpwatch && { echo "no flag was added" >&2; exit 1; }
     python3 -m tools.compile_all
     run "against-$count" bench --against HEAD -n "$count"

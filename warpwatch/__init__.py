@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from warpwatch.catalogue.arrays import In, InOut, Out, Scalar, Scratch
     from warpwatch.catalogue.calls import CallError, Driver, SharedLibrary
     from warpwatch.catalogue.declaration import Family
+    from warpwatch.catalogue.importers.t1 import from_t1
     from warpwatch.catalogue.launches import Owner, Step, Work, blocks
-    from warpwatch.catalogue.t1 import from_t1
     from warpwatch.catalogue.tolerance import dot_error, error_of, exact, relative, ulp
     from warpwatch.catalogue.variants import Variant, call, kernel, serial
 

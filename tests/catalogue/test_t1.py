@@ -21,8 +21,8 @@ from tests.project import ROOT
 from warpwatch.catalogue.arrays import Array, Role
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.importers.t1 import from_t1
 from warpwatch.catalogue.inputs import random_inputs
-from warpwatch.catalogue.t1 import from_t1
 from warpwatch.catalogue.validation import problems
 
 

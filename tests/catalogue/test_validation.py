@@ -19,12 +19,12 @@ from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems, require, sound
-from warpwatch.devices.builds import compile_build
-from warpwatch.devices.compiler import Target, compile_file
+from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.compile.compiler import Target, compile_file
+from warpwatch.devices.compile.symbols import entries
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import expected
-from warpwatch.devices.symbols import entries
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 

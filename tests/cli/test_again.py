@@ -11,7 +11,7 @@ from kernels import FAMILIES
 from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker, describe_device

@@ -19,7 +19,7 @@ from tests.stranger import environment
 from warpwatch.cli.diff import BadDiff, check_file
 from warpwatch.cli.parsers import revisions
 from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA
-from warpwatch.devices.compiler import NoCompiler, nvcc
+from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.runs.files import write_whole
 

@@ -13,7 +13,7 @@ from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.large import problems, repeated, sampled_rows

@@ -18,8 +18,8 @@ from tests.project import PROJECT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.compare.self_check import calibrate, delayed_side, own_side
-from warpwatch.devices.builds import compile_build
-from warpwatch.devices.compiler import Image
+from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key

@@ -22,7 +22,7 @@ from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.self_check import own_side
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
-from warpwatch.devices.compiler import Image
+from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.explain.commit_range import Commit, stretches
 from warpwatch.explain.commits import CommitCase

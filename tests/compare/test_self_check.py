@@ -19,7 +19,7 @@ from warpwatch.catalogue.selection import builds, timed_cases
 from warpwatch.compare.recording import record_pairs
 from warpwatch.compare.saved_self_check import SLOWDOWNS, Checked, merge, path_of, read, read_variances, save, table
 from warpwatch.compare.self_check import PER_SLOWDOWN, chosen, own_side
-from warpwatch.devices.compiler import Target, compile_file
+from warpwatch.devices.compile.compiler import Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker

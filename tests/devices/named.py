@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import softcuda
-from warpwatch.devices.compiler import Target
-from warpwatch.devices.entries import Kernels
+from warpwatch.devices.compile.compiler import Target
+from warpwatch.devices.compile.entries import Kernels
 
 SOURCE = """\
 #include "part.h"

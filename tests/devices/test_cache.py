@@ -18,7 +18,7 @@ import softcuda
 from softcuda import cache
 from softcuda.dependencies import Dependencies
 from tests.project import ROOT
-from warpwatch.devices.compiler import CompileError, Image, cache_notes, compile_file, read_image
+from warpwatch.devices.compile.compiler import CompileError, Image, cache_notes, compile_file, read_image
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = 65534

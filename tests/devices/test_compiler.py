@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.project import ROOT
-from warpwatch.devices import compiler
-from warpwatch.devices.compiler import CompileError, NoCompiler, cache_folder, compile_file
+from warpwatch.devices.compile import compiler
+from warpwatch.devices.compile.compiler import CompileError, NoCompiler, cache_folder, compile_file
 
 SOURCE = """\
 // a kernel
@@ -65,7 +65,7 @@ def test_a_kernel_of_the_project_is_named_from_its_root() -> None:
 
 def test_processes_that_share_the_cache_read_whole_files(source: Path) -> None:
     code = (
-        "import ctypes, pathlib, sys; from warpwatch.devices.compiler import compile_file\n"
+        "import ctypes, pathlib, sys; from warpwatch.devices.compile.compiler import compile_file\n"
         "image = compile_file(pathlib.Path(sys.argv[1]), {'scalar_t': 'int'}, None)\n"
         "assert ctypes.CDLL(str(image.path)).twice(21) == 42\n"
     )

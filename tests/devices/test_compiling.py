@@ -19,8 +19,8 @@ from tests.checkout import Bench
 from tests.fork_server import run_module
 from tests.project import ROOT
 from warpwatch.catalogue.cases import Build, find_case
-from warpwatch.devices.compiler import CompileError, Image, Target, compile_text
-from warpwatch.devices.compiling import Compilation
+from warpwatch.devices.compile.background import Compilation
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_text
 
 CASES = [f"matmul-tiled-{block}-64x64x64-float32" for block in ("8x8", "16x16", "32x32")]
 BUILDS = [find_case(FAMILIES, name).build for name in CASES]
@@ -167,7 +167,7 @@ def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path
     nvcc.chmod(0o755)
     code = (
         "import sys\nfrom kernels import FAMILIES\nfrom warpwatch.devices import compiling\n"
-        "from warpwatch.devices.compiler import *\n"
+        "from warpwatch.devices.compile.compiler import *\n"
         "from warpwatch.catalogue.selection import *\nfrom warpwatch.compare.self_check import own_side\n"
         "from warpwatch.revision.commit import compile_other_kernels\n"
         f"target = Target('sm_90', {str(nvcc)!r})\n{HOW[how]}"

@@ -12,7 +12,7 @@ from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import Build
 from warpwatch.catalogue.corners import beyond_32_bits, least_builds
-from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.corner_of_large import SETTINGS, problem_of_the_last_block
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError

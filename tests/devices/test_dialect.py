@@ -12,7 +12,7 @@ import softcuda
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
 from tests.written import compile_written
-from warpwatch.devices.compiler import CompileError, Target, compile_file
+from warpwatch.devices.compile.compiler import CompileError, Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker, describe_device

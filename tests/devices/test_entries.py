@@ -17,12 +17,12 @@ import pytest
 from tests.devices.named import MACROS, kernels, software, write_checkout
 from tests.project import PROJECT
 from tests.softcuda import calls
-from warpwatch.devices import compiler
-from warpwatch.devices.compiler import CompileError, Target, compile_file
-from warpwatch.devices.entries import compile_entries, needs_names
+from warpwatch.devices.compile import compiler
+from warpwatch.devices.compile.compiler import CompileError, Target, compile_file
+from warpwatch.devices.compile.entries import compile_entries, needs_names
+from warpwatch.devices.compile.symbols import entries, read_sections
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.symbols import entries, read_sections
 from warpwatch.devices.worker import Worker, describe_device
 
 LANES = np.arange(32) ^ 1

@@ -15,7 +15,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices import host as host_module
-from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError, GuardedArray
 from warpwatch.devices.runner import expected, run, run_several

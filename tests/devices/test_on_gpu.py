@@ -15,8 +15,8 @@ from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.project import load_project
 from warpwatch.catalogue.validation import problems
-from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import WrongResult, compare
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError

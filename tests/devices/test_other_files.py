@@ -9,9 +9,9 @@ import pytest
 import softcuda
 import warpwatch as ww
 from warpwatch.catalogue.cases import Build
-from warpwatch.devices.builds import compile_build, kernels_of
-from warpwatch.devices.compiler import CompileError, Target
-from warpwatch.devices.symbols import entries
+from warpwatch.devices.compile.builds import compile_build, kernels_of
+from warpwatch.devices.compile.compiler import CompileError, Target
+from warpwatch.devices.compile.symbols import entries
 from warpwatch.revision.declarations import macros, own_macros
 
 PLAIN = "#pragma once\n__global__ void twice(float* y, const float* x) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n"

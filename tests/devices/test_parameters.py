@@ -12,7 +12,7 @@ from tests.devices.named import kernels, software
 from tests.stranger import run_pytest
 from warpwatch.catalogue.arrays import CaseArray, Role
 from warpwatch.catalogue.elements import numpy_type
-from warpwatch.devices.compiler import Target, compile_file, nvcc
+from warpwatch.devices.compile.compiler import Target, compile_file, nvcc
 from warpwatch.devices.machine import pack
 from warpwatch.devices.parameters import (
     Argument,

@@ -15,11 +15,11 @@ import pytest
 from tests.devices.named import MACROS, kernels, software, write_checkout
 from tests.project import PROJECT
 from tests.softcuda import calls
-from warpwatch.devices import compiler
-from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Target, compile_file
-from warpwatch.devices.entries import compile_entries
+from warpwatch.devices.compile import compiler
+from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Target, compile_file
+from warpwatch.devices.compile.entries import compile_entries
+from warpwatch.devices.compile.ready import code_image
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.ready import code_image
 from warpwatch.devices.worker import Worker
 
 

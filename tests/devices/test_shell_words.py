@@ -14,7 +14,7 @@ import pytest
 
 import softcuda
 from tests.project import ROOT
-from warpwatch.devices.compiler import CompileError, NoCompiler, Target, compile_file, nvcc
+from warpwatch.devices.compile.compiler import CompileError, NoCompiler, Target, compile_file, nvcc
 
 NAME = "d$(touch X) `touch X` ; touch X & 'q\" \\ -x\nend"
 SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
@@ -58,7 +58,8 @@ def test_nvcc_compiles_kernels_of_any_folder_to_the_same_code(checkout: Path) ->
     except NoCompiler as missing:
         pytest.skip(str(missing))
     code = (
-        "from warpwatch.devices.compiler import *; macros = dict(scalar_t='float', BLOCK_X='16', BLOCK_Y='16')\n"
+        "from warpwatch.devices.compile.compiler import *\n"
+        "macros = dict(scalar_t='float', BLOCK_X='16', BLOCK_Y='16')\n"
         "print(compile_file(ENGINE / 'kernels/matmul/tiled.cu', macros, Target('sm_90')).image_hash)"
     )
     macros = {"scalar_t": "float", "BLOCK_X": "16", "BLOCK_Y": "16"}

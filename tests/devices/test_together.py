@@ -10,11 +10,11 @@ import pytest
 
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import Build, find_case
-from warpwatch.devices import compiler
-from warpwatch.devices.builds import check_builds, compile_build
-from warpwatch.devices.compiler import CompileError, NoCompiler, Target, compile_text, nvcc
-from warpwatch.devices.compiling import Compilation
-from warpwatch.devices.together import in_one_file
+from warpwatch.devices.compile import compiler
+from warpwatch.devices.compile.background import Compilation
+from warpwatch.devices.compile.builds import check_builds, compile_build
+from warpwatch.devices.compile.compiler import CompileError, NoCompiler, Target, compile_text, nvcc
+from warpwatch.devices.compile.together import in_one_file
 
 BUILDS = [
     find_case(FAMILIES, f"matmul-tiled-{block}-64x64x64-{dtype}").build

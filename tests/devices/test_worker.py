@@ -26,8 +26,8 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices import worker
-from warpwatch.devices.builds import compile_build
-from warpwatch.devices.compiler import Image
+from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
@@ -234,7 +234,7 @@ from pathlib import Path
 from warpwatch.plugin.device import WORKER
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
-from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.worker import Kernel
 

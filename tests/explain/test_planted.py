@@ -9,7 +9,7 @@ import pytest
 
 from tests.explain import planted
 from tests.explain.planted import EXPECTED
-from warpwatch.devices.compiler import Image, Target
+from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.other_kernel import key
 from warpwatch.explain.explanation import CaseCode, explain, other_code
 from warpwatch.revision.commit import compile_other_kernels, read_other_kernels

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from warpwatch.catalogue.launches import Capability
-from warpwatch.devices.compiler import NoCompiler, nvcc
+from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.machine_code.cubin import read_cubin
 
 KERNELS = """

@@ -32,7 +32,7 @@ from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.corners import tile
 from warpwatch.catalogue.selection import builds
 from warpwatch.catalogue.variants import Variant
-from warpwatch.devices.compiler import CompileError, Image, cache_folder, compile_file
+from warpwatch.devices.compile.compiler import CompileError, Image, cache_folder, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker, describe_device

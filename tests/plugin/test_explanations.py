@@ -14,7 +14,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import find_project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.with_baseline import BaselineComparison
-from warpwatch.devices.compiler import CompileError, Target
+from warpwatch.devices.compile.compiler import CompileError, Target
 from warpwatch.explain.commits import CommitCase
 from warpwatch.plugin import explanations
 from warpwatch.plugin.explanations import CALL, TOO_MANY, _built_again, _newest, _of_baseline, explain_cases

@@ -15,7 +15,7 @@ from tests.project import PROJECT
 from tests.stranger import declare, run_pytest, run_python
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.selection import tested_cases
-from warpwatch.devices.compiler import Image
+from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.plugin.verify import Check
 

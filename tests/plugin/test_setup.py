@@ -16,7 +16,7 @@ from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
 from warpwatch.devices import ask_driver
 from warpwatch.devices import child as child_module
-from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.detect import number_of_gpus, why_no_gpu
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError

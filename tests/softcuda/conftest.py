@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from warpwatch.devices.compiler import Target
+from warpwatch.devices.compile.compiler import Target
 from warpwatch.devices.worker import Worker, describe_device
 
 

@@ -34,7 +34,7 @@ from tests.softcuda import calls
 from tests.softcuda.faults_of_others import PUBLIC_FAULTS, PublicFault
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
-from warpwatch.devices.compiler import Image, compile_file
+from warpwatch.devices.compile.compiler import Image, compile_file
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import run

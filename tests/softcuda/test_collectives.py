@@ -12,7 +12,7 @@ import pytest
 from tests.project import ROOT
 from tests.softcuda import calls
 from tests.written import compile_written
-from warpwatch.devices.compiler import CompileError, Target, compile_file
+from warpwatch.devices.compile.compiler import CompileError, Target, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
 LAUNCH_SECONDS = 20.0  # a kernel may run so long

@@ -15,9 +15,17 @@ import pytest
 
 from softcuda import cache, cache_folder, stand_in
 from softcuda.dependencies import SETTLED
-from warpwatch.devices import compiler
-from warpwatch.devices.compiler import Compiled, CompileError, Image, Target, compile_file, compile_text, files_of
-from warpwatch.devices.entries import Kernels, compile_entries
+from warpwatch.devices.compile import compiler
+from warpwatch.devices.compile.compiler import (
+    Compiled,
+    CompileError,
+    Image,
+    Target,
+    compile_file,
+    compile_text,
+    files_of,
+)
+from warpwatch.devices.compile.entries import Kernels, compile_entries
 
 KERNEL = 'extern "C" __global__ void scale(int* x) { x[threadIdx.x] *= FACTOR; }\n'
 ON_HOST = 'extern "C" int scale(int x) { return x * FACTOR; }\n'

@@ -19,8 +19,8 @@ from tests.softcuda import calls
 from tests.written import compile_written
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
-from warpwatch.devices.builds import compile_build
-from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
+from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.timing import worker_samples as sampling

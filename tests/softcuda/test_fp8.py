@@ -10,7 +10,7 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
-from warpwatch.devices.compiler import Image, compile_file
+from warpwatch.devices.compile.compiler import Image, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of NaN and infinity, which are meant

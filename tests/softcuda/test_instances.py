@@ -8,7 +8,7 @@ import pytest
 
 from tests.softcuda import calls
 from tests.written import compile_written
-from warpwatch.devices.compiler import CompileError, Target
+from warpwatch.devices.compile.compiler import CompileError, Target
 from warpwatch.devices.worker import Worker
 
 LAUNCHES = """#include <cuda_fp16.h>

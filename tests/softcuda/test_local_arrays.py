@@ -8,7 +8,7 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
-from warpwatch.devices.compiler import Image, compile_file
+from warpwatch.devices.compile.compiler import Image, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
 LAUNCH_SECONDS = 20.0  # a kernel may run so long

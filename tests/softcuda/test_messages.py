@@ -10,7 +10,7 @@ import pytest
 from tests.project import PROJECT
 from tests.softcuda import calls
 from tests.written import compile_written
-from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.softcuda import calls
-from warpwatch.devices.compiler import Image, compile_text
+from warpwatch.devices.compile.compiler import Image, compile_text
 from warpwatch.devices.worker import Worker, describe_device
 
 ORDERS = (None, 1, 2, 3)

@@ -15,7 +15,7 @@ import pytest
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
 from tests.written import compile_written
-from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 

@@ -21,7 +21,7 @@ from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.compiler import cache_folder, compile_file
+from warpwatch.devices.compile.compiler import cache_folder, compile_file
 from warpwatch.devices.machine import POISON
 from warpwatch.devices.placement import Placement
 from warpwatch.devices.runner import load, upload

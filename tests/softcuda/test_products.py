@@ -24,7 +24,7 @@ from tests.softcuda.products import (
     place_c,
 )
 from tests.written import compile_written
-from warpwatch.devices.compiler import Image, compile_file
+from warpwatch.devices.compile.compiler import Image, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
 

@@ -25,7 +25,7 @@ from tests.softcuda.snippets import (
 )
 from tests.softcuda.snippets.snippet import WIDTH, Snippet, mistakes, of, source
 from tests.written import compile_written
-from warpwatch.devices.compiler import CompileError, Target
+from warpwatch.devices.compile.compiler import CompileError, Target
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 

@@ -16,7 +16,7 @@ from tests.softcuda import calls
 from tests.softcuda.textures import objects
 from tests.softcuda.textures.objects import ARRAY, CUBEMAP, DEVICE, LAYERED, CudaError, Driver, Texture
 from tests.written import compile_written
-from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
 FOLDER = ROOT / "tests/softcuda/textures"

@@ -11,7 +11,7 @@ import pytest
 from tests.project import PROJECT
 from tests.softcuda import calls
 from tests.written import compile_written
-from warpwatch.devices.compiler import CompileError, Target
+from warpwatch.devices.compile.compiler import CompileError, Target
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker
 

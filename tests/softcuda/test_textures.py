@@ -24,7 +24,7 @@ from tests.softcuda.textures.objects import (
     WRAP,
     Texture,
 )
-from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
 FOLDER = ROOT / "tests/softcuda/textures"

@@ -15,7 +15,7 @@ from tests.written import compile_written
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.check import compare
-from warpwatch.devices.compiler import CompileError, Image, Target
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device

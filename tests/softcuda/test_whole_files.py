@@ -14,7 +14,7 @@ import pytest
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
 from tests.written import compile_written
-from warpwatch.devices.compiler import CompileError, Image, Target, compile_file
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 

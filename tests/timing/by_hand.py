@@ -8,7 +8,7 @@ from typing import NoReturn
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.leaving import end_now
-from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.runner import Loaded, load, upload
 

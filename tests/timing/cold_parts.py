@@ -21,7 +21,7 @@ from tests.project import ROOT
 from tests.timing.by_hand import leave
 from tests.timing.cross_check import loaded_cases, read_by_ncu
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.compiler import compile_text
+from warpwatch.devices.compile.compiler import compile_text
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.timing.overhead import kernel_seconds, measure_overhead
 from warpwatch.timing.timer import GpuTimer, nothing

@@ -11,7 +11,7 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.compare.self_check import own_side
-from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.timing import worker_pairs
 from warpwatch.timing import worker_samples as sampling

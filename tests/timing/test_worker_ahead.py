@@ -15,7 +15,7 @@ from kernels import FAMILIES
 from tests.project import PROJECT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices import memory
-from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.worker import Worker, describe_device, gpu

@@ -21,8 +21,8 @@ from tests.project import ROOT
 from tests.written import BYTES, compile_written
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices import digest as digest_module
-from warpwatch.devices.builds import compile_build
 from warpwatch.devices.check import Mismatch, WrongResult, compare
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.digest import MOST_RANGES, digest, digests
 from warpwatch.devices.host import Host
 from warpwatch.devices.large import problems

@@ -160,5 +160,5 @@ def _version(root: str) -> str:
     """Return the version of a library; of the engine the digest of its catalogue, which declarations may call."""
     if root != "warpwatch":
         return str(getattr(sys.modules.get(root), "__version__", ""))
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()

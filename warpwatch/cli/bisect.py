@@ -17,8 +17,8 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import require
 from warpwatch.compare.history import find_steps, load
-from warpwatch.devices.compiler import Target
-from warpwatch.devices.compiling import on_all_cores
+from warpwatch.devices.compile.background import on_all_cores
+from warpwatch.devices.compile.compiler import Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.explain.commit_range import Commit, Stretch, list_commits, stretches

@@ -16,7 +16,7 @@ from warpwatch.cli.keywords import selector
 from warpwatch.compare.code_difference import BuildChange, Side, compare_all
 from warpwatch.compare.code_gates import GATES, exceeded, unknown
 from warpwatch.compare.code_sides import SideBuild, compile_sides, other_builds, own_builds
-from warpwatch.devices.compiler import CompileError, Image, architectures, nvcc
+from warpwatch.devices.compile.compiler import CompileError, Image, architectures, nvcc
 from warpwatch.devices.outputs import replaced
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.report.code_tables import Heading, document, markdown, text

@@ -11,8 +11,8 @@ from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.cli.keywords import selector
 from warpwatch.devices import memory
-from warpwatch.devices.builds import compile_build
-from warpwatch.devices.compiling import compile_all
+from warpwatch.devices.compile.background import compile_all
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.info import call_problem
 from warpwatch.devices.machine import DeviceError

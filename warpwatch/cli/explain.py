@@ -11,8 +11,8 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import require
 from warpwatch.compare.code_difference import first_line
-from warpwatch.devices.builds import compile_build, symbols_in
-from warpwatch.devices.compiler import CompileError, Image, Target
+from warpwatch.devices.compile.builds import compile_build, symbols_in
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker, describe_device

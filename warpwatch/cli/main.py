@@ -19,7 +19,7 @@ from warpwatch.catalogue.validation import require
 from warpwatch.cli.changes import add_changes
 from warpwatch.cli.parsers import add, add_device, case_ids
 from warpwatch.cli.pull_requests import add_pull_requests
-from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.runs.files import chosen_files

@@ -22,7 +22,7 @@ import msgspec
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.bisect import progress
-from warpwatch.devices.compiler import CompileError, Image, NoCompiler, Target, nvcc
+from warpwatch.devices.compile.compiler import CompileError, Image, NoCompiler, Target, nvcc
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.revision.commit import checkout, compile_other_kernels, find_commit, read_other_kernels
 from warpwatch.revision.declared import BadRevision, of_code

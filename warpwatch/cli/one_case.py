@@ -17,7 +17,7 @@ from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.cli.keywords import selector
 from warpwatch.devices import memory
-from warpwatch.devices.builds import compile_build
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.describe import SOFTWARE_LAUNCHES
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.host import Host

@@ -15,8 +15,8 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.setting import TABLE
 from warpwatch.catalogue.variants import Variant
-from warpwatch.devices.builds import named_files
-from warpwatch.devices.compiler import files_of
+from warpwatch.devices.compile.builds import named_files
+from warpwatch.devices.compile.compiler import files_of
 
 ENGINE = ("warpwatch", "softcuda")  # in its own repository they lie beside the kernels
 HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl")

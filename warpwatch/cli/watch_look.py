@@ -20,8 +20,8 @@ from warpwatch.catalogue.validation import Problem, problems
 from warpwatch.cli.children import INTERRUPTED
 from warpwatch.cli.keywords import selector
 from warpwatch.cli.watch_files import files_by_variant, folders_of, marked_files
-from warpwatch.devices.compiler import CompileError
-from warpwatch.devices.compiling import compile_all
+from warpwatch.devices.compile.background import compile_all
+from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError

@@ -10,9 +10,9 @@ from enum import StrEnum
 from warpwatch.catalogue.launches import Capability, read_capability
 from warpwatch.compare.code_sides import ANY, Launches, SideBuild
 from warpwatch.compare.comparison import listed
-from warpwatch.devices.builds import symbols_in
-from warpwatch.devices.compiler import CompileError, Image, read_image
-from warpwatch.devices.compiling import on_all_cores
+from warpwatch.devices.compile.background import on_all_cores
+from warpwatch.devices.compile.builds import symbols_in
+from warpwatch.devices.compile.compiler import CompileError, Image, read_image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.machine_code.cubin import Cubin, Needs, read_cubin
 from warpwatch.machine_code.disassembler import Code, NoDisassembler, read_code

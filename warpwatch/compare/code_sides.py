@@ -13,9 +13,9 @@ from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.names import split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import tested_cases, timed_cases
-from warpwatch.devices.builds import compile_build, entries_of
-from warpwatch.devices.compiler import CompileError, Image, Target
-from warpwatch.devices.compiling import on_all_cores
+from warpwatch.devices.compile.background import on_all_cores
+from warpwatch.devices.compile.builds import compile_build, entries_of
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.revision.commit import compile_other, read_other_kernels
 from warpwatch.revision.declared import own_identity
 from warpwatch.runs.record import Identity

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.devices.compiler import Image
+from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.saved import Facts, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured

@@ -8,7 +8,7 @@ from typing import Any
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Comparison, count_compared
-from warpwatch.devices.compiler import Image
+from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.worker import Kernel
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.verdict.rule import Decision

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Sampled, count_compared, listed, recorded_facts
 from warpwatch.compare.doubts import SAME_CODE, change_of_work, clock_ratio, disturbance, doubt
-from warpwatch.devices.compiler import Image
+from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.files import number_of, run_files
 from warpwatch.runs.record import Difference

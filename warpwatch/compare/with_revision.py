@@ -17,7 +17,7 @@ from warpwatch.compare.comparison import count_compared, listed, load_in_backgro
 from warpwatch.compare.energy import WORDS as ENERGY_WORDS
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import CompileError, Image
+from warpwatch.devices.compile.compiler import CompileError, Image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel

@@ -18,7 +18,7 @@ from typing import Any
 
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.table import Setting
-from warpwatch.devices.compiler import ENGINE
+from warpwatch.devices.compile.compiler import ENGINE
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError

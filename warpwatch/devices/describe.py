@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.launches import Capability
-from warpwatch.devices.compiler import Target
+from warpwatch.devices.compile.compiler import Target
 from warpwatch.devices.info import DeviceInfo, Limits
 
 SOFTWARE_LAUNCH_COST = 2e7  # about 0.05 s (Case.launch_cost)

@@ -14,7 +14,7 @@ import numpy as np
 
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.threads import for_each
-from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import ONE, Device
 from warpwatch.devices.machine import Function, GuardedArray, Machine
 

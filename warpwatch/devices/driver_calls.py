@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.compiler import read_image
+from warpwatch.devices.compile.compiler import read_image
 from warpwatch.devices.machine import DeviceError
 
 MAX_DYNAMIC_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: CUDA allows 48 KiB without being asked

@@ -27,14 +27,14 @@ from warpwatch.catalogue.device_array import DeviceArray
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import driver_calls
 from warpwatch.devices.ask_driver import asked
-from warpwatch.devices.compiler import NoCompiler, compile_file, read_image
+from warpwatch.devices.compile.compiler import NoCompiler, compile_file, read_image
+from warpwatch.devices.compile.source_module import cached_source_module
+from warpwatch.devices.compile.symbols import demangled
 from warpwatch.devices.describe import describe
 from warpwatch.devices.detect import what_is_missing
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Resources, pack
 from warpwatch.devices.parameters import read_parameters
 from warpwatch.devices.software import activate
-from warpwatch.devices.source_module import cached_source_module
-from warpwatch.devices.symbols import demangled
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write

@@ -14,9 +14,9 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.threads import for_each
 from warpwatch.devices import memory
-from warpwatch.devices.compiler import read_image
+from warpwatch.devices.compile.compiler import read_image
+from warpwatch.devices.compile.symbols import missing_entry
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, repeated
-from warpwatch.devices.symbols import missing_entry
 
 FILLED_AT_ONCE = 2**24  # bytes that one thread fills
 

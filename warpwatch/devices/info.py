@@ -10,7 +10,7 @@ import numpy as np
 from warpwatch.catalogue.launches import Capability, Launch
 from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.variants import Variant
-from warpwatch.devices.compiler import Target
+from warpwatch.devices.compile.compiler import Target
 from warpwatch.devices.machine import Resources
 
 NOTHING = Resources()

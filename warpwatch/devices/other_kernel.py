@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.entries import Kernels
+from warpwatch.devices.compile.entries import Kernels
 
 
 class Argument(Protocol):

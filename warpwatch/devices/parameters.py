@@ -19,9 +19,9 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import CaseArray, Role
 from warpwatch.catalogue.elements import C_TYPES, is_float, numpy_type
-from warpwatch.devices.compiler import files_of, read_image
-from warpwatch.devices.entries import Kernels
-from warpwatch.devices.symbols import (
+from warpwatch.devices.compile.compiler import files_of, read_image
+from warpwatch.devices.compile.entries import Kernels
+from warpwatch.devices.compile.symbols import (
     BROKEN,
     CUDA,
     CUDA_ENTRY,

@@ -24,9 +24,10 @@ from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.work_rules import unlike_results
 from warpwatch.devices import references
-from warpwatch.devices.builds import kernels_of, symbol_of
+from warpwatch.devices.compile.builds import kernels_of, symbol_of
+from warpwatch.devices.compile.entries import Kernels
+from warpwatch.devices.compile.symbols import demangled
 from warpwatch.devices.digest import digests
-from warpwatch.devices.entries import Kernels
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
 from warpwatch.devices.parameters import (
     POINTER,
@@ -43,7 +44,6 @@ from warpwatch.devices.parameters import (
     written_inputs,
 )
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.symbols import demangled
 
 _libc = ctypes.CDLL(None)
 DIGESTED_BYTES = 2**20  # of results, from which on they are compared by digests on a GPU

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from warpwatch.devices.compiler import NoCompiler
+from warpwatch.devices.compile.compiler import NoCompiler
 from warpwatch.devices.machine import POISON, DeviceError
 
 

@@ -31,7 +31,7 @@ from warpwatch.catalogue.table import Setting
 from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.child import Child, answer, ask, await_start, end, ending, exit_reason, launch
-from warpwatch.devices.compiler import CompileError, Image
+from warpwatch.devices.compile.compiler import CompileError, Image
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem

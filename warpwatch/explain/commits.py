@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.compiler import CompileError, Image, Target
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.explain.explanation import CaseCode, other_code
 from warpwatch.revision.commit import checkout, compile_other_kernels, read_other_kernels

@@ -9,8 +9,8 @@ from math import prod
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Capability, Launch, read_capability
 from warpwatch.compare.code_difference import first_line, occupancy_at
-from warpwatch.devices.builds import kernels_of, symbols_in
-from warpwatch.devices.compiler import NVCC_FLAGS, CompileError, Image, read_image
+from warpwatch.devices.compile.builds import kernels_of, symbols_in
+from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Image, read_image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.explain.causes import Cause, causes, likely

@@ -9,7 +9,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import load_in_background
 from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import Image
+from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.explain.commits import CommitCase

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpwatch.catalogue.launches import Capability
-from warpwatch.devices.symbols import (
+from warpwatch.devices.compile.symbols import (
     BROKEN,
     CUDA,
     CUDA_ENTRY,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from warpwatch.devices.compiler import CompileError, Image, cached, digest_of, from_pypi, nvcc, read_image
+from warpwatch.devices.compile.compiler import CompileError, Image, cached, digest_of, from_pypi, nvcc, read_image
 from warpwatch.machine_code.kinds import mix
 from warpwatch.machine_code.listing import Instruction, parse
 from warpwatch.machine_code.loops import inside_loops, loop_bodies, loop_sizes

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.compiler import CompileError, private_folder
+from warpwatch.devices.compile.compiler import CompileError, private_folder
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.runs.elsewhere import fetch_baselines
 from warpwatch.runs.saved import BadRun

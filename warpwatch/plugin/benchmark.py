@@ -22,7 +22,7 @@ from warpwatch.compare.saved_self_check import path_of, read_variances, save
 from warpwatch.compare.self_check import SelfCheck
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
-from warpwatch.devices.compiler import nvcc
+from warpwatch.devices.compile.compiler import nvcc
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker

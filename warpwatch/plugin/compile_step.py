@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from warpwatch.catalogue.cases import Build
-from warpwatch.devices.compiler import NoCompiler, Target, architectures, cache_notes
-from warpwatch.devices.compiling import Check, Compilation, Job
+from warpwatch.devices.compile.background import Check, Compilation, Job
+from warpwatch.devices.compile.compiler import NoCompiler, Target, architectures, cache_notes
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.cases import build_of, is_timed
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device

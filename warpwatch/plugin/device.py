@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.compiler import CompileError, cache_notes
+from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError

@@ -16,8 +16,8 @@ from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
-from warpwatch.devices.compiler import CompileError, Image, Target
-from warpwatch.devices.compiling import on_all_cores
+from warpwatch.devices.compile.background import on_all_cores
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key

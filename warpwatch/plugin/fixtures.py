@@ -18,7 +18,7 @@ from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import Problem
 from warpwatch.compare.comparison import Comparison
-from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.describe import SOFTWARE_LAUNCHES
 from warpwatch.devices.gpu import Device, NoDevice, open_device
 from warpwatch.devices.info import DeviceInfo, software_runs

@@ -9,7 +9,7 @@ import pytest
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Comparison
-from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION

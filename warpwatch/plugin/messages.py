@@ -11,7 +11,7 @@ from _pytest._code.code import ExceptionChainRepr
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import CompileError, cache_notes
+from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.machine import DeviceError
 from warpwatch.plugin.cases import parameter_of

@@ -11,7 +11,7 @@ import pytest
 
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.compiling import Compilation
+from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Kernel
 from warpwatch.plugin.measure import Measure

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from warpwatch.catalogue.leaving import end_now
-from warpwatch.devices.compiler import cache_notes
+from warpwatch.devices.compile.compiler import cache_notes
 
 PLAIN = {"µ": "u", "×": "x", "–": "-", "²": "^2", "≤": "<="}  # what an ASCII terminal shows instead
 

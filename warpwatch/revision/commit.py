@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.compiler import CompileError, Image, Target
-from warpwatch.devices.compiling import on_all_cores
-from warpwatch.devices.entries import Kernels, compile_entries
+from warpwatch.devices.compile.background import on_all_cores
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
+from warpwatch.devices.compile.entries import Kernels, compile_entries
+from warpwatch.devices.compile.ready import code_image
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
-from warpwatch.devices.ready import code_image
 from warpwatch.revision.declared import BadRevision, DeclaredCase, read_declared
 from warpwatch.revision.unpacked import checkout as checkout  # noqa: PLC0414  # users import both from here
 from warpwatch.revision.unpacked import git as git  # noqa: PLC0414

@@ -163,11 +163,20 @@ def given_architecture() -> str:
 
 
 @functools.cache
+def compiling(name: str) -> Any:
+    """Import a module of the engine's room for compilation, which older revisions do not have."""
+    try:
+        return importlib.import_module(f"warpwatch.devices.compile.{name}")
+    except ModuleNotFoundError:
+        return importlib.import_module(f"warpwatch.devices.{name}")
+
+
+@functools.cache
 def machine_code(build: Any, architecture: Callable[[], str]) -> str:
     """Machine code that a function of the declaration returns, in base64; empty where the kernel has a file."""
     if not callable(getattr(build.variant, "source", "")):
         return ""
-    code = importlib.import_module("warpwatch.devices.builds").returned_code(build, architecture())
+    code = compiling("builds").returned_code(build, architecture())
     return base64.b64encode(code).decode()
 
 
@@ -184,14 +193,14 @@ def is_named(build: Any) -> bool:
 @functools.cache  # all shapes of a build ask, and the files of a revision do not change
 def kernels_of(build: Any) -> Any:
     """Return what is compiled for a build."""
-    return importlib.import_module("warpwatch.devices.builds").kernels_of(build)
+    return compiling("builds").kernels_of(build)
 
 
 def entries_of(case: Any) -> list[str]:
     """Every kernel that a case's build is launched by; older revisions have one for each case."""
     if not hasattr(case, "steps"):
         return [getattr(case, "entry", case.build.entry)]
-    builds = importlib.import_module("warpwatch.devices.builds")
+    builds = compiling("builds")
     return [] if call_name(case.variant) else list(builds.entries_of(case.build))
 
 
@@ -599,7 +608,7 @@ def engine(folder: Path, module: str) -> tuple[Any, Any]:
     """Find the function that lists a revision's timed cases, and its compiler module."""
     if not (folder / "catalogue.py").exists():
         selection = importlib.import_module("warpwatch.catalogue.selection")
-        return selection.timed_cases, importlib.import_module("warpwatch.devices.compiler")
+        return selection.timed_cases, compiling("compiler")
     # In older revisions of this suite the engine was no package of its own.
     listing = "selection" if (folder / "selection.py").exists() else "catalogue"
     return importlib.import_module(f"{module}.{listing}").timed_cases, importlib.import_module(f"{module}.compiler")

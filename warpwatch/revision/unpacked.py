@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.compiler import CompileError, private_folder
+from warpwatch.devices.compile.compiler import CompileError, private_folder
 from warpwatch.revision.declared import BadRevision, shortened
 
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project

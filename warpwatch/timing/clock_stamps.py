@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Device
 
 SLOT_BYTES = 16  # a time in nanoseconds and a count of cycles

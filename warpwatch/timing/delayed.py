@@ -14,7 +14,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from warpwatch.devices.compiler import private_folder
+from warpwatch.devices.compile.compiler import private_folder
 
 VARIABLES = ("warpwatch_cycles", "warpwatch_blocks")
 PREAMBLE = """

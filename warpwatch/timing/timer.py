@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.compiler import compile_file
+from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.devices.builds import symbols_in
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compiler import CompileError
+from warpwatch.devices.compile.builds import symbols_in
+from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import Loaded, Prepared, load, load_with, named_arguments, prepare_launches

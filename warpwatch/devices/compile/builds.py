@@ -10,7 +10,7 @@ from pathlib import Path
 
 from warpwatch.catalogue import by_name
 from warpwatch.catalogue.cases import Build, Case, given_of
-from warpwatch.devices.compiler import (
+from warpwatch.devices.compile.compiler import (
     NVCC_FLAGS,
     CompileError,
     Image,
@@ -20,11 +20,11 @@ from warpwatch.devices.compiler import (
     read_image,
     unoptimized,
 )
-from warpwatch.devices.entries import TABLE, Kernels, compile_entries, needs_names
+from warpwatch.devices.compile.entries import TABLE, Kernels, compile_entries, needs_names
+from warpwatch.devices.compile.ready import code_image, find_entries
+from warpwatch.devices.compile.symbols import entries, pointed_to
+from warpwatch.devices.compile.together import in_one_file
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.ready import code_image, find_entries
-from warpwatch.devices.symbols import entries, pointed_to
-from warpwatch.devices.together import in_one_file
 
 # A macro, a constant, or a parameter of a template of that name.
 DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using)\s+%s\b"

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from warpwatch.devices.compiler import CompileError, Image, Target, cached, digest_of, nvcc, read_image
-from warpwatch.devices.symbols import BROKEN, CUDA, demangled, entries, read_machine, read_sections
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, cached, digest_of, nvcc, read_image
+from warpwatch.devices.compile.symbols import BROKEN, CUDA, demangled, entries, read_machine, read_sections
 
 READY = (".cubin", ".ptx", ".fatbin")
 NOBITS = 8  # SHT_NOBITS: a section that takes no room in the file

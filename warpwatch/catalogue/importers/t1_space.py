@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from warpwatch.catalogue.t1_fields import BadT1, Field
+from warpwatch.catalogue.importers.t1_fields import BadT1, Field
 
 TRIES = 20_000  # configurations that are looked at; conditions of a file take 50 µs each
 Value = int | float | str

@@ -21,10 +21,10 @@ import numpy as np
 from warpwatch.catalogue.arrays import DeclaredArray, Scalar, Shape
 from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.importers.t1_arguments import PROBLEM, Argument, make_draw, mentions_size, read_arguments
+from warpwatch.catalogue.importers.t1_fields import BadT1, Field, read_t1
+from warpwatch.catalogue.importers.t1_space import Space, Values, Wanted, choose, read_space
 from warpwatch.catalogue.names import size_name
-from warpwatch.catalogue.t1_arguments import PROBLEM, Argument, make_draw, mentions_size, read_arguments
-from warpwatch.catalogue.t1_fields import BadT1, Field, read_t1
-from warpwatch.catalogue.t1_space import Space, Values, Wanted, choose, read_space
 from warpwatch.catalogue.variants import Variant, kernel
 
 AXES = "XYZ"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from softcuda.cache import Cache, Entry
     from softcuda.dependencies import Dependencies, Observation
 
-ENGINE = Path(__file__).resolve().parent.parent.parent  # the folder that holds the packages warpwatch and softcuda
+ENGINE = Path(__file__).resolve().parents[3]  # the folder that holds the packages warpwatch and softcuda
 NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
 PLAIN = re.compile(r"[\w./+=:,@%-]*")  # letters that have no special meaning in a shell
 GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")

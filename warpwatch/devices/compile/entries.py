@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from warpwatch.devices.compiler import (
+from warpwatch.devices.compile.compiler import (
     ENGINE,
     NVCC_FLAGS,
     Compiled,
@@ -33,8 +33,8 @@ from warpwatch.devices.compiler import (
     nvcc,
     read_image,
 )
-from warpwatch.devices.ready import READY, find_entries, ready_image
-from warpwatch.devices.symbols import demangled, entries, pointed_to
+from warpwatch.devices.compile.ready import READY, find_entries, ready_image
+from warpwatch.devices.compile.symbols import demangled, entries, pointed_to
 
 TABLE = "warpwatch_entries"
 ENTRY = "entry"  # the file of the table's lines, in compilers' messages

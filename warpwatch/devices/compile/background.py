@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from warpwatch.catalogue.cases import Build
-from warpwatch.devices.builds import check_builds, compile_build
-from warpwatch.devices.compiler import CompileError, Image, Target, compile_for, kill_compilers
+from warpwatch.devices.compile.builds import check_builds, compile_build
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_for, kill_compilers
 
 _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")

@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from warpwatch.catalogue.expressions import BadExpression, evaluate
+from warpwatch.catalogue.importers.expressions import BadExpression, evaluate
 from warpwatch.catalogue.names import BadCase
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from warpwatch.devices.compile.symbols import missing_entry
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.symbols import missing_entry
 
 
 def cached_source_module(compiler: Any, driver: Any) -> Any:

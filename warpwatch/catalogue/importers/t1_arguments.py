@@ -11,8 +11,8 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array, DeclaredArray, In, InOut, Out, Shape
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.elements import numpy_type, word_of
-from warpwatch.catalogue.expressions import BadExpression, names_of
-from warpwatch.catalogue.t1_fields import BadT1, Field
+from warpwatch.catalogue.importers.expressions import BadExpression, names_of
+from warpwatch.catalogue.importers.t1_fields import BadT1, Field
 
 PROBLEM = "ProblemSize"
 ALIGNED = 16  # bytes: tuners allocate each array by itself, so kernels may use the widest loads
