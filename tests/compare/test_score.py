@@ -8,16 +8,9 @@ import numpy as np
 import pytest
 
 from tests.project import BASELINES
-from warpwatch.compare import other_rules as rules
-from warpwatch.compare.recording import PairRecording, record
-from warpwatch.compare.score import (
-    OURS,
-    called_by_baseline_rule,
-    play_other_gpus,
-    play_pairs,
-    score,
-    table,
-)
+from tools import other_rules as rules
+from tools.recording import PairRecording, record
+from tools.score import OURS, called_by_baseline_rule, play_other_gpus, play_pairs, score, table
 from warpwatch.compare.with_baseline import MAX_PROCESSES
 from warpwatch.runs.saved import BadRun, Run, read_run, read_runs
 

@@ -13,10 +13,10 @@ import pytest
 from kernels import FAMILIES
 from tests.checkout import Bench
 from tests.project import PROJECT, ROOT
+from tools.recording import record_pairs
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.selection import builds, timed_cases
-from warpwatch.compare.recording import record_pairs
 from warpwatch.compare.saved_self_check import SLOWDOWNS, Checked, merge, path_of, read, read_variances, save, table
 from warpwatch.compare.self_check import PER_SLOWDOWN, chosen, own_side
 from warpwatch.devices.compile.compiler import Target, compile_file

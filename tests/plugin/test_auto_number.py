@@ -9,7 +9,8 @@ import pytest
 
 from warpwatch.devices import detect, model
 from warpwatch.devices.machine import DeviceError
-from warpwatch.plugin import auto_number, bench_folder, worker_process
+from warpwatch.plugin import bench_folder, worker_process
+from warpwatch.plugin.xdist import auto_number
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from execnet.gateway_base import Channel as ExecnetChannel
 
-from warpwatch.plugin import early_end
-from warpwatch.plugin.early_end import COLLECTING_SECONDS
+from warpwatch.plugin.xdist import early_end
+from warpwatch.plugin.xdist.early_end import COLLECTING_SECONDS
 
 
 class Channel:

@@ -10,10 +10,10 @@ import pytest
 from kernels import FAMILIES
 from tests.project import PROJECT
 from warpwatch.catalogue.selection import builds, tested_cases
-from warpwatch.plugin import libraries_once
 from warpwatch.plugin.device import MODEL
 from warpwatch.plugin.device import PROJECT as PROJECT_KEY
-from warpwatch.plugin.libraries_once import libraries_of_variants, pytest_xdist_make_scheduler, scheduler, unit_of
+from warpwatch.plugin.xdist import libraries_once
+from warpwatch.plugin.xdist.libraries_once import libraries_of_variants, pytest_xdist_make_scheduler, scheduler, unit_of
 
 FILES = ("correctness/test_edges.py", "correctness/test_kernels.py")
 TESTS = [

@@ -17,8 +17,8 @@ from tests.checkout import Bench, lent_checkout
 from tests.project import PROJECT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.plugin import several_gpus
-from warpwatch.plugin.several_gpus import UNITS_A_PART, load_once, scheduler, units_of
+from warpwatch.plugin.xdist import several_gpus
+from warpwatch.plugin.xdist.several_gpus import UNITS_A_PART, load_once, scheduler, units_of
 from warpwatch.runs.saved import by_gpu, read_run, read_usable
 from warpwatch.verdict.rule import Prior, Verdict, decide, unpaired
 

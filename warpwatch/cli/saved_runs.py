@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools import score
+from tools.recording import record, record_pairs
 from warpwatch.catalogue.project import Project
-from warpwatch.compare import score
 from warpwatch.compare.history import load
 from warpwatch.compare.new_steps import FEWEST, issue, new_steps
-from warpwatch.compare.recording import record, record_pairs
 from warpwatch.compare.saved_self_check import merge, read, table
 from warpwatch.compare.with_baseline import MIN_GPUS
 from warpwatch.report import ladder, tables

@@ -19,7 +19,7 @@ from warpwatch.devices.model import sees_gpu
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import is_first
-from warpwatch.plugin.several_gpus import number_of_parts
+from warpwatch.plugin.xdist.several_gpus import number_of_parts
 from warpwatch.revision.commit import checkout, find_commit, other_kernels_of, same_files
 from warpwatch.revision.declared import BadRevision, Reading
 from warpwatch.revision.unpacked import naming_missing_submodules

@@ -26,7 +26,7 @@ from warpwatch.devices.compile.compiler import nvcc
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin import against_option, ending, energy_option, explanations, gpu_lock, outcome, several_gpus
+from warpwatch.plugin import against_option, ending, energy_option, explanations, gpu_lock, outcome
 from warpwatch.plugin.baseline_option import baselines_of
 from warpwatch.plugin.bench_folder import keep_storage_in_root, names_benchmark
 from warpwatch.plugin.cases import is_timed
@@ -35,6 +35,7 @@ from warpwatch.plugin.options import asks_only, spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
 from warpwatch.plugin.storage import Results
+from warpwatch.plugin.xdist import several_gpus
 from warpwatch.report.ladder import add_shares
 from warpwatch.revision.commit import compile_other_kernels
 from warpwatch.revision.declared import BadRevision

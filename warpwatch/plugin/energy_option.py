@@ -13,7 +13,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.options import spelled, value_of
-from warpwatch.plugin.several_gpus import parameter_in
+from warpwatch.plugin.xdist.several_gpus import parameter_in
 from warpwatch.timing import worker_energy
 from warpwatch.timing.energy import why_not
 

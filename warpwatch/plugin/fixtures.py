@@ -30,9 +30,9 @@ from warpwatch.plugin.device import PROJECT, WORKER, is_part
 from warpwatch.plugin.later import later_cases
 from warpwatch.plugin.measure import Measure
 from warpwatch.plugin.options import spelled, value_of
-from warpwatch.plugin.several_gpus import NOT_SHARED
 from warpwatch.plugin.start import BENCH
 from warpwatch.plugin.verify import FAILURES, Check, command_of, options_by_hand
+from warpwatch.plugin.xdist.several_gpus import NOT_SHARED
 from warpwatch.timing.parent_samples import Budget
 
 

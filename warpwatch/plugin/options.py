@@ -154,7 +154,7 @@ def pytest_load_initial_conftests(
         if processes > 1:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // processes)))
         _leave_out_values(early_config, args)
-        early_config.pluginmanager.import_plugin("warpwatch.plugin.auto_number")  # xdist asks before the rest is loaded
+        early_config.pluginmanager.import_plugin("warpwatch.plugin.xdist.auto_number")  # xdist asks first
         keep_alive()
         try:
             result = yield

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from warpwatch.catalogue.declaration import Family
-from warpwatch.plugin.several_gpus import parameter_in
 from warpwatch.plugin.storage import Results
+from warpwatch.plugin.xdist.several_gpus import parameter_in
 from warpwatch.report.sarif import Found, Place, document, failure, found_in, merged, place_of
 from warpwatch.runs.files import write_whole
 

@@ -18,9 +18,9 @@ from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, is_first, open_device
 from warpwatch.plugin.options import value_of
-from warpwatch.plugin.other_hosts import take_over_tests
 from warpwatch.plugin.sarif import SarifPlugin
 from warpwatch.plugin.worker_process import CHOSEN
+from warpwatch.plugin.xdist.other_hosts import take_over_tests
 
 BYTES = 2**16  # of a file of faults, for which there must be space
 BENCH = pytest.StashKey[BenchPlugin]()

@@ -82,7 +82,7 @@ FLOOR_SIGMAS = 5.0  # floor over the spread between processes: unchanged cases a
 MIN_PROCESSES = 5
 # Where both sides ran in each process, three are enough for a change whose whole interval is beyond three times its
 # floor. Of 7,479 processes of unchanged pairs, 16 were beyond their floor at all. In 4,000 replays of runs of 831 pairs
-# no case was called so; with three processes for any change, it was 13 in 2,000 (three H200s, compare/score.py).
+# no case was called so; with three processes for any change, it was 13 in 2,000 (three H200s, tools/score.py).
 FEW_PROCESSES, CLEAR_FLOORS = 3, 3.0
 # With --against, how many processes measure every case, and how many at most a case that is hard to decide.
 SCREENING_PROCESSES, MAX_PAIR_PROCESSES = FEW_PROCESSES, 8

@@ -18,10 +18,10 @@ from statistics import median
 
 import numpy as np
 
+from tools.other_rules import RULES, Rule
+from tools.recording import PairRecording, Process, Recording, same_code
 from warpwatch.catalogue.cases import VENDOR_BLOCK
 from warpwatch.compare.doubts import SAME_CODE
-from warpwatch.compare.other_rules import RULES, Rule
-from warpwatch.compare.recording import PairRecording, Process, Recording, same_code
 from warpwatch.compare.saved_self_check import CLASSES
 from warpwatch.compare.with_baseline import MAX_PROCESSES
 from warpwatch.runs.saved import BadRun, Run

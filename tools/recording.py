@@ -12,7 +12,7 @@ from statistics import median
 
 import numpy as np
 
-from warpwatch.compare.other_rules import Samples
+from tools.other_rules import Samples
 from warpwatch.runs.record import difference
 from warpwatch.runs.saved import BadRun, Run
 from warpwatch.timing.pair_samples import log_ratio

@@ -1,4 +1,4 @@
-"""Applies other tools' rules, with their defaults, to the same samples as ours: for warpwatch/compare/score.py alone.
+"""Applies other tools' rules, with their defaults, to the same samples as ours: for tools/score.py alone.
 
 Each takes the baseline's processes, oldest first, and the new process, as samples in seconds, and says whether it
 would call the case slower. Thresholds and sources: the tools' own code or manuals, as of 2026.

@@ -17,7 +17,7 @@ from warpwatch.catalogue.validation import sound
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.bench_folder import names_benchmark
 from warpwatch.plugin.device import MODEL, PROJECT, is_first, open_device
-from warpwatch.plugin.several_gpus import load_once, parameter_in
+from warpwatch.plugin.xdist.several_gpus import load_once, parameter_in
 
 
 @pytest.hookimpl(optionalhook=True)
