@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -12,7 +13,11 @@
 
 namespace softcuda {
 
-struct EventState;
+// One record of an event. Who waits, waits for the record that was the last one then, whatever is recorded later.
+struct Record {
+    bool done = false;
+    std::chrono::steady_clock::time_point time;
+};
 
 struct Queued {
     Operation operation;
@@ -30,8 +35,7 @@ struct StreamState {
     uint64_t busy_ticket = 0;
     NodeKind busy_kind = NodeKind::empty;
     bool held = false; // by a function of the host, which may wait for whatever it likes
-    const EventState* awaited = nullptr; // until its record of that number has come to pass
-    uint64_t awaited_number = 0;
+    const Record* awaited = nullptr; // what a busy stream waits for
     std::deque<Queued> queue;
     size_t slot = 0; // its place in clocks
     StreamClock clock;     // what comes before the next operation that is queued here
@@ -39,11 +43,11 @@ struct StreamState {
 };
 
 struct EventState {
-    uint64_t asked = 0, done = 0; // how often it was recorded, and which of those has come to pass
+    std::shared_ptr<Record> last; // null until it is recorded
     uint64_t capture = 0;         // of the stream that it was recorded in last
-    StreamClock clock;                  // what comes before the last record, and that itself
+    StreamClock clock;            // what comes before the last record, and that itself
     bool timing = true;
-    std::chrono::steady_clock::time_point time;
+    bool is_done() const { return !last || last->done; }
 };
 
 extern std::mutex& stream_mutex;

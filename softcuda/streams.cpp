@@ -97,7 +97,7 @@ bool is_over_soon(const StreamState& stream, NodeKind waiting)
     if (!stream.busy)
         return is_let_run(stream)
             && (is_launch(waiting) || !is_launch(stream.queue.front().kind) || std::none_of(streams.begin(), streams.end(), is_launching));
-    const bool waits = stream.awaited && stream.awaited->done < stream.awaited_number;
+    const bool waits = stream.awaited && !stream.awaited->done;
     return !stream.held && !waits && (is_launch(waiting) || !is_launch(stream.busy_kind));
 }
 
@@ -387,12 +387,12 @@ API cuStreamWaitEvent(void* stream, EventState* event, unsigned)
     }
     if (!waiting->capture)
         join(waiting->clock, event->clock);
-    return enqueue_in(waiting, [event, asked = event->asked] {
+    return enqueue_in(waiting, [record = event->last] {
         std::unique_lock<std::mutex> lock(mutex);
         if (present_stream)
-            present_stream->awaited = event, present_stream->awaited_number = asked;
+            present_stream->awaited = record.get();
         changed.notify_all();
-        changed.wait(lock, [&] { return event->done >= asked; });
+        changed.wait(lock, [&] { return !record || record->done; });
         if (present_stream)
             present_stream->awaited = nullptr;
     }, NodeKind::host);
@@ -413,8 +413,7 @@ API cuEventDestroy_v2(EventState* event)
     ENTER(cuEventDestroy);
     if (!event)
         return invalid_handle;
-    wait_for_everything(Waits::for_itself);
-    delete event;
+    delete event; // its records live as long as something waits for them
     return success;
 }
 
@@ -430,10 +429,11 @@ API cuEventRecord(EventState* event, void* stream)
     event->capture = recorded->capture;
     if (event->capture)
         return success;
-    const int failed = enqueue_in(recorded, [event, number = ++event->asked] {
+    event->last = std::make_shared<Record>();
+    const int failed = enqueue_in(recorded, [record = event->last] {
         std::lock_guard<std::mutex> lock(mutex);
-        event->time = std::chrono::steady_clock::now();
-        event->done = number;
+        record->time = std::chrono::steady_clock::now();
+        record->done = true;
     }, NodeKind::host);
     event->clock = recorded->clock;
     return failed;
@@ -447,7 +447,7 @@ API cuEventQuery(EventState* event)
     if (!event)
         return invalid_handle;
     std::lock_guard<std::mutex> lock(mutex);
-    if (event->done != event->asked)
+    if (!event->is_done())
         return not_ready;
     host_knows(event->clock);
     return success;
@@ -461,7 +461,7 @@ API cuEventSynchronize(EventState* event)
     {
         std::unique_lock<std::mutex> lock(mutex);
         const StreamClock before = event->clock;
-        changed.wait(lock, [&] { return event->done == event->asked; });
+        changed.wait(lock, [record = event->last] { return !record || record->done; });
         host_knows(before);
     }
     return softcuda::enter("cuEventSynchronize (after)", true);
@@ -473,13 +473,13 @@ API cuEventElapsedTime_v2(float* milliseconds, EventState* start, EventState* st
     if (!milliseconds)
         return invalid_value;
     std::lock_guard<std::mutex> lock(mutex);
-    if (!start || !stop || !start->timing || !stop->timing || !start->asked || !stop->asked)
+    if (!start || !stop || !start->timing || !stop->timing || !start->last || !stop->last)
         return invalid_handle;
-    if (start->done != start->asked || stop->done != stop->asked)
+    if (!start->last->done || !stop->last->done)
         return not_ready;
     for (const EventState* event : {start, stop})
         host_knows(event->clock);
-    *milliseconds = std::chrono::duration<float, std::milli>(stop->time - start->time).count();
+    *milliseconds = std::chrono::duration<float, std::milli>(stop->last->time - start->last->time).count();
     return success;
 }
 
