@@ -14,13 +14,11 @@ import numpy as np
 from warpwatch.catalogue.arguments import Known, fill, read
 from warpwatch.catalogue.arrays import CaseArray, Shape
 from warpwatch.catalogue.by_name import call
-from warpwatch.catalogue.configurations import Block, Configuration
-from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case, registered
 from warpwatch.catalogue.elements import C_TYPES, itemsize
 from warpwatch.catalogue.launches import Launch, Owner, Step, Work, three
 from warpwatch.catalogue.names import BadCase, pick, print_short, read_sizes, size_name, split_id
-from warpwatch.catalogue.registry import registered
-from warpwatch.catalogue.variants import Variant
+from warpwatch.catalogue.variants import Block, Configuration, Variant
 
 HOST_BLOCK = "host"  # replaces the block in the id of a variant that runs on the host
 VENDOR_BLOCK = "vendor"  # the same for a call

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from warpwatch.catalogue.by_name import call, takes
 from warpwatch.catalogue.elements import C_TYPES, NONE, itemsize
 from warpwatch.catalogue.launches import Work
 from warpwatch.catalogue.names import pick, print_short
-from warpwatch.catalogue.registry import root_of
 from warpwatch.catalogue.tolerance import Exact, Rule
 from warpwatch.catalogue.variants import Benchmarks, Variant
 
@@ -181,3 +180,27 @@ def of_case(name: str, array: DeclaredArray, dtype: str, drawn: Shape | None = N
 def takes_part(family: Family) -> bool:
     """Tell whether the reference can compute some rows of a result alone."""
     return takes(family.reference, "part")
+
+
+_families: dict[str, Any] = {}
+_roots: set[Path] = set()
+
+
+def register(families: Iterable[Any], root: Path) -> None:
+    """Make families known to this process by their names, and the folder of the repository that declares them."""
+    _families.update((family.name, family) for family in families)
+    _roots.add(root)
+
+
+def root_of(folder: Path) -> Path | None:
+    """The innermost registered repository that a folder lies in, or None."""
+    holding = [root for root in _roots if folder.is_relative_to(root)]
+    return max(holding, key=lambda root: len(root.parts), default=None)
+
+
+def registered(name: str) -> Any:
+    """Return the family of that name. Raises LookupError where the project that this process loaded has none."""
+    try:
+        return _families[name]
+    except KeyError:
+        raise LookupError(f"this process has loaded no family named {name!r}") from None

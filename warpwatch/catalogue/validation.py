@@ -14,9 +14,8 @@ from warpwatch.catalogue.arguments import BadArguments
 from warpwatch.catalogue.by_name import BadFunction, call
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.declaration import Family
-from warpwatch.catalogue.family_rules import COMPUTED_RULES, FAMILY_RULES, types
 from warpwatch.catalogue.names import BadCase, split_id
-from warpwatch.catalogue.variant_rules import VARIANT_RULES
+from warpwatch.catalogue.rules import COMPUTED_RULES, FAMILY_RULES, VARIANT_RULES, types
 from warpwatch.catalogue.variants import Variant
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array, CaseArray, Role, Shape
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import Family, arrays_of
 from warpwatch.catalogue.elements import is_float, numpy_type, unit_roundoff, wide
 from warpwatch.catalogue.expected import Expected, compute, expected, rule_of
@@ -20,7 +19,7 @@ from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.launches import Work
 from warpwatch.catalogue.names import BadCase, size_name
 from warpwatch.catalogue.tolerance import DotError
-from warpwatch.catalogue.variants import Variant
+from warpwatch.catalogue.variants import Configuration, Variant
 
 INPUTS = (Role.IN, Role.IN_OUT)
 UNAVOIDABLE = 64  # roundings of the largest input, by which right results may differ
