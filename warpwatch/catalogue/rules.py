@@ -17,9 +17,9 @@ from warpwatch.catalogue.declaration import LARGEST_SIZE, Family, arrays_of
 from warpwatch.catalogue.elements import C_TYPES, NONE, no_word, word_of
 from warpwatch.catalogue.launches import Capability, Step
 from warpwatch.catalogue.names import size_name
+from warpwatch.catalogue.plausibility import draw_fault, reference_fault, tolerance_fault, work_fault
 from warpwatch.catalogue.tolerance import Rule
 from warpwatch.catalogue.variants import Benchmarks, Variant
-from warpwatch.catalogue.work_rules import draw_fault, reference_fault, tolerance_fault, work_fault
 
 NAME = r"[a-z][a-z0-9_]*"
 TYPES = [name for name in C_TYPES if name != NONE]
