@@ -243,15 +243,15 @@ class Case:
         """Grid and block of the first launch."""
         return self.steps[0].launch
 
-    def _value(self, given: Any) -> Any:
-        """Return what a field of the declaration says: itself, or what its function returns."""
+    def value(self, given: Any) -> Any:
+        """Return what a field of the declaration gives: itself, or what its function returns."""
         return call(given, self.given) if callable(given) else given
 
     def _declared(self, step: Step | Variant, block: Block = ()) -> Launch:
         """Return the launch that a step or a variant declares."""
-        block = block or self._value(getattr(step, "block", ())) or self.build.block
-        grid, cluster = three(self._value(step.grid)), three(self._value(step.cluster))
-        return Launch(grid, three(block), self._value(step.shared_bytes), cluster)
+        block = block or self.value(getattr(step, "block", ())) or self.build.block
+        grid, cluster = three(self.value(step.grid)), three(self.value(step.cluster))
+        return Launch(grid, three(block), self.value(step.shared_bytes), cluster)
 
     def _launch(self) -> Launch:
         """Return the launch that is declared, or one with enough blocks for every element of the result."""
@@ -261,7 +261,7 @@ class Case:
         if self.variant.grid:
             return self._declared(self.variant, threads)
         (bx, by), (tx, ty) = self.tile, threads or self.build.block_xy
-        shared = self._value(self.variant.shared_bytes)
+        shared = self.value(self.variant.shared_bytes)
         if not self.results:
             return Launch((self.shape[0], 1, 1), (bx, by, 1), shared)
         blocks_x, blocks_y = self._tiles

@@ -1,15 +1,20 @@
-"""Checks whether a family's numbers are plausible: its work, and the results of its reference and tolerance."""
+"""Checks whether a family's numbers are plausible: its work, and the results of its reference and tolerance.
+
+A check is a test with the sentence that holds where the test fails. Checks are made one after the other, as far as the
+first that fails, so each may rely on those before it.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import Array, CaseArray, Role, Shape
+from warpwatch.catalogue.arrays import Array, CaseArray, Shape
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.declaration import Family, arrays_of
@@ -21,7 +26,7 @@ from warpwatch.catalogue.names import BadCase, size_name
 from warpwatch.catalogue.tolerance import DotError
 from warpwatch.catalogue.variants import Configuration, Variant
 
-INPUTS = (Role.IN, Role.IN_OUT)
+Checks = Iterable[tuple[object, str]]
 UNAVOIDABLE = 64  # roundings of the largest input, by which right results may differ
 TELLING = 16  # elements of all arrays, from which on their order shows
 FEW, MOST_ELEMENTS = 3, 2**16  # tested shapes on which a tolerance is tried, and the elements of their arrays
@@ -30,13 +35,28 @@ FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
 CORE = 1e12
 
 
+def first_fault(checks: Checks) -> str | None:
+    """Return the sentence of the first check that fails, or None."""
+    return next((sentence for holds, sentence in checks if not holds), None)
+
+
+def within(words: str, checks: Checks) -> Checks:
+    """Put words before the sentences of checks."""
+    return ((holds, f"{words} {sentence}") for holds, sentence in checks)
+
+
+def is_count(value: object, least: int = 1) -> bool:
+    """Tell whether a value is a whole number that is large enough."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
+
+
 def case_of(family: Family, shape: Shape, dtype: str) -> Case:
     """Make a case that stands for all of a shape and element type, where only the family's fields matter."""
     return Case(Build(family, Variant("any"), Configuration(()), dtype), shape)
 
 
-def work_fault(family: Family, shape: Shape, dtype: str) -> str | None:
-    """Return what is wrong with the work that is declared for a shape, or None.
+def work_checks(family: Family, shape: Shape, dtype: str) -> Checks:
+    """Check the work that is declared for a shape.
 
     Every element of inputs and results is moved at least once, so fewer bytes are a mistake. The plausible number of
     operations is the product of the sizes (matrix products, anything with a number of steps), or that of the elements
@@ -45,115 +65,98 @@ def work_fault(family: Family, shape: Shape, dtype: str) -> str | None:
     to do the operations.
     """
     work, where = case_of(family, shape, dtype).work, _at(shape, dtype)
-    if not isinstance(work, Work):
-        return f"{where} is {work!r}: give Work(operations, bytes)"
-    for name, value in (("operations", work.operations), ("bytes", work.bytes)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-            return f"{where} says {name} = {value!r}: give a whole number from 0 on"
+    yield isinstance(work, Work), f"{where} is {work!r}: give Work(operations, bytes)"
+    for name in ("operations", "bytes"):
+        value = getattr(work, name)
+        yield is_count(value, 0), f"{where} says {name} = {value!r}: give a whole number from 0 on"
     arrays = arrays_of(family, shape, dtype)
     held = sum(array.nbytes for array in arrays if array.is_input or array.is_result)
-    if fault := _bytes_fault(work.bytes, held) or _operations_fault(family, shape, work, arrays):
-        return f"{where} says {fault}"
-    return None
+    moved = f"{where} says bytes = {work.bytes:,}"
+    yield work.bytes >= held, f"{moved}; its arrays hold {held:,}, and each is moved once at least"
+    yield work.bytes <= FACTOR * held, f"{moved}, over {FACTOR:,} times the {held:,} that its arrays hold"
+    plausible, done = _plausible_operations(shape, arrays), f"{where} says operations = {work.operations:,}"
+    yield work.operations <= FACTOR * plausible, f"{done}, over {FACTOR:,} times the plausible {plausible:,}"
+    if (seconds := call(family.serial_seconds, family.given(shape, "none"))) > 0:
+        rate = work.operations / seconds
+        yield rate <= CORE, f"{done}, {rate:.1e} a second for one core by serial_seconds; none does {CORE:.0e}"
 
 
-def _bytes_fault(moved: int, held: int) -> str | None:
-    if moved < held:
-        return f"bytes = {moved:,}; its arrays hold {held:,}, and each is moved once at least"
-    return (
-        f"bytes = {moved:,}, over {FACTOR:,} times the {held:,} that its arrays hold" if moved > FACTOR * held else None
-    )
-
-
-def _operations_fault(family: Family, shape: Shape, work: Work, arrays: Sequence[CaseArray]) -> str | None:
+def _plausible_operations(shape: Shape, arrays: Sequence[CaseArray]) -> int:
     result = max((array.size for array in arrays if array.is_result), default=1)
-    plausible = max(prod(shape), result * min((array.size for array in arrays if array.is_input), default=1))
-    plausible = max(plausible, *(array.size for array in arrays), 1) if arrays else plausible
-    if work.operations > FACTOR * plausible:
-        return f"operations = {work.operations:,}, over {FACTOR:,} times the plausible {plausible:,}"
-    seconds = call(family.serial_seconds, family.given(shape, "none"))
-    if seconds > 0 and work.operations / seconds > CORE:
-        rate = f"{work.operations / seconds:.1e} a second for one core by serial_seconds"
-        return f"operations = {work.operations:,}, {rate}; none does {CORE:.0e}"
-    return None
+    least = min((array.size for array in arrays if array.is_input), default=1)
+    return max(1, prod(shape), result * least, *(array.size for array in arrays))
 
 
-def draw_fault(family: Family, dtype: str) -> str | None:
-    """Return what is wrong with the inputs that a family draws itself, or None."""
-    for exact in (False, True) if family.draw else ():
-        for shape in family.tests:
-            if fault := _drawn_fault(family, shape, dtype, exact):
-                return f"{_at(shape, dtype)} {fault}"
-    return None
+def draw_checks(family: Family, dtype: str) -> Checks:
+    """Check the inputs that a family draws itself."""
+    for exact, shape in product((False, True) if family.draw else (), family.tests):
+        yield from within(_at(shape, dtype), _drawn_checks(family, shape, dtype, exact))
 
 
-def _drawn_fault(family: Family, shape: Shape, dtype: str, exact: bool) -> str | None:
+def _drawn_checks(family: Family, shape: Shape, dtype: str, exact: bool) -> Checks:
     assert family.draw
     given = family.given(shape, dtype)
     drawn = call(family.draw, given | {"rng": np.random.default_rng(0), "exact": exact})
-    declared = {name: array for name, array in call(family.arrays, given).items() if array.role in INPUTS}
-    if not isinstance(drawn, Mapping):
-        return f"returns {type(drawn).__name__}: give arrays by name"
-    if strange := [name for name in drawn if name not in declared]:
-        return f"returns {strange[0]!r}, which is no input; there are {', '.join(declared)}"
-    for name, array in declared.items():
-        if array.shape is None and name not in drawn:
-            return f"leaves out {name!r}, which is declared without a shape"
-        if name in drawn and array.shape not in (None, np.shape(drawn[name])):
-            return f"returns {name!r} of shape {np.shape(drawn[name])}; it is declared as {array.shape}"
-    return None
+    inputs = {name: array for name, array in call(family.arrays, given).items() if array.is_input}
+    yield isinstance(drawn, Mapping), f"returns {type(drawn).__name__}: give arrays by name"
+    for name in drawn:
+        yield name in inputs, f"returns {name!r}, which is not an input; there are {', '.join(inputs)}"
+    for name, array in inputs.items():
+        if name in drawn:
+            shapes = f"of shape {np.shape(drawn[name])}; it is declared as {array.shape}"
+            yield array.shape in (None, np.shape(drawn[name])), f"returns {name!r} {shapes}"
+        yield name in drawn or array.shape, f"leaves out {name!r}, which is declared without a shape"
 
 
-def reference_fault(family: Family, dtype: str) -> str | None:
-    """Return what is wrong with the reference on small numbers, or None."""
+def reference_checks(family: Family, dtype: str) -> Checks:
+    """Check the reference on small numbers."""
     case, inputs = _small(family, dtype)
     try:
         try:
             with np.errstate(all="ignore"):
-                made = compute(case, family.reference, inputs)
+                results = compute(case, family.reference, inputs)
         except (ArithmeticError, ValueError):  # as math.log at 0
-            made = compute(case, family.reference, random_inputs(case, 0))
+            results = compute(case, family.reference, random_inputs(case, 0))
     except BadCase as error:
-        return str(error).partition(": the reference ")[2]
-    return unlike_results(case, made)
+        return [(False, str(error).partition(": the reference ")[2])]
+    return _result_checks(case, results)
 
 
-def unlike_results(case: Case, made: Mapping[str, Any]) -> str | None:
+def unlike_results(case: Case, results: Mapping[str, Any]) -> str | None:
     """Return why the values of a reference cannot be compared with the results, or None."""
-    faults = (_unlike(array, made[array.name], _at(case.shape, case.dtype)) for array in case.results)
-    return next(filter(None, faults), None)
+    return first_fault(_result_checks(case, results))
 
 
-def _unlike(array: CaseArray, reference: object, where: str) -> str | None:
-    if not isinstance(reference, np.ndarray):
-        return f"{where} returns {type(reference).__name__}: give a NumPy array"
-    if reference.shape != array.shape:
-        return f"{where} returns shape {reference.shape}; the result's is {array.shape}"
-    exact = numpy_type(array.dtype)
-    if reference.dtype != exact and not (is_float(exact) and _is_wider(reference.dtype, exact)):
-        right = " or ".join(dict.fromkeys([wide(exact).name, array.dtype])) if is_float(exact) else array.dtype
-        return f"{where} returns {reference.dtype}: give {right}"
-    return None
+def _result_checks(case: Case, results: Mapping[str, Any]) -> Checks:
+    for array in case.results:
+        value, where = results[array.name], _at(case.shape, case.dtype)
+        yield isinstance(value, np.ndarray), f"{where} returns {type(value).__name__}: give a NumPy array"
+        yield value.shape == array.shape, f"{where} returns shape {value.shape}; the result's is {array.shape}"
+        exact = numpy_type(array.dtype)
+        kinds = dict.fromkeys([wide(exact).name, array.dtype] if is_float(exact) else [array.dtype])
+        suits = value.dtype == exact or (is_float(exact) and _is_wider(value.dtype, exact))
+        yield suits, f"{where} returns {value.dtype}: give {' or '.join(kinds)}"
 
 
 def _is_wider(dtype: np.dtype[Any], exact: np.dtype[Any]) -> bool:
     return dtype.kind in ("c" if exact.kind == "c" else "f") and dtype.itemsize > exact.itemsize
 
 
-def tolerance_fault(family: Family, dtype: str) -> str | None:
-    """Return what is wrong with the errors that are allowed on small numbers, or None."""
+def tolerance_checks(family: Family, dtype: str) -> Checks:
+    """Check the errors that are allowed on small numbers."""
     case, inputs = _small(family, dtype)
-    made = dict[str, Expected]()
+    right = dict[str, Expected]()
     with np.errstate(all="ignore"), contextlib.suppress(ArithmeticError, ValueError):
-        made = expected(case, inputs)
-    if not made or not all(np.isfinite(each.reference).all() for each in made.values()):  # as 1 / x at 0
-        made = expected(case, random_inputs(case, 0))
-    faults = (_bound_fault(case, array, made[array.name]) for array in case.results)
-    return next(filter(None, faults), None) or _width_fault(family, dtype)
+        right = expected(case, inputs)
+    if not right or not all(np.isfinite(each.reference).all() for each in right.values()):  # as 1 / x at 0
+        right = expected(case, random_inputs(case, 0))
+    for array in case.results:
+        yield from within(_at(case.shape, case.dtype), _bound_checks(case, array, right[array.name]))
+    yield from _width_checks(family, dtype)
 
 
-def _width_fault(family: Family, dtype: str) -> str | None:
-    """Return which wrong results the errors that are allowed accept on each shape that is looked at, or None.
+def _width_checks(family: Family, dtype: str) -> Checks:
+    """Check that the errors that are allowed do not accept wrong results on each shape that is looked at.
 
     Wrong results are zeros, an input, and the right values in another order. The smallest tested shape that tells them
     apart is looked at, and others where it accepts one. A bound from theory is not blamed for what it allows.
@@ -166,29 +169,28 @@ def _width_fault(family: Family, dtype: str) -> str | None:
         with contextlib.suppress(Exception):  # a reference for whole numbers alone is none of these rules' business
             inputs = random_inputs(case, 0)
             right = expected(case, inputs)
-        for name, made in right.items():
+        for name, result in right.items():
             rule = rule_of(case, name)
-            for words, is_accepted in () if isinstance(rule, DotError) else _wrong_results(case, name, made, inputs):
+            for words, is_accepted in () if isinstance(rule, DotError) else _wrong_results(case, name, result, inputs):
                 if is_accepted:
                     accepted[name, words] = str(rule)
                 else:
                     refused.add((name, words))
         if accepted.keys() <= refused:  # a reference of a larger shape may take long
-            return None
+            return
     name, words = next(key for key in accepted if key not in refused)
-    return (
-        f"{accepted[name, words]} accepts {words} for {name} in {dtype}, so that a wrong kernel would pass: allow less"
-    )
+    passes = f"accepts {words} for {name} in {dtype}, so that a wrong kernel would pass: allow less"
+    yield False, f"{accepted[name, words]} {passes}"
 
 
-def _wrong_results(case: Case, name: str, made: Expected, inputs: Mapping[str, Array]) -> Iterator[tuple[str, bool]]:
+def _wrong_results(case: Case, name: str, result: Expected, inputs: Mapping[str, Array]) -> Iterator[tuple[str, bool]]:
     """Yield wrong results, in words, and whether they are within the errors that are allowed.
 
     Those are left out that differ from the right ones by no more than some rounding errors of the inputs, because right
     values may be as small as that, or all alike.
     """
-    right, dtype = made.reference, numpy_type(next(array.dtype for array in case.results if array.name == name))
-    if not is_float(dtype) or not np.any(made.bound):
+    right, dtype = result.reference, numpy_type(next(array.dtype for array in case.results if array.name == name))
+    if not is_float(dtype) or not np.any(result.bound):
         return
     others = {"zeros": np.zeros_like(right), "its elements in another order": np.roll(right.reshape(-1), 1)}
     others |= {f"its input {other}": array for other, array in inputs.items() if array.shape == right.shape}
@@ -198,18 +200,17 @@ def _wrong_results(case: Case, name: str, made: Expected, inputs: Mapping[str, A
     for words, other in others.items():
         error = np.abs(other.reshape(right.shape).astype(wide(dtype)) - right)
         if float(np.max(error, initial=0)) > UNAVOIDABLE * unit_roundoff(dtype) * scale:
-            yield words, bool((error <= made.bound).all())
+            yield words, bool((error <= result.bound).all())
 
 
-def _bound_fault(case: Case, array: CaseArray, made: Expected) -> str | None:
-    values, where = np.asarray(made.bound, np.float64), _at(case.shape, case.dtype)
-    if values.shape not in ((), array.shape):
-        return f"{where} gives shape {values.shape}: give a number, or one for each element of {array.shape}"
-    if not (np.isfinite(values).all() and (values >= 0).all()):
-        return f"{where} gives values that are no errors: NaN, infinite or negative ones"
-    if case.family.work and values.any() and case.work.operations == 0:
-        return f"{where} is above 0, though by `work` there are no operations that could round"
-    return None
+def _bound_checks(case: Case, array: CaseArray, right: Expected) -> Checks:
+    bound = np.asarray(right.bound, np.float64)
+    is_one_each = bound.shape in ((), array.shape)
+    yield is_one_each, f"gives shape {bound.shape}: give a number, or one for each element of {array.shape}"
+    are_errors = np.isfinite(bound).all() and (bound >= 0).all()
+    yield are_errors, "gives values that are not errors: NaN, infinite or negative ones"
+    rounds = not (case.family.work and bound.any() and case.work.operations == 0)
+    yield rounds, "is above 0, though by `work` there are no operations that could round"
 
 
 def _at(shape: Shape, dtype: str) -> str:
