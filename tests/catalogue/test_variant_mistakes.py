@@ -97,13 +97,13 @@ VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"arguments": lambda q: ()}, "arguments cannot be used: it asks for 'q'; it can be given block, c, configuration"),
     ({"arguments": "C A B Q"}, "arguments cannot be used: Q is neither an array nor a size nor a scalar; there are A"),
     ({"arguments": "C A Q.size"}, "arguments cannot be used: Q.size is of no array; there are A, B, C"),
-    ({"arguments": "C A m:int65"}, "arguments cannot be used: m has the type 'int65', which there is not"),
+    ({"arguments": "C A m:int65"}, "arguments cannot be used: m has the type 'int65', which does not exist"),
     (
         {"arguments": "C,A"},
-        "arguments cannot be used: 'C,A' is no argument: write x, m, m:int64, x.size or eps:float32",
+        "arguments cannot be used: 'C,A' is not an argument: write x, m, m:int64, x.size or eps:float32",
     ),
-    ({"arguments": "eps=3"}, "arguments cannot be used: 'eps=3' is no argument"),
-    ({"arguments": "C eps:float32=a"}, "arguments cannot be used: eps = 'a' is no float32"),
+    ({"arguments": "eps=3"}, "arguments cannot be used: 'eps=3' is not an argument"),
+    ({"arguments": "C eps:float32=a"}, "arguments cannot be used: eps = 'a' is not a valid float32"),
     ({"arguments": "C k:int8"}, "arguments cannot be used: k = 128 does not fit into int8: write k:int64"),
     (
         {"arguments": "A.size", "benchmarks": ((2**20, 2**12, 1),)},

@@ -7,7 +7,7 @@ first that fails, so each may rely on those before it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray, Shape
 from warpwatch.catalogue.by_name import call
-from warpwatch.catalogue.cases import Build, Case
+from warpwatch.catalogue.cases import Build, Case, Checks, first_fault
 from warpwatch.catalogue.declaration import Family, arrays_of
 from warpwatch.catalogue.elements import is_float, numpy_type, unit_roundoff, wide
 from warpwatch.catalogue.expected import Expected, compute, expected, rule_of
@@ -26,18 +26,12 @@ from warpwatch.catalogue.names import BadCase, size_name
 from warpwatch.catalogue.tolerance import DotError
 from warpwatch.catalogue.variants import Configuration, Variant
 
-Checks = Iterable[tuple[object, str]]
 UNAVOIDABLE = 64  # roundings of the largest input, by which right results may differ
 TELLING = 16  # elements of all arrays, from which on their order shows
 FEW, MOST_ELEMENTS = 3, 2**16  # tested shapes on which a tolerance is tried, and the elements of their arrays
 FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
 # Operations per second that no core reaches: two units of sixteen fused float32 operations at 5 GHz make 3e11.
 CORE = 1e12
-
-
-def first_fault(checks: Checks) -> str | None:
-    """Return the sentence of the first check that fails, or None."""
-    return next((sentence for holds, sentence in checks if not holds), None)
 
 
 def within(words: str, checks: Checks) -> Checks:

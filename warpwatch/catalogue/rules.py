@@ -18,13 +18,12 @@ import numpy as np
 from warpwatch.catalogue.arrays import DeclaredArray, Role, Scalar, Shape
 from warpwatch.catalogue.by_name import asked_for, call
 from warpwatch.catalogue.calls import Call, PythonPackage
-from warpwatch.catalogue.cases import Build, Case, exists, given_of
+from warpwatch.catalogue.cases import Build, Case, Checks, exists, given_of
 from warpwatch.catalogue.declaration import LARGEST_SIZE, Family, arrays_of
 from warpwatch.catalogue.elements import C_TYPES, NONE, no_word, word_of
 from warpwatch.catalogue.launches import Capability, Step
 from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.plausibility import (
-    Checks,
     draw_checks,
     is_count,
     reference_checks,

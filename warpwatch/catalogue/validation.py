@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from warpwatch.catalogue.arguments import BadArguments
 from warpwatch.catalogue.by_name import BadFunction, call
-from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.cases import Checks, find_case, first_fault
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.names import BadCase, split_id
-from warpwatch.catalogue.plausibility import Checks, first_fault
 from warpwatch.catalogue.rules import COMPUTED_RULES, FAMILY_RULES, VARIANT_RULES, types
 from warpwatch.catalogue.variants import Variant
 
