@@ -136,7 +136,7 @@ TOO_WIDE = {
     ),
     "ulp(1e+08) accepts zeros": family(ww.ulp(1e8), twice),
     "error_of(..., times=1e+09) accepts zeros": family(ww.error_of(lambda x: x * np.float32(2.1), 1e9), twice),
-    "gives values that are no errors": family(ww.relative(float("inf")), twice),
+    "gives values that are not errors": family(ww.relative(float("inf")), twice),
 }
 SANE = {
     "small results": family(ww.relative(1e-6, absolute=1e-6), lambda x: 1e-8 * x.astype(np.float64)),

@@ -6,8 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from warpwatch.catalogue.setting import SETTING, TABLE
-from warpwatch.catalogue.table import BadProject, pytest_settings, read_table
+from warpwatch.catalogue.setting import SETTING, TABLE, BadProject, pytest_settings, read_table
 from warpwatch.runs.files import write_whole
 
 TEMPLATES = Path(__file__).parent.parent / "templates"

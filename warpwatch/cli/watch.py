@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from warpwatch.catalogue.table import Setting
+from warpwatch.catalogue.setting import Setting
 from warpwatch.cli.children import INTERRUPTED, ended_by_signals
 from warpwatch.cli.keywords import selector
 from warpwatch.cli.watch_files import folders_of

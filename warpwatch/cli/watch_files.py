@@ -10,11 +10,10 @@ from pathlib import Path
 from types import ModuleType
 
 from warpwatch.catalogue.cases import Build
-from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.setting import TABLE
-from warpwatch.catalogue.variants import Variant
+from warpwatch.catalogue.variants import Configuration, Variant
 from warpwatch.devices.compile.builds import named_files
 from warpwatch.devices.compile.compiler import files_of
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.table import Setting
+from warpwatch.catalogue.setting import Setting
 from warpwatch.devices.compile.compiler import ENGINE
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Settings

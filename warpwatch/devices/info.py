@@ -16,7 +16,7 @@ from warpwatch.devices.machine import Resources
 NOTHING = Resources()
 CLUSTER_BLOCKS = 8  # which every device with clusters takes
 MACHINE_CODE = (".cubin", ".ptx", ".fatbin")
-OF_SOFTWARE = Capability(9, 0)  # what softcuda/driver.cpp says that it is
+OF_SOFTWARE = Capability(9, 0)  # what softcuda/device/driver.cpp says that it is
 
 
 @dataclass(frozen=True, kw_only=True)

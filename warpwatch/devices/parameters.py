@@ -176,7 +176,7 @@ def _of_ptx(code: bytes, symbol: str) -> tuple[Parameter, ...]:
 
 
 def _of_software(elf: bytes, symbol: str) -> tuple[Parameter, ...]:
-    """Return the parameters as the software device's records have them (softcuda/image.h).
+    """Return the parameters as the software device's records have them (softcuda/include/softcuda/image.h).
 
     A record begins with the address of the function that takes the parameters apart, whose name has their types.
     """

@@ -22,7 +22,7 @@ from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import check_inputs
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.names import BadCase
-from warpwatch.catalogue.work_rules import unlike_results
+from warpwatch.catalogue.plausibility import unlike_results
 from warpwatch.devices import references
 from warpwatch.devices.compile.builds import kernels_of, symbol_of
 from warpwatch.devices.compile.entries import Kernels

@@ -20,7 +20,7 @@ from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, widened
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
-from warpwatch.catalogue.work_rules import case_of
+from warpwatch.catalogue.plausibility import case_of
 from warpwatch.devices.check import Mismatch, compare, explain
 from warpwatch.devices.references import SLOW, computed, drawn, is_slow, naming
 from warpwatch.devices.runner import Outcome, expected

@@ -22,12 +22,11 @@ from typing import ParamSpec, TypeVar
 
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, make_case
-from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.declaration import Family, registered
 from warpwatch.catalogue.leaving import Ended, end_now
 from warpwatch.catalogue.names import BadCase, print_short
 from warpwatch.catalogue.project import Project, load_project
-from warpwatch.catalogue.registry import registered
-from warpwatch.catalogue.table import Setting
+from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.child import Child, answer, ask, await_start, end, ending, exit_reason, launch

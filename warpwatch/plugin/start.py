@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from warpwatch.catalogue.project import BadProject, Project, load_setting
-from warpwatch.catalogue.table import Setting
+from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault
 from warpwatch.devices.model import model_of_all
 from warpwatch.plugin.bench_folder import collect_benchmark

@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from warpwatch.catalogue.project import BadProject
-from warpwatch.catalogue.setting import SETTING, TABLE, pyproject_of
-from warpwatch.catalogue.table import HOW, Setting, choose, read_table
+from warpwatch.catalogue.setting import HOW, SETTING, TABLE, Setting, choose, pyproject_of, read_table
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.stages import Stage
 from warpwatch.devices.worker import Worker
