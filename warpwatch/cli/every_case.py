@@ -13,11 +13,11 @@ from warpwatch.cli.keywords import selector
 from warpwatch.devices import memory
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.evaluate import faults, plan
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.info import call_problem
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import run_several
-from warpwatch.devices.trials import faults, plan
 
 LAUNCHES = 2  # of a case, on either pattern of poison
 

@@ -18,10 +18,10 @@ from warpwatch.catalogue.validation import problems
 from warpwatch.cli.keywords import selector
 from warpwatch.devices import memory
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.describe import SOFTWARE_LAUNCHES
+from warpwatch.devices.evaluate import faults, plan
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.host import Host
-from warpwatch.devices.info import call_problem
+from warpwatch.devices.info import SOFTWARE_LAUNCHES, call_problem
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import (
     LINE,
@@ -34,7 +34,6 @@ from warpwatch.devices.runner import (
     run_several,
     upload,
 )
-from warpwatch.devices.trials import faults, plan
 from warpwatch.timing.overhead import kernel_seconds, measure_overhead
 
 TIMED_LAUNCHES = 11

@@ -22,8 +22,7 @@ from warpwatch.devices.compile.compiler import ENGINE
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.stages import PATIENCE, Stage
-from warpwatch.devices.transfer import Message, connected_pair, receive, send
+from warpwatch.devices.transfer import PATIENCE, Message, Stage, connected_pair, receive, send
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
 BOOT = """
@@ -32,7 +31,7 @@ from multiprocessing.connection import Connection
 try:
     sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
     with contextlib.suppress(ImportError):  # in another revision, which asks later
-        from warpwatch.devices.ask_driver import begin_for
+        from warpwatch.devices.gpus import begin_for
         begin_for(sys.argv[2])
     from warpwatch.devices.worker import load, main
     load(sys.argv[2], sys.argv[4], sys.argv[5])

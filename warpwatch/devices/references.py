@@ -28,7 +28,7 @@ from warpwatch.catalogue.function_digest import digest
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.compile.compiler import digest_of, kernel_cache, read_image
-from warpwatch.devices.stages import is_heard, stage
+from warpwatch.devices.transfer import is_heard, stage
 
 SLOW = 1.0  # seconds from which a result is kept
 LARGEST, KEPT = 2**28, 2**30  # bytes of one result, and of all

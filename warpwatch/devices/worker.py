@@ -32,15 +32,14 @@ from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.child import Child, answer, ask, await_start, end, ending, exit_reason, launch
 from warpwatch.devices.compile.compiler import CompileError, Image
+from warpwatch.devices.evaluate import faults, plan
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import Outcome, flush, run, run_several
-from warpwatch.devices.stages import Stage, report_to, stage, tell
-from warpwatch.devices.transfer import receive, send
-from warpwatch.devices.trials import faults, plan
+from warpwatch.devices.transfer import Stage, receive, report_to, send, stage, tell
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -270,7 +269,7 @@ def try_case(
 ) -> tuple[list[str], str]:
     """Launch a case as often as its trial asks for, in the child.
 
-    Returns what is wrong, by devices.trials, and why no further inputs were tried, if any could be.
+    Returns what is wrong, by devices.evaluate, and why no further inputs were tried, if any could be.
     """
     trial = plan(case, seed, launches=launches, exact=exact, further=further)
     offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}

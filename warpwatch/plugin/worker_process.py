@@ -12,7 +12,7 @@ from warpwatch.catalogue.project import BadProject
 from warpwatch.catalogue.setting import SETTING, TABLE, pyproject_of
 from warpwatch.catalogue.table import HOW, Setting, choose, read_table
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.stages import Stage
+from warpwatch.devices.transfer import Stage
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import WORKER
 from warpwatch.plugin.options import KERNELS, asks_only, value_of

@@ -24,10 +24,10 @@ from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices import memory
 from warpwatch.devices.check import WrongResult, compare, explain
 from warpwatch.devices.digest import digests
+from warpwatch.devices.evaluate import nothing_shown
 from warpwatch.devices.machine import GuardedArray, Machine
 from warpwatch.devices.references import drawn, expected
 from warpwatch.devices.runner import LINE, Loaded, launch_and_wait, launch_once, require_memory, stray_work, upload
-from warpwatch.devices.trials import nothing_shown
 
 WHOLE_ELEMENTS = 2**23  # a result of at most this many elements is compared whole, a larger one on some of its rows
 SAMPLED_ROWS = 64
