@@ -14,8 +14,8 @@ import pytest
 from tests.checkout import Bench
 from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
-from warpwatch.devices import child as child_module
 from warpwatch.devices import gpus
+from warpwatch.devices.child import BOOT, launch
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.gpus import number_of_gpus, why_no_gpu
@@ -128,16 +128,11 @@ def import_path() -> list[str]:
     return sys.path
 
 
-def test_a_child_that_does_not_start_says_why(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(
-        child_module, "BOOT", child_module.BOOT.replace("warpwatch.devices.worker", "kernels.no_such_module")
-    )
-    worker = Worker(PROJECT)
+def test_a_child_that_does_not_start_says_why(capfd: pytest.CaptureFixture[str]) -> None:
+    broken = BOOT.replace("warpwatch.devices.worker", "kernels.no_such_module")
+    worker = Worker(PROJECT, launch=lambda *given: launch(*given, *([] if worker.started > 1 else [broken])))
     with pytest.raises(DeviceError, match=r"does not start: ModuleNotFoundError: No module named 'kernels.no_such_mod"):
         worker.call(import_path)
-    monkeypatch.undo()
     assert worker.call(import_path)
     worker.stop()
     assert capfd.readouterr().err == ""
