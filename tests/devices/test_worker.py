@@ -30,7 +30,7 @@ from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import expected
+from warpwatch.devices.references import expected
 from warpwatch.devices.transfer import send
 from warpwatch.devices.worker import Kernel, Worker
 

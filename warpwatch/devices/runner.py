@@ -18,12 +18,9 @@ from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import no_word, word_of
-from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import check_inputs
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.names import BadCase
-from warpwatch.catalogue.work_rules import unlike_results
-from warpwatch.devices import references
 from warpwatch.devices.compile.builds import kernels_of, symbol_of
 from warpwatch.devices.compile.entries import Kernels
 from warpwatch.devices.compile.symbols import demangled
@@ -44,11 +41,11 @@ from warpwatch.devices.parameters import (
     written_inputs,
 )
 from warpwatch.devices.placement import PLAIN, Placement
+from warpwatch.devices.references import LINE
 
 _libc = ctypes.CDLL(None)
 DIGESTED_BYTES = 2**20  # of results, from which on they are compared by digests on a GPU
 _kernels_of = functools.lru_cache(maxsize=256)(kernels_of)  # each copy of each case asks; for messages alone
-LINE = "line"  # what the result of a kernel that prints is called
 
 
 @dataclass(frozen=True)
@@ -494,20 +491,6 @@ def damage(loaded: Loaded, inputs: Mapping[str, Array]) -> tuple[str, ...]:
         changed = np.count_nonzero(array.read().view(np.uint8) != before.view(np.uint8))
         said.append(f"changed its operand {array.name}: {changed:,} bytes differ" if changed else None)
     return tuple(filter(None, said))
-
-
-def expected(case: Case, inputs: Mapping[str, Array], *, exact: bool = False) -> dict[str, Expected]:
-    """Return the right results from NumPy by name, with the largest error allowed for each element.
-
-    ``exact``: no error is allowed. Raises BadCase where the family's reference does not return the results' shapes and
-    types.
-    """
-    if case.family.prints:
-        return {LINE: Expected(reference=np.sort(np.array(call(case.family.prints, case.given))), bound=0.0)}
-    made = references.expected(case, inputs, exact=exact)
-    if fault := unlike_results(case, {name: each.reference for name, each in made.items()}):
-        raise BadCase(f"{case.id}: family {case.family.name}: reference {fault}")
-    return made
 
 
 def flush() -> None:

@@ -32,13 +32,13 @@ from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.child import Child, State, ending, launch
 from warpwatch.devices.compile.compiler import CompileError, Image
-from warpwatch.devices.evaluate import faults, plan
+from warpwatch.devices.evaluate import evaluate
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.runner import Outcome, flush, run, run_several
+from warpwatch.devices.runner import Outcome, flush, run
 from warpwatch.devices.transfer import Stage, receive, report_to, send, stage, tell
 
 _P = ParamSpec("_P")
@@ -270,16 +270,24 @@ def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Pl
 
 
 def try_case(
-    case: Case, image: Path, placement: Placement, again: str, *, seed: int, launches: int, exact: bool, further: bool
+    case: Case, image: Path, again: str, *, seed: int, launches: int, exact: bool, further: bool, placement: Placement
 ) -> tuple[list[str], str]:
-    """Launch a case as often as its trial asks for, in the child.
+    """Evaluate a case, in the child, as ``evaluate`` does.
 
-    Returns what is wrong, by devices.evaluate, and why no further inputs were tried, if any could be.
+    Returns its faults, and why no further inputs were tried, if any could be.
     """
-    trial = plan(case, seed, launches=launches, exact=exact, further=further)
-    offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
-    outcomes = run_several(machine(case.variant.on_host), case, image, trial.inputs, trial.launches, placement)
-    return faults(trial, outcomes, again, offsets), trial.left_out
+    evaluation = evaluate(
+        machine(case.variant.on_host),
+        case,
+        image,
+        again,
+        seed=seed,
+        launches=launches,
+        exact=exact,
+        further=further,
+        placement=placement,
+    )
+    return evaluation.faults, evaluation.trial.left_out
 
 
 @dataclass(frozen=True)
@@ -310,34 +318,6 @@ class Kernel:
         build = self.build
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
-
-    def try_case(
-        self,
-        case: Case,
-        again: str,
-        placement: Placement = PLAIN,
-        *,
-        seed: int = 0,
-        launches: int = 1,
-        exact: bool = False,
-        further: bool = False,
-    ) -> tuple[list[str], str]:
-        """Describe what is wrong with a case of this build, and why no further inputs were tried, if any could be.
-
-        Inputs are drawn and references computed in the worker process, which either may end. ``again``: the command
-        that repeats the trial. Raises BadCase or DeviceError.
-        """
-        return self.worker.call(
-            try_case,
-            case,
-            self.image.path,
-            placement,
-            again,
-            seed=seed,
-            launches=launches,
-            exact=exact,
-            further=further,
-        )
 
 
 def serve(connection: Connection) -> None:
