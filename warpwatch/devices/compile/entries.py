@@ -34,7 +34,7 @@ from warpwatch.devices.compile.compiler import (
     read_image,
 )
 from warpwatch.devices.compile.ready import READY, find_entries, ready_image
-from warpwatch.devices.compile.symbols import demangled, entries, pointed_to
+from warpwatch.devices.compile.symbols import demangled, entries, opening, pointed_to
 
 TABLE = "warpwatch_entries"
 ENTRY = "entry"  # the file of the table's lines, in compilers' messages
@@ -132,11 +132,7 @@ def _address(name: str) -> str:
     """Return the expression of a kernel's address. ``scale(float*, int)``: the overload with these parameters."""
     if not name.endswith(")"):
         return f"(&{name})"
-    depth = 0
-    for position in reversed(range(len(name))):
-        depth += (name[position] == ")") - (name[position] == "(")
-        if not depth:
-            break
+    position = opening(name)
     return f"static_cast<void (*){name[position:]}>(&{name[:position].strip()})"
 
 
