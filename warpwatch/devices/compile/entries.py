@@ -166,12 +166,11 @@ def _compile_table(kernels: Kernels, target: Target) -> Image:
             main.write_bytes(os.fsencode(text))
             link_all(root, Path(folder))
             try:
-                made = compile_bytes(compiler, flags, Path(main.name), Path(folder), project=root)
+                contents, needed = compile_bytes(compiler, flags, Path(main.name), Path(folder), project=root)
             except CompileError as error:
                 raise CompileError(str(error).replace(f"{folder}/", "")) from None
             # So the image does not depend on the folder's name.
-            plain = PATH_HASH.sub(rb"\g<1>00000000", made.contents) if compiler.is_nvidias else made.contents
-            return replace(made, contents=plain)
+            return PATH_HASH.sub(rb"\g<1>00000000", contents) if compiler.is_nvidias else contents, needed
 
     return compiled(source.stem, key, ".cubin", root, make, source)
 
