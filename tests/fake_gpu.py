@@ -35,7 +35,7 @@ import pytest_benchmark.plugin
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.launches import Capability
 from warpwatch.compare import self_check as selfcheck
-from warpwatch.devices import detect, model, worker
+from warpwatch.devices import gpus, worker
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile import background, compiler
 from warpwatch.devices.compile.compiler import CompileError
@@ -229,8 +229,8 @@ def pytest_addoption() -> None:
     worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
     vars(against_option)["sees_gpu"] = lambda: False
     vars(start)["model_of_all"] = lambda: PLAY.get("model", "")
-    vars(model)["model_of_all"] = lambda: PLAY.get("model", "")
-    vars(detect)["number_of_gpus"] = lambda: PLAY.get("gpus", 1)
+    vars(gpus)["model_of_all"] = lambda: PLAY.get("model", "")
+    vars(gpus)["number_of_gpus"] = lambda: PLAY.get("gpus", 1)
 
 
 def pytest_configure() -> None:

@@ -18,7 +18,7 @@ from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.tolerance import Rule, dot_share, product
 from warpwatch.catalogue.validation import problems
-from warpwatch.devices.runner import expected
+from warpwatch.devices.references import expected
 
 LOOPS = [case for case in tested_cases(FAMILIES) if case.variant.name == "naive" and max(case.shape) < 200]
 

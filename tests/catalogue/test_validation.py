@@ -24,7 +24,7 @@ from warpwatch.devices.compile.compiler import Target, compile_file
 from warpwatch.devices.compile.symbols import entries
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import expected
+from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 

@@ -19,7 +19,7 @@ from warpwatch.devices import memory
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import expected
+from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.plugin import verify
 from warpwatch.timing import worker_checks as checks

@@ -21,7 +21,7 @@ from tests.project import ROOT
 from tests.written import BYTES, compile_written
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices import digest as digest_module
-from warpwatch.devices.check import Mismatch, WrongResult, compare
+from warpwatch.devices.check import Mismatch, WrongResult, compare_all
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.digest import MOST_RANGES, digest, digests
 from warpwatch.devices.host import Host
@@ -230,11 +230,11 @@ def outcomes(cases: list[Case], images: list[Path]) -> list[str]:
     """Prepare cases one after the other, in the child, and say of each whether it was compared or found wrong."""
     said = list[str]()
 
-    def counted(*given: Any) -> Mismatch | None:
+    def counted(*given: Any) -> dict[str, Mismatch]:
         said.append("compared")
-        return compare(*given)
+        return compare_all(*given)
 
-    with mock.patch.object(checks, "compare", counted):
+    with mock.patch.object(checks, "compare_all", counted):
         for case, image in zip(cases, images, strict=True):
             before = len(said)
             try:

@@ -13,8 +13,8 @@ from pathlib import Path
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.children import ended_by_signals, kill, start
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
-from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.foreign_text import Limited, pass_on, plain
+from warpwatch.devices.gpus import why_no_gpu
 from warpwatch.report.pull_request.annotations import annotate
 from warpwatch.report.pull_request.comment import About, comment, marker
 from warpwatch.report.pull_request.gather import (

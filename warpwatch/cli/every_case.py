@@ -13,11 +13,10 @@ from warpwatch.cli.keywords import selector
 from warpwatch.devices import memory
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.evaluate import evaluate
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.info import call_problem
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import run_several
-from warpwatch.devices.trials import faults, plan
 
 LAUNCHES = 2  # of a case, on either pattern of poison
 
@@ -41,14 +40,14 @@ def run_every_case(project: Project, expression: str, settings: Settings) -> int
     for case in cases:
         try:
             memory.require(case, memory.peak_bytes(case, copies=3))
-            trial = plan(case, 0, launches=LAUNCHES, exact=True, further=False)
-            image = compile_build(case.build, machine.info.target)
-            outcomes = run_several(machine, case, image.path, trial.inputs, LAUNCHES)
+            image = compile_build(case.build, machine.info.target).path
+            again = f"python -m warpwatch run {case.id}"
+            evaluation = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
         except DeviceError as error:
             print(error)
             return 2
-        if found := faults(trial, outcomes, f"python -m warpwatch run {case.id}"):
+        if evaluation.faults:
             wrong += 1
-            print(f"{case.id}: WRONG", *found, sep="\n")
+            print(f"{case.id}: WRONG", *evaluation.faults, sep="\n")
     print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
     return int(wrong > 0)

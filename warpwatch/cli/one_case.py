@@ -18,23 +18,13 @@ from warpwatch.catalogue.validation import problems
 from warpwatch.cli.keywords import selector
 from warpwatch.devices import memory
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.describe import SOFTWARE_LAUNCHES
+from warpwatch.devices.evaluate import evaluate, faults
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.host import Host
-from warpwatch.devices.info import call_problem
+from warpwatch.devices.info import SOFTWARE_LAUNCHES, call_problem
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import (
-    LINE,
-    Loaded,
-    Outcome,
-    damage,
-    launch_once,
-    load,
-    require_memory,
-    run_several,
-    upload,
-)
-from warpwatch.devices.trials import faults, plan
+from warpwatch.devices.references import LINE
+from warpwatch.devices.runner import Loaded, Outcome, damage, launch_once, load, require_memory, upload
 from warpwatch.timing.overhead import kernel_seconds, measure_overhead
 
 TIMED_LAUNCHES = 11
@@ -101,14 +91,13 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings, l
     image = compile_build(case.build, machine.info.target if isinstance(machine, Device) else None)
     memory.require(case, memory.peak_bytes(case, copies=5 if case.variant.on_host or machine.finds_faults else 4))
     require_memory(machine, case)
-    trial = plan(case, seed, launches=launches or launches_of(machine))
-    outcomes = list(run_several(machine, case, image.path, trial.inputs, trial.launches))
     repeat = again(case, seed, settings, launches)
-    problems = faults(trial, outcomes, repeat)
+    evaluation = evaluate(machine, case, image.path, repeat, seed=seed, launches=launches or launches_of(machine))
+    trial, problems = evaluation.trial, evaluation.faults
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
     print(f"launches  {trial.launches} on these inputs (--launches), {len(trial.draws) - 1} on others")
-    _print_arrays(case, trial.inputs[0], outcomes[0].results, print_arrays)
+    _print_arrays(case, trial.inputs[0], evaluation.first.results, print_arrays)
     if not case.family.prints:
         loaded = load(machine, case, image.path, upload(machine, case, trial.inputs[0]))
         seconds = measure(loaded)

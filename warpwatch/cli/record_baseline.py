@@ -22,9 +22,9 @@ from warpwatch.catalogue.project import Project
 from warpwatch.cli.children import INTERRUPTED, ended_by_signals, kill, start
 from warpwatch.cli.keywords import selector
 from warpwatch.cli.saved_runs import promote
-from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.foreign_text import plain
 from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.gpus import why_no_gpu
 from warpwatch.report.tables import spreads
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.files import run_files

@@ -14,8 +14,8 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.spares import open_spares, start_spares
 from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.gpus import sees_gpu
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.model import sees_gpu
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import is_first

@@ -19,9 +19,8 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import Problem
 from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.compile.compiler import CompileError
-from warpwatch.devices.describe import SOFTWARE_LAUNCHES
 from warpwatch.devices.gpu import Device, NoDevice, open_device
-from warpwatch.devices.info import DeviceInfo, software_runs
+from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, software_runs
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, call_missing
 from warpwatch.plugin.cases import is_timed, parameter_of

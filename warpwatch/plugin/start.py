@@ -12,7 +12,7 @@ import pytest
 from warpwatch.catalogue.project import BadProject, Project, load_setting
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault
-from warpwatch.devices.model import model_of_all
+from warpwatch.devices.gpus import model_of_all
 from warpwatch.plugin.bench_folder import collect_benchmark
 from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP

@@ -13,7 +13,7 @@ from warpwatch.catalogue.names import print_short
 from warpwatch.devices import memory
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.worker import Kernel
+from warpwatch.devices.worker import Kernel, try_case
 from warpwatch.plugin.options import spelled, value_of
 
 # Copies of operands and result: as drawn, as read back, in the memory of a device that uses the host's, of further
@@ -44,8 +44,16 @@ def assert_right(
     """
     memory.require(case, memory.peak_bytes(case, copies=COPIES))
     try:
-        problems, left_out = kernel.try_case(
-            case, again, placement, seed=seed, launches=launches, exact=exact, further=further
+        problems, left_out = kernel.worker.call(
+            try_case,
+            case,
+            kernel.image.path,
+            again,
+            seed=seed,
+            launches=launches,
+            exact=exact,
+            further=further,
+            placement=placement,
         )
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None

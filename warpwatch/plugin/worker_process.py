@@ -11,7 +11,7 @@ import pytest
 from warpwatch.catalogue.project import BadProject
 from warpwatch.catalogue.setting import HOW, SETTING, TABLE, Setting, choose, pyproject_of, read_table
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.stages import Stage
+from warpwatch.devices.transfer import Stage
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import WORKER
 from warpwatch.plugin.options import KERNELS, asks_only, value_of

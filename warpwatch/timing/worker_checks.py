@@ -22,12 +22,12 @@ from warpwatch.catalogue.draws import Draw
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices import memory
-from warpwatch.devices.check import WrongResult, compare, explain
+from warpwatch.devices.check import WrongResult, compare, compare_all, explain
 from warpwatch.devices.digest import digests
+from warpwatch.devices.evaluate import nothing_shown
 from warpwatch.devices.machine import GuardedArray, Machine
-from warpwatch.devices.references import drawn, expected
-from warpwatch.devices.runner import LINE, Loaded, launch_and_wait, launch_once, require_memory, stray_work, upload
-from warpwatch.devices.trials import nothing_shown
+from warpwatch.devices.references import LINE, drawn, expected
+from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, require_memory, stray_work, upload
 
 WHOLE_ELEMENTS = 2**23  # a result of at most this many elements is compared whole, a larger one on some of its rows
 SAMPLED_ROWS = 64
@@ -329,17 +329,15 @@ def _again(case: Case) -> str:
 def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
     """Compare the whole of small results, or the first, last and some random rows of a large one."""
     assert shared.right is not None
-    part, said = shared.part, []
-    for array in loaded.results:
-        right = shared.right[array.name]
-        if isinstance(part, slice):
-            mismatch = compare(array.read(), right.reference, right.bound)
-        else:
-            got = np.concatenate([array.read_rows(int(row), int(row) + 1) for row in part])
-            mismatch = compare(got, right.reference, right.bound, part)
-        if mismatch:
-            said.append(explain(loaded.case, array.name, mismatch, _again(loaded.case), notes=loaded.notes))
-    return said
+    rows = None if isinstance(shared.part, slice) else shared.part
+    results = {
+        array.name: array.read()
+        if rows is None
+        else np.concatenate([array.read_rows(int(row), int(row) + 1) for row in rows])
+        for array in loaded.results
+    }
+    mismatches = compare_all(results, shared.right, rows).items()
+    return [explain(loaded.case, name, wrong, _again(loaded.case), notes=loaded.notes) for name, wrong in mismatches]
 
 
 def _raise(problems: Sequence[str], late: str = "") -> None:

@@ -185,6 +185,16 @@ def _demangler() -> tuple[Any, ctypes.CDLL]:
     return demangle, libc
 
 
+def opening(text: str) -> int:
+    """Return where the round bracket opens that closes at the end of a text."""
+    depth = 0
+    for position in reversed(range(len(text))):
+        depth += (text[position] == ")") - (text[position] == "(")
+        if not depth:
+            return position
+    return 0
+
+
 def missing_entry(entry: str, image: bytes) -> str:
     """Say that a file lacks a kernel, and which kernels it has."""
     known = demangled(entries(image))
