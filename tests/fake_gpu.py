@@ -44,11 +44,10 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import against_option, gpu_lock, start, storage
 from warpwatch.plugin import benchmark as plugin
-from warpwatch.timing import worker_energy
-from warpwatch.timing import worker_pairs as pairs
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
+from warpwatch.timing import sampling, worker_energy
+from warpwatch.timing import side_by_side as pairs
 from warpwatch.timing.energy import why_not
+from warpwatch.timing.nvml import Clock
 from warpwatch.timing.pair_samples import PairSamples
 
 PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))

@@ -25,8 +25,8 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.revision.commit import compile_other_kernels
-from warpwatch.timing.parent_samples import Again, Measured
-from warpwatch.timing.worker_pairs import Delay
+from warpwatch.timing.measurement import Again, Measured
+from warpwatch.timing.side_by_side import Delay
 from warpwatch.verdict.rule import Decision, Verdict
 
 CASES = (

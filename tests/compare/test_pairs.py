@@ -16,11 +16,11 @@ from warpwatch.compare import pairs
 from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Kernel
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import Again, Measured
+from warpwatch.timing.nvml import Clock
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.parent_samples import Again, Measured
-from warpwatch.timing.worker_pairs import Plan
+from warpwatch.timing.side_by_side import Plan
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES, SCREENING_PROCESSES, Decision, Verdict
 
 CASE = next(iter(timed_cases(PROJECT.families)))

@@ -22,7 +22,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import Outcome, expected
 from warpwatch.devices.worker import Kernel, Worker
-from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing import sampling
 
 
 @pytest.fixture(scope="module")

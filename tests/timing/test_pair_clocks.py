@@ -8,9 +8,8 @@ import pytest
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.runs.saved import Facts
-from warpwatch.timing.clocks import POWER_CAP, Clock
-from warpwatch.timing.pair_clocks import is_steady, record_clocks
-from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.timing.nvml import POWER_CAP, Clock
+from warpwatch.timing.pair_samples import PairSamples, is_steady, record_clocks
 
 HIGHEST = 1980
 FREE, CAPPED = Clock(1980, ()), Clock(1905, (POWER_CAP,))

@@ -13,9 +13,8 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.worker import Kernel
-from warpwatch.timing import timer
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.parent_samples import MOST_ROUNDS, Budget, choose_rounds, prepare
+from warpwatch.timing import sampling, timer
+from warpwatch.timing.measurement import MOST_ROUNDS, Budget, choose_rounds, prepare
 
 
 def test_readings_subtract_to_the_samples_between() -> None:

@@ -35,7 +35,7 @@ from warpwatch.devices.runner import (
     upload,
 )
 from warpwatch.devices.trials import faults, plan
-from warpwatch.timing.overhead import kernel_seconds, measure_overhead
+from warpwatch.timing.timer import kernel_seconds, measure_overhead
 
 TIMED_LAUNCHES = 11
 

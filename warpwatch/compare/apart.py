@@ -28,11 +28,11 @@ from warpwatch.devices.worker import CALL_SECONDS
 from warpwatch.revision import call_process
 from warpwatch.revision.declared import last_line, shortened
 from warpwatch.revision.isolated import Isolated
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import Measured
+from warpwatch.timing.nvml import Clock
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.parent_samples import Measured
-from warpwatch.timing.worker_pairs import FEWEST_TURNS, MOST_TURNS, OtherSideFailed, Plan
+from warpwatch.timing.side_by_side import FEWEST_TURNS, MOST_TURNS, OtherSideFailed, Plan
 
 LONGEST = 2**16  # bytes of an answer
 LAST = 4096  # bytes that are kept of what the process prints
@@ -71,7 +71,7 @@ class OtherProcess:
         self._ask("prepare", case_id, cold, checked)
 
     def sample(self, kind: str) -> tuple[float, int]:
-        """Take one sample of the prepared case, as ``worker_samples.sample``. Raises OtherSideFailed."""
+        """Take one sample of the prepared case, as ``sampling.sample``. Raises OtherSideFailed."""
         value = self._ask("sample", kind)
         if value is None:
             raise self._failed("its process took no sample")

@@ -14,8 +14,8 @@ from statistics import fmean
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.runs.saved import Facts
+from warpwatch.timing.measurement import others_at_work
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.parent_samples import others_at_work
 from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, paired
 
 # The standard deviation of a process's ratio of energies is the same for all kernels: 0.3 to 0.7 % of six on an H100.

@@ -17,8 +17,7 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.runs.saved import Facts
-from warpwatch.timing.pair_samples import Fingerprints, PairSamples
-from warpwatch.timing.parent_samples import (
+from warpwatch.timing.measurement import (
     WARM_UP_SHARE,
     Again,
     Measured,
@@ -27,7 +26,8 @@ from warpwatch.timing.parent_samples import (
     others_at_work,
     take_next_process,
 )
-from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
+from warpwatch.timing.pair_samples import Fingerprints, PairSamples
+from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
 from warpwatch.verdict.in_cycles import combine
 from warpwatch.verdict.rule import (
     MAX_PAIR_PROCESSES,

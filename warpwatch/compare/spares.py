@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from warpwatch.catalogue.declaration import Family
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
-from warpwatch.timing.parent_samples import Measured
-from warpwatch.timing.worker_samples import get_ready
+from warpwatch.timing.measurement import Measured
+from warpwatch.timing.sampling import get_ready
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES, SCREENING_PROCESSES
 
 # What a process holds of the GPU's memory that has opened it and measured nothing (647 MiB on an H200), and the part of

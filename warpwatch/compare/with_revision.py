@@ -23,8 +23,8 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.record import Difference, difference, incomparable
-from warpwatch.timing.parent_samples import Again, Budget, Measured
-from warpwatch.timing.worker_pairs import OtherSideFailed
+from warpwatch.timing.measurement import Again, Budget, Measured
+from warpwatch.timing.side_by_side import OtherSideFailed
 from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
 
 # Cases of the same machine code on both sides that are measured all the same: one for each four that differ, at most

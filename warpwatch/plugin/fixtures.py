@@ -33,7 +33,7 @@ from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.start import BENCH
 from warpwatch.plugin.verify import FAILURES, Check, command_of, options_by_hand
 from warpwatch.plugin.xdist.several_gpus import NOT_SHARED
-from warpwatch.timing.parent_samples import Budget
+from warpwatch.timing.measurement import Budget
 
 
 @pytest.fixture(scope="session")

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from warpwatch.timing.clocks import Clock
+from warpwatch.timing.nvml import LEAST_CLOCK, POWER_CAP, STEADY_CLOCK, Clock
 
 Sides: TypeAlias = tuple[Sequence[float], Sequence[float]]  # of the old and of the new
 
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """Fingerprints of a right result of each side (warpwatch/timing/worker_checks.py)."""
+    """Fingerprints of a right result of each side (warpwatch/timing/checks.py)."""
 
     old: int
     new: int
@@ -33,7 +34,7 @@ class PairSamples:
     ``cycles``: the wait of the new side. ``thrown_away``: samples that were discarded because the hold timed out.
     ``old_mhz``, ``new_mhz``: the mean SM clock of each sample (timing/clock_stamps.py); empty where it was not read.
     ``old_joules``, ``new_joules``: energy of a launch (timing/worker_energy.py); empty where it was not measured.
-    ``clocks``: before and after the samples, as pair_clocks.py says. ``keeps_clock_down``: the SM clock fell during the
+    ``clocks``: before and after the samples, as ``record_clocks`` says. ``keeps_clock_down``: the SM clock fell during the
     samples, or was kept down after them by what is not an earlier pair's. False where it was not read beside them.
     """
 
@@ -98,3 +99,56 @@ def log_ratio_in_cycles(times: Sides, clocks: Sides) -> float | None:
         return None
     old, new = ([t * mhz for t, mhz in zip(*side, strict=True)] for side in zip(times, clocks, strict=True))
     return log_ratio(old, new)
+
+
+# What the mean clocks of the two sides may differ by, a fifth of the smallest noise floor: the side that draws more
+# power has the lower clock under a cap.
+SIDES_APART = 0.001
+END_SAMPLES = 2  # of each side, whose clocks tell what the clock is at the beginning, and at the end
+
+
+def record_clocks(pairs: PairSamples, later: Clock, highest: int) -> PairSamples:
+    """Return a pair with its clocks as they are recorded, and whether it keeps the clock down.
+
+    ``pairs``: with NVML's clocks before and after the samples. Those are recorded, with one exception: NVML may tell
+    before the first sample of a power cap that is over. Where it did, and the clocks beside the samples were high and
+    steady, the clocks are those of the first and the last samples, and the cap is not among their reasons. ``later``:
+    NVML's clock after the last results were checked, because NVML says up to 0.1 s late that the clock is kept down.
+    ``highest``: the GPU's highest SM clock in MHz.
+    """
+    if not pairs.has_clocks:
+        return pairs
+    before, after = pairs.clocks
+    first, last = (_median(pairs, part) for part in (slice(END_SAMPLES), slice(-END_SAMPLES, None)))
+    down = _is_kept_down(before, after, later) or (not before.throttle and last < LEAST_CLOCK * before.mhz)
+    if POWER_CAP not in before.throttle:
+        return replace(pairs, keeps_clock_down=down)
+    down = down or (POWER_CAP in later.throttle and last < STEADY_CLOCK * highest)
+    if is_steady(pairs.old_mhz, pairs.new_mhz, highest):
+        before, after = _measured(before, first), _measured(after, last)
+    return replace(pairs, clocks=(before, after), keeps_clock_down=down)
+
+
+def is_steady(old: Sequence[float], new: Sequence[float], highest: int) -> bool:
+    """Tell whether the clocks in MHz beside the samples of both sides were high, steady, and alike on both sides."""
+    both, apart = [*map(round, old), *map(round, new)], statistics.fmean(new) / statistics.fmean(old) - 1
+    return min(both) >= STEADY_CLOCK * max(*both, highest) and abs(apart) <= SIDES_APART
+
+
+def _is_kept_down(before: Clock, after: Clock, later: Clock) -> bool:
+    """Tell whether NVML says of a pair that it keeps the clock down.
+
+    A power cap that NVML told of before the pair, and tells of without a break, says nothing of the pair.
+    """
+    inherited = {POWER_CAP} if POWER_CAP in before.throttle and POWER_CAP in after.throttle else set()
+    return bool({*after.throttle, *later.throttle} - inherited)
+
+
+def _median(pairs: PairSamples, part: slice) -> float:
+    return statistics.median((*pairs.old_mhz[part], *pairs.new_mhz[part]))
+
+
+def _measured(clock: Clock, megahertz: float) -> Clock:
+    """Return a clock as it was measured, without the power cap that NVML still tells of."""
+    throttle = tuple(reason for reason in clock.throttle if reason != POWER_CAP)
+    return replace(clock, mhz=round(megahertz), throttle=throttle)

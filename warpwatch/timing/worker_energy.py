@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
-from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing import sampling
 from warpwatch.timing.energy import SECONDS, energy_of, why_not
 
 NEXT_RUN_UP = 0.1  # seconds: the other side of a pair draws about as much power

@@ -14,13 +14,12 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
-from warpwatch.timing.overhead import kernel_seconds
-from warpwatch.timing.precision import spread_of
-from warpwatch.timing.timer import note
-from warpwatch.timing.worker_ahead import SHAPES_AHEAD
-from warpwatch.timing.worker_checks import shape_key, sharing_key
+from warpwatch.timing import sampling
+from warpwatch.timing.checks import shape_key, sharing_key
+from warpwatch.timing.nvml import Clock
+from warpwatch.timing.prefetch import SHAPES_AHEAD
+from warpwatch.timing.stopping import spread_of
+from warpwatch.timing.timer import kernel_seconds, note
 from warpwatch.timing.worker_energy import energy_of_case
 
 MOST_ROUNDS = 100  # more rounds do not help: processes differ by more than 100 rounds resolve

@@ -25,15 +25,8 @@ from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machi
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import Loaded, Prepared, load, load_with, named_arguments, prepare_launches
 from warpwatch.devices.worker import gpu, machine
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.clocks import STEADY_CLOCK, Clock
-from warpwatch.timing.delayed import VARIABLES
-from warpwatch.timing.pair_clocks import record_clocks
-from warpwatch.timing.pair_samples import Fingerprints, PairSamples
-from warpwatch.timing.precision import Spread
-from warpwatch.timing.timer import GpuTimer, Timer
-from warpwatch.timing.worker_checks import (
+from warpwatch.timing import sampling
+from warpwatch.timing.checks import (
     Shared,
     are_right,
     check_fresh_launch,
@@ -43,6 +36,12 @@ from warpwatch.timing.worker_checks import (
     restore,
     sharing_key,
 )
+from warpwatch.timing.clock_stamps import ClockStamps
+from warpwatch.timing.delayed import VARIABLES
+from warpwatch.timing.nvml import STEADY_CLOCK, Clock
+from warpwatch.timing.pair_samples import Fingerprints, PairSamples, record_clocks
+from warpwatch.timing.stopping import Spread
+from warpwatch.timing.timer import GpuTimer, Timer
 from warpwatch.timing.worker_energy import energy_of_sides
 
 # A turn takes four samples. The process effect of pairs comes from the scatter of their samples, so more turns help
@@ -324,7 +323,7 @@ def _is_clock_up(kind: str) -> bool:
     """Measure the SM clock around SCRUBS scrubs of L2, and tell whether it is as high as a pair needs it.
 
     The clock may still be 1.5 % below its highest: both sides of a pair have the same one, and it is known of each
-    sample (pair_clocks.py).
+    sample (pair_samples.py).
     """
     stamps, timer = _cleared_stamps(), sampling.timer_of(kind)
     assert isinstance(timer, GpuTimer)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
-
-from warpwatch.timing.other_processes import at_work
-from warpwatch.timing.remarks import remarks
 
 # Reasons of a low clock that are no fault: nothing to do, or a setting that the owner chose.
 HARMLESS = {0x1: "idle", 0x2: "application clocks", 0x10: "sync boost", 0x100: "display clocks"}
@@ -110,3 +109,107 @@ class Clocks:
     def driver(self) -> str:
         """Version of the driver, such as '580.159.04'; empty where unknown."""
         return "" if self._nvml is None else str(self._nvml.nvmlSystemGetDriverVersion())
+
+
+def remarks(nvml: Any, handle: Any) -> list[str]:
+    """Return sentences about a GPU. ``handle``: NVML's of it. What NVML does not tell is left out."""
+    asked: tuple[Callable[[Any, Any], str], ...] = (_slices, _server, _persistence, _memory_errors, _display)
+    found = []
+    for ask in asked:
+        try:
+            found.append(ask(nvml, handle))
+        except (nvml.NVMLError, AttributeError):  # an older NVML, or no right to ask
+            continue
+    return [text for text in found if text]
+
+
+def host_remark(load: float | None = None, cores: int | None = None) -> str:
+    """Say that more is at work on the host than it has cores for; empty where it is not.
+
+    ``load``, ``cores``: those of this machine, unless given.
+    """
+    busy = os.getloadavg()[0] if load is None else load
+    here = len(os.sched_getaffinity(0)) if cores is None else cores
+    if busy <= here:
+        return ""
+    return (
+        f"the host is busy (load {busy:.1f} on {here} cores): holds may run into their limit, and times of "
+        "calls and of serial kernels vary; end other work"
+    )
+
+
+def _slices(nvml: Any, handle: Any) -> str:
+    if nvml.nvmlDeviceIsMigDeviceHandle(handle):
+        return "this is a slice of a GPU (MIG): its other slices share the clock and the power with it"
+    current, _ = nvml.nvmlDeviceGetMigMode(handle)
+    return "the GPU is divided into slices (MIG), which share its clock and power" if current else ""
+
+
+def _server(nvml: Any, handle: Any) -> str:
+    if not nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle):
+        return ""
+    return "processes share the GPU through MPS, so that others' kernels may run beside a timed one; end its server"
+
+
+def _persistence(nvml: Any, handle: Any) -> str:
+    if nvml.nvmlDeviceGetPersistenceMode(handle):
+        return ""
+    return "persistence mode is off: each process waits for the driver to load; `nvidia-smi -pm 1` keeps it loaded"
+
+
+def _memory_errors(nvml: Any, handle: Any) -> str:
+    current, _ = nvml.nvmlDeviceGetEccMode(handle)
+    return "" if current else "ECC is off, which changes the speed of some GPUs' memory: compare with such runs alone"
+
+
+def _display(nvml: Any, handle: Any) -> str:
+    return "a display is attached: what it draws shares the GPU" if nvml.nvmlDeviceGetDisplayActive(handle) else ""
+
+
+WINDOW_SECONDS = 2.0  # the last of NVML's measurements of a process is at most so old: it makes one or more a second
+
+
+def at_work(nvml: Any, handle: Any) -> tuple[str, ...]:
+    """Name other processes that have used a GPU lately, such as 'python3 (process 4711)'; empty where unknown.
+
+    ``handle``: NVML's of the GPU. A process that holds memory and has computed nothing in the last seconds is none of
+    them. One of which NVML has measured nothing yet is. Work that begins and ends between two questions is not seen.
+    """
+    listed = {process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    others = {pid for pid in listed if not _is_of_this_run(pid)}
+    # In some containers NVML tells numbers that mean nothing inside: our own process is not among them.
+    if not others or os.getpid() not in listed:
+        return ()
+    return tuple(_described(nvml, pid) for pid in sorted(others) if _has_worked(nvml, handle, pid))
+
+
+def _is_of_this_run(pid: int) -> bool:
+    """Tell whether a process is this one, or has the same parent: two sides of a call take turns."""
+    if pid == os.getpid():
+        return True
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return int(fields[1]) == os.getppid()
+
+
+def _has_worked(nvml: Any, handle: Any, pid: int) -> bool:
+    """Tell whether a process has used the GPU in the last seconds, as far as NVML knows."""
+    since = int((time.time() - WINDOW_SECONDS) * 1e6)
+    try:
+        shares = [each.smUtil for each in nvml.nvmlDeviceGetProcessUtilization(handle, since) if each.pid == pid]
+    except nvml.NVMLError:  # nothing was measured, or this GPU does not measure it
+        return True
+    return not shares or max(shares) > 0
+
+
+def _described(nvml: Any, pid: int) -> str:
+    try:
+        name = nvml.nvmlSystemGetProcessName(pid)
+    except nvml.NVMLError:
+        name = ""
+    text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+    words = text.split()  # a command line in some releases of the driver
+    program = Path(words[0]).name if words else "a program"
+    return f"{program} (process {pid})"

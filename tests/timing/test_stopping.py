@@ -16,10 +16,10 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.worker import Kernel
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
-from warpwatch.timing.parent_samples import PILOT_SAMPLES, Budget, Measured, prepare
-from warpwatch.timing.precision import FEWEST, PRECISE, spread_of
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import PILOT_SAMPLES, Budget, Measured, prepare
+from warpwatch.timing.nvml import Clock
+from warpwatch.timing.stopping import FEWEST, PRECISE, spread_of
 
 CASE = find_case(FAMILIES, "copy-naive-256-1048576-float32")
 Sampler = Callable[[float], list[float]]

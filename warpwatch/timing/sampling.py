@@ -17,14 +17,7 @@ from warpwatch.devices.digest import digest
 from warpwatch.devices.machine import GuardedArray, Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, in_order, load
 from warpwatch.devices.worker import gpu, machine
-from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.clocks import LEAST_CLOCK, Clock, Clocks
-from warpwatch.timing.overhead import measure_overhead
-from warpwatch.timing.precision import spread_of
-from warpwatch.timing.remarks import host_remark
-from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
-from warpwatch.timing.worker_ahead import Ahead
-from warpwatch.timing.worker_checks import (
+from warpwatch.timing.checks import (
     Shared,
     are_right,
     check_fresh_launch,
@@ -35,6 +28,11 @@ from warpwatch.timing.worker_checks import (
     share,
     sharing_key,
 )
+from warpwatch.timing.clock_stamps import ClockStamps
+from warpwatch.timing.nvml import LEAST_CLOCK, Clock, Clocks, host_remark
+from warpwatch.timing.prefetch import Ahead
+from warpwatch.timing.stopping import spread_of
+from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, measure_overhead, shortest_times
 
 
 @dataclass(kw_only=True)
