@@ -72,7 +72,7 @@ def lines_of(comparison: PairComparison, decisions: dict[str, Decision]) -> Iter
     false, found, injected = 0, 0, 0
     for title, pair in comparison.pairs.items():
         decision = decisions[title]
-        clocks = [median(taken.new_mhz) for taken in pair.taken if taken.new_mhz]
+        clocks = [median(taken.mhz[1]) for taken in pair.taken if taken.has_clocks]
         low, high = (f"{mhz:,.0f}" for mhz in (min(clocks, default=0), max(clocks, default=0)))  # 0: not read
         change, least, most = (f"{100 * (each - 1):+.2f}" for each in (decision.ratio, decision.low, decision.high))
         said = (

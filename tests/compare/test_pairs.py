@@ -144,7 +144,7 @@ def test_a_pair_keeps_the_clock_down_that_did_so_in_the_last_process(slowed: tup
 
 @pytest.mark.parametrize(
     ("last", "settle", "stamped"),
-    [({}, True, False), ({"keeps_clock_down": True, "old_mhz": (1.0,) * 2, "new_mhz": (1.0,) * 2}, False, True)],
+    [({}, True, False), ({"keeps_clock_down": True, "beside": {"mhz": ((1.0,) * 2,) * 2}}, False, True)],
 )
 def test_a_pair_that_kept_the_clock_down_itself_does_not_wait_for_it(
     last: dict[str, Any], settle: bool, stamped: bool

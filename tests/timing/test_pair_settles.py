@@ -13,7 +13,7 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.compare.self_check import own_side
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.worker import Worker, describe_device, gpu
-from warpwatch.timing import sampling, side_by_side
+from warpwatch.timing import nvml, side_by_side
 from warpwatch.timing.nvml import POWER_CAP, Clock, Clocks
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
@@ -87,7 +87,7 @@ def measure(image: Path, played: Played) -> tuple[PairSamples, int]:
     with (
         mock.patch.dict(vars(side_by_side), replaced),
         mock.patch.object(gpu(), "info", replace(gpu().info, has_gpu_clock=True)),
-        mock.patch.object(sampling.state, "clocks", clocks),
+        mock.patch.object(nvml, "clocks", return_value=clocks),
         mock.patch("warpwatch.timing.nvml.SETTLE_SECONDS", 0.5),
     ):
         return measure_pair(CASE, image, own_side(CASE), image, plan), reads[0]

@@ -23,10 +23,10 @@ from warpwatch.timing.measurement import (
     Measured,
     announce_next,
     declared,
-    others_at_work,
     take_next_process,
 )
-from warpwatch.timing.pair_samples import Fingerprints, PairSamples
+from warpwatch.timing.nvml import clock_facts
+from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
 from warpwatch.verdict.in_cycles import combine
 from warpwatch.verdict.rule import (
@@ -55,7 +55,7 @@ class Pair:
     injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
     ``checked``: a build of the new side that finds more faults, if there is one. ``apart``: the other side's process,
     where the two cannot be in one. ``fingerprints``: of the right results of both sides. ``newer``: the new side, where
-    it is another revision's too. ``energy``: its energy is measured too.
+    it is another revision's too. ``observers``: options of those that are asked for (timing/observers/).
     """
 
     measured: Measured
@@ -66,10 +66,10 @@ class Pair:
     recorded_variance: tuple[float, int] = (0.0, 0)
     checked: Path | None = None
     taken: list[PairSamples] = field(default_factory=list)
-    fingerprints: Fingerprints | None = None
+    fingerprints: tuple[int, int] | None = None
     apart: OtherProcess | None = None
     newer: OtherKernel | None = None
-    energy: bool = False
+    observers: tuple[str, ...] = ()
 
     def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> PairSamples:
         """Measure both sides in the current process, the ``process``-th of this pair; the first proves both right.
@@ -87,7 +87,7 @@ class Pair:
             fingerprints=self.fingerprints,
             checking_image=self.checked,
             newer=self.newer,
-            energy=self.energy,
+            observers=self.observers,
             settle=not self.keeps_clock_down,
         )
         call, case = self.measured.kernel.worker.call, self.measured.case
@@ -103,9 +103,7 @@ class Pair:
         taken, measured = self.take(0, seconds, warm_up), self.measured
         measured.facts |= taken.facts | declared(measured.kernel, measured.case)
         measured.facts["hold_timeouts"] = taken.thrown_away
-        measured.clocks = list(taken.clocks)
-        if taken.new_joules:
-            measured.facts["joules"] = fmean(taken.new_joules)
+        measured.facts |= clock_facts(taken.clocks)
         measured.taken, measured.rounds = list(taken.new), len(taken.new)
         return measured
 
@@ -254,15 +252,13 @@ def _may_change(decision: Decision) -> bool:
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:
-    """Samples of both sides in seconds, a list for each process; clocks in MHz and joules where they were read."""
-    more = [kind for kind in ("mhz", "joules") if any(getattr(taken, f"old_{kind}") for taken in pair.taken)]
-    sides = ["old", "new", *(f"{side}_{kind}" for kind in more for side in ("old", "new"))]
-    return {side: [list(getattr(taken, side)) for taken in pair.taken] for side in sides}
+    """Samples of both sides in seconds, a list for each process; what was observed beside them by the fact's name."""
+    columns = {side: [list(getattr(taken, side)) for taken in pair.taken] for side in ("old", "new")}
+    for name in dict.fromkeys(name for taken in pair.taken for name in taken.beside):
+        sides = [taken.beside.get(name, ((), ())) for taken in pair.taken]
+        columns |= {f"old_{name}": [list(old) for old, _ in sides], f"new_{name}": [list(new) for _, new in sides]}
+    return columns
 
 
 def _clock_facts(taken: PairSamples) -> Facts:
-    return Facts(
-        sm_clock_mhz=tuple(clock.mhz for clock in taken.clocks),
-        throttle=tuple(clock.throttle for clock in taken.clocks),
-        other_processes=tuple(others_at_work(taken.clocks)),
-    )
+    return Facts(**clock_facts(taken.clocks))

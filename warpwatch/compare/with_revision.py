@@ -86,7 +86,7 @@ class RevisionComparison:
                 self.identical[case.id] = self._pair(kernel, case, cold)
             return None
         pair = self._pair(kernel, case, cold)
-        pair.energy = budget.energy and not pair.apart
+        pair.observers = () if pair.apart else budget.observers
         if not self.side_by_side.pairs:
             load_in_background()
         kernel.worker.await_spares()

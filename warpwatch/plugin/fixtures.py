@@ -27,6 +27,7 @@ from warpwatch.devices.worker import Kernel, call_missing
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import PROJECT, WORKER, is_part
+from warpwatch.plugin.energy_option import asked_observers
 from warpwatch.plugin.later import later_cases
 from warpwatch.plugin.measure import Measure
 from warpwatch.plugin.options import spelled, value_of
@@ -152,7 +153,7 @@ def warpwatch_measure(
         seconds,
         rounds,
         option("benchmark_warmup"),
-        energy=value_of(config, "energy"),
+        observers=asked_observers(config),
         serial_rounds=value_of(config, "serial-rounds"),
     )
     return Measure(

@@ -61,8 +61,7 @@ class Measure:
         except Exception:
             _discard(benchmark)
             raise
-        if self.budget.energy:
-            measured.measure_energy()
+        measured.observe(self.budget.observers)
         if benchmark.stats:
             self.comparison.add(measured, benchmark.stats.stats.data)
 
