@@ -1,6 +1,6 @@
-"""What NVML says of a GPU: SM clock, what keeps it down, programs of others at work, settings that change times.
+"""Asks NVML about a GPU: SM clock, what keeps it down, programs of others at work, settings that change times.
 
-NVML is asked through nvidia-ml-py, the vendor's own binding. Beside two kernels of other processes that never ended, a
+The binding is nvidia-ml-py, the vendor's own. Beside two kernels of other processes that never ended, a
 kernel of 2.8 ms took 12.0 on an H200: the GPU gives each process in turn some 3 ms.
 """
 

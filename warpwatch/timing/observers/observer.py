@@ -1,4 +1,4 @@
-"""What every observer is: a plug-in of sampling, as Kernel Tuner's observers are."""
+"""Base class of observers, which are plug-ins of sampling, as in Kernel Tuner."""
 
 from __future__ import annotations
 
