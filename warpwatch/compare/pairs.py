@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 
+from warpwatch.catalogue.declaration import Family
 from warpwatch.compare.apart import OtherProcess, measure_apart
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.energy import PRIOR as ENERGY_PRIOR
 from warpwatch.compare.energy import energy_effect
-from warpwatch.compare.spares import open_more_spares
 from warpwatch.devices.check import WrongResult
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
+from warpwatch.devices.worker import Worker
 from warpwatch.runs.saved import Facts
 from warpwatch.timing.measurement import (
     WARM_UP_SHARE,
@@ -27,10 +30,12 @@ from warpwatch.timing.measurement import (
 )
 from warpwatch.timing.nvml import clock_facts
 from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.timing.sampling import get_ready
 from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
 from warpwatch.verdict.in_cycles import combine
 from warpwatch.verdict.rule import (
     MAX_PAIR_PROCESSES,
+    MIN_PROCESSES,
     SCREENING_PROCESSES,
     Decision,
     Effect,
@@ -40,6 +45,58 @@ from warpwatch.verdict.rule import (
     learn,
     paired,
 )
+
+# What a process holds of the GPU's memory that has opened it and measured nothing (647 MiB on an H200), and the part of
+# that memory that all spare ones may hold.
+SPARE_BYTES, SMALL_PART = 700 * 2**20, 1 / 8
+
+
+def start_spares(worker: Worker, parts: int = 1) -> None:
+    """Start the processes that most pairs need after the first one, and all others too where each has two cores.
+
+    They load their modules while pytest starts. ``parts``: how many runs do so at the same time.
+    """
+    cores = len(os.sched_getaffinity(0)) // parts
+    worker.start_spares((MAX_PAIR_PROCESSES if cores >= 2 * MAX_PAIR_PROCESSES else MIN_PROCESSES) - 1)
+
+
+def open_spares(worker: Worker, families: Sequence[Family], info: DeviceInfo, *, cold: bool) -> None:
+    """Have the processes that most pairs need after the first one open the GPU.
+
+    Each holds memory of the GPU, which a large case may need, or another run while this one waits for its turn. Where
+    all together hold a small part of it, all that are there open it: later that takes 0.4 s in which nothing is
+    measured. Elsewhere the others open it when a pair is undecided (``open_more_spares``).
+    """
+    have_room = SMALL_PART * info.memory_bytes >= SPARE_BYTES * (MAX_PAIR_PROCESSES - 1)
+    count = max(MIN_PROCESSES - 1, worker.spares if have_room else 0)
+    worker.open_spares(count, get_ready, "cold" if cold else "warm", one_queue=_use_one_queue(families))
+
+
+def _use_one_queue(families: Iterable[Family]) -> bool:
+    """Tell whether all that is measured of these families is launched on one stream: kernels, and calls of libraries.
+
+    Only the first process checks that calls keep to their stream, for which it needs more queues than one.
+    """
+    calls = (variant.call for family in families for variant in family.variants)
+    return all(call is None or call.is_library for call in calls)
+
+
+def open_more_spares(measured: Sequence[Measured], done: int) -> None:
+    """Have processes open the GPU for pairs that are undecided after ``done`` processes, unless some have opened it.
+
+    First those that most pairs need, and then all others at the same time: three take 0.38 s, one takes 0.3 (H100).
+    Their modules are loaded by then.
+    """
+    worker, kind = measured[0].kernel.worker, measured[0].kind
+    if not SCREENING_PROCESSES <= done < MAX_PAIR_PROCESSES:
+        return
+    if not worker.has_opened_spares:
+        one_queue = _use_one_queue(each.case.family for each in measured)
+        most = MIN_PROCESSES if done < MIN_PROCESSES else MAX_PAIR_PROCESSES
+        worker.open_spares(most - done, get_ready, kind, one_queue=one_queue)
+    if done == SCREENING_PROCESSES and (missing := MAX_PAIR_PROCESSES - done - worker.spares) > 0:
+        worker.start_spares(missing)
+
 
 # A case is left unsure whose interval is this share of its floor to either side and still crosses the floor: its change
 # is the floor within a fifth, and five more processes of 1.2 s each (H200) would tell no more of it than that.

@@ -82,8 +82,9 @@ class PairSamples:
 def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
     """Return the natural logarithm of new/old from samples in seconds, two of each side a turn.
 
-    Each turn is balanced against drift. The ratio is the median of the means of all pairs of turns (Hodges and Lehmann 1963), which outliers move little. Below
-    20 µs its variance is six tenths of that of the plain median, on the same recorded pairs of an H200.
+    Each turn is balanced against drift. The ratio is the median of the means of all pairs of turns (Hodges and Lehmann
+    1963), which outliers move little. Below 20 µs its variance is six tenths of that of the plain median, on the same
+    recorded pairs of an H200.
     """
     a, b, c, d = (np.array(side[i::2]) for side in (old, new) for i in (0, 1))
     turns = np.log(c * d / (a * b)) / 2
