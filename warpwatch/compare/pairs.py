@@ -32,7 +32,6 @@ from warpwatch.timing.nvml import clock_facts
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.sampling import get_ready
 from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
-from warpwatch.verdict.in_cycles import combine
 from warpwatch.verdict.rule import (
     MAX_PAIR_PROCESSES,
     MIN_PROCESSES,
@@ -41,6 +40,7 @@ from warpwatch.verdict.rule import (
     Effect,
     Prior,
     Verdict,
+    combine,
     decide,
     learn,
     paired,
