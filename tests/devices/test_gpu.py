@@ -28,8 +28,7 @@ from warpwatch.devices.references import expected
 from warpwatch.devices.runner import Outcome
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
 from warpwatch.plugin.options import value_of
-from warpwatch.timing import worker_checks as checks
-from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing import checks, sampling
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.timer import GpuTimer
 

@@ -22,7 +22,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.plugin import verify
-from warpwatch.timing import worker_checks as checks
+from warpwatch.timing import checks
 
 CASE = find_case(FAMILIES, "matmul-serial-host-300x200x100-float64")
 MEMINFO = "MemTotal:       16000 kB\nMemFree:         1000 kB\nMemAvailable:    9000 kB\n"

@@ -23,7 +23,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import Outcome
 from warpwatch.devices.worker import Kernel, Worker
-from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing import sampling
 
 
 @pytest.fixture(scope="module")

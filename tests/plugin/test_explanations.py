@@ -19,7 +19,7 @@ from warpwatch.explain.commits import CommitCase
 from warpwatch.plugin import explanations
 from warpwatch.plugin.explanations import CALL, TOO_MANY, _built_again, _newest, _of_baseline, explain_cases
 from warpwatch.runs.saved import Commit, Facts, Run, Timed
-from warpwatch.timing.parent_samples import Measured
+from warpwatch.timing.measurement import Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
 NIGHTS = [datetime(2026, 11, day, tzinfo=UTC) for day in (1, 2, 3)]

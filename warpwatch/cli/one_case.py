@@ -24,8 +24,17 @@ from warpwatch.devices.host import Host
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, call_problem
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import LINE
-from warpwatch.devices.runner import Loaded, Outcome, damage, launch_once, load, require_memory, upload
-from warpwatch.timing.overhead import kernel_seconds, measure_overhead
+from warpwatch.devices.runner import (
+    LINE,
+    Loaded,
+    Outcome,
+    damage,
+    launch_once,
+    load,
+    require_memory,
+    upload,
+)
+from warpwatch.timing.timer import kernel_seconds, measure_overhead
 
 TIMED_LAUNCHES = 11
 

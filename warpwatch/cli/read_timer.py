@@ -5,8 +5,7 @@ from __future__ import annotations
 import statistics
 
 from warpwatch.devices.gpu import Settings, open_device
-from warpwatch.timing.overhead import measure_overhead
-from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, shortest_times
+from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, measure_overhead, shortest_times
 
 
 def read_timer() -> int:

@@ -11,7 +11,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.saved import Facts, typed
-from warpwatch.timing.parent_samples import Again, Budget, Measured
+from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
 # Verdicts of cases that were compared with something.

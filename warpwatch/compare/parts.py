@@ -10,7 +10,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Comparison, count_compared
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.worker import Kernel
-from warpwatch.timing.parent_samples import Again, Budget, Measured
+from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.verdict.rule import Decision
 
 

@@ -18,9 +18,8 @@ from warpwatch.devices.worker import Kernel
 from warpwatch.runs.files import number_of, run_files
 from warpwatch.runs.record import Difference
 from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
-from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
-from warpwatch.timing.worker_samples import get_ready
-from warpwatch.verdict.forecast import expected_unsure
+from warpwatch.timing.measurement import Again, Budget, Measured, prepare, remeasure
+from warpwatch.timing.sampling import get_ready
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MIN_CONTROLS,
@@ -30,6 +29,7 @@ from warpwatch.verdict.rule import (
     Verdict,
     conformal_floor_factor,
     decide,
+    expected_unsure,
     learn,
     unpaired,
 )

@@ -23,8 +23,8 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.record import Difference, difference, incomparable
-from warpwatch.timing.parent_samples import Again, Budget, Measured
-from warpwatch.timing.worker_pairs import OtherSideFailed
+from warpwatch.timing.measurement import Again, Budget, Measured
+from warpwatch.timing.side_by_side import OtherSideFailed
 from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
 
 # Cases of the same machine code on both sides that are measured all the same: one for each four that differ, at most
@@ -86,7 +86,7 @@ class RevisionComparison:
                 self.identical[case.id] = self._pair(kernel, case, cold)
             return None
         pair = self._pair(kernel, case, cold)
-        pair.energy = budget.energy and not pair.apart
+        pair.observers = () if pair.apart else budget.observers
         if not self.side_by_side.pairs:
             load_in_background()
         kernel.worker.await_spares()

@@ -12,7 +12,7 @@ import pytest
 
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.spares import open_spares, start_spares
+from warpwatch.compare.pairs import open_spares, start_spares
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.gpus import sees_gpu
 from warpwatch.devices.info import DeviceInfo

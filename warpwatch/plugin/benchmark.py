@@ -41,8 +41,8 @@ from warpwatch.revision.commit import compile_other_kernels
 from warpwatch.revision.declared import BadRevision
 from warpwatch.revision.unpacked import missing_submodules
 from warpwatch.runs.saved import NO_GPU, BadRun
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.parent_samples import Again
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import Again
 
 CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
 

@@ -14,8 +14,14 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.xdist.several_gpus import parameter_in
-from warpwatch.timing import worker_energy
-from warpwatch.timing.energy import why_not
+from warpwatch.timing import observers
+
+ENERGY = observers.BY_OPTION["energy"]
+
+
+def asked_observers(config: pytest.Config) -> tuple[str, ...]:
+    """Return the options of the observers that a run is asked for."""
+    return tuple(option for option in observers.BY_OPTION if value_of(config, option))
 
 
 def objection_to_energy(config: pytest.Config, device: DeviceInfo | NoDevice, worker: Worker) -> str:
@@ -32,7 +38,7 @@ def objection_to_energy(config: pytest.Config, device: DeviceInfo | NoDevice, wo
         return f"energies are compared with those of another revision: give {against} REV, or leave {given} out"
     if isinstance(device, NoDevice):
         return f"{word} needs a GPU: {device}"
-    why = worker.call(worker_energy.objection)
+    why = worker.call(observers.objection, asked_observers(config))
     return f"{word}: {why}" if why else ""
 
 
@@ -59,7 +65,7 @@ def _count(config: pytest.Config, families: Sequence[Family]) -> tuple[int, Coun
     if not value_of(config, "energy"):
         return measured, left_out
     for bench in config._benchmarksession.benchmarks:  # type: ignore[attr-defined]
-        if bench.extra_info.get("joules"):
+        if any(map(bench.extra_info.get, ENERGY.units)):
             measured += 1
         else:
             left_out[_reason(find_case(families, parameter_in(bench.fullname)), config)] += 1
@@ -67,7 +73,7 @@ def _count(config: pytest.Config, families: Sequence[Family]) -> tuple[int, Coun
 
 
 def _reason(case: Case, config: pytest.Config) -> str:
-    if why := why_not(case):
+    if why := ENERGY.leaves_out(case):
         return why
     if case.variant.call and value_of(config, "against"):
         return "it is a call, whose two sides run in processes of their own"

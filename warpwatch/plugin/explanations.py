@@ -27,7 +27,7 @@ from warpwatch.report.tables import line, told
 from warpwatch.revision.commit import is_ancestor
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.saved import Run
-from warpwatch.timing.parent_samples import Measured
+from warpwatch.timing.measurement import Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
 EXPLAINED = 40  # cases of a run: disassembling takes a third of a second each

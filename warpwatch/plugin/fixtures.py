@@ -26,13 +26,14 @@ from warpwatch.devices.worker import Kernel, call_missing
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import PROJECT, WORKER, is_part
+from warpwatch.plugin.energy_option import asked_observers
 from warpwatch.plugin.later import later_cases
 from warpwatch.plugin.measure import Measure
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.start import BENCH
 from warpwatch.plugin.verify import FAILURES, Check, command_of, options_by_hand
 from warpwatch.plugin.xdist.several_gpus import NOT_SHARED
-from warpwatch.timing.parent_samples import Budget
+from warpwatch.timing.measurement import Budget
 
 
 @pytest.fixture(scope="session")
@@ -151,7 +152,7 @@ def warpwatch_measure(
         seconds,
         rounds,
         option("benchmark_warmup"),
-        energy=value_of(config, "energy"),
+        observers=asked_observers(config),
         serial_rounds=value_of(config, "serial-rounds"),
     )
     return Measure(

@@ -13,7 +13,7 @@ from warpwatch.catalogue.names import print_short
 from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.declared import of_code, own_identity
-from warpwatch.timing.parent_samples import Budget, announce_next
+from warpwatch.timing.measurement import Budget, announce_next
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +61,7 @@ class Measure:
         except Exception:
             _discard(benchmark)
             raise
-        if self.budget.energy:
-            measured.measure_energy()
+        measured.observe(self.budget.observers)
         if benchmark.stats:
             self.comparison.add(measured, benchmark.stats.stats.data)
 

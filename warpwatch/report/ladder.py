@@ -16,13 +16,13 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.tables import kernel_times, medians
 from warpwatch.runs.record import difference
 from warpwatch.runs.saved import BadRun, Facts, Run
-from warpwatch.timing.overhead import kernel_seconds
+from warpwatch.timing.timer import kernel_seconds
 
 
 def share(families: Iterable[Family], case: Case, times: Mapping[str, float]) -> float | None:
     """Share that a case reaches of its reference's rate; None if ``times`` lacks either.
 
-    ``times``: of the kernels alone (timing/overhead.py), in seconds by case id.
+    ``times``: of the kernels alone (timing/timer.py), in seconds by case id.
     """
     reference_id = case.reference_case
     if not reference_id or reference_id not in times or case.id not in times or case.variant.on_host:

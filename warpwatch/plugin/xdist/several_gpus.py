@@ -27,7 +27,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.cases import parameter_of
 from warpwatch.plugin.device import is_part
-from warpwatch.timing.worker_checks import sharing_key
+from warpwatch.timing.checks import sharing_key
 
 SLUG = "warpwatch_slug"  # in what the first process hands to the others: the model of its GPU
 SENT = "warpwatch_part"  # in what a process of xdist hands to the first one at its end

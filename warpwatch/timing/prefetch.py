@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices import memory
 from warpwatch.devices.machine import Machine
-from warpwatch.timing.worker_checks import Make, Material, host_bytes, material, shape_key
+from warpwatch.timing.checks import Make, Material, host_bytes, material, shape_key
 
 # Packages by which a family's own functions may use the GPU: they would run there beside the kernel that is timed.
 USE_GPUS = frozenset(

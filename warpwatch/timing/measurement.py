@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,16 +14,12 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
-from warpwatch.timing.overhead import kernel_seconds
-from warpwatch.timing.precision import spread_of
-from warpwatch.timing.timer import note
-from warpwatch.timing.worker_ahead import SHAPES_AHEAD
-from warpwatch.timing.worker_checks import shape_key, sharing_key
-from warpwatch.timing.worker_energy import energy_of_case
+from warpwatch.timing import observers, sampling
+from warpwatch.timing.checks import shape_key, sharing_key
+from warpwatch.timing.prefetch import SHAPES_AHEAD
+from warpwatch.timing.stopping import choose_rounds, of_samples
+from warpwatch.timing.timer import kernel_seconds, note
 
-MOST_ROUNDS = 100  # more rounds do not help: processes differ by more than 100 rounds resolve
 PILOT_SAMPLES = 3
 WARM_UP_SHARE = 1 / 3  # of a case's time, at most
 CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
@@ -33,14 +29,15 @@ CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
 class Budget:
     """The time that a case may take: ``seconds`` of wall time, but never fewer than ``rounds`` samples.
 
-    ``energy``: measure that of a launch too, which takes a second and a half more. ``serial_rounds``: the most samples
-    of a slow serial variant, of which ``rounds`` would take longer than ``seconds``; None: as many as ``rounds``.
+    ``observers``: options of those that are asked for (observers/), which take time of their own. ``serial_rounds``:
+    the most samples of a slow serial variant, of which ``rounds`` would take longer than ``seconds``; None: as many as
+    ``rounds``.
     """
 
     seconds: float
     rounds: int
     warm_up: bool
-    energy: bool = False
+    observers: tuple[str, ...] = ()
     serial_rounds: int | None = None
 
 
@@ -60,7 +57,6 @@ class Measured:
     kind: str
     rounds: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
-    clocks: list[Clock] = field(default_factory=list)
     processes: list[list[float]] = field(default_factory=list)
     taken: list[float] | None = None
     fingerprint: int | None = None
@@ -90,7 +86,7 @@ class Measured:
             return
         self.pending = self.take_all(self.before)
         self.rounds = len(self.pending)
-        self.clocks.append(self.kernel.worker.call(sampling.read_clock))
+        self.facts |= self.kernel.worker.call(observers.end)
 
     def take_all(self, before: Sequence[float] = ()) -> list[float]:
         """Take samples in seconds until they are precise: at least ``fewest``, at most ``most``.
@@ -98,7 +94,7 @@ class Measured:
         ``before``: the first of them, which this process has taken already.
         """
         samples = list(before)
-        while len(samples) < self.fewest or not (len(samples) >= self.most or spread_of(samples).is_precise):
+        while not of_samples(self.fewest, self.most, samples).is_finished:
             samples += self.take(samples)
         return samples
 
@@ -113,28 +109,16 @@ class Measured:
         if self.taken is None:  # pairs are checked where they are taken
             self.fingerprint = self.kernel.worker.call(sampling.finish, self.fingerprint)
 
-    def measure_energy(self) -> None:
-        """Record the energy of a launch, of a case that is no pair. Raises DeviceError."""
-        if self.taken is None and self.kind != "host":
-            self.facts |= self.kernel.worker.call(energy_of_case)
+    def observe(self, asked: Collection[str]) -> None:
+        """Record what observers that are asked for measure apart, of a case that is not a pair. Raises DeviceError."""
+        if asked and self.taken is None and self.kind != "host":
+            self.facts |= self.kernel.worker.call(sampling.observe, asked)
 
     def finish(self, median: float) -> None:
-        """Record rates and clocks after the last sample. ``median``: of the samples, in seconds."""
+        """Record rates. ``median``: of the samples, in seconds."""
         work, seconds = self.case.work, kernel_seconds(median, self.facts.get("overhead", 0.0))
         self.facts["gflops"] = round(work.operations / seconds / 1e9, 3)
         self.facts["gbs"] = round(work.bytes / seconds / 1e9, 3)
-        if self.kind != "host":
-            if len(self.clocks) < 2:
-                self.clocks.append(self.kernel.worker.call(sampling.read_clock))
-            self.facts["sm_clock_mhz"] = [clock.mhz for clock in self.clocks]
-            self.facts["throttle"] = [list(clock.throttle) for clock in self.clocks]
-            if others := others_at_work(self.clocks):
-                self.facts["other_processes"] = others
-
-
-def others_at_work(clocks: Sequence[Clock]) -> list[str]:
-    """Return processes of others that were at work on the GPU, each once."""
-    return list(dict.fromkeys(name for clock in clocks for name in clock.others))
 
 
 def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
@@ -155,7 +139,7 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     if kind != "host" and budget.warm_up:
         worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
     if kind != "host":
-        measured.clocks.append(worker.call(sampling.read_clock))
+        worker.call(observers.begin)
     cost = take_pilot(measured, budget)
     left = budget.seconds - (time.perf_counter() - begin)
     measured.rounds = measured.most = choose_rounds(left, cost, budget.rounds)
@@ -252,8 +236,3 @@ def announce_next(worker: Worker, case: Case, later: Iterable[Case], *, referenc
         if len(following) == SHAPES_AHEAD:
             break
     worker.call(sampling.announce, list(following.values()), reference)  # none is news too: nothing is kept for others
-
-
-def choose_rounds(seconds: float, cost: float, fewest: int) -> int:
-    """Return how many rounds of ``cost`` seconds fit: at least ``fewest``, else at most MOST_ROUNDS."""
-    return max(fewest, min(MOST_ROUNDS, int(seconds / cost)))

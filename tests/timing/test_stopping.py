@@ -16,10 +16,9 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.worker import Kernel
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
-from warpwatch.timing.parent_samples import PILOT_SAMPLES, Budget, Measured, prepare
-from warpwatch.timing.precision import FEWEST, PRECISE, spread_of
+from warpwatch.timing import observers, sampling
+from warpwatch.timing.measurement import PILOT_SAMPLES, Budget, Measured, prepare
+from warpwatch.timing.stopping import FEWEST, FEWEST_TURNS, MOST_TURNS, PRECISE, of_samples, of_turns_apart
 
 CASE = find_case(FAMILIES, "copy-naive-256-1048576-float32")
 Sampler = Callable[[float], list[float]]
@@ -27,18 +26,18 @@ Sampler = Callable[[float], list[float]]
 
 def test_the_spread_is_that_of_the_logarithms() -> None:
     samples = [1e-3, 1.1e-3, 0.9e-3, 1.05e-3]
-    spread, logs = spread_of(samples), np.log(samples)
-    assert spread.count == 4
-    assert spread.mean == pytest.approx(logs.mean())
-    assert math.sqrt(spread.squares / 3) == pytest.approx(logs.std(ddof=1))
+    rule, logs = of_samples(1, 100, samples), np.log(samples)
+    assert rule.count == 4
+    assert rule.mean == pytest.approx(logs.mean())
+    assert math.sqrt(rule.squares / 3) == pytest.approx(logs.std(ddof=1))
 
 
 @pytest.mark.parametrize(("scatter", "precise"), [(0.9, True), (1.2, False)])
 def test_samples_are_precise_by_their_standard_error(scatter: float, precise: bool) -> None:
     step = scatter * PRECISE * math.sqrt(FEWEST - 1)  # of samples that alternate, the error is step / sqrt(count - 1)
     samples = [1e-3 * math.exp(step * (-1) ** i) for i in range(FEWEST)]
-    assert spread_of(samples).is_precise is precise
-    assert not spread_of(samples[:-1]).is_precise
+    assert of_samples(1, 100, samples).is_finished is precise
+    assert not of_samples(1, 100, samples[:-1]).is_finished
 
 
 @pytest.fixture
@@ -75,11 +74,19 @@ def test_samples_are_taken_until_they_are_precise(
     assert len(measured(scatter, fewest, most).take_all()) == taken
 
 
+@pytest.mark.parametrize(("seconds", "wanted"), [(0.0, FEWEST_TURNS), (60.0, MOST_TURNS)])
+def test_turns_in_two_processes_end_by_time_or_number_alone(seconds: float, wanted: int) -> None:
+    rule = of_turns_apart(seconds)
+    while not rule.is_finished:
+        rule.add(0.0)
+    assert rule.count == wanted
+
+
 def test_a_scatter_between_takes_as_many_as_it_needs(measured: Callable[..., Measured]) -> None:
     samples = measured(0.002, 3, 100).take_all()
     assert FEWEST < len(samples) < 100
-    assert spread_of(samples).is_precise
-    assert not spread_of(samples[:-1]).is_precise
+    assert of_samples(3, 100, samples).is_finished
+    assert not of_samples(1, 100, samples[:-1]).is_finished
 
 
 def test_rounds_that_are_sampled_one_by_one_get_all_samples_of_a_call(measured: Callable[..., Measured]) -> None:
@@ -110,7 +117,8 @@ def test_the_first_samples_count_where_the_gpu_was_warmed_up(
         sampling.settle: None,
         sampling.begin_ahead: None,
         sampling.warm_up: None,
-        sampling.read_clock: Clock(1980, ()),
+        observers.begin: None,
+        observers.end: {},
     }
     monkeypatch.setattr(sampling, "sample", lambda kind: (1e-3 * next(numbers), 2))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,8 @@ from warpwatch.devices.digest import digest
 from warpwatch.devices.machine import GuardedArray, Machine
 from warpwatch.devices.runner import Loaded, captured_stdout, in_order, load
 from warpwatch.devices.worker import gpu, machine
-from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.clocks import LEAST_CLOCK, Clock, Clocks
-from warpwatch.timing.overhead import measure_overhead
-from warpwatch.timing.precision import spread_of
-from warpwatch.timing.remarks import host_remark
-from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
-from warpwatch.timing.worker_ahead import Ahead
-from warpwatch.timing.worker_checks import (
+from warpwatch.timing import nvml, observers
+from warpwatch.timing.checks import (
     Shared,
     are_right,
     check_fresh_launch,
@@ -35,6 +30,10 @@ from warpwatch.timing.worker_checks import (
     share,
     sharing_key,
 )
+from warpwatch.timing.nvml import LEAST_CLOCK, Clock, host_remark
+from warpwatch.timing.prefetch import Ahead
+from warpwatch.timing.stopping import of_samples
+from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
 
 
 @dataclass(kw_only=True)
@@ -43,9 +42,7 @@ class State:
 
     ``loaded``: the prepared case, once for each copy of its arrays. ``fingerprint``: of its right result, where this
     process has checked it. ``launched``: the copies that hold a sample's result. ``printed``: the lines of the last
-    sample, where the kernel prints. ``turn``: how many samples were taken. ``overhead``: the seconds of a reading that
-    are not the kernel's, once they were measured. ``stamps``: those of the SM clock, once they were needed. ``ahead``:
-    makes what a later case needs.
+    sample, where the kernel prints. ``turn``: how many samples were taken. ``ahead``: makes what a later case needs.
     """
 
     shared: Shared | None = None
@@ -54,10 +51,6 @@ class State:
     launched: set[int] = field(default_factory=set)
     printed: tuple[str, ...] = ()
     turn: int = 0
-    timers: dict[str, Timer] = field(default_factory=dict)
-    clocks: Clocks | None = None
-    overhead: float | None = None
-    stamps: ClockStamps | None = None
     ahead: Ahead = field(default_factory=Ahead)
 
 
@@ -127,7 +120,7 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
         "grid": list(launch.grid),
         "dynamic_shared_bytes": launch.shared_bytes,
         "hold_timeouts": 0,
-        "overhead": 0.0 if case.variant.on_host else overhead(),
+        **observers.constants(on_host=case.variant.on_host),
         "cache": "host" if case.variant.on_host else "cold" if cold else "warm",
     }
 
@@ -181,11 +174,10 @@ def begin_ahead() -> None:
         state.ahead.begin(gpu())
 
 
+@functools.cache
 def timer_of(kind: str) -> Timer:
     """Return this process's timer of a kind: cold, warm or host."""
-    if kind not in state.timers:
-        state.timers[kind] = HostTimer() if kind == "host" else GpuTimer(gpu(), kind == "cold")
-    return state.timers[kind]
+    return HostTimer() if kind == "host" else GpuTimer(gpu(), kind == "cold")
 
 
 def get_ready(kind: str, *, one_queue: bool = False) -> None:
@@ -223,12 +215,10 @@ def take_samples(kind: str, fewest: int, most: int, before: Sequence[float] = ()
     ``before``: those that were taken already, in seconds. With them there are at most ``most``, and fewer, but at least
     ``fewest``, where they are precise before.
     """
-    begin, spread, taken = time.perf_counter(), spread_of(before), list[tuple[float, int]]()
-    while not taken or time.perf_counter() - begin < CALL_SECONDS:
+    begin, rule, taken = time.perf_counter(), of_samples(fewest, most, before), list[tuple[float, int]]()
+    while not taken or (time.perf_counter() - begin < CALL_SECONDS and not rule.is_finished):
         taken.append(sample(kind))
-        spread.add(math.log(taken[-1][0]))
-        if spread.count >= most or (spread.count >= fewest and spread.is_precise):
-            break
+        rule.add(math.log(taken[-1][0]))
     return taken
 
 
@@ -251,27 +241,19 @@ def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
     return seconds, timer.timeouts - before
 
 
-def clocks() -> Clocks:
-    """Return this process's clocks of the GPU."""
-    state.clocks = state.clocks or Clocks(gpu().info.pci_bus_id)
-    return state.clocks
-
-
 def read_clock() -> Clock:
     """Read the SM clock and the throttle reasons of the GPU."""
-    return clocks().read()
+    return nvml.clocks().read()
 
 
-def overhead() -> float:
-    """Return what a reading of this GPU holds beside the kernel, in seconds; each process measures it once."""
-    if state.overhead is None:
-        state.overhead = measure_overhead(gpu())
-    return state.overhead
+def observe(asked: Collection[str]) -> dict[str, Any]:
+    """Return what observers that are asked for record of the prepared case by launches of their own."""
+    return observers.launch(asked, state.loaded)
 
 
 def settle(is_up: Callable[[], bool] | None = None) -> None:
     """Wait until no earlier case keeps the SM clock down any more. ``is_up``: as for ``Clocks.settle``."""
-    clocks().settle(is_up)
+    nvml.clocks().settle(is_up)
 
 
 def warm_up(kind: str, seconds: float) -> Clock:
@@ -279,14 +261,14 @@ def warm_up(kind: str, seconds: float) -> Clock:
 
     Returns the clock at the end.
     """
-    clock, before = read_clock(), Clock(0, ())
+    clock, before = read_clock(), nvml.UNKNOWN
     begin = time.perf_counter()
     while True:
         step = time.perf_counter()
         while time.perf_counter() - step < 0.002:
             sample(kind)
         before, clock = clock, read_clock()
-        up = clock.mhz >= LEAST_CLOCK * clocks().highest or clock.mhz <= before.mhz
+        up = clock.mhz >= LEAST_CLOCK * nvml.clocks().highest or clock.mhz <= before.mhz
         if up or time.perf_counter() - begin > seconds:
             return clock
 
@@ -296,17 +278,17 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
 
     ``measures``: false where another process measures on this GPU meanwhile, and records what is left out here.
     """
-    device, measured, nvml = gpu(), dict[str, float](), clocks()
+    device, measured, clocks = gpu(), dict[str, Any](), nvml.clocks()
     if measures:
         timer = timer_of("cold" if cold else "warm")
         assert isinstance(timer, GpuTimer)
-        measured = {"coldness": round(timer.coldness(), 2), "overhead": overhead()}
+        measured = {"coldness": round(timer.coldness(), 2), **observers.constants(on_host=False)}
     return {
         "name": device.info.name,
         "slug": device.info.slug,
-        "uuid": nvml.uuid if device.info.has_gpu_clock else f"{device.info.slug} on {platform.node()}",
+        "uuid": clocks.uuid if device.info.has_gpu_clock else f"{device.info.slug} on {platform.node()}",
         "capability": str(device.info.capability),
-        "driver": nvml.driver or device.info.driver,
+        "driver": clocks.driver or device.info.driver,
         "cuda": device.info.driver,
         "multiprocessors": device.info.multiprocessors,
         "memory_bytes": device.info.memory_bytes,
@@ -315,7 +297,7 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
         "cache": "cold" if cold else "warm",
         **measured,
         "note": device.info.note,
-        "remarks": [*nvml.remarks(), *filter(None, [host_remark()])] if device.info.has_gpu_clock else [],
+        "remarks": [*clocks.remarks(), *filter(None, [host_remark()])] if device.info.has_gpu_clock else [],
     }
 
 

@@ -19,10 +19,10 @@ from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.worker import Worker, describe_device, gpu
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.parent_samples import announce_next
-from warpwatch.timing.worker_ahead import USE_GPUS, Ahead
-from warpwatch.timing.worker_checks import Material, host_bytes
+from warpwatch.timing import sampling
+from warpwatch.timing.checks import Material, host_bytes
+from warpwatch.timing.measurement import announce_next
+from warpwatch.timing.prefetch import USE_GPUS, Ahead
 
 SMALL, LARGE, OTHER = (
     find_case(FAMILIES, name)

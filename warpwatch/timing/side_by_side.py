@@ -8,11 +8,9 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -26,15 +24,8 @@ from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machi
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import Loaded, Prepared, load, load_with, prepare_launches
 from warpwatch.devices.worker import gpu, machine
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.clocks import STEADY_CLOCK, Clock
-from warpwatch.timing.delayed import VARIABLES
-from warpwatch.timing.pair_clocks import record_clocks
-from warpwatch.timing.pair_samples import Fingerprints, PairSamples
-from warpwatch.timing.precision import Spread
-from warpwatch.timing.timer import GpuTimer, Timer
-from warpwatch.timing.worker_checks import (
+from warpwatch.timing import nvml, observers, sampling
+from warpwatch.timing.checks import (
     Shared,
     are_right,
     check_fresh_launch,
@@ -44,21 +35,13 @@ from warpwatch.timing.worker_checks import (
     restore,
     sharing_key,
 )
-from warpwatch.timing.worker_energy import energy_of_sides
+from warpwatch.timing.clock_stamps import ClockStamps
+from warpwatch.timing.delayed import VARIABLES
+from warpwatch.timing.nvml import STEADY_CLOCK
+from warpwatch.timing.pair_samples import PairSamples, record_clocks
+from warpwatch.timing.stopping import MOST_TURNS, Stopping, of_turns
+from warpwatch.timing.timer import GpuTimer
 
-# A turn takes four samples. The process effect of pairs comes from the scatter of their samples, so more turns help
-# as much as more processes do: 48 unchanged kernels of 10 to 20 µs differed by 0.60 % from process to process after 25
-# turns, 0.27 after 80, 0.20 after 200, 0.15 after 400 (H200). 200 turns take 0.06 s.
-MOST_TURNS, FEWEST_TURNS = 200, 4
-# A quiet kernel needs no more turns than bring the standard error of its mean to this, as in nvbench's stdrel: that is
-# well within the smallest noise floor, 0.5 %. The time goes to the noisy kernels.
-PRECISE, TURNS_TO_TELL = 0.0006, 6
-# Four turns are enough where the standard error of their mean is this small: in replays of recorded pairs as many
-# slowdowns by 1 % above 100 µs are found as with six, 97.6 % (three H200s).
-QUIET = 0.0003
-# A kernel whose standard error is above this when its time is over may take as long again: of slowdowns by 1 % above
-# 100 µs, 98 % are found with that and 93 % without (H200s, replayed from recorded pairs).
-NOISY = 0.0012
 # Scrubs between two stamps, which take some 0.3 ms on an H100: GPUs may count nanoseconds in steps of a microsecond.
 SCRUBS = 8
 # A sample this long, in seconds, has its clock read by stamps, which take 20 µs of the host and no time of the sample:
@@ -89,7 +72,7 @@ class Plan:
     timed. Otherwise ``fingerprints`` are those of right results in another process. ``seconds``: wall time for the
     samples; noisy ones may take twice that. ``warm_up``: seconds, at most. ``checking_image``: a build of the new side
     that finds more faults; it is checked too where it is another file. ``newer``: the new side's kernel, where it is
-    that of a revision too and not the case's own. ``energy``: that of both sides is measured too.
+    that of a revision too and not the case's own. ``observers``: options of those that are asked for (observers/).
     ``settle``: wait first until no earlier case keeps the clock down. A case that keeps it down itself need not wait.
     """
 
@@ -99,10 +82,10 @@ class Plan:
     seconds: float
     warm_up: float
     delay: Delay | None = None
-    fingerprints: Fingerprints | None = None
+    fingerprints: tuple[int, int] | None = None
     checking_image: Path | None = None
     newer: OtherKernel | None = None
-    energy: bool = False
+    observers: tuple[str, ...] = ()
     settle: bool = True
 
 
@@ -130,11 +113,10 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     if fingerprints:
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
     if pairs.has_clocks:
-        pairs = record_clocks(pairs, sampling.read_clock(), sampling.clocks().highest)
-    if plan.energy:
-        old_joules, new_joules = energy_of_sides(both)
-        pairs = replace(pairs, old_joules=old_joules, new_joules=new_joules)
-    return pairs
+        pairs = record_clocks(pairs, sampling.read_clock(), nvml.clocks().highest)
+    observed = observers.launch_sides(plan.observers, both)
+    facts |= {name: statistics.fmean(new_side) for name, (_, new_side) in observed.items()}
+    return replace(pairs, beside={**pairs.beside, **observed})
 
 
 def _sample_both(both: list[tuple[Loaded, Loaded]], plan: Plan) -> PairSamples:
@@ -146,8 +128,7 @@ def _sample_both(both: list[tuple[Loaded, Loaded]], plan: Plan) -> PairSamples:
     before, cycles = sampling.warm_up(plan.kind, plan.warm_up), 0
     if plan.delay:
         cycles, before = _delay(both, plan, plan.delay), sampling.read_clock()
-    stamps = _cleared_stamps() if before.throttle or takes_long() else None
-    pairs = _take(both, plan, stamps)
+    pairs = _take(both, plan, _stamps() if before.throttle or takes_long() else None)
     return replace(pairs, cycles=cycles, clocks=(before, sampling.read_clock()))
 
 
@@ -207,13 +188,13 @@ def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Funct
     return replace(loaded, function=prepared.function, start=prepared.start, notes=prepared.notes)
 
 
-def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> Fingerprints:
+def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> tuple[int, int]:
     """Compare both sides with NumPy. Raises WrongResult or DeviceError for the new one, OtherSideFailed for the old."""
     old, new = pair
     right = check_result(new, shared)
     old.poison()
     with _blaming(is_new=False):
-        return Fingerprints(check_result(old, shared), right)
+        return check_result(old, shared), right
 
 
 @contextmanager
@@ -228,7 +209,7 @@ def _blaming(is_new: bool) -> Iterator[None]:
 
 
 def _check_last_of_both(
-    pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: Fingerprints, turns: int
+    pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: tuple[int, int], turns: int
 ) -> None:
     """Compare the results of the last samples, and of one more launch of each side. Raises as ``_check_both`` does.
 
@@ -237,7 +218,7 @@ def _check_last_of_both(
     """
     case, copies = pairs[0][1].case, range(len(pairs))
     sides = [_last_is_new(copy, turns, len(pairs)) for copy in copies]
-    right = [fingerprints.of(is_new) for is_new in sides]
+    right = [fingerprints[is_new] for is_new in sides]
     spoilt = False
     if not are_right([pairs[copy][sides[copy]] for copy in copies], shared, right):
         own = [array for _, new in pairs for array in new.own.values()]
@@ -250,7 +231,7 @@ def _check_last_of_both(
             _check_last_samples(pairs, shared, fingerprints, turns)
     for is_new in (True, False):
         with _blaming(is_new):
-            check_fresh_launch(pairs[0][is_new], shared, fingerprints.of(is_new))
+            check_fresh_launch(pairs[0][is_new], shared, fingerprints[is_new])
     if spoilt:
         raise WrongResult(
             f"{case.id}: one of the two sides wrote outside its result while they were timed, and launched once more "
@@ -259,14 +240,14 @@ def _check_last_of_both(
 
 
 def _check_last_samples(
-    pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: Fingerprints, turns: int
+    pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: tuple[int, int], turns: int
 ) -> None:
     last, case = (turns - 1) % len(pairs), pairs[0][1].case
     # Printed lines are kept of the very last sample alone.
     for copy in [last] if case.family.prints else range(len(pairs)):
         is_new = _last_is_new(copy, turns, len(pairs))
         with _blaming(is_new):
-            check_last_result(pairs[copy][is_new], shared, fingerprints.of(is_new), sampling.state.printed)
+            check_last_result(pairs[copy][is_new], shared, fingerprints[is_new], sampling.state.printed)
 
 
 def _last_is_new(copy: int, turns: int, copies: int) -> bool:
@@ -314,67 +295,66 @@ def _takes_long(loaded: Loaded, plan: Plan) -> bool:
     return sampling.sample_of(loaded, sampling.timer_of(plan.kind))[0] >= STAMPED_SECONDS
 
 
-def _cleared_stamps() -> ClockStamps:
-    """Return this process's stamps, without those that were taken before."""
-    sampling.state.stamps = sampling.state.stamps or ClockStamps(gpu(), 2 * 4 * MOST_TURNS)
-    sampling.state.stamps.clear()
-    return sampling.state.stamps
+@functools.cache
+def _stamps() -> ClockStamps:
+    """Return this process's stamps of the SM clock."""
+    return ClockStamps(gpu(), 2 * 4 * MOST_TURNS)
 
 
 def _is_clock_up(kind: str) -> bool:
     """Measure the SM clock around SCRUBS scrubs of L2, and tell whether it is as high as a pair needs it.
 
     The clock may still be 1.5 % below its highest: both sides of a pair have the same one, and it is known of each
-    sample (pair_clocks.py).
+    sample (pair_samples.py).
     """
-    stamps, timer = _cleared_stamps(), sampling.timer_of(kind)
+    stamps, timer = _stamps(), sampling.timer_of(kind)
     assert isinstance(timer, GpuTimer)
+    stamps.clear()
     stamps.stamp()
     for _ in range(SCRUBS):
         timer.scrub()
     stamps.stamp()
-    return min(stamps.megahertz(), default=0.0) >= STEADY_CLOCK * sampling.clocks().highest
+    return min(stamps.megahertz(), default=0.0) >= STEADY_CLOCK * nvml.clocks().highest
 
 
 def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | None = None) -> PairSamples:
-    timer, begin = sampling.timer_of(plan.kind), time.perf_counter()
-    times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
-    order: list[bool] = []  # of the samples, true for the new side's
-    thrown_away, spread = 0, Spread()  # of the turns' logarithms
-    for turn in count():
-        if turn >= FEWEST_TURNS and turn % 2 == 0:  # turns come in twos, the second in the reversed order
-            elapsed, error = time.perf_counter() - begin, spread.error  # without a pause, which would slow the next
-            out_of_time = elapsed * (turn + 2) / turn > plan.seconds * (2 if error > NOISY else 1)
-            if turn == MOST_TURNS or out_of_time or error < (PRECISE if turn >= TURNS_TO_TELL else QUIET):
-                break
-        where, again = turn % len(pairs), turn // len(pairs)
-        first = _begins_new(where, again)
-        for is_new in (first, not first, not first, first):
-            seconds, lost = _stamped(stamps, pairs[where][is_new], timer)
-            times[is_new].append(seconds)
-            order.append(is_new)
-            thrown_away += lost
-        spread.add(math.log(math.prod(times[True][-2:]) / math.prod(times[False][-2:])) / 2)
-    unknown = Clock(0, ())
-    read = stamps.megahertz() if stamps else ()
-    old_mhz, new_mhz = (
-        tuple(mhz for mhz, new in zip(read, order, strict=False) if new is side) for side in (False, True)
-    )
-    return PairSamples(
-        old=tuple(times[False]),
-        new=tuple(times[True]),
-        clocks=(unknown, unknown),
-        thrown_away=thrown_away,
-        old_mhz=old_mhz,
-        new_mhz=new_mhz,
-    )
+    """Take samples of both sides in turns. ``stamps``: each sample lies between two of them."""
+    timer, order = sampling.timer_of(plan.kind), list[bool]()  # of the samples, true for the new side's
 
+    def sample(copy: int, is_new: bool) -> tuple[float, int]:
+        return sampling.sample_of(pairs[copy][is_new], timer)
 
-def _stamped(stamps: ClockStamps | None, loaded: Loaded, timer: Timer) -> tuple[float, int]:
-    """Take a sample between two stamps, if there are any."""
     if stamps is None:
-        return sampling.sample_of(loaded, timer)
-    stamps.stamp()
-    taken = sampling.sample_of(loaded, timer)
-    stamps.stamp()
-    return taken
+        return take_turns(sample, of_turns(plan.seconds), len(pairs))
+
+    def stamped(copy: int, is_new: bool) -> tuple[float, int]:
+        order.append(is_new)
+        stamps.stamp()
+        taken = sample(copy, is_new)
+        stamps.stamp()
+        return taken
+
+    stamps.clear()
+    samples = take_turns(stamped, of_turns(plan.seconds), len(pairs))
+    clocks = [*zip(stamps.megahertz(), order, strict=False)]  # none where one is missing
+    old, new = (tuple(mhz for mhz, is_new in clocks if is_new is side) for side in (False, True))
+    return replace(samples, beside={"mhz": (old, new)} if clocks else {})
+
+
+def take_turns(sample: Callable[[int, bool], tuple[float, int]], rule: Stopping, copies: int = 1) -> PairSamples:
+    """Take samples of both sides in turns until the rule is finished: old new new old, new old old new.
+
+    ``sample``: takes one on a copy of the arrays, of the new side or the old; returns its seconds, and how many samples
+    were discarded before it.
+    """
+    times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
+    thrown_away = 0
+    while not rule.is_finished:
+        copy, repetition = rule.count % copies, rule.count // copies
+        first = _begins_new(copy, repetition)
+        for is_new in (first, not first, not first, first):
+            seconds, lost = sample(copy, is_new)
+            times[is_new].append(seconds)
+            thrown_away += lost
+        rule.add(math.log(math.prod(times[True][-2:]) / math.prod(times[False][-2:])) / 2)
+    return PairSamples(old=tuple(times[False]), new=tuple(times[True]), thrown_away=thrown_away)

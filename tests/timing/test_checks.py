@@ -29,8 +29,7 @@ from warpwatch.devices.large import problems
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.runner import load
 from warpwatch.devices.worker import Worker, describe_device, machine
-from warpwatch.timing import worker_checks as checks
-from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing import checks, sampling
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 STORE = "b[size_t(col) * m + row] = a[size_t(row) * n + col];"
