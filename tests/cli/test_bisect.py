@@ -126,10 +126,9 @@ def instructions(monkeypatch: pytest.MonkeyPatch, wrong: set[str]) -> None:
 
 
 def _sides(walked: Walked, code: int) -> list[Any]:
-    from warpwatch.explain.explanation import explain  # noqa: PLC0415
+    from warpwatch.explain.explanation import code_of, explain  # noqa: PLC0415
 
-    built = walked.stretches[code].built.code
-    assert built
+    built = code_of(walked.stretches[code].built)
     return [side for side, _ in explain(built, built, "sm_90", Verdict.SLOWER).sides.values()]
 
 

@@ -25,8 +25,8 @@ from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.explain.commit_range import Commit, stretches
-from warpwatch.explain.commits import CommitCase
 from warpwatch.revision import declarations
+from warpwatch.revision.commit import CommitCase
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.record import Identity, Scalar, difference
 from warpwatch.runs.saved import Facts, Run, Timed, read_runs

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from warpwatch.compare.code_difference import first_line
 from warpwatch.devices.compile.compiler import CompileError
-from warpwatch.explain.commits import CommitCase
-from warpwatch.revision.commit import UNSHALLOW, find_commit, git, is_ancestor, is_shallow
+from warpwatch.revision.commit import UNSHALLOW, CommitCase, find_commit, git, is_ancestor, is_shallow
 from warpwatch.revision.declared import BadRevision, shortened
 from warpwatch.runs.record import difference
 
