@@ -6,9 +6,7 @@ import re
 
 import pytest
 
-from warpwatch.machine_code.kinds import kind, mix
-from warpwatch.machine_code.listing import Instruction, parse
-from warpwatch.machine_code.loops import inside_loops, loop_sizes
+from warpwatch.machine_code.listing import Instruction, inside_loops, kind, loop_sizes, mix, parse
 
 # A loop of four instructions; then what fills the section up.
 LOOP = """

@@ -21,10 +21,21 @@ from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.compile.compiler import Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
-from warpwatch.explain.commit_range import Commit, Stretch, list_commits, stretches
+from warpwatch.explain.bisection import (
+    Asked,
+    Commit,
+    Failed,
+    Found,
+    Measure,
+    Range,
+    Stretch,
+    Unusable,
+    list_commits,
+    measure,
+    search,
+    stretches,
+)
 from warpwatch.explain.explanation import code_of, explain
-from warpwatch.explain.measure_commits import Asked, Failed, measure
-from warpwatch.explain.search import Found, Measure, Range, Unusable, search
 from warpwatch.report.tables import line
 from warpwatch.revision.commit import CommitCase, build_cases, same_files
 from warpwatch.revision.declared import BadRevision, own_identity

@@ -17,8 +17,7 @@ from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.explain.explanation import CaseCode, code_of, explain, own_code
-from warpwatch.explain.profile import NoProfile, Profile, more_from_memory, profile
-from warpwatch.explain.profiled import Side
+from warpwatch.explain.profile import NoProfile, Profile, Side, more_from_memory, profile
 from warpwatch.report.explanation import lines_of, profile_lines
 from warpwatch.revision.commit import CommitCase, build_cases, find_commit, find_merge_base, same_files
 from warpwatch.revision.declared import BadRevision

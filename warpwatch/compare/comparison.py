@@ -1,4 +1,4 @@
-"""What all comparisons have in common: with a baseline, with another revision, with the same kernels."""
+"""Common base of all comparisons: with a baseline, with another revision, with the same kernels."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Comparison:
 
 
 class Sampled(Protocol):
-    """What processes showed of a case of this run: of one that is measured now, or of a saved one."""
+    """Samples and facts of a case of this run: of one that is measured now, or of a saved one."""
 
     @property
     def facts(self) -> Mapping[str, Any] | Facts:

@@ -13,8 +13,7 @@ from warpwatch.devices.compile.builds import kernels_of, symbols_in
 from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Image, read_image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.explain.causes import Cause, causes, likely
-from warpwatch.explain.sides import KernelSide
+from warpwatch.explain.causes import Cause, KernelSide, causes, likely
 from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
 from warpwatch.revision.commit import CommitCase

@@ -14,10 +14,7 @@ from pathlib import Path
 import msgspec
 
 from warpwatch.devices.compile.compiler import CompileError, Image, cached, digest_of, from_pypi, nvcc, read_image
-from warpwatch.machine_code.kinds import mix
-from warpwatch.machine_code.listing import Instruction, parse
-from warpwatch.machine_code.loops import inside_loops, loop_bodies, loop_sizes
-from warpwatch.machine_code.marks import marks
+from warpwatch.machine_code.listing import Instruction, inside_loops, loop_bodies, loop_sizes, marks, mix, parse
 from warpwatch.machine_code.strides import Access, accesses
 
 SECONDS = 120.0  # a listing of the largest kernel here takes one
@@ -92,7 +89,7 @@ def _run(command: list[str]) -> str:
 @functools.cache
 def _version() -> bytes:
     """Return a hash of the code that makes a Code of a cubin, so that the cache holds none of another version."""
-    names = ("listing.py", "loops.py", "kinds.py", "marks.py", "strides.py", "disassembler.py")
+    names = ("listing.py", "strides.py", "disassembler.py")
     return digest_of(*(Path(__file__).with_name(name).read_bytes() for name in names)).encode()
 
 

@@ -190,7 +190,7 @@ def compile_other_kernels(
 
 @dataclass(frozen=True, kw_only=True)
 class CommitCase:
-    """What a commit has for a case. ``image``: its machine code, or why it does not compile."""
+    """One commit's side of a case. ``image``: its machine code, or why it does not compile."""
 
     other: OtherKernel
     image: Image | CompileError
