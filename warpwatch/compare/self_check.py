@@ -20,7 +20,7 @@ from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, Checked, table
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Image, Target
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
@@ -193,4 +193,4 @@ def delayed_side(side: OtherKernel) -> OtherKernel:
 def own_side(case: Case) -> OtherKernel:
     """Describe the case itself as another revision would be described."""
     root = case.family.root
-    return other_kernel_of(root, NVCC_FLAGS, declared_case(declarations.declared(case, root)))
+    return other_kernel_of(root, declared_case(declarations.declared(case, root)))

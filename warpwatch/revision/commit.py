@@ -112,18 +112,16 @@ def read_other_kernels(
     with naming_missing_submodules(tree):
         document = read_declared(tree, module, revision, arch)
     cases = {**document.cases, **document.untimed} if every_build else document.cases
-    return other_kernels_of(cases, document.flags, tree, revision)
+    return other_kernels_of(cases, tree, revision)
 
 
-def other_kernels_of(
-    cases: Mapping[str, DeclaredCase], flags: tuple[str, ...], tree: Path, revision: str
-) -> dict[str, OtherKernel]:
-    """Make a kernel of each case that a revision declares. ``flags``: those of all kernels. Raises BadRevision."""
+def other_kernels_of(cases: Mapping[str, DeclaredCase], tree: Path, revision: str) -> dict[str, OtherKernel]:
+    """Make a kernel of each case that a revision declares. Raises BadRevision."""
     others, whole = {}, tree.resolve()
     resolved = functools.cache(Path.resolve)  # many cases have one file
     for name, case in cases.items():
         try:
-            others[name] = other = other_kernel_of(tree, flags, case)
+            others[name] = other = other_kernel_of(tree, case)
             for path in (other.kernels.source, *other.kernels.include):
                 if not resolved(path).is_relative_to(whole):
                     raise ValueError(f"its source lies outside of the revision, in {resolved(path)}")
@@ -134,7 +132,7 @@ def other_kernels_of(
     return others
 
 
-def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
+def other_kernel_of(tree: Path, case: DeclaredCase) -> OtherKernel:
     """Make the kernel that a declaration (warpwatch/revision/declarations.py) describes.
 
     Raises ValueError where its machine code is no base64.
@@ -156,7 +154,7 @@ def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> O
             entries=case.entries,
             macros=case.macros,
             own_macros=case.own_macros,
-            flags=(*flags, *case.flags),
+            flags=case.flags,
             include=tuple(tree / folder for folder in case.include),
             root=tree,
         ),
