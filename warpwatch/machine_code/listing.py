@@ -23,7 +23,7 @@ INTERNAL = re.compile(r"\$__internal_\d+_")
 
 @dataclass(frozen=True, kw_only=True)
 class Instruction:
-    """Holds one instruction. ``predicate``: such as @!P0, or empty.
+    """One instruction. ``predicate``: such as @!P0, or empty.
 
     ``operands``: as they are printed, without targets of branches. ``targets``: numbers of the instructions that a
     branch or a call leads to.
@@ -50,7 +50,7 @@ class Instruction:
 
 @dataclass
 class _Section:
-    """Collects the lines of a section. ``labels``: the number of the instruction that follows each."""
+    """Lines of a section. ``labels``: the number of the instruction that follows each."""
 
     lines: list[tuple[str, str, str]] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
@@ -62,17 +62,17 @@ def parse(listing: str) -> dict[str, tuple[Instruction, ...]]:
 
 
 def _sections(listing: str) -> Iterable[tuple[str, _Section]]:
-    found: dict[str, _Section] = {}
+    sections: dict[str, _Section] = {}
     current = _Section()
     for line in listing.splitlines():
         if line.split(maxsplit=1)[:1] == [".section"]:
             named = SECTION.match(line)
-            current = found.setdefault(named[1], _Section()) if named else _Section()
+            current = sections.setdefault(named[1], _Section()) if named else _Section()
         elif read := INSTRUCTION.match(line):
             current.lines.append((read[1] or "", read[2], read[3]))
         elif label := LABEL.fullmatch(line):
             current.labels[label[1]] = len(current.lines)
-    return found.items()
+    return sections.items()
 
 
 def _resolved(kernel: str, section: _Section) -> Iterator[Instruction]:
@@ -198,121 +198,88 @@ def marks(instructions: Iterable[Instruction]) -> Mapping[str, int]:
     rounds up (I2F.RP); one of float32 numbers checks its range (FCHK). Loads with CONSTANT go through the cache for
     data that no thread writes meanwhile, which the compiler chooses where it can prove that.
     """
-    found = dict.fromkeys((INTEGER_DIVISION, FLOAT_DIVISION, READ_ONLY_LOAD, PLAIN_LOAD, CALL), 0)
+    counts = dict.fromkeys((INTEGER_DIVISION, FLOAT_DIVISION, READ_ONLY_LOAD, PLAIN_LOAD, CALL), 0)
+    names = {"FCHK": FLOAT_DIVISION, "CALL": CALL}
     for each in instructions:
-        if each.name == "I2F" and "RP" in each.modifiers:
-            found[INTEGER_DIVISION] += 1
-        elif each.name == "FCHK":
-            found[FLOAT_DIVISION] += 1
-        elif each.name == "LDG":
-            found[READ_ONLY_LOAD if "CONSTANT" in each.modifiers else PLAIN_LOAD] += 1
-        elif each.name == "CALL":
-            found[CALL] += 1
-    return found
+        if each.name == "LDG":
+            counts[READ_ONLY_LOAD if "CONSTANT" in each.modifiers else PLAIN_LOAD] += 1
+        elif name := INTEGER_DIVISION if each.name == "I2F" and "RP" in each.modifiers else names.get(each.name):
+            counts[name] += 1
+    return counts
 
 
 ENDS = frozenset({"EXIT", "RET", "KILL", "BPT"})
 JUMPS = frozenset({"BRA", "BRX", "JMP", "JMX", "BRXU", "JMXU"})
 NEVER_TAKEN = "@!PT"
 
+# A branch backwards alone does not make a loop, because compilers move code that is seldom run to the end, from where
+# it goes back: a loop is a set of instructions that can be reached from themselves.
+
 
 def inside_loops(instructions: Sequence[Instruction]) -> list[bool]:
     """Tell of each instruction whether it is in a loop, or in a function that is called from one."""
-    ways = [_ways(instructions, i) for i in range(len(instructions))]
-    groups = _groups(ways)
-    size = [0] * len(groups)
-    for group in groups:
-        size[group] += 1
-    inside = [size[groups[i]] > 1 or i in ways[i] for i in range(len(ways))]
-    calls = [i for i, each in enumerate(instructions) if each.name == "CALL" and inside[i]]
-    waiting = [target for i in calls for target in instructions[i].targets]
+    ways = _ways(instructions)
+    components = _components(ways)
+    size = Counter(components)
+    inside = [size[components[i]] > 1 or i in following for i, following in enumerate(ways)]
+    callees = [each.targets if each.name == "CALL" else () for each in instructions]
+    waiting = [target for targets, loop in zip(callees, inside, strict=True) if loop for target in targets]
     called: set[int] = set()
     while waiting:
         if (i := waiting.pop()) not in called:
             called.add(i)
-            waiting += [*ways[i], *(instructions[i].targets if instructions[i].name == "CALL" else ())]
-    return [each or i in called for i, each in enumerate(inside)]
+            waiting += [*ways[i], *callees[i]]
+    return [loop or i in called for i, loop in enumerate(inside)]
 
 
-def loop_sizes(instructions: Sequence[Instruction]) -> list[int]:
-    """Return the number of instructions from the target of each branch that closes a loop to that branch, in order.
+def loops(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
+    """Return the first and the last instruction of each loop, in order: the target of a branch back, and that branch.
 
     Several branches to one target, as `continue` makes them, are one loop.
     """
-    return [end - begin + 1 for begin, end in _loops(instructions)]
-
-
-def loop_bodies(instructions: Sequence[Instruction]) -> list[list[int]]:
-    """List the instructions of each loop, in the order of ``loop_sizes``, that are in no loop within it."""
-    loops = _loops(instructions)
-    bodies = []
-    for begin, end in loops:
-        within = [(b, e) for b, e in loops if (b, e) != (begin, end) and begin <= b and e <= end]
-        bodies.append([i for i in range(begin, end + 1) if not any(b <= i <= e for b, e in within)])
-    return bodies
-
-
-def _loops(instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
-    """Return the first and the last instruction of each loop, in order."""
-    groups = _groups([_ways(instructions, i) for i in range(len(instructions))])
+    components = _components(_ways(instructions))
     last: dict[int, int] = {}
     for i, each in enumerate(instructions):
         if each.name in JUMPS:
-            last |= {target: i for target in each.targets if target <= i and groups[target] == groups[i]}
+            last |= {target: i for target in each.targets if target <= i and components[target] == components[i]}
     return sorted(last.items())
 
 
-def _ways(instructions: Sequence[Instruction], i: int) -> list[int]:
-    """List the instructions that may run after one in the same function. A call comes back to the next one."""
-    each = instructions[i]
-    name, following = each.name, [i + 1] if i + 1 < len(instructions) else []
-    targets = [] if name in ("CALL", "BSSY") or each.predicate == NEVER_TAKEN else list(each.targets)
-    if name in ENDS and not each.predicate:
-        return targets
-    # BRA takes a second condition as an operand, and .DIV where the threads of a warp disagree.
-    always = name in JUMPS and not each.predicate and not _is_conditional(each)
-    return [target for target in targets if target < len(instructions)] + ([] if always else following)
+def loop_bodies(spans: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """List the instructions of each of these loops that are in no loop within it."""
+    return [
+        [
+            i
+            for i in range(begin, end + 1)
+            if not any(begin <= b <= i <= e <= end for b, e in spans if (b, e) != (begin, end))
+        ]
+        for begin, end in spans
+    ]
+
+
+def _ways(instructions: Sequence[Instruction]) -> list[list[int]]:
+    """List for each instruction those that may run after it in the same function. A call comes back to the next one."""
+    ways = []
+    for i, each in enumerate(instructions):
+        targets = () if each.name in ("CALL", "BSSY") or each.predicate == NEVER_TAKEN else each.targets
+        # BRA takes a second condition as an operand, and .DIV where the threads of a warp disagree.
+        always = not each.predicate and (each.name in ENDS or (each.name in JUMPS and not _is_conditional(each)))
+        following = (*targets, *(() if always else (i + 1,)))
+        ways.append([target for target in following if target < len(instructions)])
+    return ways
 
 
 def _is_conditional(each: Instruction) -> bool:
     words = each.operands.replace("!", "").replace(",", " ").split()
-    return (
-        any(word.startswith(("P", "UP")) and word not in ("PT", "UPT") for word in words)
-        or "DIV" in each.modifiers
-        or "CONV" in each.modifiers
-    )
+    predicates = any(word.startswith(("P", "UP")) and word not in ("PT", "UPT") for word in words)
+    return predicates or not {"DIV", "CONV"}.isdisjoint(each.modifiers)
 
 
-def _groups(ways: Sequence[Sequence[int]]) -> list[int]:
-    """Number the strongly connected components: two instructions have one number where each can follow the other.
+def _components(ways: Sequence[Sequence[int]]) -> list[int]:
+    """Number the strongly connected components: two instructions have one number where each can follow the other."""
+    from scipy.sparse import csgraph, csr_array  # noqa: PLC0415  # takes a fifth of a second, and seldom is anything new
 
-    Kosaraju's algorithm: components are trees of the reversed graph, in the reversed order in which visits end.
-    """
-    back: list[list[int]] = [[] for _ in ways]
-    for i, following in enumerate(ways):
-        for target in following:
-            back[target].append(i)
-    order: list[int] = []
-    seen = [False] * len(ways)
-    for start in range(len(ways)):
-        if seen[start]:
-            continue
-        seen[start] = True
-        stack = [(start, iter(ways[start]))]
-        while stack:
-            i, rest = stack[-1]
-            target = next((each for each in rest if not seen[each]), -1)
-            if target < 0:
-                order.append(i)
-                stack.pop()
-            else:
-                seen[target] = True
-                stack.append((target, iter(ways[target])))
-    groups = [-1] * len(ways)
-    for root in reversed(order):
-        waiting = [root]
-        while waiting:
-            if groups[i := waiting.pop()] < 0:
-                groups[i] = root
-                waiting += [each for each in back[i] if groups[each] < 0]
-    return groups
+    rows = [i for i, following in enumerate(ways) for _ in following]
+    columns = [target for following in ways for target in following]
+    graph = csr_array(([True] * len(rows), (rows, columns)), shape=(len(ways), len(ways)))
+    return [int(number) for number in csgraph.connected_components(graph, connection="strong")[1]]
