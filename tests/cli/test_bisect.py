@@ -16,8 +16,7 @@ from warpwatch.catalogue.project import Project, find_project
 from warpwatch.cli import bisect as command
 from warpwatch.cli.bisect import Request, Walked, _case, _print_found, bisect, walk
 from warpwatch.devices.compile.compiler import Target
-from warpwatch.explain.commit_range import list_commits
-from warpwatch.explain.search import Found, Measure, Range, Unusable
+from warpwatch.explain.bisection import Found, Measure, Range, Unusable, list_commits
 from warpwatch.revision.declared import BadRevision
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -126,10 +125,9 @@ def instructions(monkeypatch: pytest.MonkeyPatch, wrong: set[str]) -> None:
 
 
 def _sides(walked: Walked, code: int) -> list[Any]:
-    from warpwatch.explain.explanation import explain  # noqa: PLC0415
+    from warpwatch.explain.explanation import code_of, explain  # noqa: PLC0415
 
-    built = walked.stretches[code].built.code
-    assert built
+    built = code_of(walked.stretches[code].built)
     return [side for side, _ in explain(built, built, "sm_90", Verdict.SLOWER).sides.values()]
 
 

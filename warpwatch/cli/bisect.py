@@ -21,13 +21,23 @@ from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.compile.compiler import Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
-from warpwatch.explain.commit_range import Commit, Stretch, list_commits, stretches
-from warpwatch.explain.commits import CommitCase, build_cases
-from warpwatch.explain.explanation import explain
-from warpwatch.explain.measure_commits import Asked, Failed, measure
-from warpwatch.explain.search import Found, Measure, Range, Unusable, search
+from warpwatch.explain.bisection import (
+    Asked,
+    Commit,
+    Failed,
+    Found,
+    Measure,
+    Range,
+    Stretch,
+    Unusable,
+    list_commits,
+    measure,
+    search,
+    stretches,
+)
+from warpwatch.explain.explanation import code_of, explain
 from warpwatch.report.tables import line
-from warpwatch.revision.commit import same_files
+from warpwatch.revision.commit import CommitCase, build_cases, same_files
 from warpwatch.revision.declared import BadRevision, own_identity
 from warpwatch.runs.record import incomparable
 from warpwatch.verdict.rule import Decision, Verdict
@@ -228,10 +238,8 @@ def _print_step(codes: Sequence[Stretch], step: Range, target: Target, decision:
     print(f"  {new.commits[0]}")
     if decision:
         print(f"      {line(decision)}{share}")
-    before, after = old.built.code, new.built.code
-    if before and after:
-        found = explain(before, after, target.arch, Verdict.SLOWER)
-        print(f"      {found.sentence if decision else found.summary}")
+    found = explain(code_of(old.built), code_of(new.built), target.arch, Verdict.SLOWER)
+    print(f"      {found.sentence if decision else found.summary}")
     if possible := [*between, *new.skipped]:
         print(f"      or one of the commits before it that cannot be measured: {named(possible)}")
 

@@ -13,9 +13,18 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import problems
 from warpwatch.cli.keywords import selector
-from warpwatch.compare.code_difference import BuildChange, Side, compare_all
-from warpwatch.compare.code_gates import GATES, exceeded, unknown
-from warpwatch.compare.code_sides import SideBuild, compile_sides, other_builds, own_builds
+from warpwatch.compare.code_difference import (
+    GATES,
+    BuildChange,
+    Side,
+    SideBuild,
+    compare_all,
+    compile_sides,
+    exceeded,
+    other_builds,
+    own_builds,
+    unknown,
+)
 from warpwatch.devices.compile.compiler import CompileError, Image, architectures, nvcc
 from warpwatch.devices.outputs import replaced
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm

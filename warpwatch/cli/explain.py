@@ -16,12 +16,10 @@ from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker, describe_device
-from warpwatch.explain.commits import CommitCase, build_cases
-from warpwatch.explain.explanation import CaseCode, explain, own_code
-from warpwatch.explain.profile import NoProfile, Profile, more_from_memory, profile
-from warpwatch.explain.profiled import Side
+from warpwatch.explain.explanation import CaseCode, code_of, explain, own_code
+from warpwatch.explain.profile import NoProfile, Profile, Side, more_from_memory, profile
 from warpwatch.report.explanation import lines_of, profile_lines
-from warpwatch.revision.commit import find_commit, find_merge_base, same_files
+from warpwatch.revision.commit import CommitCase, build_cases, find_commit, find_merge_base, same_files
 from warpwatch.revision.declared import BadRevision
 from warpwatch.revision.unpacked import checkout, missing_submodules
 from warpwatch.verdict.rule import Verdict
@@ -48,8 +46,7 @@ def explain_case(project: Project, name: str, revision: str | None, *, arch: str
     if isinstance(built.image, CompileError):
         raise BadRevision(f"in {named}, {first_line(built.image)}")
     image = compile_build(case.build, target)
-    old, new = built.code, own_code(case, image)
-    assert old
+    old, new = code_of(built), own_code(case, image)
     print(f"{name}: against {named} ({commit[:12]}), {target.arch}")
     profiles, lacking = _profiles(project, case, (built, old), (image, new), device if with_ncu else None)
     if not with_ncu:

@@ -25,7 +25,6 @@ from warpwatch.devices.info import SOFTWARE_LAUNCHES, call_problem
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import LINE
 from warpwatch.devices.runner import (
-    LINE,
     Loaded,
     Outcome,
     damage,

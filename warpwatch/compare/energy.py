@@ -48,12 +48,6 @@ def millijoules(joules: float) -> str:
     return f"{value:,.{max(0, 3 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
 
 
-def energies_in(comparison: object) -> Mapping[str, Decision]:
-    """Return what a comparison found of energies; nothing for one that compares none."""
-    found: Mapping[str, Decision] = getattr(comparison, "energy", {})
-    return found
-
-
 def takes_more(decisions: Mapping[str, Decision]) -> bool:
     """Tell whether any kernel takes more energy than before."""
     return any(decision.verdict == Verdict.SLOWER for decision in decisions.values())

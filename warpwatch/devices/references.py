@@ -11,9 +11,11 @@ import contextlib
 import functools
 import hashlib
 import io
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
 from warpwatch.catalogue.by_name import BadFunction, asked_for, call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.expected import Expected
-from warpwatch.catalogue.function_digest import digest
+from warpwatch.catalogue.function_digest import LOOKUP, NotFollowed, digest_of_source
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.plausibility import unlike_results
@@ -35,7 +37,6 @@ LINE = "line"  # what the result of a kernel that prints is called
 SLOW = 1.0  # seconds from which a result is kept
 LARGEST, KEPT = 2**28, 2**30  # bytes of one result, and of all
 KIND, MARK = ".npz", ".slow"  # what was computed; and that a function was slow, so that it is worth a look
-_digest = functools.lru_cache(maxsize=None)(digest)
 _slow_cases: set[str] = set()
 
 
@@ -117,14 +118,23 @@ def is_slow(case: Case) -> bool:
 
 def _name(case: Case, function: Callable[..., Any], part: Part, magnitudes: bool) -> str:
     """Return what results are kept as, but for their inputs; empty where the function cannot be followed."""
-    followed = _digest(function)
-    if followed is None:
+    try:
+        followed = digest_of_source(function, case.family.root, refused=LOOKUP)
+    except (NotFollowed, RecursionError):
         return ""
     asked = set().union(*asked_for(function))
     given = {name: value for name, value in sorted(case.given.items()) if name in asked}
     rows = "all" if isinstance(part, slice) else part.tobytes().hex()
     results = [(array.name, array.dtype, array.shape) for array in case.results]
-    return f"reference-{digest_of(followed.encode(), repr((given, rows, magnitudes, results)).encode())}"
+    return f"reference-{digest_of(repr((followed, _versions(), given, rows, magnitudes, results)).encode())}"
+
+
+@functools.cache
+def _versions() -> str:
+    """Return what else decides a result: Python, the libraries that references may call, and the engine's catalogue."""
+    libraries = [metadata.version(name) for name in ("ml_dtypes", "numpy", "scipy")]
+    sources = sorted(Path(rules.__file__).parent.rglob("*.py"))
+    return digest_of(repr((sys.version_info[:2], libraries)).encode(), *(path.read_bytes() for path in sources))
 
 
 def _find(name: str, inputs: Mapping[str, Array]) -> dict[str, Array] | None:

@@ -12,7 +12,7 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker
-from warpwatch.explain.commits import CommitCase
+from warpwatch.revision.commit import CommitCase
 from warpwatch.timing.measurement import Again, Measured
 from warpwatch.timing.sampling import get_ready
 from warpwatch.timing.side_by_side import OtherSideFailed

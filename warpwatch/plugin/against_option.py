@@ -56,7 +56,7 @@ class OtherRevision:
             raise self._error
         with naming_missing_submodules(self.tree):
             document = self._reading.declared(arch)
-        return other_kernels_of(document.cases, document.flags, self.tree, self.revision)
+        return other_kernels_of(document.cases, self.tree, self.revision)
 
     def stop(self) -> None:
         """End the process that reads, if it still runs."""

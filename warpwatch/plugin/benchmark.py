@@ -14,7 +14,6 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
-from warpwatch.compare.energy import energies_in
 from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import RECORD, find_reference, how_to_record
@@ -265,8 +264,8 @@ class BenchPlugin:
                 self.comparison.conclude(Again(self.cold, progress, self.broken))
                 self.concluded = True
                 self.worker.leave()  # it ends while verdicts are explained and reported
-                if isinstance(self.comparison, SelfCheck):
-                    self._keep(self.comparison)
+                if document := self.comparison.document():
+                    self._keep(document)
                 progress = functools.partial(self._progress, "explaining")
                 explanations.explain_cases(self.comparison, self.project, self._device(), progress)
                 slower, verdicts = explanations.reports(self.comparison.decisions)
@@ -280,10 +279,10 @@ class BenchPlugin:
         folder = self.project.baselines if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         return path_of(self.gpu["slug"], folder)
 
-    def _keep(self, check: SelfCheck) -> None:
+    def _keep(self, document: dict[str, Any]) -> None:
         path = self._check_path()
         with self.results.saving(f"this self-check, as {path},"):
-            save(check.document() | {"gpu": self.gpu}, path)
+            save(document | {"gpu": self.gpu}, path)
             self._notes.append(f"saved {path}")
 
     @pytest.hookimpl(tryfirst=True)
@@ -341,8 +340,8 @@ class BenchPlugin:
             selected=frozenset(self.selected),
             benchmarks=several_gpus.measured_here(self.config, self.gpu),
             decisions=comparison.decisions,
-            controls=getattr(comparison, "controls", {}),
-            energy=energies_in(comparison),
+            controls=comparison.controls,
+            energy=comparison.energy,
             lines=tuple(comparison.describe()) if comparison.active else (),
             notes=tuple(self._notes),
             alarm=comparison.alarm,

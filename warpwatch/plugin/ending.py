@@ -11,11 +11,8 @@ from typing import Any
 import pytest
 
 from warpwatch.compare.comparison import Comparison
-from warpwatch.compare.energy import energies_in
 from warpwatch.compare.energy import lines as energy_lines
 from warpwatch.compare.reference import RECORD
-from warpwatch.compare.with_baseline import BaselineComparison
-from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.plugin.options import spelled
 from warpwatch.plugin.storage import Results
 from warpwatch.report.tables import summary
@@ -81,7 +78,7 @@ def verdicts(
         with results.saving(f"the list of verdicts, as {file},"):
             write_whole(file, "\n".join(whole) + "\n")
             lines = summary(comparison.decisions, missing, most, f": {file} has all")
-    return [*lines, *energy_lines(energies_in(comparison))]
+    return [*lines, *energy_lines(comparison.energy)]
 
 
 def timeouts(config: pytest.Config) -> Iterator[str]:
@@ -110,15 +107,11 @@ def next_step(
 ) -> Iterator[str]:
     """Yield a line on what to do after a run that found a kernel wrong or slower."""
     slower = [(each.ratio, name) for name, each in decisions.items() if each.verdict == Verdict.SLOWER]
-    whole = getattr(comparison, "whole", comparison)
     if wrong := sorted(set(failed) - {name for _, name in slower}):
         case = next((f"; python -m warpwatch run {name}" for name in wrong if name.count("-") == 4), "")
         yield f"next: mend what is wrong{case}"  # a mistake in a declaration has no case
-    elif slower and isinstance(whole, RevisionComparison):
-        yield f"next: python -m warpwatch explain {max(slower)[1]} --against {whole.revision}"
-    elif slower and isinstance(whole, BaselineComparison):
-        against = spelled(config, "against")
-        yield f"next: pytest bench {against} REV -k {max(slower)[1]}, with REV a commit in which it was fast"
+    elif slower and (step := comparison.next_step(max(slower)[1], spelled(config, "against"))):
+        yield f"next: {step}"
 
 
 def first_baseline(baselines: Path, slug: str, *, has_clock: bool, compared: bool) -> Iterator[str]:

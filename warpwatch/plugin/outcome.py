@@ -14,16 +14,13 @@ from typing import Any
 import pytest
 
 from warpwatch.compare.comparison import COMPARED, Comparison
-from warpwatch.compare.energy import energies_in, takes_more
-from warpwatch.compare.self_check import SelfCheck
-from warpwatch.compare.with_revision import RevisionComparison
+from warpwatch.compare.energy import takes_more
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.revision.commit import check_name
 from warpwatch.revision.declared import BadRevision
 from warpwatch.verdict.rule import Decision, Verdict
 
 NOT_COMPARED = "not compared"  # a count in pytest's last line, which keeps it from being green
-SELF_CHECK = "--self-check"
 ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
@@ -75,13 +72,12 @@ def uncompared(asked: Asked, decisions: Mapping[str, Decision], ran: Collection[
 def fails(asked: Asked, comparison: Comparison, reasons: Collection[str]) -> bool:
     """Say whether the comparison fails a run whose tests all passed. ``reasons``: of --fail-on."""
     decisions = comparison.decisions
-    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and takes_more(energies_in(comparison))):
+    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and takes_more(comparison.energy)):
         return True
     if asked.option and not comparison.compared and (asked.required or "incomparable" in reasons):
         return True
     verdicts = {decision.verdict for decision in decisions.values()}
-    whole = getattr(comparison, "whole", comparison)
-    if Verdict.INCOMPARABLE in verdicts and isinstance(whole, RevisionComparison) and whole.lacks:
+    if Verdict.INCOMPARABLE in verdicts and comparison.lacks:
         return True  # a case may have needed a submodule that is not here
     return any(str(verdict) in reasons for verdict in verdicts & {Verdict.UNSURE, Verdict.INCOMPARABLE})
 
@@ -145,12 +141,10 @@ def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool
     ``failed``: cases that failed, slower ones among them. ``whole``: all cases were timed.
     """
     slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
-    controls = getattr(comparison, "controls", {})
-    commit = getattr(getattr(comparison, "whole", comparison), "commit", "")
     return {
         "failed": sorted(set(failed) - slower),
         "slower": sorted(slower),
         "whole": whole,
-        "controls": {name: str(decision.verdict) for name, decision in controls.items()},
-        "against": SELF_CHECK if isinstance(comparison, SelfCheck) else commit,
+        "controls": {name: str(decision.verdict) for name, decision in comparison.controls.items()},
+        "against": comparison.against,
     }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpwatch.explain.search import Found, Range, Unusable, search
+from warpwatch.explain.bisection import Found, Range, Unusable, search
 from warpwatch.verdict.rule import Decision, Verdict
 
 FLOOR = 0.005
