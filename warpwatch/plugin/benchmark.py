@@ -32,14 +32,15 @@ from warpwatch.devices.model import sees_gpu
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import explanations, locks, outcome
-from warpwatch.plugin.cases import is_timed
-from warpwatch.plugin.device import MODEL, is_first, is_part
+from warpwatch.plugin import pytest_benchmark_bridge as bridge
+from warpwatch.plugin.cases import id_of, is_timed, parameter_in
+from warpwatch.plugin.device import MODEL
 from warpwatch.plugin.options import BENCHMARK, asks_only, names_benchmark, spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.outcome import Postponed, Progress
 from warpwatch.plugin.storage import Results
-from warpwatch.plugin.xdist import several_gpus
-from warpwatch.plugin.xdist.several_gpus import number_of_parts
+from warpwatch.plugin.xdist import scheduling, several_gpus
+from warpwatch.plugin.xdist.processes import hand, is_first, is_part, name_of, number_of_parts
 from warpwatch.report.ladder import add_shares
 from warpwatch.revision.commit import checkout, compile_other_kernels, find_commit, other_kernels_of, same_files
 from warpwatch.revision.declared import BadRevision, Reading
@@ -172,7 +173,7 @@ class BenchPlugin:
         self.broken: dict[str, str] = {}  # cases that were right and failed when they were measured again
         self.concluded = False
         self._done, self._ended = 0, 0  # cases that were measured, processes of xdist that have ended
-        self._postponed = Postponed(several_gpus.announce)
+        self._postponed = Postponed()
         self._notes: list[str] = []
         self._when = ""  # the moment by which saved runs are told apart
         # Taken from pytest-benchmark, which would compare with a single run and without regard to GPU and noise.
@@ -195,7 +196,7 @@ class BenchPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self.measures_part:
-            several_gpus.longest_first(items, several_gpus.number_of_parts(self.config))
+            scheduling.longest_first(items, number_of_parts(self.config))
 
     def pytest_sessionstart(self) -> None:
         """Find what is wrong before processes are started, or at once; have spare processes open the GPU."""
@@ -220,11 +221,11 @@ class BenchPlugin:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = list(filter(is_timed, session.items))
         if self._first or self.measures_part:
-            several_gpus.measure_here(self.config)
+            bridge.measure_here(self.config, save=self._first)
         if not items or self.config.option.collectonly or (is_part(self.config) and not self.measures_part):
             return
         try:
-            self._prepare({item.callspec.id for item in items})  # type: ignore[attr-defined]
+            self._prepare({id_of(item) for item in items})
         except pytest.UsageError as error:
             if not self.measures_part:
                 raise
@@ -261,25 +262,19 @@ class BenchPlugin:
             self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
     def _take_over_storage(self) -> None:
-        """Set private attributes of pytest-benchmark's session, which no other code does."""
-        benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
-        benchmark.save_data = True
+        """Let pytest-benchmark save this run with all samples, in the folder of this GPU."""
         if self.measures_part or self._first:
-            several_gpus.measure_here(self.config)
-        if self.gpu and not (self.measures_part or benchmark.save or benchmark.disabled):
-            from pytest_benchmark.utils import get_tag  # noqa: PLC0415  # asks git
-
-            benchmark.autosave = benchmark.autosave or get_tag()
+            bridge.measure_here(self.config, save=self._first)
+        bridge.save_samples(self.config, always=bool(self.gpu) and not self.measures_part)
         self.results.take_over(self.gpu.get("slug", NO_GPU), len(self.selected), self._notes.append)
 
     def _find_baseline(self) -> BaselineComparison:
         if not self.gpu:
             self.asked.nothing = "there is no GPU to have a baseline"
             return BaselineComparison()
-        storage = self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         try:
             where = baselines_of(self.config, self.project, self.gpu["slug"], self._notes.append)
-            found = find_reference(self.compare, storage, where, self.gpu)
+            found = find_reference(self.compare, self.results.root, where, self.gpu)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
         self._notes += found.notes
@@ -297,7 +292,7 @@ class BenchPlugin:
             gpu_uuid=self.gpu["uuid"],
             incomparable_reason=found.incomparable_reason,
             doubt=self.gpu.get("note", ""),
-            parts=several_gpus.number_of_parts(self.config),
+            parts=number_of_parts(self.config),
         )
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
@@ -328,7 +323,7 @@ class BenchPlugin:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
             self.asked.refuse()
         images = {} if self._first else compile_other_kernels(wanted, device.timing_target, progress)  # parts do
-        side_by_side = PairComparison(self.gpu.get("note", ""), several_gpus.number_of_parts(self.config))
+        side_by_side = PairComparison(self.gpu.get("note", ""), number_of_parts(self.config))
         return RevisionComparison(
             revision=revision,
             commit=other.commit,
@@ -385,7 +380,7 @@ class BenchPlugin:
     def _check_path(self) -> Path:
         """Return the file of the self-check: beside the baseline if it has all cases, else among saved runs."""
         good = self._whole() and not self.gpu.get("note")
-        folder = self.project.baselines if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
+        folder = self.project.baselines if good else self.results.root
         return path_of(self.gpu["slug"], folder)
 
     def _keep(self, check: SelfCheck) -> None:
@@ -396,12 +391,14 @@ class BenchPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = several_gpus.parameter_in(report.nodeid)
+        name = parameter_in(report.nodeid)
         if report.failed and name in self.selected:
             self.failed[name] = report.longreprtext
         if report.passed and report.when == "call" and name in self.selected:
             self.passed[name] = report
-        explanations.add_to_junit(self.config, report)
+        explanation = dict(report.user_properties).get(explanations.PROPERTY)
+        if explanation and report.when == "call":
+            bridge.add_to_junit(self.config, report, str(explanation))
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         machine_info["gpu"] = self.gpu
@@ -447,7 +444,7 @@ class BenchPlugin:
         return Part(
             gpu=self.gpu,
             selected=frozenset(self.selected),
-            benchmarks=several_gpus.measured_here(self.config, self.gpu),
+            benchmarks=bridge.measured(self.config, gpu_uuid=self.gpu.get("uuid", "")),
             decisions=comparison.decisions,
             controls=getattr(comparison, "controls", {}),
             energy=energies_in(comparison),
@@ -461,16 +458,16 @@ class BenchPlugin:
     def pytest_testnodedown(self, node: Any) -> None:
         self._ended += 1
         if part := several_gpus.received(node):
-            self._parts[node.gateway.id] = part
+            self._parts[name_of(node)] = part
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput[several_gpus.SLUG] = self.gpu.get("slug", "") or self.config.stash[MODEL]
+        hand(node, several_gpus.SLUG, self.gpu.get("slug", "") or self.config.stash[MODEL])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         progress = functools.partial(self._progress, "timing") if self._first and self.comparison.active else None
-        return several_gpus.scheduler(config, log, self.project, progress) if self._first else None
+        return scheduling.scheduler_of_times(config, log, self.project, progress) if self._first else None
 
     def _join(self) -> None:
         """Take over what the processes of xdist have found, as if it had been found here."""

@@ -8,7 +8,6 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
-from _pytest._code.code import ExceptionChainRepr
 
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.names import BadCase
@@ -17,11 +16,11 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.machine import DeviceError
-from warpwatch.plugin.cases import parameter_of
+from warpwatch.plugin import pytest_benchmark_bridge as bridge
+from warpwatch.plugin.cases import parameter_in, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER
 from warpwatch.plugin.fixtures import FAILURES, LEFT_OUT, command_of, with_command
 from warpwatch.plugin.storage import Results
-from warpwatch.plugin.xdist.several_gpus import parameter_in
 from warpwatch.report.sarif import Found, Place, compile_errors, document, failure, found_in, merged, place_of
 from warpwatch.runs.files import write_whole
 
@@ -76,12 +75,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         return report
     rest = f"`pytest -s '{item.nodeid}'` prints all of them"
     report.sections = [(name, limited(text, MOST_SHOWN, rest)) for name, text in report.sections]
-    if isinstance(report.longrepr, ExceptionChainRepr):
-        for traceback, place, _ in report.longrepr.chain:
-            for entry in traceback.reprentries:
-                entry.lines = [plain_lines(line) for line in entry.lines]
-            if place:
-                place.message = plain_lines(place.message)
+    bridge.change_lines(report, plain_lines)
     return report
 
 
