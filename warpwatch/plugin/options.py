@@ -12,6 +12,7 @@ import itertools
 import os
 import sys
 from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,24 +22,22 @@ from warpwatch.catalogue.leaving import keep_alive
 from warpwatch.catalogue.setting import SETTING, has_table
 
 KERNELS = "--warpwatch-kernels"
+BENCHMARK = "bench/bench_kernels.py"
 # Options with which pytest answers a question and runs no test.
 QUESTIONS = ("collectonly", "help", "version", "markers", "showfixtures", "show_fixtures_per_test", "cacheshow")
 PREFIX = "--warpwatch-"
 SHORT = pytest.StashKey[frozenset[str]]()  # the options of ours that have their short names here
 PARTS = (
-    "worker_process",
     "start",
     "cases",
     "compile_step",
     "device",
-    "xdist.early_end",
+    "xdist.processes",
     "fixtures",
-    "later",
-    "xdist.libraries_once",
-    "machine_lock",
+    "xdist.scheduling",
+    "locks",
     "messages",
     "xdist.other_hosts",
-    "short_fixtures",
 )
 # Some of them are imported before pytest does it, by others; where that was before this module, it is too late.
 pytest.register_assert_rewrite(*({f"warpwatch.plugin.{part}" for part in PARTS} - sys.modules.keys()))
@@ -173,8 +172,9 @@ def _leave_out_values(config: pytest.Config, args: list[str]) -> None:
 
 
 def _add_short_names(parser: pytest.Parser) -> frozenset[str]:
-    groups = (parser._anonymous, *parser._groups)
-    taken = {name for group in groups for option in group.options for name in option.names()}
+    from warpwatch.plugin.pytest_benchmark_bridge import option_names  # noqa: PLC0415  # where there are kernels
+
+    taken = option_names(parser)
     free = frozenset(name for name in OPTIONS if f"--{name}" not in taken)
     for name, attributes in OPTIONS.items():
         if name in free:
@@ -191,6 +191,13 @@ def spelled(config: pytest.Config, name: str) -> str:
 def asks_only(config: pytest.Config) -> bool:
     """Tell whether pytest answers a question, such as --help, and runs no test."""
     return any(config.getoption(question, False) for question in QUESTIONS)
+
+
+def names_benchmark(config: pytest.Config, root: Path) -> bool:
+    """Tell whether the command line, or testpaths, name bench/ or what lies in it."""
+    file = root / BENCHMARK
+    paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
+    return file.is_file() and any(path.is_relative_to(file.parent.resolve()) for path in paths)
 
 
 def value_of(config: pytest.Config, name: str) -> Any:
