@@ -24,7 +24,7 @@ from warpwatch.catalogue.cases import VENDOR_BLOCK
 from warpwatch.compare.doubts import SAME_CODE
 from warpwatch.compare.saved_self_check import CLASSES
 from warpwatch.compare.with_baseline import MAX_PROCESSES
-from warpwatch.runs.saved import BadRun, Run
+from warpwatch.runs.record import BadRun, Run
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MAX_PAIR_PROCESSES,
