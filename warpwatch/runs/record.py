@@ -126,6 +126,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
     SKIPPED = "skipped"
     EXPECTED = "failed as expected"
+    INTERRUPTED = "interrupted"
 
 
 class TestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -241,6 +242,11 @@ class RunRecord:
     def gpu_uuid(self) -> str:
         """UUID of the GPU; empty where it is unknown."""
         return self.gpu.uuid
+
+    def is_slower(self, test: TestRecord) -> bool:
+        """Tell whether a test failed for its case's time alone."""
+        decision = self.decisions.get(test.case)
+        return test.outcome == Outcome.FAILED and decision is not None and decision.verdict == Verdict.SLOWER
 
     def setting(self, name: str) -> str:
         """Return a setting as it is compared: of driver and toolkit, the major version alone."""
