@@ -177,6 +177,7 @@ def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool
         "energies": energies_in(comparison),
         "past": [run.path.name for run in runs],
         "notes": comparison.describe() if comparison.active else (),
+        "alarm": comparison.alarm,
     }
 
 
