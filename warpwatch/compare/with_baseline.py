@@ -109,8 +109,7 @@ class BaselineComparison:
         self.floor_note, self.outlook = processes.floor_note(), processes.outlook()
         self.alarm = self.process_effect.alarm(processes.baseline_effects)
         self.changed = processes.changed
-        for name, measured in self.measured.items():
-            measured.facts["verdict"] = str(self.decisions[name].verdict)
+        for measured in self.measured.values():
             if len(measured.processes) > 1:
                 measured.facts["again"] = measured.processes[1:]
 
