@@ -39,7 +39,7 @@ from warpwatch.explain.explanation import code_of, explain
 from warpwatch.report.tables import line
 from warpwatch.revision.commit import CommitCase, build_cases, same_files
 from warpwatch.revision.declared import BadRevision, own_identity
-from warpwatch.runs.record import incomparable
+from warpwatch.runs.identity import incomparable
 from warpwatch.verdict.rule import Decision, Verdict
 
 LISTED = 3  # commits that a line names

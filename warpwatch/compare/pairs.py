@@ -19,7 +19,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
-from warpwatch.runs.saved import Facts
+from warpwatch.runs.record import Facts
 from warpwatch.timing.measurement import (
     WARM_UP_SHARE,
     Again,

@@ -21,7 +21,7 @@ from warpwatch.devices.worker import Kernel
 from warpwatch.revision.commit import CommitCase, build_cases, is_ancestor
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import number_of, run_files
-from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
+from warpwatch.runs.record import SETTINGS, BadRun, Facts, Gpu, RunRecord, read_usable, typed
 from warpwatch.timing.measurement import Again, Budget, Measured, prepare, remeasure
 from warpwatch.timing.sampling import get_ready
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
@@ -66,7 +66,7 @@ class BaselineComparison(Comparison):
     ``parts``: the number of parts of the run, each of which has its own comparison.
     """
 
-    runs: Sequence[Run] = ()
+    runs: Sequence[RunRecord] = ()
     gpu_uuid: str = ""
     incomparable_reason: str = ""
     doubt: str = ""
@@ -79,6 +79,10 @@ class BaselineComparison(Comparison):
     @property
     def active(self) -> bool:
         return bool(self.runs)
+
+    @property
+    def past(self) -> Sequence[str]:
+        return [run.path.name for run in self.runs]
 
     def measures(self, case: Case, image: Image) -> bool:
         return True
@@ -105,12 +109,11 @@ class BaselineComparison(Comparison):
         self.floor_note, self.outlook = processes.floor_note(), processes.outlook()
         self.alarm = self.process_effect.alarm(processes.baseline_effects)
         self.changed = processes.changed
-        for name, measured in self.measured.items():
-            measured.facts["verdict"] = str(self.decisions[name].verdict)
+        for measured in self.measured.values():
             if len(measured.processes) > 1:
                 measured.facts["again"] = measured.processes[1:]
 
-    def _past(self) -> list[Run]:
+    def _past(self) -> list[RunRecord]:
         return relevant_runs(self.runs, self.gpu_uuid)
 
     def describe(self) -> list[str]:
@@ -125,11 +128,8 @@ class BaselineComparison(Comparison):
                 f"too few runs ({len(self.runs)}) to show the spread between processes: that of an H200 is assumed; "
                 "five make a baseline"
             )
-        effect = self.process_effect
-        if effect.controls:
-            found = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
-            lines.append(f"common to this run, and taken out: {found}, by {effect.controls} unchanged cases")
-        return [*lines, *self._changes(), *filter(None, [self.outlook, self.floor_note, self.alarm])]
+        effect, notes = taken_out(self.process_effect), [self.outlook, self.floor_note, self.alarm]
+        return [*lines, *filter(None, [effect]), *self._changes(), *filter(None, notes)]
 
     def _changes(self) -> list[str]:
         """Lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
@@ -168,13 +168,13 @@ class BaselineComparison(Comparison):
         return f"pytest bench {against} REV -k {case}, with REV a commit in which it was fast"
 
 
-def _newest_clean(runs: Sequence[Run]) -> Run | None:
+def _newest_clean(runs: Sequence[RunRecord]) -> RunRecord | None:
     """Return the last of the runs that were made of a clean commit."""
     clean = [run for run in runs if run.commit.id and not run.commit.dirty and run.when]
     return max(clean, key=lambda run: run.when or NEVER, default=None)
 
 
-def _built_again(case: Case, built: CommitCase | None, run: Run) -> OldCode | str:
+def _built_again(case: Case, built: CommitCase | None, run: RunRecord) -> OldCode | str:
     """Return what a run's commit has for a case where that is what the run measured, else why not."""
     if case.variant.call:
         return CALL
@@ -187,14 +187,20 @@ def _built_again(case: Case, built: CommitCase | None, run: Run) -> OldCode | st
     return built.other, built.image
 
 
-def relevant_runs(runs: Sequence[Run], gpu_uuid: str) -> list[Run]:
+def taken_out(effect: ProcessEffect) -> str:
+    """Say what a run did to every case; empty where too few cases show it."""
+    change = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
+    return f"common to this run, and taken out: {change}, by {effect.controls} unchanged cases" * bool(effect.controls)
+
+
+def relevant_runs(runs: Sequence[RunRecord], gpu_uuid: str) -> list[RunRecord]:
     """Select the runs of a baseline that a GPU is compared with: its own where there are enough, else all."""
     own = [run for run in runs if run.gpu_uuid == gpu_uuid]
     return own if len(own) >= MIN_OWN_RUNS else list(runs)
 
 
 def sort_out(
-    names: Iterable[str], runs: Sequence[Run], past: Sequence[Run], incomparable: str
+    names: Iterable[str], runs: Sequence[RunRecord], past: Sequence[RunRecord], incomparable: str
 ) -> tuple[dict[str, Decision], list[str]]:
     """Decide about the cases that cannot be compared, and list those that can.
 
@@ -249,7 +255,7 @@ class Processes:
     """Compares the processes of this run with those of ``past``, over the cases that both have."""
 
     def __init__(
-        self, past: Sequence[Run], measured: Mapping[str, Sampled], gpu_uuid: str, doubt: str, parts: int = 1
+        self, past: Sequence[RunRecord], measured: Mapping[str, Sampled], gpu_uuid: str, doubt: str, parts: int = 1
     ) -> None:
         self.measured, self.gpu_uuid, self.doubt, self.parts = measured, gpu_uuid, doubt, parts
         runs = [{name: median(t.samples) for name, t in run.cases.items() if name in measured} for run in past]
@@ -373,7 +379,7 @@ class Processes:
 
 def find_runs(
     chosen: str | bool, storage: Path, baselines: Path, slug: str, gpu_uuid: str
-) -> tuple[list[Run], list[str]]:
+) -> tuple[list[RunRecord], list[str]]:
     """Read the baseline that --benchmark-compare names, and say what of it cannot be used. Raises BadRun.
 
     Without a value it is the committed one of this GPU, or where there is none, all runs that were saved here with no
@@ -397,9 +403,9 @@ def find_runs(
     return read_usable(found)
 
 
-def difference(runs: Sequence[Run], gpu: Mapping[str, object]) -> str:
+def difference(runs: Sequence[RunRecord], gpu: Mapping[str, object]) -> str:
     """Settings that make this run and the baseline incomparable, or nothing."""
-    here = Run(path=Path(), gpu=typed(gpu, Gpu))
+    here = RunRecord(path=Path(), gpu=typed(gpu, Gpu))
     reasons = [
         f"another {word} ({run.setting(name) or 'none'} then, {here.setting(name) or 'none'} now)"
         for name, word in SETTINGS.items()

@@ -16,7 +16,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.revision.commit import UNSHALLOW, CommitCase, find_commit, git, is_ancestor, is_shallow
 from warpwatch.revision.declared import BadRevision, shortened
-from warpwatch.runs.record import difference
+from warpwatch.runs.identity import difference
 from warpwatch.timing.measurement import Again, Measured
 from warpwatch.timing.sampling import get_ready
 from warpwatch.timing.side_by_side import OtherSideFailed

@@ -155,7 +155,7 @@ def refuse_rules_without_comparison(config: pytest.Config, compare: str | bool, 
 
 
 def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool) -> dict[str, Any]:
-    """Return what a saved run records of itself.
+    """Return fields of ``About``, which a saved run records of itself.
 
     ``failed``: cases that failed, slower ones among them. ``whole``: all cases were timed.
     """
@@ -164,8 +164,13 @@ def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool
         "failed": sorted(set(failed) - slower),
         "slower": sorted(slower),
         "whole": whole,
-        "controls": {name: str(decision.verdict) for name, decision in comparison.controls.items()},
         "against": comparison.against,
+        "decisions": comparison.decisions,
+        "controls": comparison.controls,
+        "energies": comparison.energy,
+        "past": comparison.past,
+        "notes": comparison.describe() if comparison.active else (),
+        "alarm": comparison.alarm,
     }
 
 
