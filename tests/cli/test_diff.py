@@ -17,7 +17,7 @@ from tests.checkout import COMMIT, DATES
 from tests.fork_server import run_module
 from tests.stranger import environment
 from warpwatch.cli.diff import BadDiff, check_file
-from warpwatch.cli.parsers import revisions
+from warpwatch.cli.options import revisions
 from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm

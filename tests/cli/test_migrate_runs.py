@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.migrate_runs import migrate
+from warpwatch.cli.baseline_migrate import migrate
 from warpwatch.runs.saved import read_run
 
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")

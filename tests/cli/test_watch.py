@@ -19,7 +19,7 @@ from tests import stranger
 from tests.checkout import Bench
 from tests.project import PROJECT, ROOT
 from warpwatch.cli import watch_steps
-from warpwatch.cli.children import Child
+from warpwatch.cli.processes import Child
 from warpwatch.cli.watch_files import files_by_variant, marked_files, reached
 from warpwatch.cli.watch_look import Look
 from warpwatch.cli.watch_reports import first_fault

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.project import ROOT
 from tests.stranger import run_command
-from warpwatch.cli.thin_runs import thin_folder
+from warpwatch.cli.thin import thin_folder
 from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.saved_verdicts import against_baseline
 from warpwatch.runs.files import PACKED, PLAIN, read_content, run_files

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.parsers import add, add_device, case_ids, revisions
+from warpwatch.cli.options import add, add_device, case_ids, revisions
 
 DIFF_ARCH = "sm_90"  # what `warpwatch diff` compiles for where nothing is said
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.children import ended_by_signals, kill, start
+from warpwatch.cli.processes import ended_by_signals, kill, start
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.foreign_text import Limited, pass_on, plain

@@ -12,7 +12,7 @@ from warpwatch.catalogue.launches import read_capability
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import problems
-from warpwatch.cli.keywords import selector
+from warpwatch.cli.options import selector
 from warpwatch.compare.code_difference import BuildChange, Side, compare_all
 from warpwatch.compare.code_gates import GATES, exceeded, unknown
 from warpwatch.compare.code_sides import SideBuild, compile_sides, other_builds, own_builds

@@ -17,7 +17,7 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project, find_setting
 from warpwatch.catalogue.validation import require
 from warpwatch.cli.changes import add_changes
-from warpwatch.cli.parsers import add, add_device, case_ids
+from warpwatch.cli.options import add, add_device, case_ids
 from warpwatch.cli.pull_requests import add_pull_requests
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice, Settings
@@ -36,7 +36,7 @@ SANITIZER_SECONDS = 300.0  # a launch under a sanitizer is slow
 
 
 def _list(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.cli.one_case import list_cases  # noqa: PLC0415
+    from warpwatch.cli.run import list_cases  # noqa: PLC0415
 
     return list_cases(project, options.k)
 
@@ -45,12 +45,12 @@ def _run(project: Project, options: argparse.Namespace) -> int:
     if options.all == bool(options.case):
         raise BadCase("give the id of one case, or --all; `warpwatch list` shows the ids")
     if options.all:
-        from warpwatch.cli.every_case import run_every_case  # noqa: PLC0415
+        from warpwatch.cli.run import run_every_case  # noqa: PLC0415
 
         limit = options.launch_timeout or SANITIZER_SECONDS
         settings = Settings(kind=options.device, launch_timeout=limit, schedule_seed=options.schedule_seed)
         return run_every_case(project, options.k, settings)
-    from warpwatch.cli.one_case import again, run_case  # noqa: PLC0415
+    from warpwatch.cli.run import again, run_case  # noqa: PLC0415
 
     seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
     require(project.families, options.case)
@@ -66,7 +66,7 @@ def _run(project: Project, options: argparse.Namespace) -> int:
 
 
 def _promote(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.cli.saved_runs import promote  # noqa: PLC0415
+    from warpwatch.cli.baseline_promote import promote  # noqa: PLC0415
 
     return promote(project, chosen_files(options.runs), allowed=options.allow, dry_run=options.dry_run)
 
@@ -74,25 +74,25 @@ def _promote(project: Project, options: argparse.Namespace) -> int:
 def _update(project: Project, options: argparse.Namespace) -> int:
     if not options.pull_request:
         raise BadRun("say where it goes: --pull-request; `warpwatch baseline record` changes the files here alone")
-    from warpwatch.cli.update_baseline import update  # noqa: PLC0415
+    from warpwatch.cli.baseline_update import update  # noqa: PLC0415
 
     return update(project, count=options.n, keywords=options.k, allowed=options.allow, base=options.base)
 
 
 def _record(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.cli.record_baseline import record  # noqa: PLC0415
+    from warpwatch.cli.baseline_record import record  # noqa: PLC0415
 
     return record(project, count=options.n, keywords=options.k, allowed=options.allow)
 
 
 def _migrate(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.cli.migrate_runs import migrate  # noqa: PLC0415
+    from warpwatch.cli.baseline_migrate import migrate  # noqa: PLC0415
 
     return migrate(project, options.runs, options.commit)
 
 
 def _history(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.cli.saved_runs import write_new  # noqa: PLC0415
+    from warpwatch.cli.baseline_promote import write_new  # noqa: PLC0415
     from warpwatch.compare.history import show  # noqa: PLC0415
 
     folder = options.runs or project.saved_runs
@@ -108,7 +108,7 @@ def _sites(project: Project | None, options: argparse.Namespace) -> int:
 
 
 def _thin(project: Project | None, options: argparse.Namespace) -> int:
-    from warpwatch.cli.thin_runs import thin_folder  # noqa: PLC0415
+    from warpwatch.cli.thin import thin_folder  # noqa: PLC0415
 
     return thin_folder(options.folder, options.keep)
 
@@ -122,42 +122,42 @@ def _watch(project: Project | None, options: argparse.Namespace) -> int:
 
 def _report(project: Project, options: argparse.Namespace) -> int:
     if options.html:
-        from warpwatch.cli.report_site import make_site  # noqa: PLC0415
+        from warpwatch.cli.report import make_site  # noqa: PLC0415
 
         return make_site(project, chosen_files(options.runs), options.html, options.runs_url)
     if options.runs_url:
         raise BadRun("--runs-url is for the site: give --html FOLDER too")
-    from warpwatch.cli.saved_runs import report  # noqa: PLC0415
+    from warpwatch.cli.baseline_promote import report  # noqa: PLC0415
 
     return report(project, chosen_files(options.runs))
 
 
 def _ladder(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.cli.saved_runs import show_ladders  # noqa: PLC0415
+    from warpwatch.cli.baseline_promote import show_ladders  # noqa: PLC0415
 
     return show_ladders(project, chosen_files(options.runs))
 
 
 def _picture(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.cli.saved_runs import draw  # noqa: PLC0415
+    from warpwatch.cli.baseline_promote import draw  # noqa: PLC0415
 
     return draw(project, chosen_files(options.runs), options.to)
 
 
 def _score(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.cli.saved_runs import score_rules  # noqa: PLC0415
+    from warpwatch.cli.baseline_promote import score_rules  # noqa: PLC0415
 
     return score_rules(chosen_files(options.runs), options.trials)
 
 
 def _self_check(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.cli.saved_runs import merge_self_check  # noqa: PLC0415
+    from warpwatch.cli.baseline_promote import merge_self_check  # noqa: PLC0415
 
     return merge_self_check(project, options.parts)
 
 
 def _timer(project: Project, options: argparse.Namespace) -> int:
-    from warpwatch.cli.read_timer import read_timer  # noqa: PLC0415
+    from warpwatch.cli.timer import read_timer  # noqa: PLC0415
 
     return read_timer()
 

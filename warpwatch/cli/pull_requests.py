@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.parsers import add, add_device, revisions
+from warpwatch.cli.options import add, add_device, revisions
 
 
 def _ci(project: Project, options: argparse.Namespace) -> int:

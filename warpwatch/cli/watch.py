@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from warpwatch.catalogue.table import Setting
-from warpwatch.cli.children import INTERRUPTED, ended_by_signals
-from warpwatch.cli.keywords import selector
+from warpwatch.cli.options import selector
+from warpwatch.cli.processes import INTERRUPTED, ended_by_signals
 from warpwatch.cli.watch_files import folders_of
 from warpwatch.cli.watch_look import Look
 from warpwatch.cli.watch_reports import plural

@@ -17,8 +17,8 @@ from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.project import BadProject, Project, find_project
 from warpwatch.catalogue.selection import tested_cases, timed_cases
 from warpwatch.catalogue.validation import Problem, problems
-from warpwatch.cli.children import INTERRUPTED
-from warpwatch.cli.keywords import selector
+from warpwatch.cli.options import selector
+from warpwatch.cli.processes import INTERRUPTED
 from warpwatch.cli.watch_files import files_by_variant, folders_of, marked_files
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.compiler import CompileError

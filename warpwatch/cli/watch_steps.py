@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from warpwatch.cli.children import Child
+from warpwatch.cli.processes import Child
 from warpwatch.cli.watch_look import Look, Request
 from warpwatch.cli.watch_reports import correctness, first_fault, plural, read_report, times
 

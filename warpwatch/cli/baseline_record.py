@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import IO
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.children import INTERRUPTED, ended_by_signals, kill, start
-from warpwatch.cli.keywords import selector
-from warpwatch.cli.saved_runs import promote
+from warpwatch.cli.baseline_promote import promote
+from warpwatch.cli.options import selector
+from warpwatch.cli.processes import INTERRUPTED, ended_by_signals, kill, start
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.foreign_text import plain
 from warpwatch.devices.gpu import NoDevice

@@ -13,10 +13,11 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.selection import omitted_cases, timed_cases
+from warpwatch.catalogue.selection import omitted_cases, tested_cases, timed_cases
 from warpwatch.catalogue.validation import problems
-from warpwatch.cli.keywords import selector
+from warpwatch.cli.options import selector
 from warpwatch.devices import memory
+from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.describe import SOFTWARE_LAUNCHES
 from warpwatch.devices.gpu import Device, Settings, open_device
@@ -138,3 +139,38 @@ def _print_arrays(case: Case, inputs: Mapping[str, Array], got: Mapping[str, Arr
     if wanted:
         for name, array in (*inputs.items(), *got.items()):
             print(f"{name} {array.shape} {array.dtype}\n{np.array2string(array, precision=4)}")
+
+
+LAUNCHES = 2  # of a case, on either pattern of poison
+
+
+def run_every_case(project: Project, expression: str, settings: Settings) -> int:
+    """Run each case whose id matches, and compare with NumPy; returns the exit status.
+
+    Raises NoDevice, DeviceError, CompileError.
+    """
+    matches = selector(expression)
+    machine = open_device(settings)
+    cases = [case for case in tested_cases(project.families) if not case.variant.on_host and matches(case.id)]
+    cases = [case for case in cases if case.variant.capability <= machine.info.capability]
+    cases = [case for case in cases if not call_problem(case.variant, machine.info)]
+    compile_all({case.build.id: (case.build, machine.info.target) for case in cases}.values(), lambda done, total: None)
+    wrong = 0
+    for problem in problems(project.families):
+        if matches(problem.id):
+            wrong += 1
+            print(f"not run: {problem}")
+    for case in cases:
+        try:
+            memory.require(case, memory.peak_bytes(case, copies=3))
+            trial = plan(case, 0, launches=LAUNCHES, exact=True, further=False)
+            image = compile_build(case.build, machine.info.target)
+            outcomes = run_several(machine, case, image.path, trial.inputs, LAUNCHES)
+        except DeviceError as error:
+            print(error)
+            return 2
+        if found := faults(trial, outcomes, f"python -m warpwatch run {case.id}"):
+            wrong += 1
+            print(f"{case.id}: WRONG", *found, sep="\n")
+    print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
+    return int(wrong > 0)

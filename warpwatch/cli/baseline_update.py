@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.record_baseline import record
+from warpwatch.cli.baseline_record import record
 from warpwatch.report.pull_request.code_host import Host, Refused, open_pull_request
 from warpwatch.report.pull_request.result import one_line
 from warpwatch.report.tables import changes, spreads
