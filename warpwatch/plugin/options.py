@@ -31,13 +31,13 @@ PARTS = (
     "cases",
     "compile_step",
     "device",
-    "early_end",
+    "xdist.early_end",
     "fixtures",
     "later",
-    "libraries_once",
+    "xdist.libraries_once",
     "machine_lock",
     "messages",
-    "other_hosts",
+    "xdist.other_hosts",
     "short_fixtures",
 )
 # Some of them are imported before pytest does it, by others; where that was before this module, it is too late.
