@@ -42,4 +42,4 @@ class Recorder:
 
     def record(self, count: int, keywords: str, *allowed: str) -> int:
         project = replace(PROJECT, root=self.bench.folder)
-        return baseline_record.record(project, count=count, keywords=keywords, allowed=allowed)
+        return baseline_record.run(project, count=count, keywords=keywords, allowed=allowed)

@@ -91,7 +91,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_no_child(recorder: Recorder, tmp_path
     )
     (tmp_path / "plays" / "plays_of_runs.py").write_text(slow)
     code = (
-        "import sys; from warpwatch.cli import record_baseline; record_baseline.why_no_gpu = lambda: '';"
+        "import sys; from warpwatch.cli import baseline_record; baseline_record.why_no_gpu = lambda: '';"
         "from warpwatch.cli.main import main; sys.argv[1:] = ['baseline', 'record']; sys.exit(main())"
     )
     command = [sys.executable, "-c", code]

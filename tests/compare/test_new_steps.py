@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from warpwatch.cli.baseline_promote import write_new
+from warpwatch.cli.history import write_new
 from warpwatch.compare.new_steps import issue, new_steps
 from warpwatch.runs.files import write_run
 from warpwatch.runs.saved import Commit, Facts, Gpu, Run, Timed

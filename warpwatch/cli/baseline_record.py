@@ -6,6 +6,7 @@ processes. What is saved becomes the baseline by the code of ``warpwatch baselin
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import subprocess
@@ -18,9 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from warpwatch.arguments import positive_integer
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.baseline_promote import promote
-from warpwatch.cli.options import selector
+from warpwatch.cli.options import add_keywords, selector
 from warpwatch.cli.processes import INTERRUPTED, ended_by_signals, kill, start
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.foreign_text import plain
@@ -79,7 +81,15 @@ class Recording:
         return f"nothing was promoted, and {what}"
 
 
-def record(project: Project, *, count: int, keywords: str, allowed: Collection[str]) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``warpwatch baseline record``."""
+    processes = "processes that measure (5)"
+    parser.add_argument("-n", dest="count", type=positive_integer, default=5, metavar="RUNS", help=processes)
+    add_keywords(parser)
+    parser.add_argument("--allow", dest="allowed", nargs="+", default=[], metavar="WORD", help="as for promote")
+
+
+def run(project: Project, *, count: int, keywords: str, allowed: Collection[str]) -> int:
     """Measure in ``count`` processes, show what they found and make it the baseline; returns the exit status.
 
     Raises BadCase, BadRun, NoDevice, DeviceError or OSError.

@@ -6,6 +6,7 @@ sees the files as they are then. A save while a round runs ends it, and the next
 
 from __future__ import annotations
 
+import argparse
 import functools
 import signal
 import tempfile
@@ -15,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from warpwatch.catalogue.table import Setting
-from warpwatch.cli.options import selector
+from warpwatch.catalogue.project import find_setting
+from warpwatch.cli.options import add_device, add_keywords, selector
 from warpwatch.cli.processes import INTERRUPTED, ended_by_signals
 from warpwatch.cli.watch_files import folders_of
 from warpwatch.cli.watch_look import Look
@@ -30,11 +31,19 @@ TICK = 0.1  # seconds between two looks at the step that runs
 SUFFIXES = (".py", ".cu", ".cuh", ".h", ".hpp", ".hxx", ".inc", ".cpp", ".cc", ".c", ".cubin", ".ptx", ".fatbin")
 
 
-def watch(setting: Setting, *, keywords: str, device: str, once: bool) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``warpwatch watch``."""
+    add_keywords(parser, "only kernels with a case that matches, as pytest -k")
+    add_device(parser)
+    parser.add_argument("--once", action="store_true", help="check what differs from HEAD, and end with 0 or 1")
+
+
+def run(*, keywords: str, device: str, once: bool) -> int:
     """Check what differs from HEAD and then, without ``once``, each file that is saved; returns the exit status.
 
-    Raises BadCase for a malformed -k, and ImportError where the library that watches files is missing.
+    Raises BadProject, BadCase for a malformed -k, and ImportError where the library that watches files is missing.
     """
+    setting = find_setting(Path.cwd())
     selector(keywords)
     notices = None if once else _notices()  # missing, it is said before anything is checked
     try:
