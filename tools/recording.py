@@ -13,7 +13,7 @@ from statistics import median
 import numpy as np
 
 from tools.other_rules import Samples
-from warpwatch.runs.record import difference
+from warpwatch.runs.identity import difference
 from warpwatch.runs.saved import BadRun, Run
 from warpwatch.timing.pair_samples import log_ratio
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect

@@ -28,7 +28,7 @@ from warpwatch.explain.commit_range import Commit, stretches
 from warpwatch.explain.commits import CommitCase
 from warpwatch.revision import declarations
 from warpwatch.revision.declared import of_code, own_identity
-from warpwatch.runs.record import Identity, Scalar, difference
+from warpwatch.runs.identity import Identity, Scalar, difference
 from warpwatch.runs.saved import Facts, Run, Timed, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 

@@ -24,7 +24,7 @@ from warpwatch.compare.saved_verdicts import side_by_side as verdicts_of_pairs
 from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
 from warpwatch.revision.declared import BadRevision, own_identity
 from warpwatch.runs.baseline import objections
-from warpwatch.runs.record import difference, incomparable
+from warpwatch.runs.identity import difference, incomparable
 from warpwatch.runs.saved import read_run
 from warpwatch.verdict.rule import Verdict
 

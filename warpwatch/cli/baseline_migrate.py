@@ -28,7 +28,7 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.revision.commit import checkout, compile_other_kernels, find_commit, read_other_kernels
 from warpwatch.revision.declared import BadRevision, of_code
 from warpwatch.runs.files import chosen_files, read_content, run_files, write_whole
-from warpwatch.runs.record import Identity
+from warpwatch.runs.identity import Identity
 from warpwatch.runs.saved import LARGEST, BadRun, Facts, Run, read_document, read_run
 
 ANEW = "`python -m warpwatch baseline record` records it anew"

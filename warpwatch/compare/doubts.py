@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from warpwatch.runs.record import Difference, difference
+from warpwatch.runs.identity import Difference, difference
 from warpwatch.runs.saved import Facts
 from warpwatch.timing.clocks import STEADY_CLOCK
 

@@ -19,7 +19,7 @@ from statistics import median
 import numpy as np
 
 from warpwatch.runs.files import numbered_runs
-from warpwatch.runs.record import Difference, difference
+from warpwatch.runs.identity import Difference, difference
 from warpwatch.runs.saved import BadRun, Run, Timed, read_usable
 from warpwatch.verdict.process_effects import aligned
 from warpwatch.verdict.rule import MEASURED, RELEVANT

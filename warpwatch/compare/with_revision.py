@@ -22,7 +22,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.declared import of_code, own_identity
-from warpwatch.runs.record import Difference, difference, incomparable
+from warpwatch.runs.identity import Difference, difference, incomparable
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import OtherSideFailed
 from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict

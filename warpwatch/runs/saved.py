@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Meta
 
 from warpwatch.runs.files import read_content, run_files
-from warpwatch.runs.record import Identity
+from warpwatch.runs.identity import Identity
 
 NO_GPU = "no-gpu"
 # A run that differs from its baseline in one of these cannot be compared with it.

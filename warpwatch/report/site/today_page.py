@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.report.site.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
 from warpwatch.report.site.material import Material
-from warpwatch.runs.record import Identity, difference
+from warpwatch.runs.identity import Identity, difference
 from warpwatch.runs.saved import Run
 from warpwatch.verdict.process_effects import ProcessEffect
 
