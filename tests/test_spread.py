@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.spread import table
-from warpwatch.runs.saved import Commit, Facts, Gpu, Run, Timed
+from warpwatch.runs.record import Commit, Facts, Gpu, Run, Timed
 
 
 def run(median: float, *cases: str) -> Run:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tools.other_rules import Samples
 from warpwatch.runs.identity import difference
-from warpwatch.runs.saved import BadRun, Run
+from warpwatch.runs.record import BadRun, Run
 from warpwatch.timing.pair_samples import log_ratio
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 

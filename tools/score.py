@@ -31,7 +31,7 @@ from warpwatch.compare.saved_self_check import CLASSES
 from warpwatch.compare.with_baseline import MAX_PROCESSES, MIN_GPUS
 from warpwatch.report.terminal import run_command
 from warpwatch.runs.files import chosen_files
-from warpwatch.runs.saved import BadRun, Run, read_run
+from warpwatch.runs.record import BadRun, Run, read_run
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MAX_PAIR_PROCESSES,

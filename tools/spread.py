@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpwatch.runs.saved import BadRun, Run, read_run
+from warpwatch.runs.record import BadRun, Run, read_run
 
 
 def medians(runs: Sequence[Run]) -> dict[str, list[float]]:

@@ -19,7 +19,7 @@ from warpwatch.catalogue.project import Project, find_project
 from warpwatch.cli import ci
 from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Kind, Result, read_result
 from warpwatch.runs.files import read_content, run_files
-from warpwatch.runs.saved import LARGEST
+from warpwatch.runs.record import LARGEST
 
 CASE = "copy-naive-16x16-1024x1024-float32"
 

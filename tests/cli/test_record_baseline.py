@@ -20,7 +20,7 @@ from warpwatch.catalogue.project import find_project
 from warpwatch.cli import baseline_record
 from warpwatch.cli.baseline_record import Recording
 from warpwatch.devices.gpu import NoDevice
-from warpwatch.runs.saved import Run, read_runs
+from warpwatch.runs.record import Run, read_runs
 
 FEW = "matmul and naive and 128x128x128 and float32 and not host"
 

@@ -13,7 +13,7 @@ from tests.checkout import Bench
 from tests.compare.test_with_revision import NAIVE, old  # noqa: F401  # the fixture
 from warpwatch.compare.energy import PRIOR, energy_effect, lines, millijoules, takes_more
 from warpwatch.report.tables import figures
-from warpwatch.runs.saved import read_run
+from warpwatch.runs.record import read_run
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.verdict.rule import Verdict, decide

@@ -13,7 +13,7 @@ import pytest
 from warpwatch.cli.history import write_new
 from warpwatch.compare.new_steps import issue, new_steps
 from warpwatch.runs.files import write_run
-from warpwatch.runs.saved import Commit, Facts, Gpu, Run, Timed
+from warpwatch.runs.record import Commit, Facts, Gpu, Run, Timed
 
 CASES = [f"copy-naive-{number}-float32" for number in range(40)]
 FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)

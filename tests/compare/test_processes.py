@@ -10,7 +10,7 @@ import pytest
 
 from tests.runs.identities import known
 from warpwatch.compare.with_baseline import CONTROL_BYTES, PROCESSES_OF_UNCHANGED, Processes
-from warpwatch.runs.saved import Facts, Gpu, Run, Timed
+from warpwatch.runs.record import Facts, Gpu, Run, Timed
 from warpwatch.verdict.rule import MIN_CONTROLS, Decision, Verdict
 
 GPU = "GPU-1"

@@ -29,7 +29,7 @@ from warpwatch.explain.commits import CommitCase
 from warpwatch.revision import declarations
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.identity import Identity, Scalar, difference
-from warpwatch.runs.saved import Facts, Run, Timed, read_runs
+from warpwatch.runs.record import Facts, Run, Timed, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
 KERNEL = find_case(FAMILIES, "matmul-tiled-8x8-128x128x128-float32")

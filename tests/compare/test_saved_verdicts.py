@@ -8,7 +8,7 @@ import pytest
 
 from tests.project import BASELINES, ROOT
 from warpwatch.compare.saved_verdicts import against_baseline, side_by_side
-from warpwatch.runs.saved import Run, Sides, Timed, read_run, read_runs
+from warpwatch.runs.record import Run, Sides, Timed, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
 RECORDED = ROOT / "bench" / "recordings" / "nvidia-h200"

@@ -12,7 +12,7 @@ from tools import other_rules as rules
 from tools.recording import PairRecording, record
 from tools.score import OURS, called_by_baseline_rule, play_other_gpus, play_pairs, score, table
 from warpwatch.compare.with_baseline import MAX_PROCESSES
-from warpwatch.runs.saved import BadRun, Run, read_run, read_runs
+from warpwatch.runs.record import BadRun, Run, read_run, read_runs
 
 H200 = BASELINES / "nvidia-h200"
 RECORDINGS = BASELINES.parent / "recordings" / "nvidia-h200"

@@ -25,7 +25,7 @@ from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
 from warpwatch.revision.declared import BadRevision, own_identity
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.identity import difference, incomparable
-from warpwatch.runs.saved import read_run
+from warpwatch.runs.record import read_run
 from warpwatch.verdict.rule import Verdict
 
 NAIVE = "matmul-naive-8x8-128x128x128-float32"

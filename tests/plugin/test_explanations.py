@@ -18,7 +18,7 @@ from warpwatch.devices.compile.compiler import CompileError, Target
 from warpwatch.explain.commits import CommitCase
 from warpwatch.plugin import explanations
 from warpwatch.plugin.explanations import CALL, TOO_MANY, _built_again, _newest, _of_baseline, explain_cases
-from warpwatch.runs.saved import Commit, Facts, Run, Timed
+from warpwatch.runs.record import Commit, Facts, Run, Timed
 from warpwatch.timing.parent_samples import Measured
 from warpwatch.verdict.rule import Decision, Verdict
 

@@ -10,7 +10,7 @@ from kernels import FAMILIES
 from tests.project import BASELINES, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.report.ladder import same_work, share, tables
-from warpwatch.runs.saved import BadRun, Run, read_runs
+from warpwatch.runs.record import BadRun, Run, read_runs
 
 
 def test_a_share_is_a_ratio_of_times_on_the_same_shape() -> None:

@@ -20,7 +20,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.cli.report import make_site
 from warpwatch.report.site.material import gather
 from warpwatch.report.site.render import render
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 
 NAMES = case_ids(60)
 SLOWER, FASTER, UNSURE, GONE, STEPPED, AGAIN = NAMES[3:9]

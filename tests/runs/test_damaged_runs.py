@@ -34,7 +34,7 @@ from warpwatch.report import tables as report
 from warpwatch.report.site.material import gather
 from warpwatch.report.site.render import render
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import BadRun, Commit, Facts, Gpu, Run, Sides, read_document, read_run, read_usable
+from warpwatch.runs.record import BadRun, Commit, Facts, Gpu, Run, Sides, read_document, read_run, read_usable
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.parent_samples import Again, Measured

@@ -16,7 +16,7 @@ from warpwatch.devices.worker import Kernel
 from warpwatch.plugin.ending import how_times_are_read
 from warpwatch.report.ladder import add_shares, tables
 from warpwatch.report.tables import kernel_times, medians
-from warpwatch.runs.saved import read_runs
+from warpwatch.runs.record import read_runs
 from warpwatch.timing.overhead import SHORTEST, kernel_seconds, measure_overhead
 from warpwatch.timing.parent_samples import Measured
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.project import ROOT
 from warpwatch.compare.with_baseline import Processes
-from warpwatch.runs.saved import Facts, Run, Timed, read_run
+from warpwatch.runs.record import Facts, Run, Timed, read_run
 from warpwatch.verdict.forecast import expected_unsure
 from warpwatch.verdict.rule import MEASURED, Effect, Verdict, unpaired
 

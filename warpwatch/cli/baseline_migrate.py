@@ -29,7 +29,7 @@ from warpwatch.revision.commit import checkout, compile_other_kernels, find_comm
 from warpwatch.revision.declared import BadRevision, of_code
 from warpwatch.runs.files import chosen_files, read_content, run_files, write_whole
 from warpwatch.runs.identity import Identity
-from warpwatch.runs.saved import LARGEST, BadRun, Facts, Run, read_document, read_run
+from warpwatch.runs.record import LARGEST, BadRun, Facts, Run, read_document, read_run
 
 ANEW = "`python -m warpwatch baseline record` records it anew"
 # How runs are written: by this suite, and by pytest-benchmark's --benchmark-json.

@@ -12,7 +12,7 @@ from warpwatch.cli.options import add_runs
 from warpwatch.report.tables import changes
 from warpwatch.runs.baseline import objections, refuse_twice, replace_baseline
 from warpwatch.runs.files import chosen_files, run_files
-from warpwatch.runs.saved import read_run
+from warpwatch.runs.record import read_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

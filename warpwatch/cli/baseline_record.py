@@ -30,7 +30,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.report.tables import spreads
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import Run, read_run
+from warpwatch.runs.record import Run, read_run
 
 LAST_LINES = 12  # of a failed run's output
 SHOWN = 20  # lines on the cases

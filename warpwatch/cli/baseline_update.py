@@ -20,7 +20,7 @@ from warpwatch.report.tables import changes, spreads
 from warpwatch.revision.commit import git
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import SETTINGS, Run, read_run
+from warpwatch.runs.record import SETTINGS, Run, read_run
 
 LISTED = 10  # cases whose processes differ most
 GITHUB = re.compile(r"github\.com[:/](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")

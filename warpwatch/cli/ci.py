@@ -32,7 +32,7 @@ from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Finding, Resu
 from warpwatch.revision.commit import find_commit, find_merge_base, git
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import write_whole
-from warpwatch.runs.saved import BadRun, read_run
+from warpwatch.runs.record import BadRun, read_run
 
 OWN = "warpwatch-"  # what the files in the folder of results begin with
 SOFTWARE = "the software device"

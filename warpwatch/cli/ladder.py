@@ -10,7 +10,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.cli.options import add_runs
 from warpwatch.report.ladder import tables
 from warpwatch.runs.files import chosen_files
-from warpwatch.runs.saved import read_run
+from warpwatch.runs.record import read_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError
 from warpwatch.revision.declared import BadRevision
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 
 # Each subcommand is a module of this package, `warpwatch baseline record` is baseline_record.py, with two functions:
 # add_arguments(parser), and run(project, ...), which is given the arguments by name and returns the exit status.

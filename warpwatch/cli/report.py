@@ -13,7 +13,7 @@ from warpwatch.report.site.folder import refuse_others, write_site
 from warpwatch.report.site.material import gather
 from warpwatch.report.tables import tables
 from warpwatch.runs.files import chosen_files
-from warpwatch.runs.saved import read_run
+from warpwatch.runs.record import read_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

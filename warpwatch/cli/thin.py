@@ -10,7 +10,7 @@ from pathlib import Path
 from warpwatch.arguments import positive_integer
 from warpwatch.cli.options import progress
 from warpwatch.runs.files import chosen_files, run_files
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 from warpwatch.runs.thin import KEPT, thin
 
 

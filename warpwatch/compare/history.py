@@ -20,7 +20,7 @@ import numpy as np
 
 from warpwatch.runs.files import numbered_runs
 from warpwatch.runs.identity import Difference, difference
-from warpwatch.runs.saved import BadRun, Run, Timed, read_usable
+from warpwatch.runs.record import BadRun, Run, Timed, read_usable
 from warpwatch.verdict.process_effects import aligned
 from warpwatch.verdict.rule import MEASURED, RELEVANT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpwatch.compare.history import SHORTEST, Step, find_steps
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import Run
 
 MOST_LINES = 20
 FEWEST = 2 * SHORTEST  # runs, in which two levels have room

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from warpwatch.compare.with_baseline import difference, find_runs
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import Run
 
 NAMED = 3  # the most files named in one line
 RECORD = "python -m warpwatch baseline record"

@@ -17,7 +17,7 @@ from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.files import number_of, run_files
 from warpwatch.runs.identity import Difference
-from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
+from warpwatch.runs.record import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
 from warpwatch.timing.worker_samples import get_ready
 from warpwatch.verdict.forecast import expected_unsure

@@ -11,7 +11,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.devices.compile.compiler import CompileError, private_folder
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.runs.elsewhere import fetch_baselines
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 
 
 def baselines_of(config: pytest.Config, project: Project, slug: str, say: Callable[[str], None]) -> Path:

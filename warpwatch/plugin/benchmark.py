@@ -40,7 +40,7 @@ from warpwatch.report.ladder import add_shares
 from warpwatch.revision.commit import compile_other_kernels
 from warpwatch.revision.declared import BadRevision
 from warpwatch.revision.unpacked import missing_submodules
-from warpwatch.runs.saved import NO_GPU, BadRun
+from warpwatch.runs.record import NO_GPU, BadRun
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
 

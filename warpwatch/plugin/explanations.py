@@ -26,7 +26,7 @@ from warpwatch.explain.explanation import BESIDES, CaseCode, could_read_code, ex
 from warpwatch.report.tables import line, told
 from warpwatch.revision.commit import is_ancestor
 from warpwatch.revision.declared import BadRevision
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import Run
 from warpwatch.timing.parent_samples import Measured
 from warpwatch.verdict.rule import Decision, Verdict
 

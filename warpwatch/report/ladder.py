@@ -15,7 +15,7 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.tables import kernel_times, medians
 from warpwatch.runs.identity import difference
-from warpwatch.runs.saved import BadRun, Facts, Run
+from warpwatch.runs.record import BadRun, Facts, Run
 from warpwatch.timing.overhead import kernel_seconds
 
 

@@ -15,7 +15,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.ladder import best, listed, same_work, share
 from warpwatch.report.tables import kernel_times
 from warpwatch.runs.files import write_whole
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import Run
 
 SIZE = (8.0, 4.5)  # inches
 LEAST_GAP = 0.045  # between the names of two rungs, as a share of the picture's height

@@ -15,7 +15,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.energy import millijoules
 from warpwatch.compare.saved_self_check import path_of, read, table
-from warpwatch.runs.saved import Run, Timed
+from warpwatch.runs.record import Run, Timed
 from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.verdict.rule import Decision, Verdict
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from warpwatch.runs.files import PACKED, PLAIN, compact_json, run_files, write_numbered
-from warpwatch.runs.saved import SETTINGS, BadRun, Run, read_document
+from warpwatch.runs.record import SETTINGS, BadRun, Run, read_document
 
 
 def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ from warpwatch.report.site.charts import Chart, Roof
 from warpwatch.report.site.entries import Entry
 from warpwatch.report.site.material import Material
 from warpwatch.report.site.tables import micro, percent
-from warpwatch.runs.saved import Facts
+from warpwatch.runs.record import Facts
 from warpwatch.verdict.rule import Decision
 
 

@@ -12,7 +12,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.report.ladder import share
 from warpwatch.report.site.material import Material
-from warpwatch.runs.saved import Timed
+from warpwatch.runs.record import Timed
 from warpwatch.verdict.rule import Decision
 
 HOST = "serial"

@@ -16,7 +16,7 @@ from warpwatch.report.site.charts import Chart
 from warpwatch.report.site.entries import Entry
 from warpwatch.report.site.material import Material
 from warpwatch.report.site.tables import Cell, Table, micro
-from warpwatch.runs.saved import Gpu, Run
+from warpwatch.runs.record import Gpu, Run
 
 Row = tuple[Sequence[str], Sequence[Cell | None]]
 

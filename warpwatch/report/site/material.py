@@ -16,7 +16,7 @@ from warpwatch.compare.history import LONG_AGO, Step, find_steps
 from warpwatch.compare.saved_self_check import Checked, path_of, read
 from warpwatch.compare.saved_verdicts import Verdicts, against_baseline, on_gpu, side_by_side
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import BadRun, Run, Timed, read_run, read_usable
+from warpwatch.runs.record import BadRun, Run, Timed, read_run, read_usable
 from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.verdict.process_effects import ProcessEffect, mean_of, process_effect
 

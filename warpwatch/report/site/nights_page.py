@@ -12,7 +12,7 @@ from warpwatch.compare.history import Step
 from warpwatch.report.site import charts
 from warpwatch.report.site.charts import Chart
 from warpwatch.report.site.material import Material
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import Run
 from warpwatch.verdict.process_effects import ProcessEffect
 
 LONGEST_GAP = 2  # weeks without a run that the calendar shows; of more it says the number

@@ -10,7 +10,7 @@ from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.report.site.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
 from warpwatch.report.site.material import Material
 from warpwatch.runs.identity import Identity, difference
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import Run
 from warpwatch.verdict.process_effects import ProcessEffect
 
 MOST_LISTED = 25  # cases of a verdict on the first page; all are on that of the cases

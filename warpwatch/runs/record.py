@@ -1,0 +1,402 @@
+"""Reads saved runs from disk into typed objects, and writes them whole.
+
+Reading is the one edge where a file's content is checked, by msgspec. It fills plain frozen dataclasses, is strict (a
+boolean, a text, NaN or an infinity is no number), names the place of what is wrong, takes 34 ms for 900 cases of 100
+samples, and has no dependencies; pydantic is as quick, and brings four packages. A ``Run`` needs no further check:
+every time lies between SHORTEST and LONGEST, every text can be printed on one line, every count can be printed and
+divided. Unknown fields are ignored, so that files of later versions can be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import lzma
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from warpwatch.runs.files import read_content, run_files
+from warpwatch.runs.identity import Identity
+
+NO_GPU = "no-gpu"
+# A run that differs from its baseline in one of these cannot be compared with it.
+SETTINGS: Mapping[str, str] = {"slug": "GPU", "driver": "driver", "cache": "cache mode", "toolkit": "CUDA toolkit"}
+LARGEST = 2**27  # bytes of a file, unpacked: ten times the largest run, and small enough for memory
+SHORTEST, LONGEST = 1e-12, 1e9  # seconds of a sample: ratios and their logarithms stay far from overflow
+
+_UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+Text = Annotated[str, Meta(pattern=rf"^[^{_UNPRINTABLE}]*\Z", max_length=10_000)]
+FolderName = Annotated[str, Meta(pattern=rf"^(?![.])[^/\\{_UNPRINTABLE}]*\Z", max_length=100)]
+Seconds = Annotated[float, Meta(ge=SHORTEST, le=LONGEST)]
+Samples = Annotated[tuple[Seconds, ...], Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=0, le=2**62)]
+Megahertz = Annotated[int, Meta(ge=0, le=10**6)]
+Clock = Annotated[float, Meta(gt=0, le=10**6)]  # in MHz
+Rate = Annotated[float, Meta(ge=0, le=1e18)]
+Moment = datetime  # the field ``datetime`` hides the type's own name
+T = TypeVar("T")
+
+
+class BadRun(ValueError):
+    """Says that a file is not a usable run: the message names the file and what is wrong with it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """Holds both sides' samples of a case that was measured in pairs: a tuple for each process, two samples a turn.
+
+    ``old_mhz``, ``new_mhz``: the mean SM clock of each sample, of all processes or of none; empty in one without them.
+    """
+
+    old: tuple[Samples, ...]
+    new: tuple[Samples, ...]
+    old_mhz: tuple[tuple[Clock, ...], ...] = ()
+    new_mhz: tuple[tuple[Clock, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        lengths = [[len(samples) for samples in side] for side in (self.old, self.new)]
+        if lengths[0] != lengths[1] or any(length % 2 for length in lengths[0]):
+            raise ValueError("both sides need the same processes, and as many samples in each, two a turn")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """Holds what was recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
+
+    cache: Text = ""  # cold, warm or host
+    identity: Identity | None = None  # what decides the case's work
+    image_hash: Text | None = None
+    grid: tuple[Count, ...] | None = None
+    dynamic_shared_bytes: Count | None = None
+    library: Text | None = None
+    shared_bytes: Count = 0
+    registers: Count = 0
+    fallback: Text = ""
+    sm_clock_mhz: tuple[Megahertz, ...] = ()  # before and after; 0 where unknown
+    throttle: tuple[tuple[Text, ...], ...] = ()  # before and after
+    other_processes: tuple[Text, ...] = ()  # at work on the GPU before or after
+    pairs: Sides | None = None
+    gpu_uuid: Text = ""  # of a run on several GPUs: which of them it was
+    verdict: Text = ""  # what the run itself concluded, if it compared with anything
+    explanation: Text = ""  # the likely cause of that verdict
+    again: tuple[Samples, ...] = ()  # samples of further processes, where the case was measured again
+    local_bytes: Count = 0
+    occupancy: Annotated[float, Meta(ge=0, le=1)] | None = None
+    operations: Count = 0
+    bytes: Count = 0
+    joules: Annotated[float, Meta(ge=0, le=1e9)] | None = None  # energy of a launch
+    overhead: Annotated[float, Meta(ge=0, le=1)] = 0.0  # seconds of each sample that are not the kernel's
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timed:
+    """Holds one case of a saved run: its samples in seconds, at least one, and what was recorded beside them."""
+
+    samples: tuple[float, ...]
+    facts: Facts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """Holds which GPU a run was measured on, and how. All fields are empty where there was none."""
+
+    slug: FolderName = ""
+    name: Text = ""
+    uuid: Text = ""
+    driver: Text = ""
+    toolkit: Text = ""
+    cache: Text = ""  # cold or warm
+    note: Text = ""  # what a reader of its times must know
+    peak_bytes_per_second: Rate = 0.0
+    capability: Text = ""
+    multiprocessors: Count = 0
+    memory_bytes: Count = 0
+    l2_bytes: Count = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """Names the git revision that was measured. ``dirty`` is None where the file does not say."""
+
+    id: Text = ""
+    dirty: bool | None = None
+
+    def __str__(self) -> str:
+        return (self.id or "unknown")[:12] + ("+" if self.dirty else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Holds a saved run of the benchmark."""
+
+    path: Path
+    gpu: Gpu = field(default_factory=Gpu)
+    cases: Mapping[str, Timed] = field(default_factory=dict)
+    whole: bool = False
+    commit: Commit = field(default_factory=Commit)
+    failed: tuple[str, ...] = ()
+    slower: tuple[str, ...] = ()  # cases called slower when the run was made
+    against: str = ""  # the commit that it was measured side by side with, if it was
+    when: datetime | None = None  # in UTC
+    problems: Mapping[str, str] = field(default_factory=dict)  # cases that were left out, and what is wrong with them
+
+    @property
+    def slug(self) -> str:
+        """Name of the GPU as a folder is named."""
+        return self.gpu.slug or NO_GPU
+
+    @property
+    def gpu_uuid(self) -> str:
+        """UUID of the GPU; empty where it is unknown."""
+        return self.gpu.uuid
+
+    def setting(self, name: str) -> str:
+        """Return a setting as it is compared: of driver and toolkit, the major version alone."""
+        if name == "slug":
+            return self.slug
+        value: str = getattr(self.gpu, name)
+        return value.split(".", maxsplit=1)[0] if name in ("driver", "toolkit") else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Machine:
+    gpu: Gpu = field(default_factory=Gpu)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _About:
+    whole: bool = False
+    failed: tuple[Text, ...] = ()
+    slower: tuple[Text, ...] = ()
+    against: Text = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Document(Generic[T]):
+    benchmarks: list[T]
+    machine_info: _Machine = field(default_factory=_Machine)
+    commit_info: Commit = field(default_factory=Commit)
+    warpwatch: _About = field(default_factory=_About)
+    datetime: Moment | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Named:
+    param: Text | None = None
+    name: Text | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Stats(Generic[T]):
+    data: T
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    stats: _Stats[list[Any]]
+    extra_info: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _GoodEntry:
+    param: Text | None = None
+    name: Text | None = None
+    stats: _Stats[Samples]
+    extra_info: Facts
+
+
+_read_good = msgspec.json.Decoder(_Document[_GoodEntry], strict=True).decode
+
+
+def read_document(path: Path) -> Any:
+    """Read a JSON file, which may be compressed by xz. Raises BadRun."""
+    return _document(path, _content(path))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        content = read_content(path, LARGEST)
+    except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
+        raise BadRun(f"{path}: cannot be read ({error})") from None
+    if len(content) > LARGEST:
+        raise BadRun(f"{path}: holds more than {LARGEST:,} bytes, and no run does")
+    return content
+
+
+def _document(path: Path, content: bytes) -> Any:
+    try:
+        return json.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise BadRun(f"{path}: cannot be read ({error})") from None
+    except RecursionError:
+        raise BadRun(f"{path}: is nested too deeply to be a run") from None
+    except ValueError as error:
+        raise BadRun(f"{path}: is not whole JSON ({error})") from None
+
+
+def typed(value: Any, kind: type[T]) -> T:
+    """Convert what a file holds to ``kind``. Raises ValueError, which says what is wrong and where."""
+    return msgspec.convert(value, kind, strict=True)
+
+
+def read_run(path: Path, tolerant: bool = False) -> Run:
+    """Read a run that pytest-benchmark saved; the file may be compressed by xz.
+
+    Raises BadRun; if ``tolerant``, a bad case costs only that case.
+    """
+    content = _content(path)
+    with contextlib.suppress(ValueError, OverflowError, RecursionError):  # all at once, three times as fast
+        good = _read_good(content)
+        named = {entry.param or entry.name or "": entry for entry in good.benchmarks}
+        if len(named) == len(good.benchmarks) and "" not in named:
+            cases = {name: Timed(samples=entry.stats.data, facts=entry.extra_info) for name, entry in named.items()}
+            return _run(path, good, cases, {})
+    document = _document(path, content)
+    if not isinstance(document, dict) or not isinstance(document.get("benchmarks"), list):
+        raise BadRun(f"{path}: is not a run of pytest-benchmark (it has no list of benchmarks)")
+    try:
+        read = typed(document, _Document[Any])
+        cases, problems = _read_cases(path, read.benchmarks)
+        run = _run(path, read, cases, problems)
+    except (ValueError, OverflowError) as error:
+        raise BadRun(f"{path}: is not a run of this suite ({error})") from None
+    if problems and not tolerant:
+        raise BadRun(next(iter(problems.values())))
+    return run
+
+
+def _run(path: Path, read: _Document[Any], cases: Mapping[str, Timed], problems: Mapping[str, str]) -> Run:
+    """Make a run of what was read. Raises OverflowError."""
+    return Run(
+        path=path,
+        gpu=read.machine_info.gpu,
+        cases=cases,
+        whole=read.warpwatch.whole,
+        commit=read.commit_info,
+        failed=read.warpwatch.failed,
+        slower=read.warpwatch.slower,
+        against=read.warpwatch.against,
+        when=read.datetime and _in_utc(read.datetime),
+        problems=problems,
+    )
+
+
+def _in_utc(when: datetime) -> datetime:
+    """Convert a moment to UTC, which is assumed where no zone is named. Raises OverflowError near year 1 or 9999."""
+    return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _read_cases(path: Path, entries: Sequence[Any]) -> tuple[dict[str, Timed], dict[str, str]]:
+    """Read the cases of a run, with a sentence for each that cannot be used."""
+    cases: dict[str, Timed] = {}
+    problems: dict[str, str] = {}
+    for index, entry in enumerate(entries):
+        name = _name(entry)
+        key = name or f"benchmarks[{index}]"
+        try:
+            timed = _read_case(name or "a benchmark", entry)
+            if not name:
+                raise ValueError(f"{key} has no name")
+            if name in cases:
+                raise ValueError(f"lists {name} twice")
+            cases[name] = timed
+        except ValueError as error:
+            problems[key] = f"{path}: {error}"
+    return {name: timed for name, timed in cases.items() if name not in problems}, problems
+
+
+def _name(entry: Any) -> str:
+    """Id of a case, or the name of a benchmark without parameters; empty where it has none."""
+    try:
+        named = typed(entry, _Named)
+    except ValueError:
+        return ""
+    return named.param or named.name or ""
+
+
+def _read_case(name: str, entry: Any) -> Timed:
+    """Read one case. Raises ValueError, with a sentence about the case."""
+    try:
+        read = typed(entry, _Entry)
+    except ValueError as error:
+        raise ValueError(f"{name} has no samples ({error}); save with --benchmark-save-data") from None
+    try:
+        samples = typed(read.stats.data, Samples)
+    except ValueError as error:
+        wrong = f"NaN, infinite, zero or negative, no number, or none: {error}"
+        raise ValueError(f"{name} has samples that are no times ({wrong})") from None
+    try:
+        return Timed(samples=samples, facts=typed(read.extra_info, Facts))
+    except ValueError as error:
+        raise ValueError(f"{name} has an extra_info that cannot be used ({error})") from None
+
+
+def read_runs(folder: Path) -> list[Run]:
+    """Read every run in a folder, in the order of their names. Raises BadRun."""
+    return [read_run(path) for path in run_files(folder)]
+
+
+def by_gpu(run: Run) -> list[Run]:
+    """Split a run on several GPUs into a run for each of them, with its cases; a run on one GPU stays as it is."""
+    owners = {name: timed.facts.gpu_uuid or run.gpu_uuid for name, timed in run.cases.items()}
+    uuids = list(dict.fromkeys(owners.values()))
+    if uuids in ([], [run.gpu_uuid]):
+        return [run]
+    return [
+        replace(
+            run,
+            gpu=replace(run.gpu, uuid=uuid),
+            cases={name: timed for name, timed in run.cases.items() if owners[name] == uuid},
+            whole=run.whole and len(uuids) == 1,
+        )
+        for uuid in uuids
+    ]
+
+
+def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """Read the runs that can be read, with a sentence for each file or case that cannot.
+
+    A file of several GPUs gives a run for each of them.
+
+    Raises BadRun where there are files and none can be read.
+    """
+    runs: list[Run] = []
+    problems: list[str] = []
+    with _without_collector(), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # to unpack leaves Python free
+        for read in pool.map(_attempt, paths):
+            if isinstance(read, BadRun):
+                problems.append(str(read))
+                continue
+            problems += read.problems.values()
+            runs += by_gpu(read)
+    if problems and not runs:
+        raise BadRun(problems[0])
+    return runs, problems
+
+
+def _attempt(path: Path) -> Run | BadRun:
+    try:
+        return read_run(path, tolerant=True)
+    except BadRun as error:
+        return error
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep Python from looking for garbage: a year of nights is millions of objects, and none of them is any."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
