@@ -27,7 +27,7 @@ from warpwatch.cli.main import main
 from warpwatch.report.tables import changes, summary, tables
 from warpwatch.runs.baseline import objections, replace_baseline
 from warpwatch.runs.files import write_run
-from warpwatch.runs.record import BadRun, Facts, Run, read_document, read_run, read_runs
+from warpwatch.runs.record import BadRun, Facts, RunRecord, read_document, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
 
@@ -287,7 +287,7 @@ def test_a_number_that_json_cannot_hold_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def runs(tmp_path: Path, *documents: dict[str, Any]) -> list[Run]:
+def runs(tmp_path: Path, *documents: dict[str, Any]) -> list[RunRecord]:
     return [read_run(save(tmp_path / f"{i}.json", content)) for i, content in enumerate(documents)]
 
 

@@ -34,7 +34,7 @@ from warpwatch.report import tables as report
 from warpwatch.report.site.material import gather
 from warpwatch.report.site.render import render
 from warpwatch.runs.files import run_files
-from warpwatch.runs.record import BadRun, Commit, Facts, Gpu, Run, Sides, read_document, read_run, read_usable
+from warpwatch.runs.record import BadRun, Commit, Facts, Gpu, RunRecord, Sides, read_document, read_run, read_usable
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.parent_samples import Again, Measured
@@ -257,10 +257,10 @@ def use(path: Path, order: int) -> None:
     """
     good = [read_run(other) for other in sorted(path.parent.glob("000[123]_*"))]
 
-    def with_it(text: Callable[[Sequence[Run]], object]) -> Callable[[], object]:
+    def with_it(text: Callable[[Sequence[RunRecord]], object]) -> Callable[[], object]:
         return lambda: text([*(good if order == 2 else ()), read_run(path), *(good if order == 1 else ())])
 
-    def other_gpus(runs: Sequence[Run]) -> object:
+    def other_gpus(runs: Sequence[RunRecord]) -> object:
         return score.play_other_gpus(runs) if len({run.gpu_uuid for run in runs}) > MIN_GPUS else None
 
     project = replace(PROJECT, root=path.parent)  # which has no baselines

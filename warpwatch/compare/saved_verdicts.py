@@ -14,7 +14,7 @@ import msgspec
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out
-from warpwatch.runs.record import Facts, Run, Sides, Timed, by_gpu
+from warpwatch.runs.record import CaseRecord, Facts, RunRecord, Sides, by_gpu
 from warpwatch.timing.pair_samples import log_ratio, log_ratio_in_cycles
 from warpwatch.verdict.in_cycles import combine
 from warpwatch.verdict.process_effects import ProcessEffect
@@ -39,18 +39,18 @@ class Verdicts:
     """
 
     decisions: Mapping[str, Decision] = field(default_factory=dict)
-    past: Sequence[Run] = ()
+    past: Sequence[RunRecord] = ()
     effects: Sequence[ProcessEffect] = ()
     notes: Sequence[str] = ()
     missing: Sequence[str] = ()
 
 
-def on_gpu(run: Run) -> Iterator[tuple[str, Timed]]:
+def on_gpu(run: RunRecord) -> Iterator[tuple[str, CaseRecord]]:
     """Yield the cases of a run that a GPU ran, not the host."""
     yield from ((name, timed) for name, timed in run.cases.items() if timed.facts.cache != "host")
 
 
-def against_baseline(run: Run, baseline: Sequence[Run]) -> Verdicts:
+def against_baseline(run: RunRecord, baseline: Sequence[RunRecord]) -> Verdicts:
     """Compare a saved run with a baseline, of which the run itself is no part."""
     others = [other for other in baseline if (other.when, other.gpu_uuid) != (run.when, run.gpu_uuid)]
     if not others:
@@ -67,7 +67,7 @@ def against_baseline(run: Run, baseline: Sequence[Run]) -> Verdicts:
     )
 
 
-def _part(run: Run, baseline: Sequence[Run], parts: int) -> Verdicts:
+def _part(run: RunRecord, baseline: Sequence[RunRecord], parts: int) -> Verdicts:
     """Compare the cases that one GPU measured."""
     cases = {name: _saved(timed) for name, timed in on_gpu(run)}
     past = relevant_runs(baseline, run.gpu_uuid)
@@ -89,11 +89,11 @@ def _part(run: Run, baseline: Sequence[Run], parts: int) -> Verdicts:
     )
 
 
-def _saved(timed: Timed) -> SavedCase:
+def _saved(timed: CaseRecord) -> SavedCase:
     return SavedCase(facts=timed.facts, processes=[timed.samples, *timed.facts.again])
 
 
-def side_by_side(run: Run) -> Verdicts:
+def side_by_side(run: RunRecord) -> Verdicts:
     """Decide about the pairs of a run that was measured side by side with another revision."""
     effects, in_cycles, reasons = dict[str, Effect](), dict[str, Effect](), dict[str, str]()
     for name, timed in on_gpu(run):

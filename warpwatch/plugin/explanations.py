@@ -26,7 +26,7 @@ from warpwatch.explain.explanation import BESIDES, CaseCode, could_read_code, ex
 from warpwatch.report.tables import line, told
 from warpwatch.revision.commit import is_ancestor
 from warpwatch.revision.declared import BadRevision
-from warpwatch.runs.record import Run
+from warpwatch.runs.record import RunRecord
 from warpwatch.timing.parent_samples import Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -118,7 +118,7 @@ def _of_baseline(
     return {name: _built_again(comparison.measured[name], made.get(name), run) for name in names}
 
 
-def _built_again(measured: Measured, built: CommitCase | None, run: Run) -> Both | str:
+def _built_again(measured: Measured, built: CommitCase | None, run: RunRecord) -> Both | str:
     """Return a measured case and what a run's commit has for it, where that is what the run measured."""
     name = measured.case.id
     if measured.case.variant.call:
@@ -132,7 +132,7 @@ def _built_again(measured: Measured, built: CommitCase | None, run: Run) -> Both
     return measured, other_code(built.other, built.image)
 
 
-def _newest(runs: Sequence[Run]) -> Run | None:
+def _newest(runs: Sequence[RunRecord]) -> RunRecord | None:
     """Return the last of the runs that were made of a clean commit."""
     clean = [run for run in runs if run.commit.id and not run.commit.dirty and run.when]
     return max(clean, key=lambda run: run.when or NEVER, default=None)

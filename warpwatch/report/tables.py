@@ -15,7 +15,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.energy import millijoules
 from warpwatch.compare.saved_self_check import path_of, read, table
-from warpwatch.runs.record import Run, Timed
+from warpwatch.runs.record import CaseRecord, RunRecord
 from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -75,7 +75,7 @@ def told(decision: Decision) -> str:
     return "".join((line(decision), *(f"; {part}" for part in parts)))
 
 
-def _over_runs(runs: Sequence[Run], value: Callable[[Timed], float | None]) -> dict[str, float]:
+def _over_runs(runs: Sequence[RunRecord], value: Callable[[CaseRecord], float | None]) -> dict[str, float]:
     """Median over the runs of a figure of each case, by its id; cases without it are left out."""
     values: dict[str, list[float]] = {}
     for run in runs:
@@ -85,12 +85,12 @@ def _over_runs(runs: Sequence[Run], value: Callable[[Timed], float | None]) -> d
     return {name: statistics.median(figures) for name, figures in values.items()}
 
 
-def medians(runs: Sequence[Run]) -> dict[str, float]:
+def medians(runs: Sequence[RunRecord]) -> dict[str, float]:
     """Median over the runs of each case's median, in seconds."""
     return _over_runs(runs, lambda timed: statistics.median(timed.samples))
 
 
-def kernel_times(runs: Sequence[Run]) -> dict[str, float]:
+def kernel_times(runs: Sequence[RunRecord]) -> dict[str, float]:
     """Median over the runs of each case's median, in seconds, without what a reading holds beside the kernel."""
     return _over_runs(runs, lambda timed: kernel_seconds(statistics.median(timed.samples), timed.facts.overhead))
 
@@ -104,13 +104,13 @@ class Figures:
     joules: Mapping[str, float]
 
 
-def figures(runs: Sequence[Run]) -> Figures:
+def figures(runs: Sequence[RunRecord]) -> Figures:
     """Return the medians over runs."""
     joules = _over_runs(runs, lambda timed: timed.facts.joules)
     return Figures(times=medians(runs), own=kernel_times(runs), joules=joules)
 
 
-def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
+def changes(old: Sequence[RunRecord], new: Sequence[RunRecord]) -> str:
     """List what a new baseline changes: cases that come and go, and the ten that change most."""
     before, after = medians(old), medians(new)
     lines = [f"cases: {len(after)}, {len(after.keys() - before)} of them new, {len(before.keys() - after)} gone"]
@@ -126,7 +126,7 @@ def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
-def spreads(runs: Sequence[Run]) -> list[str]:
+def spreads(runs: Sequence[RunRecord]) -> list[str]:
     """List median and spread between processes of each case, those that are unsure first, then the widest spread.
 
     The spread is that of the processes' medians: the highest over the lowest. The first line sums up.
@@ -146,7 +146,7 @@ def spreads(runs: Sequence[Run]) -> list[str]:
     return [head, *shown]
 
 
-def tables(runs: Sequence[Run], project: Project) -> str:
+def tables(runs: Sequence[RunRecord], project: Project) -> str:
     """Markdown tables by family and element type: a row for each variant and block, a column for each shape."""
     found = figures(runs)
     gpu = runs[0].gpu

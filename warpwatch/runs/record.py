@@ -98,7 +98,7 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Timed:
+class CaseRecord:
     """Holds one case of a saved run: its samples in seconds, at least one, and what was recorded beside them."""
 
     samples: tuple[float, ...]
@@ -135,12 +135,12 @@ class Commit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunRecord:
     """Holds a saved run of the benchmark."""
 
     path: Path
     gpu: Gpu = field(default_factory=Gpu)
-    cases: Mapping[str, Timed] = field(default_factory=dict)
+    cases: Mapping[str, CaseRecord] = field(default_factory=dict)
     whole: bool = False
     commit: Commit = field(default_factory=Commit)
     failed: tuple[str, ...] = ()
@@ -248,7 +248,7 @@ def typed(value: Any, kind: type[T]) -> T:
     return msgspec.convert(value, kind, strict=True)
 
 
-def read_run(path: Path, tolerant: bool = False) -> Run:
+def read_run(path: Path, tolerant: bool = False) -> RunRecord:
     """Read a run that pytest-benchmark saved; the file may be compressed by xz.
 
     Raises BadRun; if ``tolerant``, a bad case costs only that case.
@@ -258,7 +258,9 @@ def read_run(path: Path, tolerant: bool = False) -> Run:
         good = _read_good(content)
         named = {entry.param or entry.name or "": entry for entry in good.benchmarks}
         if len(named) == len(good.benchmarks) and "" not in named:
-            cases = {name: Timed(samples=entry.stats.data, facts=entry.extra_info) for name, entry in named.items()}
+            cases = {
+                name: CaseRecord(samples=entry.stats.data, facts=entry.extra_info) for name, entry in named.items()
+            }
             return _run(path, good, cases, {})
     document = _document(path, content)
     if not isinstance(document, dict) or not isinstance(document.get("benchmarks"), list):
@@ -274,9 +276,9 @@ def read_run(path: Path, tolerant: bool = False) -> Run:
     return run
 
 
-def _run(path: Path, read: _Document[Any], cases: Mapping[str, Timed], problems: Mapping[str, str]) -> Run:
+def _run(path: Path, read: _Document[Any], cases: Mapping[str, CaseRecord], problems: Mapping[str, str]) -> RunRecord:
     """Make a run of what was read. Raises OverflowError."""
-    return Run(
+    return RunRecord(
         path=path,
         gpu=read.machine_info.gpu,
         cases=cases,
@@ -295,9 +297,9 @@ def _in_utc(when: datetime) -> datetime:
     return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
 
 
-def _read_cases(path: Path, entries: Sequence[Any]) -> tuple[dict[str, Timed], dict[str, str]]:
+def _read_cases(path: Path, entries: Sequence[Any]) -> tuple[dict[str, CaseRecord], dict[str, str]]:
     """Read the cases of a run, with a sentence for each that cannot be used."""
-    cases: dict[str, Timed] = {}
+    cases: dict[str, CaseRecord] = {}
     problems: dict[str, str] = {}
     for index, entry in enumerate(entries):
         name = _name(entry)
@@ -323,7 +325,7 @@ def _name(entry: Any) -> str:
     return named.param or named.name or ""
 
 
-def _read_case(name: str, entry: Any) -> Timed:
+def _read_case(name: str, entry: Any) -> CaseRecord:
     """Read one case. Raises ValueError, with a sentence about the case."""
     try:
         read = typed(entry, _Entry)
@@ -335,17 +337,17 @@ def _read_case(name: str, entry: Any) -> Timed:
         wrong = f"NaN, infinite, zero or negative, no number, or none: {error}"
         raise ValueError(f"{name} has samples that are no times ({wrong})") from None
     try:
-        return Timed(samples=samples, facts=typed(read.extra_info, Facts))
+        return CaseRecord(samples=samples, facts=typed(read.extra_info, Facts))
     except ValueError as error:
         raise ValueError(f"{name} has an extra_info that cannot be used ({error})") from None
 
 
-def read_runs(folder: Path) -> list[Run]:
+def read_runs(folder: Path) -> list[RunRecord]:
     """Read every run in a folder, in the order of their names. Raises BadRun."""
     return [read_run(path) for path in run_files(folder)]
 
 
-def by_gpu(run: Run) -> list[Run]:
+def by_gpu(run: RunRecord) -> list[RunRecord]:
     """Split a run on several GPUs into a run for each of them, with its cases; a run on one GPU stays as it is."""
     owners = {name: timed.facts.gpu_uuid or run.gpu_uuid for name, timed in run.cases.items()}
     uuids = list(dict.fromkeys(owners.values()))
@@ -362,14 +364,14 @@ def by_gpu(run: Run) -> list[Run]:
     ]
 
 
-def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
+def read_usable(paths: Sequence[Path]) -> tuple[list[RunRecord], list[str]]:
     """Read the runs that can be read, with a sentence for each file or case that cannot.
 
     A file of several GPUs gives a run for each of them.
 
     Raises BadRun where there are files and none can be read.
     """
-    runs: list[Run] = []
+    runs: list[RunRecord] = []
     problems: list[str] = []
     with _without_collector(), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # to unpack leaves Python free
         for read in pool.map(_attempt, paths):
@@ -383,7 +385,7 @@ def read_usable(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     return runs, problems
 
 
-def _attempt(path: Path) -> Run | BadRun:
+def _attempt(path: Path) -> RunRecord | BadRun:
     try:
         return read_run(path, tolerant=True)
     except BadRun as error:

@@ -12,7 +12,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.report.ladder import share
 from warpwatch.report.site.material import Material
-from warpwatch.runs.record import Timed
+from warpwatch.runs.record import CaseRecord
 from warpwatch.verdict.rule import Decision
 
 HOST = "serial"
@@ -36,7 +36,7 @@ class Entry:
     verdict: str
     seconds: float | None = None
     own_seconds: float | None = None
-    timed: Timed | None = None
+    timed: CaseRecord | None = None
     case: Case | None = None
     decision: Decision | None = None
     operations: int = 0

@@ -10,7 +10,7 @@ from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.report.site.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
 from warpwatch.report.site.material import Material
 from warpwatch.runs.identity import Identity, difference
-from warpwatch.runs.record import Run
+from warpwatch.runs.record import RunRecord
 from warpwatch.verdict.process_effects import ProcessEffect
 
 MOST_LISTED = 25  # cases of a verdict on the first page; all are on that of the cases
@@ -58,7 +58,7 @@ class TodayPage:
     all, on each GPU. ``left_out``: sentences on files and cases that could not be used.
     """
 
-    run: Run
+    run: RunRecord
     counts: Mapping[str, int]
     lists: Sequence[Listed]
     renamed: Mapping[str, str]
@@ -66,7 +66,7 @@ class TodayPage:
     notes: Sequence[str]
     left_out: Sequence[str]
     effects: Sequence[ProcessEffect]
-    past: Sequence[Run]
+    past: Sequence[RunRecord]
 
 
 def today_page(material: Material, entries: Sequence[Entry]) -> TodayPage:
