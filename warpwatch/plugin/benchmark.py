@@ -34,13 +34,14 @@ from warpwatch.plugin.device import MODEL, is_first, is_part
 from warpwatch.plugin.options import asks_only, spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.postponed import Postponed, Progress
+from warpwatch.plugin.record import TESTS, Tests
 from warpwatch.plugin.storage import Results
 from warpwatch.plugin.xdist import several_gpus
 from warpwatch.report.ladder import add_shares
 from warpwatch.revision.commit import compile_other_kernels
 from warpwatch.revision.declared import BadRevision
 from warpwatch.revision.unpacked import missing_submodules
-from warpwatch.runs.record import NO_GPU, BadRun
+from warpwatch.runs.record import NO_GPU, BadRun, Outcome, recorded
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
 
@@ -67,6 +68,7 @@ class BenchPlugin:
         self._postponed = Postponed(several_gpus.announce)
         self._notes: list[str] = []
         self._when = ""  # the moment by which saved runs are told apart
+        self._last_words: list[str] = []
         # Taken from pytest-benchmark, which would compare with a single run and without regard to GPU and noise.
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
@@ -274,6 +276,10 @@ class BenchPlugin:
         finally:
             self._postponed.release(slower | self.broken, verdicts)
 
+    @property
+    def _tests(self) -> Tests:
+        return self.config.stash[TESTS]
+
     def _check_path(self) -> Path:
         """Return the file of the self-check: beside the baseline if it has all cases, else among saved runs."""
         good = self._whole() and not self.gpu.get("note")
@@ -300,9 +306,24 @@ class BenchPlugin:
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         output_json["datetime"] = self._when = self._when or output_json["datetime"]  # in both files of one run
-        add_shares(self.project.families, output_json["benchmarks"])
-        whole = self._whole() and len(output_json["benchmarks"]) == len(self.selected)
-        output_json["warpwatch"] = outcome.facts_of_run(self.comparison, self.failed.keys(), whole=whole)
+        unusual = [test for test in self._tests.tests if test.outcome != Outcome.PASSED]
+        output_json["warpwatch"] = recorded(self._about(output_json["benchmarks"]) | {"tests": unusual})
+
+    def _about(self, benchmarks: list[dict[str, Any]]) -> dict[str, Any]:
+        """Add shares to the cases of a run that is to be saved, and return what it records of itself."""
+        add_shares(self.project.families, benchmarks)
+        whole = self._whole() and len(benchmarks) == len(self.selected)
+        about = outcome.facts_of_run(self.comparison, self.failed.keys(), whole=whole)
+        return about | {"missing": self._missing(), "nothing": self._last_words}
+
+    def _record(self) -> None:
+        """Hand what is known of a run that measures to its record, where that has a file of its own."""
+        if self.selected and self._tests.is_written:
+            measured = self.config._benchmarksession.benchmarks  # type: ignore[attr-defined]
+            benchmarks = [each.as_dict(include_data=True) for each in measured if not each.has_error]
+            self._tests.about = self._about(benchmarks)
+            self._tests.document = {"benchmarks": benchmarks, "machine_info": {"gpu": self.gpu}}
+        self._tests.about["nothing"] = self._last_words
 
     def _whole(self) -> bool:
         return self.selected >= {case.id for case in timed_cases(self.project.families)}
@@ -326,6 +347,8 @@ class BenchPlugin:
             words = self._conclude(session, reporter)
         if reporter and not words:
             words = outcome.nothing_tested(reporter)
+        self._last_words = words
+        self._record()
         result = yield
         colour = "yellow" if session.exitstatus == pytest.ExitCode.OK else "red"
         for text in words:

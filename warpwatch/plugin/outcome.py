@@ -16,6 +16,7 @@ import pytest
 from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.energy import energies_in, takes_more
 from warpwatch.compare.self_check import SelfCheck
+from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.revision.commit import check_name
@@ -140,17 +141,22 @@ def refuse_rules_without_comparison(config: pytest.Config, compare: str | bool, 
 
 
 def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool) -> dict[str, Any]:
-    """Return what a saved run records of itself.
+    """Return fields of ``About``, which a saved run records of itself.
 
     ``failed``: cases that failed, slower ones among them. ``whole``: all cases were timed.
     """
     slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
-    controls = getattr(comparison, "controls", {})
-    commit = getattr(getattr(comparison, "whole", comparison), "commit", "")
+    compared_with = getattr(comparison, "whole", comparison)
+    runs = compared_with.runs if isinstance(compared_with, BaselineComparison) else ()
+    commit = getattr(compared_with, "commit", "")
     return {
         "failed": sorted(set(failed) - slower),
         "slower": sorted(slower),
         "whole": whole,
-        "controls": {name: str(decision.verdict) for name, decision in controls.items()},
         "against": SELF_CHECK if isinstance(comparison, SelfCheck) else commit,
+        "decisions": comparison.decisions,
+        "controls": getattr(comparison, "controls", {}),
+        "energies": energies_in(comparison),
+        "past": [run.path.name for run in runs],
+        "notes": comparison.describe() if comparison.active else (),
     }

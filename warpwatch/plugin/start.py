@@ -6,6 +6,7 @@ import functools
 import signal
 import threading
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,9 @@ from warpwatch.devices.model import model_of_all
 from warpwatch.plugin.bench_folder import collect_benchmark
 from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
-from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, is_first, open_device
+from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, is_first, is_part, open_device
 from warpwatch.plugin.options import value_of
+from warpwatch.plugin.record import TESTS, Tests
 from warpwatch.plugin.sarif import SarifPlugin
 from warpwatch.plugin.worker_process import CHOSEN
 from warpwatch.plugin.xdist.other_hosts import take_over_tests
@@ -53,6 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(functools.partial(computed_by.__setitem__, 0, computed_fault))
     config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
     config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
+    config.stash[TESTS] = Tests(_file(config, "record"), config.stash[BENCH].results)
+    if not is_part(config):
+        config.pluginmanager.register(config.stash[TESTS], "warpwatch-tests")
     _register_sarif(config)
     # SIGTERM, from a scheduler or a CI service, interrupts the run like Ctrl-C, so that everything is cleaned up.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -67,12 +72,20 @@ def _load(setting: Setting) -> Project:
         raise pytest.UsageError(str(error)) from None
 
 
+def _file(config: pytest.Config, name: str) -> Path | None:
+    """Return the file that an option names, for which there is space; xdist's processes leave it to the first one."""
+    given = value_of(config, name)
+    if not given or is_part(config):
+        return None
+    path: Path = config.invocation_params.dir / given
+    config.stash[BENCH].results.require_space(path, BYTES, f"free some space, or give another --warpwatch-{name}=FILE")
+    return path
+
+
 def _register_sarif(config: pytest.Config) -> None:
-    """Have the faults of this run written, if that is asked for; xdist's processes leave it to the first one."""
-    given = value_of(config, "sarif")
-    if given and not hasattr(config, "workerinput"):
-        results, path = config.stash[BENCH].results, config.invocation_params.dir / given
-        results.require_space(path, BYTES, "free some space, or give another --warpwatch-sarif=FILE")
+    """Have the faults of this run written, if that is asked for."""
+    if path := _file(config, "sarif"):
+        results = config.stash[BENCH].results
         config.pluginmanager.register(
             SarifPlugin(path, config.rootpath, config.stash[PROJECT].families, results), "warpwatch-sarif"
         )

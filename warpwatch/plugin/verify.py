@@ -11,6 +11,7 @@ from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.draws import has_few_cases
 from warpwatch.catalogue.names import print_short
 from warpwatch.devices import memory
+from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.worker import Kernel
@@ -50,7 +51,9 @@ def assert_right(
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None
     if problems:
-        pytest.fail("\n".join(problems), pytrace=False)
+        failure = pytest.fail.Exception("\n".join(problems), pytrace=False)
+        failure.__context__ = WrongResult(str(failure))  # its kind, for the record of this run
+        raise failure from None
     return left_out
 
 

@@ -13,19 +13,23 @@ import contextlib
 import gc
 import json
 import lzma
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from warpwatch.runs.files import read_content, run_files
+from warpwatch.runs.faults import Fault, Place
+from warpwatch.runs.files import compact_json, read_content, run_files, write_whole
 from warpwatch.runs.identity import Identity
+from warpwatch.verdict.rule import Decision, Verdict
 
 NO_GPU = "no-gpu"
 # A run that differs from its baseline in one of these cannot be compared with it.
@@ -33,10 +37,14 @@ SETTINGS: Mapping[str, str] = {"slug": "GPU", "driver": "driver", "cache": "cach
 LARGEST = 2**27  # bytes of a file, unpacked: ten times the largest run, and small enough for memory
 SHORTEST, LONGEST = 1e-12, 1e9  # seconds of a sample: ratios and their logarithms stay far from overflow
 
+VERSION = 1  # of what a run records beside pytest-benchmark's own; 0: it recorded no decisions and no tests
 _UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 Text = Annotated[str, Meta(pattern=rf"^[^{_UNPRINTABLE}]*\Z", max_length=10_000)]
 FolderName = Annotated[str, Meta(pattern=rf"^(?![.])[^/\\{_UNPRINTABLE}]*\Z", max_length=100)]
+Lines = Annotated[str, Meta(pattern=rf"^([^{_UNPRINTABLE}]|[\n\t])*\Z", max_length=2**20)]
 Seconds = Annotated[float, Meta(ge=SHORTEST, le=LONGEST)]
+Share = Annotated[float, Meta(ge=0, le=1e6)]
+Figure = Annotated[float, Meta(ge=1e-30, le=1e30)]  # seconds, joules or a ratio: logarithms stay far from overflow
 Samples = Annotated[tuple[Seconds, ...], Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Megahertz = Annotated[int, Meta(ge=0, le=10**6)]
@@ -86,14 +94,20 @@ class Facts:
     other_processes: tuple[Text, ...] = ()  # at work on the GPU before or after
     pairs: Sides | None = None
     gpu_uuid: Text = ""  # of a run on several GPUs: which of them it was
-    verdict: Text = ""  # what the run itself concluded, if it compared with anything
-    explanation: Text = ""  # the likely cause of that verdict
+    verdict: Text = ""  # in runs of version 0: what the run concluded
+    explanation: Text = ""  # in runs of version 0: the likely cause of that verdict
     again: tuple[Samples, ...] = ()  # samples of further processes, where the case was measured again
     local_bytes: Count = 0
     occupancy: Annotated[float, Meta(ge=0, le=1)] | None = None
     operations: Count = 0
     bytes: Count = 0
     joules: Annotated[float, Meta(ge=0, le=1e9)] | None = None  # energy of a launch
+    watts: Annotated[float, Meta(ge=0, le=1e9)] | None = None  # mean power while its energy was measured
+    places: Count = 0  # copies of the arrays, which launches use in turn
+    hold_timeouts: Count = 0  # samples that were thrown away, because the hold ran into its limit
+    gflops: Rate = 0.0  # operations, 10^9 a second
+    gbs: Rate = 0.0  # gigabytes a second
+    share: Share | None = None  # of the reference's rate
     overhead: Annotated[float, Meta(ge=0, le=1)] = 0.0  # seconds of each sample that are not the kernel's
 
 
@@ -103,6 +117,56 @@ class CaseRecord:
 
     samples: tuple[float, ...]
     facts: Facts
+
+
+class Outcome(StrEnum):
+    """Outcomes of a test."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    EXPECTED = "failed as expected"
+
+
+class TestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A test of a run.
+
+    ``id``: pytest's node id. ``case``: id of its case or build, where it is of one, and ``kernel``: family and variant.
+    ``reason``: message of a failure, or why it was skipped. ``launched``: a kernel ran. ``place``: where the kernel
+    begins, or else the test. ``faults``: at least one of a failed test.
+    """
+
+    __test__ = False  # pytest would take it for a class of tests
+
+    id: Text
+    outcome: Outcome
+    case: Text = ""
+    kernel: Text = ""
+    reason: Lines = ""
+    seconds: Annotated[float, Meta(ge=0, le=LONGEST)] = 0.0
+    launched: bool = False
+    place: Place = Place()
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The test's name without its file."""
+        return self.id.partition("::")[2] or self.id
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedDecision(Decision):
+    """A decision as a run recorded it: its figures are finite, its texts can be printed on a line."""
+
+    before: Figure = math.nan
+    after: Figure = math.nan
+    ratio: Figure = math.nan
+    low: Figure = math.nan
+    high: Figure = math.nan
+    floor: Share = math.nan
+    processes: Count = 0
+    reason: Text = ""
+    explanation: Text = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +200,15 @@ class Commit:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """Holds a saved run of the benchmark."""
+    """Record of a run: of a benchmark that was saved, or of any run of pytest (--warpwatch-record).
+
+    ``cases``: those that were timed, by id. ``decisions``: the verdict of each case that was compared, and of each that
+    could not be; ``controls``: of cases of the same work that were measured all the same; ``energies``: of the energies
+    of cases. ``tests``: in a saved benchmark those that did not pass, in another record all. ``missing``: cases that
+    the other side has and a whole run had not. ``past``: the files of the runs that it was compared with. ``notes``:
+    what holds for the comparison as a whole. ``nothing``: says that nothing was compared, tested or measured.
+    ``settings``: options of this run by name. ``exit_status``: pytest's, in a record of its own.
+    """
 
     path: Path
     gpu: Gpu = field(default_factory=Gpu)
@@ -148,6 +220,17 @@ class RunRecord:
     against: str = ""  # the commit that it was measured side by side with, if it was
     when: datetime | None = None  # in UTC
     problems: Mapping[str, str] = field(default_factory=dict)  # cases that were left out, and what is wrong with them
+    version: int = 0
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    controls: Mapping[str, Decision] = field(default_factory=dict)
+    energies: Mapping[str, Decision] = field(default_factory=dict)
+    tests: Sequence[TestRecord] = ()
+    missing: Sequence[str] = ()
+    past: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    nothing: Sequence[str] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    exit_status: int = 0
 
     @property
     def slug(self) -> str:
@@ -173,11 +256,24 @@ class _Machine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _About:
+class About:
+    """Fields that a run records of itself, under ``warpwatch`` in its file; as in RunRecord."""
+
+    version: int = 0
     whole: bool = False
     failed: tuple[Text, ...] = ()
     slower: tuple[Text, ...] = ()
     against: Text = ""
+    decisions: dict[Text, RecordedDecision] = field(default_factory=dict)
+    controls: dict[Text, RecordedDecision | Text] = field(default_factory=dict)  # in version 0, verdicts
+    energies: dict[Text, RecordedDecision] = field(default_factory=dict)
+    tests: tuple[TestRecord, ...] = ()
+    missing: tuple[Text, ...] = ()
+    past: tuple[Text, ...] = ()
+    notes: tuple[Text, ...] = ()
+    nothing: tuple[Text, ...] = ()
+    settings: dict[Text, Text] = field(default_factory=dict)
+    exit_status: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +281,7 @@ class _Document(Generic[T]):
     benchmarks: list[T]
     machine_info: _Machine = field(default_factory=_Machine)
     commit_info: Commit = field(default_factory=Commit)
-    warpwatch: _About = field(default_factory=_About)
+    warpwatch: About = field(default_factory=About)
     datetime: Moment | None = None
 
 
@@ -278,18 +374,58 @@ def read_run(path: Path, tolerant: bool = False) -> RunRecord:
 
 def _run(path: Path, read: _Document[Any], cases: Mapping[str, CaseRecord], problems: Mapping[str, str]) -> RunRecord:
     """Make a run of what was read. Raises OverflowError."""
+    about = read.warpwatch
     return RunRecord(
         path=path,
         gpu=read.machine_info.gpu,
         cases=cases,
-        whole=read.warpwatch.whole,
+        whole=about.whole,
         commit=read.commit_info,
-        failed=read.warpwatch.failed,
-        slower=read.warpwatch.slower,
-        against=read.warpwatch.against,
+        failed=about.failed,
+        slower=about.slower,
+        against=about.against,
         when=read.datetime and _in_utc(read.datetime),
         problems=problems,
+        version=about.version,
+        decisions=about.decisions or _verdicts_alone(cases),
+        controls={name: each for name, each in about.controls.items() if isinstance(each, Decision)},
+        energies=about.energies,
+        tests=about.tests,
+        missing=about.missing,
+        past=about.past,
+        notes=about.notes,
+        nothing=about.nothing,
+        settings=about.settings,
+        exit_status=about.exit_status,
     )
+
+
+def _verdicts_alone(cases: Mapping[str, CaseRecord]) -> dict[str, Decision]:
+    """Return the verdicts of a run of version 0, which recorded no figures beside them."""
+    facts = {name: case.facts for name, case in cases.items() if case.facts.verdict in set(Verdict)}
+    return {n: Decision(verdict=Verdict(f.verdict), explanation=f.explanation) for n, f in facts.items()}
+
+
+def write_record(path: Path, document: Mapping[str, Any]) -> None:
+    """Write the record of a run whole or not at all, in place of an earlier one. Raises OSError."""
+    write_whole(path, compact_json(document))
+
+
+def recorded(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of ``About`` as they are written: what is known, and not the defaults."""
+    return {"version": VERSION} | {name: _plain(value) for name, value in about.items() if value not in ({}, (), [])}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it. A figure of a decision that is not known is left out, as JSON has no NaN."""
+    if isinstance(value, Decision):
+        pairs = ((f, getattr(value, f.name)) for f in fields(value))
+        return {f.name: _plain(v) for f, v in pairs if v != f.default and not (isinstance(v, float) and math.isnan(v))}
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return msgspec.to_builtins(value)
 
 
 def _in_utc(when: datetime) -> datetime:
