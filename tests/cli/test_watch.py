@@ -18,12 +18,10 @@ import pytest
 from tests import stranger
 from tests.checkout import Bench
 from tests.project import PROJECT, ROOT
-from warpwatch.cli import watch_steps
+from warpwatch.cli import watch
 from warpwatch.cli.processes import Child
-from warpwatch.cli.watch_files import files_by_variant, marked_files, reached
-from warpwatch.cli.watch_look import Look
-from warpwatch.cli.watch_reports import first_fault
-from warpwatch.cli.watch_steps import Result, Round, Watched, check
+from warpwatch.cli.watch import Result, Round, Watched, check, first_fault
+from warpwatch.cli.watch_files import Look, files_by_variant, marked_files, reached
 from warpwatch.runs.files import run_files
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
@@ -132,9 +130,7 @@ def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(tmp_path: Path, m
     tests = TESTS.replace("check()", "assert case").replace("check", "case")
     (bench.folder / "correctness" / "test_case.py").write_text(tests)
     kernel = Look(affected=("copy-naive",), words=("copy-naive-",), tests=("correctness/test_case.py",), device="Fake")
-    monkeypatch.setattr(
-        watch_steps, "_answer", lambda child, scratch: replace(kernel, judges_times=True, tested=3, timed=4)
-    )
+    monkeypatch.setattr(watch, "_answer", lambda child, scratch: replace(kernel, judges_times=True, tested=3, timed=4))
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p tests.fake_gpu -p no:hypothesispytest --benchmark-min-rounds=20")
     monkeypatch.setenv("FAKE_GPU", json.dumps({"slower": {"copy-naive-256": 1.2}}))
     monkeypatch.setenv("PYTHONPATH", str(bench.folder))

@@ -19,7 +19,7 @@ from tests.checkout import FEW, Bench, lent_checkout
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli.watch_reports import read_report, times
+from warpwatch.cli.watch import read_report, times
 from warpwatch.compare.saved_verdicts import side_by_side as verdicts_of_pairs
 from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
 from warpwatch.revision.declared import BadRevision, own_identity
