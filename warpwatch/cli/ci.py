@@ -6,14 +6,13 @@ import argparse
 import functools
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.options import ARCH, add_device, add_keywords, revisions
-from warpwatch.cli.processes import ended_by_signals, kill, start
+from warpwatch.cli.processes import Program, ended_by_signals
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.foreign_text import Limited, pass_on, plain
@@ -215,13 +214,11 @@ def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
     with os.fdopen(reading, errors="backslashreplace") as output, path.open("a", encoding="utf-8") as log:
         log.write(f"{call}\n")
         with os.fdopen(writing, "wb") as end:
-            process = start([sys.executable, "-m", *command], job.project.root, end)
-        try:
-            said = pass_on(output, log, MOST_LOGGED, shown)
-            status = process.wait()
-        finally:
-            kill(process)
-    return status, one_line(said)
+            program = Program(command, job.project.root, end)
+        with program:
+            last = pass_on(output, log, MOST_LOGGED, shown)
+            program.wait()
+            return program.status or 0, one_line(last)
 
 
 def _result(job: Job, name: str) -> Result:

@@ -1,4 +1,4 @@
-"""Runs programs in process groups of their own, and ends them with all that they started."""
+"""Runs programs in process groups of their own, pytest above all, and ends them with all that they started."""
 
 from __future__ import annotations
 
@@ -6,59 +6,51 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import IO, NoReturn
+from typing import IO, NoReturn, Self
 
 from warpwatch.catalogue.leaving import Ended
 from warpwatch.devices.foreign_text import plain
+from warpwatch.runs.record import BadRun, RunRecord, read_run
 
 INTERRUPTED = 130  # the exit status of what Ctrl-C ends
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # a program in a process group of its own would outlive these
 SECONDS_TO_END = 2.0  # pytest ends its compilers and its worker process, which are groups of their own
 
 
-def start(command: Sequence[str], folder: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own, without input; what it prints goes to ``output``.
+class Program:
+    """A module of Python that runs as a program, in a process group of its own and without input.
 
-    Where this program is asked to end meanwhile, the other one is killed first: nobody would know of it.
+    A context manager: at its end, the program and all that it started have ended.
     """
-    with _held() as asked:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-        )
-    if asked:
-        kill(process)
-        signal.raise_signal(asked[0])
-    return process
 
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of a program's group, and wait for its end."""
-    with contextlib.suppress(ProcessLookupError):  # nobody is left
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-class Child:
-    """A program that runs in the folder ``folder``, without input; what it prints is kept."""
-
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115  # end() closes it
+    def __init__(self, words: Sequence[str], folder: Path, output: IO[bytes] | None = None) -> None:
+        """Start ``python -m`` with these words. ``output``: takes what it prints; None: a file, for ``lines``."""
+        self._output = output or tempfile.TemporaryFile()  # noqa: SIM115  # __exit__ closes it
         try:
-            self._process = start(command, folder, self._output)
+            self._process = _start([sys.executable, "-m", *words], folder, self._output)
         except BaseException:
             self._output.close()
             raise
 
-    def wait(self, seconds: float) -> bool:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, as a scheduler would, and kill what is left of its group soon after."""
+        try:
+            if not self.wait(0):
+                self._process.terminate()
+                self.wait(SECONDS_TO_END)
+        finally:
+            _kill(self._process)
+            self._output.close()
+
+    def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end, at most for a time; tells whether it has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
@@ -75,16 +67,42 @@ class Child:
         lines = self._output.read().decode(errors="replace").splitlines()
         return [plain(line) for line in lines if line.strip()]
 
-    def end(self) -> None:
-        """End it, as a scheduler would, and kill what is left of its group soon after."""
-        try:
-            with contextlib.suppress(ProcessLookupError):
-                if self._process.poll() is None:
-                    self._process.terminate()
-                    self.wait(SECONDS_TO_END)
-        finally:
-            kill(self._process)
-            self._output.close()
+
+def pytest_words(arguments: Sequence[str], record: Path) -> list[str]:
+    """Return the words that run pytest and have it write its record, also where the plugin is not installed."""
+    return ["pytest", "-p", "warpwatch.plugin", *arguments, f"--warpwatch-record={record}"]
+
+
+def record_of(path: Path) -> RunRecord | None:
+    """Read the record of a run of pytest; None where the run ended before it wrote one."""
+    try:
+        return read_run(path, tolerant=True)
+    except BadRun:
+        return None
+
+
+def _start(command: Sequence[str], folder: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a program. Where this one is asked to end meanwhile, the other is killed first: nobody would know of it."""
+    with _held() as asked:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+    if asked:
+        _kill(process)
+        signal.raise_signal(asked[0])
+    return process
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a program's group, and wait for its end."""
+    with contextlib.suppress(ProcessLookupError):  # nobody is left
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 @contextlib.contextmanager
@@ -92,12 +110,8 @@ def _held() -> Iterator[list[int]]:
     """Put off signals that end this program, so that a program that is being started is known before; yields them."""
     asked: list[int] = []
     heeded = [n for n in (signal.SIGINT, *ENDING) if signal.getsignal(n) not in (None, signal.SIG_IGN)]
-    earlier = {number: signal.signal(number, lambda n, _: asked.append(n)) for number in heeded}
-    try:
+    with _handled(heeded, lambda number, frame: asked.append(number)):
         yield asked
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -107,9 +121,16 @@ def ended_by_signals() -> Iterator[None]:
     def leave(number: int, frame: FrameType | None) -> NoReturn:
         raise Ended(128 + number)
 
-    earlier = {number: signal.signal(number, leave) for number in ENDING}
+    with _handled(ENDING, leave):
+        yield
+
+
+@contextlib.contextmanager
+def _handled(numbers: Sequence[int], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Have signals handled in another way for a while."""
+    earlier = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
+        for number, before in earlier.items():
+            signal.signal(number, before)
