@@ -15,8 +15,8 @@ from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.large import problems
 from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.plugin.fixtures import Check
 from warpwatch.plugin.options import spelled, value_of
-from warpwatch.plugin.verify import Check
 
 LIMIT = 2**31
 SIDES = (46_349, 46_351)  # primes, whose product is just above it

@@ -42,8 +42,7 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
-from warpwatch.plugin import against_option, gpu_lock, start, storage
-from warpwatch.plugin import benchmark as plugin
+from warpwatch.plugin import benchmark, locks, storage
 from warpwatch.timing import worker_energy
 from warpwatch.timing import worker_pairs as pairs
 from warpwatch.timing import worker_samples as sampling
@@ -227,19 +226,18 @@ def pytest_addoption() -> None:
     worker.Worker.start = lambda self: None  # type: ignore[method-assign]
     worker.Worker.open_spares = lambda self, *given, **named: None  # type: ignore[method-assign]
     worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
-    vars(against_option)["sees_gpu"] = lambda: False
-    vars(start)["model_of_all"] = lambda: PLAY.get("model", "")
+    vars(benchmark)["sees_gpu"] = lambda: False
     vars(model)["model_of_all"] = lambda: PLAY.get("model", "")
     vars(detect)["number_of_gpus"] = lambda: PLAY.get("gpus", 1)
 
 
 def pytest_configure() -> None:
     limit_files(PLAY.get("file_limit_at_start"))
-    for module in (plugin, selfcheck):
+    for module in (benchmark, selfcheck):
         vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
     vars(storage)["ask_early"] = lambda config: None
     vars(pytest_benchmark.plugin)["get_cpu_info"] = dict  # a tenth of a second, and no matter here
     # Tests run at the same time, and what each imitates is a GPU of its own.
-    vars(gpu_lock)["take"] = functools.partial(gpu_lock.take, folder=Path(PLAY.get("locks", ".git")))
+    vars(locks)["take"] = functools.partial(locks.take, folder=Path(PLAY.get("locks", ".git")))
     vars(background)["compile_build"] = compile_build

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from tests.project import BASELINES, ROOT
-from warpwatch.compare.saved_verdicts import against_baseline, side_by_side
+from warpwatch.compare.saved_verdicts import against_baseline, side_by_side, verdicts_of
 from warpwatch.runs.record import CaseRecord, RunRecord, Sides, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -43,12 +44,34 @@ def test_the_verdicts_are_those_that_the_run_recorded(run: RunRecord, baseline: 
     assert {other.gpu_uuid for other in found.past} == {run.gpu_uuid}
 
 
+def test_a_run_that_recorded_its_decisions_is_not_decided_again(run: RunRecord, baseline: list[RunRecord]) -> None:
+    slower = Decision(verdict=Verdict.SLOWER, ratio=1.5, reason="as it was said then")
+    past = [baseline[0].path.name]
+    record = replace(run, version=1, decisions={CASE: slower}, past=past, notes=["a note"], missing=["x"])
+    found = verdicts_of(record, baseline)
+    assert found.decisions == {CASE: slower}
+    assert (list(found.past), found.notes, found.missing) == ([baseline[0]], ["a note"], ["x"])
+
+
+def test_an_older_run_keeps_its_words_and_figures_only_where_they_agree(
+    run: RunRecord, baseline: list[RunRecord]
+) -> None:
+    other = replace(run, decisions={**run.decisions, CASE: Decision(verdict=Verdict.FASTER)})
+    found = verdicts_of(other, baseline).decisions
+    assert (found[CASE].verdict, found[CASE].processes) == (Verdict.FASTER, 0)
+    assert {name: each.verdict for name, each in found.items()} == {
+        name: each.verdict for name, each in other.decisions.items()
+    }
+    assert sum(each.processes > 0 for each in found.values()) == len(found) - 1
+
+
 def test_each_gpu_of_a_run_decides_about_its_own_cases() -> None:
     two = read_run(ROOT / "bench/recordings/nvidia-h100-80gb-hbm3/0001_two-gpus.json.xz")
     found = against_baseline(two, read_runs(BASELINES / "nvidia-h100-80gb-hbm3"))
     recorded = {name: timed.facts.verdict for name, timed in two.cases.items() if timed.facts.verdict}
     assert {name: str(decision.verdict) for name, decision in found.decisions.items()} == recorded
-    assert [effect.controls > 300 for effect in found.effects] == [True, True]
+    effects = [re.fullmatch(r"common to this run, .*, by (\d+) unchanged cases", note) for note in found.notes]
+    assert [int(effect[1]) > 300 for effect in effects if effect] == [True, True]
 
 
 def test_a_slower_case_needs_its_processes(run: RunRecord, baseline: list[RunRecord]) -> None:

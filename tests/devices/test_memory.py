@@ -21,7 +21,7 @@ from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import expected
 from warpwatch.devices.worker import Kernel, Worker
-from warpwatch.plugin import verify
+from warpwatch.plugin import fixtures
 from warpwatch.timing import worker_checks as checks
 
 CASE = find_case(FAMILIES, "matmul-serial-host-300x200x100-float64")
@@ -67,7 +67,7 @@ def refusals() -> dict[str, Any]:
     """All ways to run a case that draw inputs."""
     kernel = Kernel(Worker(PROJECT), CASE.build, None)  # type: ignore[arg-type]
     return {
-        "correctness": lambda: verify.assert_right(kernel, CASE, "again", exact=True),
+        "correctness": lambda: fixtures.assert_right(kernel, CASE, "again", exact=True),
         "bench": lambda: checks.share(Host(), CASE, reference=True),
         "by hand": lambda: run.run_case(CASE, seed=1, print_arrays=False, settings=Settings()),
     }

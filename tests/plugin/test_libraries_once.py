@@ -12,8 +12,8 @@ from tests.project import PROJECT
 from warpwatch.catalogue.selection import builds, tested_cases
 from warpwatch.plugin.device import MODEL
 from warpwatch.plugin.device import PROJECT as PROJECT_KEY
-from warpwatch.plugin.xdist import libraries_once
-from warpwatch.plugin.xdist.libraries_once import libraries_of_variants, pytest_xdist_make_scheduler, scheduler, unit_of
+from warpwatch.plugin.xdist import scheduling
+from warpwatch.plugin.xdist.scheduling import libraries_of_variants, pytest_xdist_make_scheduler, scheduler, unit_of
 
 FILES = ("correctness/test_edges.py", "correctness/test_kernels.py")
 TESTS = [
@@ -93,8 +93,8 @@ def test_where_nothing_calls_a_library_xdist_chooses() -> None:
 )
 def test_it_is_for_tests_on_a_gpu(change: str, ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_with(dist="loadfile" if change == "another --dist" else "load")
-    monkeypatch.setattr(libraries_once, "names_benchmark", lambda config, root: change == "times are taken")
-    monkeypatch.setattr(libraries_once, "open_device", lambda config: SimpleNamespace(has_gpu_clock=False))
+    monkeypatch.setattr(scheduling, "names_benchmark", lambda config, root: change == "times are taken")
+    monkeypatch.setattr(scheduling, "open_device", lambda config: SimpleNamespace(has_gpu_clock=False))
     if change == "no GPU":
         config.stash[MODEL] = ""
     if change == "no kernels":

@@ -17,7 +17,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.worker import Kernel, Worker
-from warpwatch.plugin.verify import Check
+from warpwatch.plugin.fixtures import Check
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 TEST = "import pytest\n\n@pytest.mark.cases('tested')\ndef test_one(check):\n    check()\n"

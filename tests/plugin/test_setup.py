@@ -22,7 +22,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import try_device
-from warpwatch.plugin.machine_lock import lock_file
+from warpwatch.plugin.locks import lock_file
 
 NEEDS_A_DEVICE = "def test_one(device): pass\n\n\ndef test_two(device): pass\n"
 BROKEN_IN_WORKERS = """

@@ -12,26 +12,18 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.options import ARCH, add_device, add_keywords, revisions
-from warpwatch.cli.processes import Program, ended_by_signals
+from warpwatch.cli.processes import Program, ended_by_signals, pytest_words, record_of
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.foreign_text import Limited, pass_on, plain
 from warpwatch.report.pull_request.annotations import annotate
 from warpwatch.report.pull_request.comment import About, comment, marker
-from warpwatch.report.pull_request.gather import (
-    JunitTest,
-    count_tests,
-    count_verdicts,
-    findings,
-    read_code,
-    read_tests,
-    why_untested,
-)
+from warpwatch.report.pull_request.gather import count_tests, count_verdicts, findings, read_code, why_untested
 from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Finding, Result, limited, one_line, text_of
 from warpwatch.revision.commit import find_commit, find_merge_base, git
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import write_whole
-from warpwatch.runs.record import BadRun, read_run
+from warpwatch.runs.record import BadRun, Outcome, RunRecord, read_run
 
 OWN = "warpwatch-"  # what the files in the folder of results begin with
 SOFTWARE = "the software device"
@@ -65,8 +57,8 @@ class Job:
     on_gpu: bool
     keywords: Sequence[str] = ()
     base: str = ""
-    tests: list[JunitTest] = field(default_factory=list)
-    timed: list[JunitTest] = field(default_factory=list)
+    tests: RunRecord = field(default_factory=lambda: RunRecord(path=Path()))
+    timed: RunRecord = field(default_factory=lambda: RunRecord(path=Path()))
     code: dict[str, dict[str, int]] = field(default_factory=dict)
     worse: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -139,8 +131,7 @@ def _check(job: Job, tests: Sequence[str]) -> None:
     device = "gpu" if job.on_gpu else "software"
     junit = job.file("tests.xml")
     options = [f"--warpwatch-device={device}", f"--junitxml={junit}", f"--warpwatch-sarif={job.file('tests.sarif')}"]
-    status, said = _run(job, ["pytest", *tests, *options, *job.keywords])
-    job.tests = _read(job, junit, status, said, "the tests")
+    job.tests = _pytest(job, "tests", [*tests, *options], "the tests")
     if why := why_untested(job.tests):
         job.fail(why)
 
@@ -177,9 +168,7 @@ def _time(job: Job, bench: str) -> None:
         return
     junit, saved = job.file("bench.xml"), job.file("bench.json")
     options = ["--warpwatch-device=gpu", f"--warpwatch-against={job.base}", f"--junitxml={junit}"]
-    command = ["pytest", bench, *options, f"--benchmark-json={saved}", *job.keywords]
-    status, said = _run(job, command)
-    job.timed = _read(job, junit, status, said, "the benchmark")
+    job.timed = _pytest(job, "times", [bench, *options, f"--benchmark-json={saved}"], "the benchmark")
     if not count_verdicts(job.timed):
         job.fail("no kernel was timed: no case of the benchmark has a verdict")
     try:
@@ -192,17 +181,16 @@ def _time(job: Job, bench: str) -> None:
         job.notes.append(one_line(f"no site was made: {said}"))
 
 
-def _read(job: Job, junit: Path, status: int, said: str, what: str) -> list[JunitTest]:
-    """Read the tests that ran. A status that they do not explain makes the job red, with the last that was said."""
-    try:
-        tests = read_tests(junit)
-    except (OSError, ValueError):
-        tests = []
-    bad = any(test.outcome == "failed" for test in tests)
+def _pytest(job: Job, name: str, words: Sequence[str], called: str) -> RunRecord:
+    """Run pytest and read its record. A status that this does not explain makes the job red, with the last line."""
+    path = job.file(f"{name}.json")
+    status, last = _run(job, pytest_words([*words, *job.keywords], path))
+    record = record_of(path) or RunRecord(path=path)
+    explained = any(test.outcome == Outcome.FAILED for test in record.tests)
     job.failed |= status != 0
-    if not tests or (status and not bad) or status > 1:
-        job.fail(f"{what} ended with exit status {status}{': ' if said else ''}{said}")
-    return tests
+    if not record.tests or (status and not explained) or status > 1:
+        job.fail(f"{called} ended with exit status {status}{': ' if last else ''}{last}")
+    return record
 
 
 def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
@@ -222,9 +210,9 @@ def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
 
 
 def _result(job: Job, name: str) -> Result:
-    families, root = job.project.families, job.project.root
+    root = job.project.root
     inside = _git(root, "rev-parse", "--show-prefix")  # of a checkout whose kernels are in a folder of it
-    found = [*findings([*job.tests, *job.timed], families, root), *job.worse]
+    found = [*findings([job.tests, job.timed], root), *job.worse]
     named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in found]
     shown, more = limited(named)
     return Result(

@@ -26,7 +26,7 @@ from warpwatch.catalogue.project import find_setting
 from warpwatch.cli.options import add_device, add_keywords, selector
 from warpwatch.cli.processes import INTERRUPTED, Program, ended_by_signals, pytest_words, record_of
 from warpwatch.cli.watch_files import Answer, folders_of
-from warpwatch.report.tables import told
+from warpwatch.report import tables
 from warpwatch.revision.commit import files_unlike_head
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.faults import Fault, sentence
@@ -362,17 +362,17 @@ def _correctness(record: RunRecord | None, printed: Sequence[str]) -> tuple[str,
 
 def times(record: RunRecord | None, printed: Sequence[str]) -> tuple[str, bool]:
     """Say in a line how the times compare with HEAD: a count of each verdict, then the worst one."""
-    decisions = record.decisions if record else {}
-    slower = {name for name, decision in decisions.items() if decision.verdict == Verdict.SLOWER}
-    if broken := [test for test in _failed(record.tests if record else ()) if test.case not in slower]:
+    if not record:
+        return f"times     {_last(printed)}", False
+    if broken := [test for test in _failed(record.tests) if not record.is_slower(test)]:
         return f"times     {_fault(broken[0].faults[0])}", False
-    if not decisions:
-        return f"times     {_last([*(record.nothing if record else ())] or printed)}", False
-    counts = Counter(decision.verdict for decision in decisions.values())
-    name, worst = min(decisions.items(), key=lambda item: WORST_FIRST.index(item[1].verdict))
+    if not record.decisions:
+        return f"times     {_last(record.nothing or printed)}", False
+    counts = Counter(decision.verdict for decision in record.decisions.values())
+    name, worst = min(record.decisions.items(), key=lambda item: WORST_FIRST.index(item[1].verdict))
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in WORST_FIRST if counts[verdict])
-    more = " (the same work)" if worst.verdict == Verdict.IDENTICAL else f"; {name}: {told(worst)}"
-    return _short(f"times     {total}{more}"), not slower
+    more = " (the same work)" if worst.verdict == Verdict.IDENTICAL else f"; {name}: {tables.sentence(worst)}"
+    return _short(f"times     {total}{more}"), worst.verdict != Verdict.SLOWER
 
 
 def _failed(tests: Iterable[TestRecord]) -> list[TestRecord]:

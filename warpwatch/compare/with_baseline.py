@@ -109,8 +109,7 @@ class BaselineComparison:
         self.floor_note, self.outlook = processes.floor_note(), processes.outlook()
         self.alarm = self.process_effect.alarm(processes.baseline_effects)
         self.changed = processes.changed
-        for name, measured in self.measured.items():
-            measured.facts["verdict"] = str(self.decisions[name].verdict)
+        for measured in self.measured.values():
             if len(measured.processes) > 1:
                 measured.facts["again"] = measured.processes[1:]
 
@@ -129,11 +128,8 @@ class BaselineComparison:
                 f"too few runs ({len(self.runs)}) to show the spread between processes: that of an H200 is assumed; "
                 "five make a baseline"
             )
-        effect = self.process_effect
-        if effect.controls:
-            found = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
-            lines.append(f"common to this run, and taken out: {found}, by {effect.controls} unchanged cases")
-        return [*lines, *self._changes(), *filter(None, [self.outlook, self.floor_note, self.alarm])]
+        effect, notes = taken_out(self.process_effect), [self.outlook, self.floor_note, self.alarm]
+        return [*lines, *filter(None, [effect]), *self._changes(), *filter(None, notes)]
 
     def _changes(self) -> list[str]:
         """Lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
@@ -151,6 +147,12 @@ class BaselineComparison:
         """GPU cases of the baseline that a whole run did not have."""
         names = {name for run in self.runs for name, timed in run.cases.items() if timed.facts.cache != "host"}
         return sorted(names - ran)
+
+
+def taken_out(effect: ProcessEffect) -> str:
+    """Say what a run did to every case; empty where too few cases show it."""
+    change = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
+    return f"common to this run, and taken out: {change}, by {effect.controls} unchanged cases" * bool(effect.controls)
 
 
 def relevant_runs(runs: Sequence[RunRecord], gpu_uuid: str) -> list[RunRecord]:

@@ -14,7 +14,6 @@ from statistics import median
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import count_compared, listed, load_in_background
-from warpwatch.compare.energy import WORDS as ENERGY_WORDS
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError, Image
@@ -170,11 +169,8 @@ class RevisionComparison:
         self.decisions |= {name: decision for name, decision in verdicts.items() if name in changed}
         if self.apart:
             self.apart.stop()
-        for name, pair in changed.items():
-            pair.measured.facts["verdict"] = str(self.decisions[name].verdict)
+        for pair in changed.values():
             pair.measured.facts["pairs"] = recorded(pair)
-            if name in self.energy:
-                pair.measured.facts["energy"] = ENERGY_WORDS[self.energy[name].verdict]
 
     def _add_controls(self, again: Again) -> None:
         """Measure some identical cases too; none where nothing differs, and there is nothing that they could show.

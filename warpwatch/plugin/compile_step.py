@@ -18,7 +18,7 @@ from warpwatch.devices.compile.compiler import NoCompiler, Target, architectures
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.cases import build_of, is_timed
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
-from warpwatch.plugin.machine_lock import is_locked, permit_to_compile
+from warpwatch.plugin.locks import is_locked, permit_to_compile
 
 BUILDS_TOGETHER = 5  # heavy kernels gain little by it, and more would leave cores idle at the end
 COMPILATION = pytest.StashKey[Compilation]()

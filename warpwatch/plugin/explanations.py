@@ -23,7 +23,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key
 from warpwatch.explain.commits import CommitCase, build_cases
 from warpwatch.explain.explanation import BESIDES, CaseCode, could_read_code, explain, other_code, own_code
-from warpwatch.report.tables import line, told
+from warpwatch.report.tables import line, sentence
 from warpwatch.revision.commit import is_ancestor
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.record import RunRecord
@@ -67,9 +67,8 @@ def explain_cases(comparison: Comparison, project: Project, device: DeviceInfo |
     on_all_cores(read, lambda done, _: progress(done, steps + len(calls)))
     explained = on_all_cores(calls, lambda done, _: progress(steps + done, steps + len(calls)))
     said |= {name: job.result() for name, job in explained.items()}
-    for name, sentence in said.items():
-        decisions[name] = replace(decisions[name], explanation=sentence)
-        _measured(comparison)[name].facts[PROPERTY] = sentence
+    for name, explanation in said.items():
+        decisions[name] = replace(decisions[name], explanation=explanation)
 
 
 def _codes(found: Iterable[Both | str]) -> Iterator[CaseCode]:
@@ -142,7 +141,7 @@ def reports(decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str
     """Return the messages of slower cases, and what reports for machines hold of each case, by id."""
     slower, properties = {}, {}
     for name, each in decisions.items():
-        properties[name] = {"verdict": str(each.verdict), "comparison": told(each)}
+        properties[name] = {"verdict": str(each.verdict), "comparison": sentence(each)}
         if each.explanation:
             properties[name][PROPERTY] = each.explanation
         if each.verdict == Verdict.SLOWER:

@@ -14,12 +14,11 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.machine import DeviceError
-from warpwatch.plugin.cases import parameter_of
+from warpwatch.plugin.cases import LAUNCHED, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER
-from warpwatch.plugin.verify import FAILURES, LEFT_OUT, command_of, with_command
-from warpwatch.report.sarif import compile_errors
+from warpwatch.plugin.fixtures import FAILURES, LEFT_OUT, command_of, with_command
+from warpwatch.runs.faults import compile_errors
 
-LAUNCHED = "launched"  # the property of JUnit's file of a test that ran a kernel
 MOST_SHOWN = 2**15  # characters that a test's kernel printed
 
 

@@ -13,6 +13,7 @@ import itertools
 import os
 import sys
 from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,25 +23,23 @@ from warpwatch.catalogue.leaving import keep_alive
 from warpwatch.catalogue.setting import SETTING, has_table
 
 KERNELS = "--warpwatch-kernels"
+BENCHMARK = "bench/bench_kernels.py"
 # Options with which pytest answers a question and runs no test.
 QUESTIONS = ("collectonly", "help", "version", "markers", "showfixtures", "show_fixtures_per_test", "cacheshow")
 PREFIX = "--warpwatch-"
 SHORT = pytest.StashKey[frozenset[str]]()  # the options of ours that have their short names here
 PARTS = (
-    "worker_process",
     "start",
     "cases",
     "compile_step",
     "device",
-    "xdist.early_end",
+    "xdist.processes",
     "fixtures",
-    "later",
-    "xdist.libraries_once",
-    "machine_lock",
+    "xdist.scheduling",
+    "locks",
     "messages",
     "xdist.other_hosts",
     "record",
-    "short_fixtures",
 )
 # Some of them are imported before pytest does it, by others; where that was before this module, it is too late.
 pytest.register_assert_rewrite(*({f"warpwatch.plugin.{part}" for part in PARTS} - sys.modules.keys()))
@@ -198,6 +197,13 @@ def spelled(config: pytest.Config, name: str) -> str:
 def asks_only(config: pytest.Config) -> bool:
     """Tell whether pytest answers a question, such as --help, and runs no test."""
     return any(config.getoption(question, False) for question in QUESTIONS)
+
+
+def names_benchmark(config: pytest.Config, root: Path) -> bool:
+    """Tell whether the command line, or testpaths, name bench/ or what lies in it."""
+    file = root / BENCHMARK
+    paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
+    return file.is_file() and any(path.is_relative_to(file.parent.resolve()) for path in paths)
 
 
 def value_of(config: pytest.Config, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Records every test of a run: outcome, message and faults with their places. Writes --warpwatch-record=FILE.
+"""Records every test of a run: outcome, message and faults with their places. Writes them to files for programs.
 
 The process in which a test runs makes its faults, from the error itself and the case at hand. They travel with the
 test's report, through xdist too.
@@ -6,6 +6,7 @@ test's report, through xdist too.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Generator, Iterator, Mapping
 from datetime import UTC, datetime
@@ -23,13 +24,26 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
-from warpwatch.plugin.cases import CASE, is_timed, parameter_of
+from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of
 from warpwatch.plugin.device import DEVICE
-from warpwatch.plugin.messages import LAUNCHED
 from warpwatch.plugin.options import OPTIONS, value_of
 from warpwatch.plugin.storage import Results
-from warpwatch.runs.faults import COMPILE_ERROR, FAILED, LOST, MISTAKE, SLOWER, TIMEOUT, WRONG, Fault, Place, place_of
-from warpwatch.runs.faults import reported as reported_in
+from warpwatch.report.sarif import document
+from warpwatch.runs.faults import (
+    COMPILE_ERROR,
+    FAILED,
+    LOST,
+    MISTAKE,
+    SLOWER,
+    TIMEOUT,
+    WRONG,
+    Fault,
+    Place,
+    merged,
+    place_of,
+    reported,
+)
+from warpwatch.runs.files import write_whole
 from warpwatch.runs.record import Outcome, TestRecord, recorded, write_record
 from warpwatch.verdict.rule import Verdict
 
@@ -74,7 +88,7 @@ def faults_of(raised: pytest.ExceptionInfo[BaseException], parameter: Parameter,
     text = plain_lines(str(error))
     if not isinstance(error, (*KNOWN, pytest.fail.Exception)):
         text = plain_lines(raised.exconly(tryshort=True))
-    elif faults := reported_in(text):
+    elif faults := reported(text):
         return faults
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     worst = [line for line in lines[1:] if isinstance(error, WrongResult) and line.startswith("worst ")][:1]
@@ -133,11 +147,11 @@ class Tests:
         """Add a phase of a test to what is known of it."""
         known = self._tests.get(report.nodeid)
         if known is None or report.when == "setup":  # it runs again
-            known = TestRecord(id=_sentence(report.nodeid), outcome=Outcome.PASSED)
+            known = TestRecord(id=_sentence(report.nodeid), outcome=Outcome.INTERRUPTED)
         properties, sent = dict(report.user_properties), getattr(report, ATTRIBUTE, {})
         self._tests[report.nodeid] = structs.replace(
             known,
-            outcome=known.outcome if known.outcome == Outcome.FAILED else _outcome(report, known),
+            outcome=_outcome(report, known.outcome),
             case=_sentence(str(properties.get(CASE, ""))),
             kernel=sent.get("kernel", known.kernel),
             reason=known.reason or _reason(report),
@@ -171,10 +185,12 @@ class Tests:
             write_record(self._path, document | self.document | {"warpwatch": recorded(about)})
 
 
-def _outcome(report: pytest.TestReport, known: TestRecord) -> Outcome:
+def _outcome(report: pytest.TestReport, before: Outcome) -> Outcome:
+    if report.failed or before == Outcome.FAILED:
+        return Outcome.FAILED
     if report.skipped:
         return Outcome.EXPECTED if hasattr(report, "wasxfail") else Outcome.SKIPPED
-    return Outcome.FAILED if report.failed else known.outcome
+    return Outcome.PASSED if report.when == "call" else before
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -202,6 +218,36 @@ def _unknown(text: str, place: Place) -> Fault:
     raised = [line.removeprefix("E ").strip() for line in lines if line.startswith("E  ")]  # in pytest's traceback
     message = _sentence((raised or lines or ["no message"])[0])
     return Fault(kind=FAILED, place=structs.replace(place, message=message))
+
+
+class SarifFile:
+    """Writes the faults of a run, of which each failed test has one at least, as SARIF when the run ends.
+
+    A file without results says that nothing was found, and a code host takes old ones away. So no file without results
+    is written where no test ran to its end, or where the run was cut short: the last line says so, and the run fails.
+    """
+
+    def __init__(self, path: Path, root: Path, tests: Tests, results: Results) -> None:
+        """``results``: turns an error of the file system into a line at the end of the run, which then fails."""
+        self._path, self._root, self._tests, self._results = path, root, tests, results
+        self._line = ""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        named = f"--warpwatch-sarif={self._path}"
+        faults = merged((fault, test.id) for test in self._tests.tests for fault in test.faults)
+        tested = any(test.outcome in (Outcome.PASSED, Outcome.FAILED) for test in self._tests.tests)
+        if not faults and (not tested or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)):
+            why = "the run was cut short" if tested else "no test ran"
+            self._line = f"{named} is not written, because {why}: a file without faults would say that there are none"
+            session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED
+            return
+        self._line = f"{len(faults)} fault{'' if len(faults) == 1 else 's'} in {self._path}"
+        with self._results.saving(named):
+            write_whole(self._path, json.dumps(document(faults, self._root), indent=1) + "\n")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.line(self._line)
 
 
 def gpu_of(config: pytest.Config) -> dict[str, Any]:

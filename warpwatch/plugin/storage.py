@@ -7,7 +7,10 @@ while kernels are timed, only that file is lost: the table, the verdict and the 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
@@ -18,7 +21,6 @@ from _pytest.junitxml import xml_key
 from pytest_benchmark.utils import safe_dumps
 
 from warpwatch.devices.outputs import replaced
-from warpwatch.plugin.cpu_info import ask_early
 from warpwatch.runs.files import write_run, write_whole
 
 BYTES_OF_A_CASE = 4096  # in a saved run, with 100 samples: 2.6 kB on average
@@ -138,3 +140,39 @@ class Results:
             terminalreporter.section("not saved")
         for sentence in self.lost:
             terminalreporter.line(sentence)
+
+
+SECONDS = 10.0  # that the answer may take
+
+
+def ask_early(config: pytest.Config) -> None:
+    """Start to describe the processor in a process of its own, and let pytest-benchmark wait for it only at the end."""
+    from pytest_benchmark import plugin  # noqa: PLC0415  # only where something is timed
+
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "cpuinfo", "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    before = plugin.get_cpu_info
+    vars(plugin)["get_cpu_info"] = lambda: _answer(asking, before)
+    config.add_cleanup(lambda: _end(asking, before))
+
+
+def _answer(asking: subprocess.Popen[bytes], before: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the description, by ``before`` where the process did not give it."""
+    try:
+        output, _ = asking.communicate(timeout=SECONDS)
+        found = json.loads(output)
+    except (subprocess.TimeoutExpired, ValueError):
+        return before()
+    return found if isinstance(found, dict) else before()
+
+
+def _end(asking: subprocess.Popen[bytes], before: Callable[[], dict[str, Any]]) -> None:
+    from pytest_benchmark import plugin  # noqa: PLC0415
+
+    vars(plugin)["get_cpu_info"] = before
+    asking.kill()
+    asking.communicate()

@@ -22,15 +22,18 @@ from warpwatch.verdict.rule import Decision, Verdict
 MORE = "; -v prints all"  # what a list ends with that is cut off, where no file has the rest
 
 
-def line(decision: Decision) -> str:
-    """Line on a case: ``slower: median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, 5 processes``."""
-    if math.isnan(decision.ratio):  # it was not compared
-        return str(decision.verdict)
+def figures_of(decision: Decision) -> str:
+    """Say what a comparison measured: ``median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, ...``."""
     digits = 2 if decision.before < 100e-6 else 1
     times = f"median {decision.before * 1e6:,.{digits}f} -> {decision.after * 1e6:,.{digits}f} µs"
-    floor = f"floor {100 * decision.floor:.1f} %"
     count = f"{decision.processes} process{'es' if decision.processes > 1 else ''}"
-    return f"{decision.verdict}: {times}, {decision.change}, {floor}, {count}"
+    return f"{times}, {decision.change}, floor {100 * decision.floor:.1f} %, {count}"
+
+
+def line(decision: Decision) -> str:
+    """Say what a comparison concluded and measured: ``slower: median 45.20 -> 47.90 µs, +6.0 % (...), ...``."""
+    verdict = str(decision.verdict)
+    return verdict if math.isnan(decision.ratio) else f"{verdict}: {figures_of(decision)}"
 
 
 def summary(
@@ -51,7 +54,7 @@ def summary(
         chosen = [(name, decision) for name, decision in decisions.items() if decision.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
         for name, decision in chosen[:most]:
-            lines += [f"{name}: {told(decision)}", *[f"    {decision.explanation}"] * bool(decision.explanation)]
+            lines += [f"{name}: {sentence(decision)}", *[f"    {decision.explanation}"] * bool(decision.explanation)]
         if most is not None and len(chosen) > most:
             lines.append(f"... and {len(chosen) - most} more {verdict}{rest}")
     new = [f"{name}: new" for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
@@ -67,12 +70,14 @@ def _first(lines: Sequence[str], most: int | None, what: str) -> list[str]:
     return [*lines[:most], *[f"... and {rest} more {what}"] * bool(rest)]
 
 
-def told(decision: Decision) -> str:
-    """Line on a case, followed by what else explains it."""
-    parts = [decision.reason] if decision.reason else []
+def sentence(decision: Decision, *, verdict: bool = True) -> str:
+    """Say what a comparison concluded, measured and knows of the reasons. ``verdict``: begin with that word."""
+    compared = not math.isnan(decision.ratio)
+    parts = [figures_of(decision) if compared and not verdict else line(decision)]
+    parts += [decision.reason] * bool(decision.reason)
     if decision.suspect and decision.verdict == Verdict.UNSURE:
         parts.append("probably slower (of those listed so, at most one in twenty is not)")
-    return "".join((line(decision), *(f"; {part}" for part in parts)))
+    return "; ".join(parts)
 
 
 def _over_runs(runs: Sequence[RunRecord], value: Callable[[CaseRecord], float | None]) -> dict[str, float]:

@@ -126,6 +126,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
     SKIPPED = "skipped"
     EXPECTED = "failed as expected"
+    INTERRUPTED = "interrupted"
 
 
 class TestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -206,8 +207,9 @@ class RunRecord:
     could not be; ``controls``: of cases of the same work that were measured all the same; ``energies``: of the energies
     of cases. ``tests``: in a saved benchmark those that did not pass, in another record all. ``missing``: cases that
     the other side has and a whole run had not. ``past``: the files of the runs that it was compared with. ``notes``:
-    what holds for the comparison as a whole. ``nothing``: says that nothing was compared, tested or measured.
-    ``settings``: options of this run by name. ``exit_status``: pytest's, in a record of its own.
+    what holds for the comparison as a whole; ``alarm``: what changed for all cases together. ``nothing``: says that
+    nothing was compared, tested or measured. ``settings``: options of this run by name. ``exit_status``: pytest's, in a
+    record of its own.
     """
 
     path: Path
@@ -228,6 +230,7 @@ class RunRecord:
     missing: Sequence[str] = ()
     past: Sequence[str] = ()
     notes: Sequence[str] = ()
+    alarm: str = ""
     nothing: Sequence[str] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     exit_status: int = 0
@@ -241,6 +244,11 @@ class RunRecord:
     def gpu_uuid(self) -> str:
         """UUID of the GPU; empty where it is unknown."""
         return self.gpu.uuid
+
+    def is_slower(self, test: TestRecord) -> bool:
+        """Tell whether a test failed for its case's time alone."""
+        decision = self.decisions.get(test.case)
+        return test.outcome == Outcome.FAILED and decision is not None and decision.verdict == Verdict.SLOWER
 
     def setting(self, name: str) -> str:
         """Return a setting as it is compared: of driver and toolkit, the major version alone."""
@@ -271,6 +279,7 @@ class About:
     missing: tuple[Text, ...] = ()
     past: tuple[Text, ...] = ()
     notes: tuple[Text, ...] = ()
+    alarm: Text = ""
     nothing: tuple[Text, ...] = ()
     settings: dict[Text, Text] = field(default_factory=dict)
     exit_status: int = 0
@@ -394,6 +403,7 @@ def _run(path: Path, read: _Document[Any], cases: Mapping[str, CaseRecord], prob
         missing=about.missing,
         past=about.past,
         notes=about.notes,
+        alarm=about.alarm,
         nothing=about.nothing,
         settings=about.settings,
         exit_status=about.exit_status,
@@ -413,7 +423,9 @@ def write_record(path: Path, document: Mapping[str, Any]) -> None:
 
 def recorded(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of ``About`` as they are written: what is known, and not the defaults."""
-    return {"version": VERSION} | {name: _plain(value) for name, value in about.items() if value not in ({}, (), [])}
+    return {"version": VERSION} | {
+        name: _plain(value) for name, value in about.items() if value not in ({}, (), [], "")
+    }
 
 
 def _plain(value: Any) -> Any:

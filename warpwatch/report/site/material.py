@@ -14,11 +14,12 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.history import LONG_AGO, Step, find_steps
 from warpwatch.compare.saved_self_check import Checked, path_of, read
-from warpwatch.compare.saved_verdicts import Verdicts, against_baseline, on_gpu, side_by_side
+from warpwatch.compare.saved_verdicts import Verdicts, on_gpu, verdicts_of
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import BadRun, CaseRecord, RunRecord, read_run, read_usable
 from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.verdict.process_effects import ProcessEffect, mean_of, process_effect
+from warpwatch.verdict.rule import Decision, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +65,13 @@ class Material:
 
 
 def thinned(run: RunRecord) -> RunRecord:
-    """Return a run whose cases have their medians in place of their samples, since a hundred runs fill the memory."""
+    """Return a run with medians in place of samples and verdicts without figures: a hundred runs fill the memory."""
     cases = {
         name: CaseRecord(samples=(median(timed.samples),), facts=replace(timed.facts, again=(), pairs=None))
         for name, timed in run.cases.items()
     }
-    return replace(run, cases=cases)
+    words = {verdict: Decision(verdict=verdict) for verdict in Verdict}
+    return replace(run, cases=cases, decisions={name: words[each.verdict] for name, each in run.decisions.items()})
 
 
 def read_nights(paths: Iterable[Path]) -> tuple[RunRecord, list[RunRecord], list[str]]:
@@ -146,7 +148,7 @@ def gather(project: Project, paths: Iterable[Path]) -> Material:
     return Material(
         project=project,
         today=newest,
-        verdicts=side_by_side(newest) if newest.against else against_baseline(newest, baseline),
+        verdicts=verdicts_of(newest, baseline),
         baseline=baseline,
         nights=nights,
         steps=find_steps(nights),

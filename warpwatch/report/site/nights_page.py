@@ -87,7 +87,7 @@ def nights_page(material: Material) -> NightsPage:
 
 
 def _verdicts(run: RunRecord) -> Counter[str]:
-    return Counter(timed.facts.verdict for timed in run.cases.values() if timed.facts.verdict)
+    return Counter(str(decision.verdict) for decision in run.decisions.values())
 
 
 def calendar(nights: Sequence[Night]) -> list[Week]:

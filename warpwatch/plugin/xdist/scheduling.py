@@ -15,8 +15,8 @@ from warpwatch.catalogue.calls import Driver, Requirement
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.validation import sound
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.plugin.bench_folder import names_benchmark
 from warpwatch.plugin.device import MODEL, PROJECT, is_first, open_device
+from warpwatch.plugin.options import names_benchmark
 from warpwatch.plugin.xdist.several_gpus import load_once, parameter_in
 
 
