@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
@@ -11,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.record_baseline import record
+from warpwatch.cli import baseline_record
+from warpwatch.cli.options import BadArgument
 from warpwatch.report.pull_request.code_host import Host, Refused, open_pull_request
 from warpwatch.report.pull_request.result import one_line
 from warpwatch.report.tables import changes, spreads
@@ -38,16 +40,26 @@ class Proposal:
     base: str
 
 
-def update(project: Project, *, count: int, keywords: str, allowed: Collection[str], base: str) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``warpwatch baseline update``."""
+    baseline_record.add_arguments(parser)
+    parser.add_argument("--pull-request", action="store_true", help="on GitHub; needs GITHUB_TOKEN")
+    branch = "to be merged into it (the one checked out)"
+    parser.add_argument("--base", default="", metavar="BRANCH", help=branch)
+
+
+def run(project: Project, *, count: int, keywords: str, allowed: Collection[str], pull_request: bool, base: str) -> int:
     """Record a baseline and open a pull request with it; returns the exit status.
 
-    What could stop it is looked at before the minutes of measuring. Raises BadCase, BadRun, NoDevice, DeviceError or
-    OSError.
+    What could stop it is looked at before the minutes of measuring. Raises BadArgument, BadCase, BadRun, NoDevice,
+    DeviceError or OSError.
     """
+    if not pull_request:
+        raise BadArgument("say where it goes: --pull-request; `warpwatch baseline record` changes the files here alone")
     try:
         proposal = _prepare(project, base)
         before = _baselines(project)
-        if status := record(project, count=count, keywords=keywords, allowed=allowed):
+        if status := baseline_record.run(project, count=count, keywords=keywords, allowed=allowed):
             return status
         number = _propose(proposal, before)
     except (NotProposed, Refused) as error:

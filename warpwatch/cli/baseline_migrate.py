@@ -7,6 +7,7 @@ run whose commit is not to be had, stay unknown: nothing is excused by them.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import json
 import lzma
@@ -21,7 +22,7 @@ from typing import Any
 import msgspec
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.bisect import progress
+from warpwatch.cli.options import progress
 from warpwatch.devices.compile.compiler import CompileError, Image, NoCompiler, Target, nvcc
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.revision.commit import checkout, compile_other_kernels, find_commit, read_other_kernels
@@ -64,13 +65,20 @@ class CommitWork:
         return msgspec.structs.replace(found, derived=True)
 
 
-def migrate(project: Project, paths: Sequence[Path], commit: str) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``warpwatch baseline migrate``."""
+    parser.add_argument("paths", nargs="*", type=Path, metavar="RUN", help="runs or folders of them (all baselines)")
+    measured = "what was measured, where runs do not say so"
+    parser.add_argument("--commit", default="", metavar="REV", help=measured)
+
+
+def run(project: Project, *, paths: Sequence[Path], commit: str) -> int:
     """Add to saved runs what decided the work of their cases; returns 0 where that is known of all of them.
 
     ``paths``: runs, or folders of them; none: all baselines. ``commit``: has what was measured, where the runs name a
     commit that has not, or none; empty: the one that each run names. Raises OSError.
     """
-    folders = [each for each in sorted(project.baselines.glob("*")) if each.is_dir() and run_files(each)]
+    folders = [folder for folder in sorted(project.baselines.glob("*")) if folder.is_dir() and run_files(folder)]
     derive = functools.cache(functools.partial(_derive, project))
     known = True
     for path in chosen_files(paths or folders):
