@@ -89,7 +89,7 @@ def compare_all(
 
 
 def _right(got: Array, expected: Array, bound: Array | float) -> bool:
-    """Say whether every element lies within its bound. In pieces that stay in the cache it is five times as fast."""
+    """Return whether every element lies within its bound. In pieces that stay in the cache it is five times as fast."""
     bounds = np.broadcast_to(bound, got.shape)
     step = max(1, PIECE * len(got) // max(1, got.size))
 

@@ -122,7 +122,7 @@ def call_problem(variant: Variant, device: DeviceInfo) -> str:
 
 
 def software_runs(variant: Variant, device: DeviceInfo) -> bool:
-    """Say whether the software device runs a variant, seen from another device that does not."""
+    """Return whether the software device runs a variant, seen from another device that does not."""
     return variant.capability <= OF_SOFTWARE and not call_problem(variant, replace(device, runs_machine_code=False))
 
 

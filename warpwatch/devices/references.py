@@ -111,7 +111,7 @@ def computed(
 
 
 def is_slow(case: Case) -> bool:
-    """Tell whether a reference of a case, which this process has computed or found, took over SLOW seconds."""
+    """Return whether a reference of a case, which this process has computed or found, took over SLOW seconds."""
     return case.id in _slow_cases
 
 

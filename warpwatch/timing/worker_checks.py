@@ -141,7 +141,7 @@ def _compared_part(case: Case) -> Part:
 
 
 def is_intact(shared: Shared) -> bool:
-    """Say whether inputs and their guard bands are as they were uploaded."""
+    """Return whether inputs and their guard bands are as they were uploaded."""
     return _digests([*chain.from_iterable(shared.copies)]) == [*shared.digests] * len(shared.copies)
 
 
@@ -169,7 +169,7 @@ def damage(loaded: Loaded, shared: Shared) -> list[str]:
 
 
 def _has_changed(operand: GuardedArray, case: Case) -> bool:
-    """Tell whether an operand holds other bits than were uploaded."""
+    """Return whether an operand holds other bits than were uploaded."""
     was, now = np.ascontiguousarray(random_inputs(case, TIMED_SEED)[operand.name]), operand.read()
     return not np.array_equal(was.reshape(-1).view(np.uint8), now.reshape(-1).view(np.uint8))
 
@@ -194,7 +194,7 @@ def _fingerprint(digests_of_results: Sequence[int]) -> int:
 
 
 def are_right(launched: Sequence[Loaded], shared: Shared, fingerprints: Sequence[int | None]) -> bool:
-    """Tell whether results are known to be right to the bit, and whether nothing else was written.
+    """Return whether results are known to be right to the bit, and whether nothing else was written.
 
     Where it is false, ``check_last_result`` compares each, which may be right all the same. ``fingerprints``: those of
     right results, in the order of the launched cases; None where there is none.
@@ -208,7 +208,7 @@ def are_right(launched: Sequence[Loaded], shared: Shared, fingerprints: Sequence
 
 
 def _wrote_nothing_else(loaded: Loaded, inputs: Sequence[int], shared: Shared) -> bool:
-    """Tell whether inputs and scratch memory are unharmed. ``inputs``: digests of the inputs now."""
+    """Return whether inputs and scratch memory are unharmed. ``inputs``: digests of the inputs now."""
     scratch = (array for array in loaded.own.values() if array not in loaded.results)
     return [*inputs] == [*shared.digests] and not any(array.overrun() for array in scratch)
 

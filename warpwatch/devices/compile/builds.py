@@ -71,7 +71,7 @@ def kernels_of(build: Build) -> Kernels:
 
 
 def _is_used(name: str, text: str) -> bool:
-    """Tell whether a file uses a word that nothing in it declares."""
+    """Return whether a file uses a word that nothing in it declares."""
     own = "|".join((DEFINED % (name, name), OWN_NAME % (name, name, name), PARAMETER % name))
     return bool(re.search(rf"\b{name}\b", text)) and not re.search(own, text)
 
@@ -152,7 +152,7 @@ def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileEr
 
 
 def _is_special(build: Build) -> bool:
-    """Tell whether a build needs more than its file and macros."""
+    """Return whether a build needs more than its file and macros."""
     variant = build.variant
     return (
         callable(variant.source) or bool(variant.include or variant.flags) or any(map(needs_names, entries_of(build)))
