@@ -183,12 +183,12 @@ WRONG = {
     "scale(char*)": r"^scale\(char\*\) names no kernel of csrc/named\.cu: .*" + FILE_HAS,
     "ln::forward": r"^ln::forward names no kernel of csrc/named\.cu: .*" + FILE_HAS,
     "ln::forward<no_type>": r"^ln::forward<no_type> names no kernel of csrc/named\.cu: .*no_type.*" + FILE_HAS,
-    "helper": r"^helper of csrc/named\.cu is no kernel \(__global__\): the file has .*",
+    "helper": r"^helper of csrc/named\.cu is not a kernel \(__global__\): the file has .*",
     "ln::forward<Pair>": r"^ln::forward<Pair> of csrc/named\.cu does not compile: .* \(csrc/named\.cu:12\)\n",
-    "in_c; }": r"^'in_c; }' is no name of a kernel: write it as C\+\+ does, such as ns::scale",
+    "in_c; }": r"^'in_c; }' is not a valid name of a kernel: write it as C\+\+ does, such as ns::scale",
     "ln::forward<int": r"^'?ln::forward<int'? ",
-    "scale(float*": r"^'scale\(float\*' is no name of a kernel",
-    "": r"^'' is no name of a kernel",
+    "scale(float*": r"^'scale\(float\*' is not a valid name of a kernel",
+    "": r"^'' is not a valid name of a kernel",
 }
 
 

@@ -137,7 +137,7 @@ def test_other_files_are_refused(built: dict[str, Path], tmp_path: Path) -> None
         compile_entries(kernels(tmp_path / "absent.cubin", "in_c"), Target("sm_80"))
     (tmp_path / "host.cubin").write_bytes(Path("/bin/sh").resolve().read_bytes())
     with pytest.raises(
-        CompileError, match=r"is an ELF file, but no cubin: its machine has the number \d+, a GPU's has 190$"
+        CompileError, match=r"is an ELF file, but not a cubin: its machine has the number \d+, a GPU's has 190$"
     ):
         compile_entries(kernels(tmp_path / "host.cubin", "in_c"), Target("sm_80"))
 

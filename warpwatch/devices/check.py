@@ -142,13 +142,12 @@ def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Ar
 
 def _holds_poison(got: Array) -> Array:
     """Say of each element whether it still is poison: its own, or that of the software device's fresh memory."""
-    itemsize, found = got.dtype.itemsize, np.zeros(got.shape, bool)
-    each = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, itemsize)
+    itemsize, holds = got.dtype.itemsize, np.zeros(got.shape, bool)
+    elements = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, itemsize)
     for word in (poison_of(itemsize), poison_of(itemsize, second=True), POISON):
-        pattern = np.resize(np.array([word], np.uint32).view(np.uint8), max(4, itemsize)).reshape(-1, itemsize)
-        for element in pattern:
-            found |= (each == element).all(axis=-1)
-    return found
+        for pattern in np.resize(np.array([word], np.uint32).view(np.uint8), max(4, itemsize)).reshape(-1, itemsize):
+            holds |= (elements == pattern).all(axis=-1)
+    return holds
 
 
 def _index(values: object) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.parameters import Parameter, offsets
+from warpwatch.devices.parameters import Parameter, parameters_for
 
 GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
 # Fill results and guard bands before a launch: a word is a NaN as float32, two are one as float64, and it is unlikely
@@ -232,12 +232,16 @@ def pack(arguments: Sequence[np.generic], parameters: Sequence[Parameter] = ()) 
     """
     if not arguments:
         return b""
-    places, end = offsets(arguments)
-    if [each.dtype.itemsize for each in arguments] == [each.size for each in parameters]:
-        places = [each.offset for each in parameters]
-        end = places[-1] + parameters[-1].size
-    names, formats = [f"a{i}" for i in range(len(arguments))], [value.dtype for value in arguments]
-    fields = np.dtype({"names": names, "formats": formats, "offsets": places, "itemsize": end})
+    if [each.dtype.itemsize for each in arguments] != [each.size for each in parameters]:
+        parameters = parameters_for(arguments)
+    fields = np.dtype(
+        {
+            "names": [f"a{i}" for i in range(len(arguments))],
+            "formats": [value.dtype for value in arguments],
+            "offsets": [each.offset for each in parameters],
+            "itemsize": parameters[-1].end,
+        }
+    )
     packed = np.zeros(1, fields)  # what lies between arguments is zero
     packed[0] = tuple(arguments)
     return packed.tobytes()

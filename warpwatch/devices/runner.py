@@ -330,16 +330,15 @@ def _outcome(
     loaded: Loaded, results: dict[str, Array], inputs: Mapping[str, Array], placement: Placement, looks: bool = True
 ) -> Outcome:
     """Return the results of a launch and, where it ``looks`` for them, the writes elsewhere."""
-    said: tuple[str, ...] = ()
+    harm: list[str] = []
     if looks:
-        said = damage(loaded, {name: placement.spread(array) for name, array in inputs.items()})
-        if stray := stray_work(loaded):
-            said = (*said, stray)
+        harm += damage(loaded, {name: placement.spread(array) for name, array in inputs.items()})
+        harm += filter(None, [stray_work(loaded)])
     for declared in loaded.case.results:
         name, shape = declared.name, inputs[declared.name].shape if declared.is_input else declared.shape
         results[name], between = placement.gather(name, results[name], shape, loaded.own[name].word)
-        said = (*said, between) if between else said
-    return Outcome(results=results, damage=said, notes=loaded.notes)
+        harm += filter(None, [between])
+    return Outcome(results=results, damage=tuple(harm), notes=loaded.notes)
 
 
 def _exchange(loaded: Loaded, inputs: Mapping[str, Array], placement: Placement) -> None:
@@ -409,12 +408,11 @@ def launch_once(loaded: Loaded) -> dict[str, Array]:
 
 def damage(loaded: Loaded, inputs: Mapping[str, Array]) -> tuple[str, ...]:
     """Return a sentence for each write outside the arrays or into the inputs. ``inputs``: as uploaded."""
-    said = [array.overrun() for array in (*loaded.inputs, *loaded.own.values())]
+    harm = [array.overrun() for array in (*loaded.inputs, *loaded.own.values())]
     for array in loaded.inputs:
-        before = np.ascontiguousarray(inputs[array.name])
-        changed = np.count_nonzero(array.read().view(np.uint8) != before.view(np.uint8))
-        said.append(f"changed its operand {array.name}: {changed:,} bytes differ" if changed else None)
-    return tuple(filter(None, said))
+        if changed := np.count_nonzero(_bytes(array.read()) != _bytes(inputs[array.name])):
+            harm.append(f"changed its operand {array.name}: {changed:,} bytes differ")
+    return tuple(filter(None, harm))
 
 
 def flush() -> None:

@@ -116,7 +116,7 @@ def compile_entries(kernels: Kernels, target: Target | None) -> tuple[Image, Map
     for name, symbol in zip(names, symbols, strict=True):
         if symbol not in known:
             has = _kernels(source, known)
-            raise CompileError(f"{name} of {name_from(root, source)} is no kernel (__global__): {has}")
+            raise CompileError(f"{name} of {name_from(root, source)} is not a kernel (__global__): {has}")
     return image, dict(zip(names, symbols, strict=True))
 
 
@@ -147,7 +147,7 @@ def _check(name: str) -> None:
             break
     if opened or not re.fullmatch(r"(?:::)?[A-Za-z_][^;\"#\\\n]*", name):
         example = "such as ns::scale, scale<float, 4> or scale(float*, int)"
-        raise CompileError(f"{name!r} is no name of a kernel: write it as C++ does, {example}")
+        raise CompileError(f"{name!r} is not a valid name of a kernel: write it as C++ does, {example}")
 
 
 def _compile_table(kernels: Kernels, target: Target) -> Image:
@@ -190,13 +190,13 @@ def _explain(message: str, source: Path, root: Path, name: str, plain: Image) ->
     Either the name is wrong, which is an error in the table, or a template does not compile for these arguments, which
     is an error in the source.
     """
-    shown, said = name_from(root, source), message.partition("\n")[2]
-    found = ERROR.search(said)
-    where, line, why = found.groups() if found else ("", "0", "the compiler gives no reason")
+    shown, output = name_from(root, source), message.partition("\n")[2]
+    error = ERROR.search(output)
+    where, line, why = error.groups() if error else ("", "0", "the compiler gives no reason")
     if where == ENTRY:
         has = _kernels(source, entries(read_image(plain.path)))
-        return f"{name} names no kernel of {shown}: {why}; {has}\n{said}"
-    return f"{name} of {shown} does not compile: {why} ({where}:{line})\n{said}"
+        return f"{name} names no kernel of {shown}: {why}; {has}\n{output}"
+    return f"{name} of {shown} does not compile: {why} ({where}:{line})\n{output}"
 
 
 def _kernels(source: Path, symbols: Iterable[str]) -> str:
