@@ -161,8 +161,9 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
     alignment of an allocation. ``notes``: more lines, such as likely causes.
     """
     worst = ", ".join(map(str, mismatch.worst))
+    of_result = f" of {name}" if len(case.results) > 1 else ""
     lines = [
-        f"{case.id} is wrong in {mismatch.wrong:,} of {mismatch.total:,} elements{_of(case, name)}",
+        f"{case.id} is wrong in {mismatch.wrong:,} of {mismatch.total:,} elements{of_result}",
         f"  worst     {name}[{worst}] {_values(case, name, mismatch)}",
     ]
     if mismatch.unwritten:
@@ -173,11 +174,6 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
         lines += _owners(case, mismatch, offset)
     lines += [*(f"  {note}" for note in notes), f"  again     {command}"]
     return "\n".join(lines)
-
-
-def _of(case: Case, name: str) -> str:
-    """Name the result where there are several."""
-    return f" of {name}" if len(case.results) > 1 else ""
 
 
 def _values(case: Case, name: str, mismatch: Mismatch) -> str:

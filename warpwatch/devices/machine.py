@@ -206,7 +206,8 @@ class GuardedArray:
             band = np.empty(stop - start, np.uint8)
             if band.size:
                 self.machine.read(self._base + start, band)
-            wrong = np.flatnonzero(band != self._band(start, band.size))
+            unharmed = repeated(self.word, start % 4 + band.size)[start % 4 :]
+            wrong = np.flatnonzero(band != unharmed)
             if wrong.size:
                 steps = wrong if side == "after" else band.size - 1 - wrong  # bytes away from the array
                 away = np.unique(steps // itemsize) + 1
@@ -215,10 +216,6 @@ class GuardedArray:
                     f"wrote {away.size:,} element(s) {side} {self.name}, the nearest {int(away[0]):,} {side} its {edge}"
                 )
         return None
-
-    def _band(self, start: int, size: int) -> Array:
-        """Return the bytes of an unharmed guard band that begins ``start`` bytes into the allocation."""
-        return repeated(self.word, start % 4 + size)[start % 4 :]
 
     def free(self) -> None:
         self.machine.free(self._base)

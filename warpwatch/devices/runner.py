@@ -322,7 +322,7 @@ def _launch_all(
             raise DeviceError(f"{error}\n  launch    {number} of {last}", error.lost) from None
         looks = number == 2 or number >= launches
         outcome = _outcome(loaded, results, draws[draw], placement, looks=looks)
-        if draw or outcome.damage or not _same(outcome, first):
+        if draw or outcome.damage or not _are_equal(outcome.results, first.results):
             yield replace(outcome, launch=number, draw=draw)
 
 
@@ -364,9 +364,9 @@ def _launch_again(loaded: Loaded, first: Mapping[str, Array], known: Sequence[in
     return dict(first) if _digests(loaded) == known else {array.name: array.read() for array in loaded.results}
 
 
-def _same(one: Outcome, other: Outcome) -> bool:
-    """Return whether two launches have the same results to the bit."""
-    return all(np.array_equal(_bytes(array), _bytes(other.results[name])) for name, array in one.results.items())
+def _are_equal(results: Mapping[str, Array], others: Mapping[str, Array]) -> bool:
+    """Return whether results are equal to the bit."""
+    return all(np.array_equal(_bytes(array), _bytes(others[name])) for name, array in results.items())
 
 
 def _bytes(array: Array) -> Array:
