@@ -125,7 +125,7 @@ def test_an_element_that_nobody_wrote_is_counted(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_an_element_that_is_right_by_one_pattern_of_poison_is_not_right_by_the_other(dtype: str) -> None:
+def test_an_element_that_one_pattern_of_poison_makes_right_is_wrong_by_the_other(dtype: str) -> None:
     array = GuardedArray(Host(), "x", SHAPE, dtype)
     array.clear(second=False)
     first = array.read()
