@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -259,15 +259,7 @@ def copy_to_variables(
     return [f"symbols   {note}" for note in notes if note]
 
 
-class Copied(Protocol):
-    """An array that is copied to a variable."""
-
-    name: str
-    dtype: np.dtype[Any]
-    nbytes: int
-
-
-def check_variable(symbol: str, size: int, declared: str, array: Copied, *, may_be_cut: bool) -> str:
+def check_variable(symbol: str, size: int, declared: str, array: GuardedArray, *, may_be_cut: bool) -> str:
     """Return a note where a variable has other elements than the array that is copied there, or more of them.
 
     ``size``: the variable's bytes. ``declared``: the type of its elements, empty if unknown. Raises DeviceError where
