@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -130,15 +131,21 @@ def software_runs(variant: Variant, device: DeviceInfo) -> bool:
     return variant.capability <= OF_SOFTWARE and not call_problem(variant, replace(device, runs_machine_code=False))
 
 
+def _limits(attribute: Callable[[str], int]) -> Limits:
+    block, grid = ([attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ"] for name in ("BLOCK", "GRID"))
+    return Limits(
+        threads=attribute("MAX_THREADS_PER_BLOCK"),
+        block=(block[0], block[1], block[2]),
+        grid=(grid[0], grid[1], grid[2]),
+        shared_bytes=max(map(attribute, SHARED)),
+    )
+
+
 def describe(driver: Any, device: Any, ordinal: int, compiler: Path | None) -> DeviceInfo:
     """Return the properties of a device of PyCUDA. ``compiler``: given where the driver is the software device's."""
 
     def attribute(name: str) -> int:
         return int(device.get_attribute(getattr(driver.device_attribute, name)))
-
-    def axes(name: str) -> tuple[int, int, int]:
-        x, y, z = (attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ")
-        return x, y, z
 
     version = driver.get_driver_version()
     capability = Capability(*device.compute_capability())
@@ -160,12 +167,7 @@ def describe(driver: Any, device: Any, ordinal: int, compiler: Path | None) -> D
         l2_bytes=attribute("L2_CACHE_SIZE"),
         clock_hz=attribute("CLOCK_RATE") * 1e3,
         peak_bytes_per_second=peak,
-        limits=Limits(
-            threads=attribute("MAX_THREADS_PER_BLOCK"),
-            block=axes("BLOCK"),
-            grid=axes("GRID"),
-            shared_bytes=max(map(attribute, SHARED)),
-        ),
+        limits=_limits(attribute),
         target=target,
         timing_target=timing,
         largest_launch_cost=SOFTWARE_LAUNCH_COST if compiler else math.inf,
