@@ -111,7 +111,7 @@ def compile_build(build: Build, target: Target | None) -> Image:
         return compile_file(build.source, build.all_macros, None, root=build.family.root)
     if callable(variant.source):
         return _made(build, target)
-    return compile_entries(kernels_of(build), target)[0]
+    return compile_entries(kernels_of(build), target)
 
 
 def _made(build: Build, target: Target | None) -> Image:
@@ -121,7 +121,7 @@ def _made(build: Build, target: Target | None) -> Image:
     except Exception as error:  # a declaration's own function may raise anything
         raise CompileError(f"{build.id}: its source returns no code: {type(error).__name__}: {error}") from None
     image = code_image(code, build.id, target)
-    find_entries(image, entries_of(build), build.id)
+    find_entries(image.path, entries_of(build), build.id)
     return image
 
 
@@ -173,7 +173,7 @@ def symbols_in(image: Path, names: tuple[str, ...]) -> Mapping[str, str]:
     if set(names) <= set(entries(code)):
         return {name: name for name in names}
     try:
-        return find_entries(Image(image, "", ""), names, image.name)[1]
+        return find_entries(image, names, image.name)
     except CompileError as error:
         raise DeviceError(str(error)) from None
 

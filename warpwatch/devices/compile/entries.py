@@ -87,23 +87,24 @@ class Kernels:
         return self.macros if self.are_named else self.all_macros
 
 
-def compile_entries(kernels: Kernels, target: Target | None) -> tuple[Image, Mapping[str, str]]:
-    """Compile a source and return its image, with the symbol of each kernel by the name that a declaration has for it.
+def compile_entries(kernels: Kernels, target: Target | None) -> Image:
+    """Compile a source and return its image, which has each of the kernels. Raises CompileError.
 
-    ``target``: None for the host, whose functions have C names. Raises CompileError.
+    ``target``: None for the host, whose functions have C names.
     """
     source, names, root = kernels.source, kernels.entries, kernels.root
     if source.suffix in READY:
-        return find_entries(ready_image(source, target), names, str(name_from(root, source)))
+        image = ready_image(source, target)
+        find_entries(image.path, names, str(name_from(root, source)))
+        return image
     if target is None:
-        image = compile_file(source, kernels.all_macros, None, root=root, include=kernels.include)
-        return image, {name: name for name in names}
+        return compile_file(source, kernels.all_macros, None, root=root, include=kernels.include)
     for name in names:
         _check(name)
     if not kernels.are_named:
         image = compile_file(source, kernels.all_macros, target, kernels.flags, root, kernels.include)
         if set(names) <= set(entries(read_image(image.path))):
-            return image, {name: name for name in names}
+            return image
     try:
         image = _compile_table(kernels, target)
     except CompileError:
@@ -112,12 +113,12 @@ def compile_entries(kernels: Kernels, target: Target | None) -> tuple[Image, Map
         _find_wrong(kernels, plain, target)
         raise
     code = read_image(image.path)
-    symbols, known = pointed_to(code, TABLE), set(entries(code))
-    for name, symbol in zip(names, symbols, strict=True):
+    known = set(entries(code))
+    for name, symbol in zip(names, pointed_to(code, TABLE), strict=True):
         if symbol not in known:
             has = _kernels(source, known)
             raise CompileError(f"{name} of {name_from(root, source)} is not a kernel (__global__): {has}")
-    return image, dict(zip(names, symbols, strict=True))
+    return image
 
 
 def table_text(source: str, names: Sequence[str], macros: Mapping[str, str]) -> str:

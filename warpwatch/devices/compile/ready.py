@@ -48,18 +48,19 @@ def code_image(code: bytes | str, name: str, target: Target | None) -> Image:
     return Image(entry.path, key, entry.checksum)
 
 
-def find_entries(image: Image, names: Sequence[str], shown: str) -> tuple[Image, Mapping[str, str]]:
-    """Find the kernels of an image by their symbols, or by the names that C++ has for these. Raises CompileError.
+def find_entries(image: Path, names: Sequence[str], shown: str) -> Mapping[str, str]:
+    """Return the symbols of an image's kernels, by their symbols or the names that C++ has for these.
 
-    Nothing is looked up in a fatbin, whose parts may be compressed.
+    Nothing is looked up in a fatbin, whose parts may be compressed. ``shown``: what messages call the image. Raises
+    CompileError where a kernel is missing.
     """
-    code = read_image(image.path)
+    code = read_image(image)
     if code[:4] == struct.pack("<I", FATBIN):
-        return image, {name: name for name in names}
+        return {name: name for name in names}
     is_ptx = not code.startswith((b"\x7fELF", SOFTWARE))
     in_ptx = (kernel.decode() for kernel in re.findall(rb"\.entry\s+([\w$.]+)", code)) if is_ptx else ()
     symbols = sorted(in_ptx) if is_ptx else entries(code)
-    return image, {name: _find(name, symbols, shown) for name in names}
+    return {name: _find(name, symbols, shown) for name in names}
 
 
 def _find(name: str, symbols: Sequence[str], shown: str) -> str:
