@@ -16,8 +16,8 @@ from warpwatch.catalogue.elements import C_TYPES, NONE, is_float, numpy_type, wi
 from warpwatch.devices.check import compare, explain
 from warpwatch.devices.digest import digest
 from warpwatch.devices.host import Host
-from warpwatch.devices.machine import GUARD_BYTES, GuardedArray, poison_of, poisoned
-from warpwatch.devices.placement import Placement
+from warpwatch.devices.machine import GUARD_BYTES, GuardedArray, poison_of
+from warpwatch.devices.placement import Placement, poisoned
 
 TYPES = [name for name in C_TYPES if name != NONE]
 ROUNDED = [name for name in TYPES if is_float(numpy_type(name))]

@@ -38,12 +38,6 @@ def poison_of(itemsize: int, operand: bool = False, second: bool = False) -> int
     return word ^ SIGNS.get(itemsize, SIGN) if second else word
 
 
-def poisoned(shape: Shape, dtype: np.dtype[Any], operand: bool = False) -> Array:
-    """Return an array that is filled with poison."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return repeated(poison_of(dtype.itemsize, operand), size).view(dtype).reshape(shape)
-
-
 def repeated(word: int, size: int) -> Array:
     """Return so many bytes of a word of 4 bytes that is repeated. numpy.resize would take a second for each 50 MB."""
     return np.tile(np.array([word], np.uint32).view(np.uint8), -(-size // 4))[:size]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from warpwatch.devices.compile.compiler import (
     Target,
     compile_file,
     compile_text,
+    nvcc,
     read_image,
-    unoptimized,
 )
 from warpwatch.devices.compile.entries import TABLE, Kernels, compile_entries, needs_names
 from warpwatch.devices.compile.ready import code_image, find_entries
@@ -134,6 +135,18 @@ def returned_code(build: Build, arch: str) -> bytes:
     if not isinstance(code, bytes | str):
         raise TypeError(f"it returns {type(code).__name__}: give a cubin or PTX, as bytes")
     return code.encode() if isinstance(code, str) else code
+
+
+@functools.cache
+def unoptimized(program: str = "") -> tuple[str, ...]:
+    """Return flags for code that never runs: with them nvcc takes two fifths of the time, and finds the same errors.
+
+    Errors are found by its front end and by ptxas, before and after what is left out. ``program``: as for ``nvcc``. An
+    nvcc that does not know such a flag gets none.
+    """
+    option, command = "--Ofast-compile", [nvcc(program).program, "--help"]
+    known = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return (f"{option}=max",) if option in known else ()
 
 
 def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileError]:

@@ -33,7 +33,7 @@ from warpwatch.devices.compile.compiler import (
     nvcc,
     read_image,
 )
-from warpwatch.devices.compile.ready import READY, find_entries, ready_image
+from warpwatch.devices.compile.ready import READY, code_image, find_entries
 from warpwatch.devices.compile.symbols import demangled, entries, opening, pointed_to
 
 TABLE = "warpwatch_entries"
@@ -119,6 +119,15 @@ def compile_entries(kernels: Kernels, target: Target | None) -> Image:
             has = _kernels(source, known)
             raise CompileError(f"{name} of {name_from(root, source)} is not a kernel (__global__): {has}")
     return image
+
+
+def ready_image(source: Path, target: Target | None) -> Image:
+    """Return a file of machine code as an image. Raises CompileError where it cannot run on the target's device."""
+    try:
+        code = source.read_bytes()
+    except OSError as error:
+        raise CompileError(f"{source} cannot be read: {error.strerror}") from None
+    return code_image(code, str(source), target)
 
 
 def table_text(source: str, names: Sequence[str], macros: Mapping[str, str]) -> str:

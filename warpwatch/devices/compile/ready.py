@@ -21,15 +21,6 @@ SOFTWARE = b"SOFTCUDA"  # the first bytes of an image for the software device
 HEADER = 24  # bytes in front of its shared object, of which the second 8 say how many follow
 
 
-def ready_image(source: Path, target: Target | None) -> Image:
-    """Return a file of machine code as an image. Raises CompileError where it cannot run on the target's device."""
-    try:
-        code = source.read_bytes()
-    except OSError as error:
-        raise CompileError(f"{source} cannot be read: {error.strerror}") from None
-    return code_image(code, str(source), target)
-
-
 def code_image(code: bytes | str, name: str, target: Target | None) -> Image:
     """Keep machine code that a function returned, and return it as an image.
 
