@@ -193,6 +193,12 @@ class GuardedArray:
         self.machine.read(self.address + first * (self.nbytes // self.shape[0]), rows)
         return rows
 
+    def read_sample(self, rows: Array | None) -> Array:
+        """Read these rows of the array, or all of them for None."""
+        if rows is None:
+            return self.read()
+        return np.concatenate([self.read_rows(int(row), int(row) + 1) for row in rows])
+
     def overrun(self) -> str | None:
         """Describe the writes outside the array that its guard bands show; None where there are none."""
         itemsize, end = self.dtype.itemsize, self._before + self.nbytes

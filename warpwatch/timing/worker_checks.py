@@ -317,12 +317,7 @@ def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
     case, rows, right = loaded.case, shared.rows, shared.right
     if right is None:  # another process had computed them
         right = _right_results(case, random_inputs(case, TIMED_SEED))
-    results = {
-        array.name: array.read()
-        if rows is None
-        else np.concatenate([array.read_rows(int(row), int(row) + 1) for row in rows])
-        for array in loaded.results
-    }
+    results = {array.name: array.read_sample(rows) for array in loaded.results}
     mismatches = compare_all(results, right, rows).items()
     return [explain(case, name, mismatch, _again(case), notes=loaded.notes) for name, mismatch in mismatches]
 
