@@ -161,7 +161,7 @@ class Pair:
         measured.facts |= taken.facts | declared(measured.kernel, measured.case)
         measured.facts["hold_timeouts"] = taken.thrown_away
         measured.facts |= clock_facts(taken.clocks)
-        measured.taken, measured.rounds = list(taken.new), len(taken.new)
+        measured.is_pair, measured.pending, measured.rounds = True, list(taken.new), len(taken.new)
         return measured
 
     def effect(self, doubt: str) -> Effect:

@@ -33,7 +33,7 @@ from warpwatch.timing.checks import (
 from warpwatch.timing.nvml import LEAST_CLOCK, Clock, host_remark
 from warpwatch.timing.prefetch import Ahead
 from warpwatch.timing.stopping import of_samples
-from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
+from warpwatch.timing.timer import GpuTimer, HostTimer, Timer
 
 
 @dataclass(kw_only=True)
@@ -299,10 +299,3 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
         "note": device.info.note,
         "remarks": [*clocks.remarks(), *filter(None, [host_remark()])] if device.info.has_gpu_clock else [],
     }
-
-
-def sample_shortest_times(cold: bool) -> dict[str, Any]:
-    """Take samples of an empty kernel and of a small copy."""
-    timer = timer_of("cold" if cold else "warm")
-    assert isinstance(timer, GpuTimer)
-    return {**shortest_times(timer), "timeouts": timer.timeouts}

@@ -46,6 +46,7 @@ SCRUBS = 8
 # A sample this long, in seconds, has its clock read by stamps, which take 20 µs of the host and no time of the sample:
 # what draws so much power that the clock is kept down runs longer.
 STAMPED_SECONDS = 100e-6
+LOADING = (CompileError, IndexError, TypeError)  # raised where a revision's kernels do not fit its arguments
 
 
 class OtherSideFailed(DeviceError):
@@ -98,10 +99,10 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     shared, where = sampling.share_inputs(case, plan.check), machine(on_host=False)
     if plan.check and plan.checking_image not in (None, image):
         sampling.check_other_build(where, case, plan.checking_image, shared)
-    functions = _load_other(where, other, other_image) if plan.swap else ()
+    functions = _functions(where, other, other_image, is_new=False) if plan.swap else ()
     new = [load_side(where, case, image, copy, plan.newer) for copy in shared.copies]
     sampling.state.loaded = tuple(new)
-    functions = functions or _load_other(where, other, other_image)
+    functions = functions or _functions(where, other, other_image, is_new=False)
     old = [_other_side_of(loaded, other, functions) for loaded in new]
     both = list(zip(old, new, strict=True))
     fingerprints = _check_both(both[0], shared) if plan.check else plan.fingerprints
@@ -139,26 +140,17 @@ def load_side(
         return load(where, case, image, inputs)
 
     def prepare(addresses: Mapping[str, int]) -> Prepared:
-        try:
-            return _prepare(where, case, newer, _functions(where, newer, image), addresses, inputs)
-        except (CompileError, IndexError, TypeError) as error:
-            raise DeviceError(str(error)) from None
+        return _prepare(where, case, newer, _functions(where, newer, image), addresses, inputs)
 
     return load_with(where, case, inputs, prepare)
 
 
-def _load_other(where: Machine, other: OtherKernel, image: Path) -> tuple[Function, ...]:
-    try:
-        return _functions(where, other, image)
-    except (DeviceError, CompileError) as error:
-        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
-
-
-def _functions(where: Machine, other: OtherKernel, image: Path) -> tuple[Function, ...]:
+def _functions(where: Machine, other: OtherKernel, image: Path, *, is_new: bool = True) -> tuple[Function, ...]:
     functions: list[Function] = []
-    symbols = symbols_in(image, other.kernels.entries)
-    for step in other.steps:
-        functions.append(where.load(image, symbols[step.entry], functions[0] if functions else None))
+    with _blaming(is_new, LOADING):
+        symbols = symbols_in(image, other.kernels.entries)
+        for step in other.steps:
+            functions.append(where.load(image, symbols[step.entry], functions[0] if functions else None))
     return tuple(functions)
 
 
@@ -169,21 +161,21 @@ def _prepare(
     functions: Sequence[Function],
     addresses: Mapping[str, int],
     inputs: Sequence[GuardedArray],
+    *,
+    is_new: bool = True,
 ) -> Prepared:
     """Prepare the launches of a revision's kernels on a case's arrays."""
-    launches = [
-        (function, step.launch, named_arguments(case, addresses, step.fill(addresses)))
-        for function, step in zip(functions, other.steps, strict=True)
-    ]
-    return prepare_launches(where, case, other.kernels, launches, inputs, other.symbols)
+    with _blaming(is_new, LOADING):
+        launches = [
+            (function, step.launch, named_arguments(case, addresses, step.fill(addresses)))
+            for function, step in zip(functions, other.steps, strict=True)
+        ]
+        return prepare_launches(where, case, other.kernels, launches, inputs, other.symbols)
 
 
 def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Function]) -> Loaded:
     """Load the old side on the new side's arrays."""
-    try:
-        prepared = _prepare(loaded.machine, loaded.case, other, functions, loaded.addresses, loaded.inputs)
-    except (DeviceError, IndexError, TypeError) as error:
-        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
+    prepared = _prepare(loaded.machine, loaded.case, other, functions, loaded.addresses, loaded.inputs, is_new=False)
     return replace(loaded, function=prepared.function, start=prepared.start, notes=prepared.notes)
 
 
@@ -197,14 +189,17 @@ def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> tuple[int, int]:
 
 
 @contextmanager
-def _blaming(is_new: bool) -> Iterator[None]:
-    """Turn errors of the old side into OtherSideFailed."""
+def _blaming(is_new: bool, also: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn errors of the old side into OtherSideFailed, and those of ``also`` of the new side into DeviceError."""
+    errors: tuple[type[Exception], ...] = (DeviceError, WrongResult, *also)
     try:
         yield
-    except (DeviceError, WrongResult) as error:
-        if is_new:
-            raise
-        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
+    except errors as error:
+        if not is_new:
+            raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
+        if isinstance(error, also):
+            raise DeviceError(str(error)) from None
+        raise
 
 
 def _check_last_of_both(
