@@ -157,8 +157,8 @@ class OtherProcess:
         with contextlib.suppress(OSError):
             if part := self._socket.recv(LONGEST):
                 return part
-        said = last_line(bytes(self._printed))
-        raise self._failed(f"its process died{f' ({said})' if said else ''}")
+        words = last_line(bytes(self._printed))
+        raise self._failed(f"its process died{f' ({words})' if words else ''}")
 
     def _failed(self, why: str) -> OtherSideFailed:
         """End the process, whose state is unknown now, and return an error of one line."""

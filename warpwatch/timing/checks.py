@@ -108,21 +108,13 @@ def share(machine: Machine, case: Case, reference: bool, make: Make = material) 
     """
     memory.require(case, host_bytes(machine, case))
     require_memory(machine, case)
-    made = make(case, reference)
-    if made.right and isinstance(_compared_part(case), slice):
-        _raise([f"{case.id}: {said}" for said in [nothing_shown(case, [_draw_of(made)])] if said])
-    copies = tuple(upload(machine, case, made.inputs) for _ in range(_copies(case)))
-    return Shared(
-        key=sharing_key(case),
-        copies=copies,
-        digests=tuple(_digests(copies[0])),
-        part=_compared_part(case),
-        right=made.right,
-    )
-
-
-def _draw_of(made: Material) -> Draw:
-    return Draw(inputs=made.inputs, right=made.right or {})
+    own = make(case, reference)
+    part = _compared_part(case)
+    if own.right and isinstance(part, slice):
+        fault = nothing_shown(case, [Draw(inputs=own.inputs, right=own.right)])
+        _raise([f"{case.id}: {fault}"] if fault else [])
+    copies = tuple(upload(machine, case, own.inputs) for _ in range(_copies(case)))
+    return Shared(key=sharing_key(case), copies=copies, digests=tuple(_digests(copies[0])), part=part, right=own.right)
 
 
 def _copies(case: Case) -> int:
@@ -160,12 +152,12 @@ def _digests(arrays: Sequence[GuardedArray]) -> list[int]:
 
 def damage(loaded: Loaded, shared: Shared) -> list[str]:
     """Return what the launches of a case wrote where they must not, a sentence each."""
-    found = zip(loaded.inputs, _digests(loaded.inputs), shared.digests, strict=True)
-    harmed = [array for array, now, before in found if now != before]
-    said = [array.overrun() for array in harmed]
-    said += [f"changed its operand {array.name}" for array in harmed if _has_changed(array, loaded.case)]
-    said += [array.overrun() for array in loaded.own.values()]
-    return [f"{loaded.case.id} {sentence}" for sentence in said if sentence]
+    digests_now = zip(loaded.inputs, _digests(loaded.inputs), shared.digests, strict=True)
+    harmed = [array for array, now, before in digests_now if now != before]
+    sentences = [array.overrun() for array in harmed]
+    sentences += [f"changed its operand {array.name}" for array in harmed if _has_changed(array, loaded.case)]
+    sentences += [array.overrun() for array in loaded.own.values()]
+    return [f"{loaded.case.id} {sentence}" for sentence in sentences if sentence]
 
 
 def _has_changed(operand: GuardedArray, case: Case) -> bool:
@@ -176,9 +168,9 @@ def _has_changed(operand: GuardedArray, case: Case) -> bool:
 
 def _state_of(launched: Sequence[Loaded]) -> list[tuple[int, list[int]]]:
     """Return the results' fingerprint of each of these cases, and the digests of its inputs."""
-    found = iter(_digests([array for loaded in launched for array in (*loaded.results, *loaded.inputs)]))
+    values = iter(_digests([array for loaded in launched for array in (*loaded.results, *loaded.inputs)]))
     return [
-        (_fingerprint([next(found) for _ in loaded.results]), [next(found) for _ in loaded.inputs])
+        (_fingerprint([next(values) for _ in loaded.results]), [next(values) for _ in loaded.inputs])
         for loaded in launched
     ]
 
@@ -202,8 +194,8 @@ def are_right(launched: Sequence[Loaded], shared: Shared, fingerprints: Sequence
     if any(loaded.case.family.prints for loaded in launched):
         return False
     return all(
-        found == fingerprint and _wrote_nothing_else(loaded, inputs, shared)
-        for loaded, fingerprint, (found, inputs) in zip(launched, fingerprints, _state_of(launched), strict=True)
+        now == right and _wrote_nothing_else(loaded, inputs, shared)
+        for loaded, right, (now, inputs) in zip(launched, fingerprints, _state_of(launched), strict=True)
     )
 
 
@@ -262,11 +254,9 @@ def _check_on_other_poison(loaded: Loaded, shared: Shared, late: str) -> None:
 
 def _with_right_results(case: Case, shared: Shared) -> Shared:
     """Return the same with the right results, where another process had computed them."""
-    return (
-        shared
-        if shared.right is not None
-        else replace(shared, right=_right_results(case, random_inputs(case, TIMED_SEED)))
-    )
+    if shared.right is not None:
+        return shared
+    return replace(shared, right=_right_results(case, random_inputs(case, TIMED_SEED)))
 
 
 def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int | None, printed: Sequence[str] = ()) -> None:
@@ -329,7 +319,7 @@ def _again(case: Case) -> str:
 def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
     """Compare the whole of small results, or the first, last and some random rows of a large one."""
     assert shared.right is not None
-    part, said = shared.part, []
+    part, faults = shared.part, []
     for array in loaded.results:
         right = shared.right[array.name]
         if isinstance(part, slice):
@@ -338,8 +328,8 @@ def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
             got = np.concatenate([array.read_rows(int(row), int(row) + 1) for row in part])
             mismatch = compare(got, right.reference, right.bound, part)
         if mismatch:
-            said.append(explain(loaded.case, array.name, mismatch, _again(loaded.case), notes=loaded.notes))
-    return said
+            faults.append(explain(loaded.case, array.name, mismatch, _again(loaded.case), notes=loaded.notes))
+    return faults
 
 
 def _raise(problems: Sequence[str], late: str = "") -> None:
