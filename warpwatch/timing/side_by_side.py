@@ -32,7 +32,6 @@ from warpwatch.timing.checks import (
     check_result,
     is_intact,
     restore,
-    sharing_key,
 )
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.delayed import VARIABLES
@@ -94,28 +93,23 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
 
     Raises WrongResult or DeviceError for the new side, OtherSideFailed for the old one.
     """
-    cold = plan.kind == "cold"
-    sampling.release(keep=sharing_key(case))
-    shared, where = sampling.share_inputs(case, plan.check), machine(on_host=False)
-    if plan.check and plan.checking_image not in (None, image):
-        sampling.check_other_build(where, case, plan.checking_image, shared)
+    shared, where = sampling.begin_case(case, image, plan.checking_image, check=plan.check), machine(on_host=False)
     functions = _functions(where, other, other_image, is_new=False) if plan.swap else ()
     new = [load_side(where, case, image, copy, plan.newer) for copy in shared.copies]
     sampling.state.loaded = tuple(new)
     functions = functions or _functions(where, other, other_image, is_new=False)
-    old = [_other_side_of(loaded, other, functions) for loaded in new]
-    both = list(zip(old, new, strict=True))
+    both = [(_other_side_of(loaded, other, functions), loaded) for loaded in new]
     fingerprints = _check_both(both[0], shared) if plan.check else plan.fingerprints
-    for each in new:
-        each.poison()
-    facts = sampling.describe(new[0], len(shared.copies), cold) if plan.check else {}
+    for loaded in new:
+        loaded.poison()
+    facts = sampling.describe(new[0], len(shared.copies), cold=plan.kind == "cold") if plan.check else {}
     pairs = replace(_sample_both(both, plan), facts=facts, fingerprints=fingerprints)
     if fingerprints:
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
     if pairs.has_clocks:
         pairs = record_clocks(pairs, sampling.read_clock(), nvml.clocks().highest)
     observed = observers.launch_sides(plan.observers, both)
-    facts |= {name: statistics.fmean(new_side) for name, (_, new_side) in observed.items()}
+    facts |= {name: statistics.fmean(values) for name, (_, values) in observed.items()}
     return replace(pairs, beside={**pairs.beside, **observed})
 
 
