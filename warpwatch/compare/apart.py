@@ -49,7 +49,7 @@ class Answer:
 
 
 class OtherProcess:
-    """The process that takes samples of another revision's calls.
+    """Process that takes samples of another revision's calls.
 
     ``tree``, ``module``: that revision's files, and its package of kernels. ``settings``: the device to open.
     """

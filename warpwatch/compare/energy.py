@@ -25,12 +25,12 @@ WORDS = {Verdict.SLOWER: "more", Verdict.FASTER: "less", Verdict.SAME: "same", V
 
 def energy_effect(taken: Sequence[PairSamples], doubt: str) -> Effect | None:
     """Combine the processes that measured energy; None where none did. Effect.before and .after are in joules."""
-    joules = [each.beside["joules"] for each in taken if "joules" in each.beside]
+    joules = [samples.beside["joules"] for samples in taken if "joules" in samples.beside]
     if not joules:
         return None
     logs = [fmean(map(math.log, new)) - fmean(map(math.log, old)) for old, new in joules]
     before, after = (fmean(map(fmean, side)) for side in zip(*joules, strict=True))
-    others = clock_facts([clock for each in taken for clock in each.clocks]).get("other_processes", ())
+    others = clock_facts([clock for samples in taken for clock in samples.clocks]).get("other_processes", ())
     why = disturbance(Facts(other_processes=others)) or doubt
     return replace(paired(before, after, logs), doubt=why, no_gain=why)
 

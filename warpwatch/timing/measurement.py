@@ -1,4 +1,4 @@
-"""Chooses the number of rounds, records a case and takes its samples: the half of a benchmark that runs in pytest."""
+"""Measures a case from pytest: chooses its rounds, has the worker process take samples, and keeps its facts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
 
 @dataclass(frozen=True)
 class Budget:
-    """The time that a case may take: ``seconds`` of wall time, but never fewer than ``rounds`` samples.
+    """Time that a case may take: ``seconds`` of wall time, but never fewer than ``rounds`` samples.
 
     ``observers``: options of those that are asked for (observers/), which take time of their own. ``serial_rounds``:
     the most samples of a slow serial variant, of which ``rounds`` would take longer than ``seconds``; None: as many as
@@ -191,7 +191,7 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
     Cases that share inputs follow each other. Those beside which others were at work on the GPU are left out.
     """
     take_next_process(chosen[0].kernel.worker)
-    samples, ordered = {}, sorted(chosen, key=lambda each: sharing_key(each.case))
+    samples, ordered = {}, sorted(chosen, key=lambda measured: sharing_key(measured.case))
     cases = [measured.case for measured in ordered]
     for done, measured in enumerate(ordered, 1):
         call, name = measured.kernel.worker.call, measured.case.id
@@ -227,9 +227,9 @@ def announce_next(worker: Worker, case: Case, later: Iterable[Case], *, referenc
     ``later``: the cases after it, in their order. ``reference``: their results will be compared with NumPy.
     """
     following: dict[tuple[object, ...], Case] = {}  # the first of each shape
-    for each in later:
-        if sharing_key(each) != sharing_key(case):
-            following.setdefault(shape_key(each), each)
+    for other in later:
+        if sharing_key(other) != sharing_key(case):
+            following.setdefault(shape_key(other), other)
         if len(following) == SHAPES_AHEAD:
             break
     worker.call(sampling.announce, list(following.values()), reference)  # none is news too: nothing is kept for others

@@ -54,7 +54,7 @@ class OtherSideFailed(DeviceError):
 
 @dataclass(frozen=True)
 class Delay:
-    """The wait of the new side of two delayed kernels (warpwatch/timing/delayed.py), as a share of the old side's time.
+    """Wait of the new side of two delayed kernels (warpwatch/timing/delayed.py), as a share of the old side's time.
 
     ``cycles``: that wait in GPU cycles, where an earlier process has found it; otherwise 0.
     """

@@ -30,7 +30,7 @@ _samples: list[float] = []
 
 @dataclass(frozen=True)
 class Reading:
-    """The number of samples at a moment. The difference of two readings is the sum of the samples between, in seconds.
+    """Number of samples at a moment. The difference of two readings is the sum of the samples between, in seconds.
 
     A difference of times since a far epoch would lose the precision of CUDA's float32 milliseconds.
     """
@@ -65,7 +65,7 @@ class Timer(Protocol):
 
 
 class HostTimer:
-    """The wall clock, for the serial variants. Caches are as ``restore`` leaves them."""
+    """Wall clock, for the serial variants. Caches are as ``restore`` leaves them."""
 
     timeouts = 0
 
