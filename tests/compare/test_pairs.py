@@ -122,7 +122,7 @@ def test_every_other_process_takes_pairs_in_the_reversed_order(monkeypatch: pyte
     assert taken == [("b", 1), ("a", 1), ("a", 2), ("b", 2)]
 
 
-def test_the_clock_recovers_while_a_process_ends_unless_the_next_pair_measures_it_itself(
+def test_the_clock_recovers_while_a_process_ends_unless_a_pair_measures_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settled = [("renew", None), ("call", sampling.settle)]

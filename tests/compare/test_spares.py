@@ -58,7 +58,7 @@ def test_all_that_are_there_open_the_gpu_where_they_hold_a_small_part_of_its_mem
 
 
 @pytest.mark.parametrize("cold", [True, False])
-def test_they_load_what_the_samples_need_on_one_queue_where_everything_is_launched_on_one_stream(cold: bool) -> None:
+def test_spares_use_one_queue_where_everything_is_launched_on_one_stream(cold: bool) -> None:
     worker = FakeWorker()
     open_spares(cast("Worker", worker), PROJECT.families, INFO, cold=cold)
     assert (worker.kind, worker.one_queue) == ("cold" if cold else "warm", True)

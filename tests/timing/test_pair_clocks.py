@@ -33,7 +33,7 @@ def clocks_of(
     return found.clocks, found.keeps_clock_down
 
 
-def test_a_cap_that_an_earlier_pair_left_is_none_where_the_clock_was_high_and_steady() -> None:
+def test_an_earlier_pairs_cap_is_none_where_the_clock_was_high_and_steady() -> None:
     assert clocks_of(STEADY, CAPPED, CAPPED) == ((Clock(1965, ()), Clock(1973, ())), False)
 
 
@@ -48,7 +48,7 @@ def test_a_cap_counts_where_the_clock_fell_beside_the_samples() -> None:
         pair((1980.0,) * 4, (1977.5,) * 4),  # the sides are not alike
     ],
 )
-def test_a_pair_whose_clock_is_high_in_the_end_does_not_keep_it_down_though_an_earlier_cap_counts(
+def test_a_clock_that_is_high_in_the_end_was_not_kept_down_by_the_pair(
     taken: PairSamples,
 ) -> None:
     assert clocks_of(taken, CAPPED, CAPPED) == ((CAPPED, CAPPED), False)
@@ -111,7 +111,7 @@ def test_a_clock_is_steady_that_is_high_in_all_samples_and_alike_on_both_sides(
         (Clock(0, ()), FREE, (1980.0, 1980.0, 1980.0, 1980.0), False),  # NVML does not say
     ],
 )
-def test_a_pair_slows_the_clock_that_nvml_sees_kept_down_or_that_fell_beside_its_samples(
+def test_a_pair_keeps_the_clock_down_by_nvmls_word_or_where_it_fell(
     before: Clock, later: Clock, megahertz: tuple[float, ...], down: bool
 ) -> None:
     taken = pair((1980.0, 1980.0, *megahertz[:2]), (1980.0, 1980.0, *megahertz[2:]))

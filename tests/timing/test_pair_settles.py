@@ -88,7 +88,7 @@ def measure(image: Path, played: Played) -> tuple[PairSamples, int]:
         mock.patch.dict(vars(side_by_side), replaced),
         mock.patch.object(gpu(), "info", replace(gpu().info, has_gpu_clock=True)),
         mock.patch.object(nvml, "clocks", return_value=clocks),
-        mock.patch("warpwatch.timing.nvml.SETTLE_SECONDS", 0.5),
+        mock.patch("warpwatch.timing.nvml.SETTLE_SECONDS", 0.5 if played.capped == LASTING else 30.0),
     ):
         return measure_pair(CASE, image, own_side(CASE), image, plan), reads[0]
 

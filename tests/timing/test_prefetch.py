@@ -236,7 +236,7 @@ def test_nothing_begins_where_times_are_the_hosts(worker: Worker) -> None:
     assert not worker.call(is_begun)
 
 
-def test_a_serial_variant_waits_for_what_its_shape_needs_and_leaves_it_to_the_kernels() -> None:
+def test_a_serial_variant_waits_for_material_and_leaves_it_to_the_kernels() -> None:
     made, begun = Made(), threading.Event()
 
     def slowly(case: Case, reference: bool) -> Material:
@@ -282,7 +282,7 @@ def begin_slowly() -> None:
 
 def is_done() -> bool:
     (job,) = sampling.state.ahead._jobs.values()
-    return job.made.done()
+    return job.future.done()
 
 
 def share_again(case: Case) -> None:

@@ -68,7 +68,7 @@ def kernel_that(call: Callable[..., Any]) -> Kernel:
     ("shape", "serial_rounds", "pilots", "rounds"),
     [("4096x4096", None, 0, 3), ("4096x4096", 2, 0, 2), ("4096x4096", 9, 0, 3), ("3x5", None, 1, 3), ("3x5", 2, 1, 3)],
 )
-def test_a_serial_kernel_that_fills_its_budget_by_itself_has_no_pilot_and_rounds_of_its_own(
+def test_a_serial_kernel_that_fills_its_budget_has_no_pilot_and_own_rounds(
     shape: str, serial_rounds: int | None, pilots: int, rounds: int
 ) -> None:
     called: list[str] = []

@@ -49,7 +49,7 @@ class Answer:
 
 
 class OtherProcess:
-    """The process that takes samples of another revision's calls.
+    """Process that takes samples of another revision's calls.
 
     ``tree``, ``module``: that revision's files, and its package of kernels. ``settings``: the device to open.
     """
@@ -75,7 +75,8 @@ class OtherProcess:
         """Take one sample of the prepared case, as ``sampling.sample``. Raises OtherSideFailed."""
         value = self._ask("sample", kind)
         if value is None:
-            raise self._failed("its process took no sample")
+            self.stop()
+            raise OtherSideFailed("its process took no sample")
         return value
 
     def finish(self) -> None:
@@ -105,17 +106,16 @@ class OtherProcess:
         self._answer()
 
     def _ask(self, name: str, *arguments: str | bool) -> tuple[float, int] | None:
-        if not self._isolated:
-            self._start()
-        self._questions += 1
         try:
-            self._socket.sendall(json.dumps([self._questions, name, *arguments]).encode() + b"\n")
-        except OSError:  # the process has ended; the missing answer says why
-            pass
-        except BaseException:  # the answer that is still to come would be taken for that to the next question
+            if not self._isolated:
+                self._start()
+            self._questions += 1
+            with contextlib.suppress(OSError):  # the process has ended; the missing answer says why
+                self._socket.sendall(json.dumps([self._questions, name, *arguments]).encode() + b"\n")
+            return self._answer()
+        except BaseException:  # an answer that is still to come would be taken for that to the next question
             self.stop()
             raise
-        return self._answer()
 
     def _answer(self) -> tuple[float, int] | None:
         try:
@@ -123,12 +123,9 @@ class OtherProcess:
             if answer.number != self._questions:
                 raise ValueError(f"it is number {answer.number}, not {self._questions}")
         except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-            raise self._failed(f"its process sent what is not an answer ({error}); process killed") from None
-        except BaseException:
-            self.stop()
-            raise
+            raise _failed(f"its process sent what is not an answer ({error}); process killed") from None
         if answer.error:
-            raise self._failed(answer.error)
+            raise _failed(answer.error)
         return answer.value
 
     def _line(self) -> bytes:
@@ -137,11 +134,11 @@ class OtherProcess:
         latest, sources = time.monotonic() + limit, [self._socket.fileno(), self._output]
         while (end := self._received.find(b"\n")) < 0:
             if len(self._received) > LONGEST:
-                raise self._failed(f"its process sent more than {LONGEST >> 10} KiB at once; process killed")
+                raise _failed(f"its process sent more than {LONGEST >> 10} KiB at once; process killed")
             left = latest - time.monotonic()
             ready = select.select(sources, [], [], left)[0] if left > 0 else []
             if not ready:
-                raise self._failed(f"no answer within {limit:g} s; process killed")
+                raise _failed(f"no answer within {limit:g} s; process killed")
             if self._output in ready:  # read first: what is printed last may say why the process died
                 printed = os.read(self._output, LONGEST)
                 self._printed = (self._printed + printed)[-LAST:]
@@ -157,13 +154,13 @@ class OtherProcess:
         with contextlib.suppress(OSError):
             if part := self._socket.recv(LONGEST):
                 return part
-        said = last_line(bytes(self._printed))
-        raise self._failed(f"its process died{f' ({said})' if said else ''}")
+        words = last_line(bytes(self._printed))
+        raise _failed(f"its process died{f' ({words})' if words else ''}")
 
-    def _failed(self, why: str) -> OtherSideFailed:
-        """End the process, whose state is unknown now, and return an error of one line."""
-        self.stop()
-        return OtherSideFailed(shortened(why))
+
+def _failed(why: str) -> OtherSideFailed:
+    """Return an error of one line."""
+    return OtherSideFailed(shortened(why))
 
 
 def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: Plan) -> PairSamples:
@@ -174,8 +171,7 @@ def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: P
     case, ours = measured.case, measured.kernel.worker
     other.renew(process)
     cold, checked = plan.kind == "cold", not plan.check
-    image = measured.kernel.image.path
-    facts = ours.call(sampling.prepare, case, image, cold, already_checked=checked)
+    facts = ours.call(sampling.prepare, case, measured.kernel.image.path, cold, already_checked=checked)
     other.prepare(case.id, cold=cold, checked=checked)
     ours.call(sampling.settle)
     ours.call(sampling.warm_up, plan.kind, plan.warm_up)

@@ -1,4 +1,8 @@
-"""Measures pairs of kernels side by side, in as many fresh processes as their verdicts need."""
+"""Measures pairs of kernels side by side, in as many fresh processes as their verdicts need.
+
+SCREENING_PROCESSES measure every pair; further ones, at most MAX_PAIR_PROCESSES, those whose verdicts they may change.
+Spare processes are started, and open the GPU, before they are needed.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,7 @@ from statistics import fmean, median
 from warpwatch.catalogue.declaration import Family
 from warpwatch.compare.apart import OtherProcess, measure_apart
 from warpwatch.compare.doubts import disturbance
-from warpwatch.compare.energy import PRIOR as ENERGY_PRIOR
-from warpwatch.compare.energy import energy_effect
+from warpwatch.compare.energy import decide_energy
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
@@ -46,67 +49,20 @@ from warpwatch.verdict.rule import (
     paired,
 )
 
-# What a process holds of the GPU's memory that has opened it and measured nothing (647 MiB on an H200), and the part of
-# that memory that all spare ones may hold.
-SPARE_BYTES, SMALL_PART = 700 * 2**20, 1 / 8
-
-
-def start_spares(worker: Worker, parts: int = 1) -> None:
-    """Start the processes that most pairs need after the first one, and all others too where each has two cores.
-
-    They load their modules while pytest starts. ``parts``: how many runs do so at the same time.
-    """
-    cores = len(os.sched_getaffinity(0)) // parts
-    worker.start_spares((MAX_PAIR_PROCESSES if cores >= 2 * MAX_PAIR_PROCESSES else MIN_PROCESSES) - 1)
-
-
-def open_spares(worker: Worker, families: Sequence[Family], info: DeviceInfo, *, cold: bool) -> None:
-    """Have the processes that most pairs need after the first one open the GPU.
-
-    Each holds memory of the GPU, which a large case may need, or another run while this one waits for its turn. Where
-    all together hold a small part of it, all that are there open it: later that takes 0.4 s in which nothing is
-    measured. Elsewhere the others open it when a pair is undecided (``open_more_spares``).
-    """
-    have_room = SMALL_PART * info.memory_bytes >= SPARE_BYTES * (MAX_PAIR_PROCESSES - 1)
-    count = max(MIN_PROCESSES - 1, worker.spares if have_room else 0)
-    worker.open_spares(count, get_ready, "cold" if cold else "warm", one_queue=_use_one_queue(families))
-
-
-def _use_one_queue(families: Iterable[Family]) -> bool:
-    """Tell whether all that is measured of these families is launched on one stream: kernels, and calls of libraries.
-
-    Only the first process checks that calls keep to their stream, for which it needs more queues than one.
-    """
-    calls = (variant.call for family in families for variant in family.variants)
-    return all(call is None or call.is_library for call in calls)
-
-
-def open_more_spares(measured: Sequence[Measured], done: int) -> None:
-    """Have processes open the GPU for pairs that are undecided after ``done`` processes, unless some have opened it.
-
-    First those that most pairs need, and then all others at the same time: three take 0.38 s, one takes 0.3 (H100).
-    Their modules are loaded by then.
-    """
-    worker, kind = measured[0].kernel.worker, measured[0].kind
-    if not SCREENING_PROCESSES <= done < MAX_PAIR_PROCESSES:
-        return
-    if not worker.has_opened_spares:
-        one_queue = _use_one_queue(each.case.family for each in measured)
-        most = MIN_PROCESSES if done < MIN_PROCESSES else MAX_PAIR_PROCESSES
-        worker.open_spares(most - done, get_ready, kind, one_queue=one_queue)
-    if done == SCREENING_PROCESSES and (missing := MAX_PAIR_PROCESSES - done - worker.spares) > 0:
-        worker.start_spares(missing)
-
-
+# Interim looks at the verdicts of a run, while its processes become more.
+LOOKS = MAX_PAIR_PROCESSES - SCREENING_PROCESSES + 1
 # A case is left unsure whose interval is this share of its floor to either side and still crosses the floor: its change
 # is the floor within a fifth, and five more processes of 1.2 s each (H200) would tell no more of it than that.
 AT_THE_FLOOR = 0.2
+# What a process holds of the GPU's memory that has opened it and measured nothing (647 MiB on an H200), and the part of
+# that memory that all spare ones may hold.
+SPARE_BYTES, SMALL_PART = 700 * 2**20, 1 / 8
 PAIR_SECONDS = 0.25  # the most wall time for the samples of a case in one process
 
 
 @dataclass(kw_only=True)
 class Pair:
-    """Holds a case that is measured on both sides, and what the processes have shown so far.
+    """A case that is measured on both sides, and its samples from the processes so far.
 
     ``image``: the new side's machine code. ``delay``: how long the new side is made to wait, where a slowdown is
     injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
@@ -161,15 +117,14 @@ class Pair:
         measured.facts |= taken.facts | declared(measured.kernel, measured.case)
         measured.facts["hold_timeouts"] = taken.thrown_away
         measured.facts |= clock_facts(taken.clocks)
-        measured.taken, measured.rounds = list(taken.new), len(taken.new)
+        measured.is_pair, measured.pending, measured.rounds = True, list(taken.new), len(taken.new)
         return measured
 
     def effect(self, doubt: str) -> Effect:
         """Combine the processes so far: those that can be judged, if there are at least two of them."""
         used, left_out = self._used()
         why = next(filter(None, map(_hindrance, used)), "")
-        old, new = ([median(getattr(taken, side)) for taken in used] for side in ("old", "new"))
-        effect = paired(fmean(old), fmean(new), [taken.log for taken in used])
+        effect = _combined(used, [taken.log for taken in used])
         variance, df = self.recorded_variance
         if df:
             total = effect.baseline_df + df
@@ -180,11 +135,10 @@ class Pair:
     def effect_in_cycles(self, doubt: str) -> Effect | None:
         """Combine the same processes by cycles; None where the clock was steady, or was not read beside samples."""
         used, _ = self._used()
-        known = [log for taken in used if (log := taken.log_cycles) is not None]
-        if not self.why_in_cycles() or len(known) < len(used):
+        logs = [log for taken in used if (log := taken.log_cycles) is not None]
+        if not self.why_in_cycles() or len(logs) < len(used):
             return None
-        old, new = ([median(getattr(taken, side)) for taken in used] for side in ("old", "new"))
-        return replace(paired(fmean(old), fmean(new), known), doubt=doubt, no_gain=doubt)
+        return replace(_combined(used, logs), doubt=doubt, no_gain=doubt)
 
     def why_in_cycles(self) -> str:
         """Say what kept the clock down in a process that counts; empty where nothing did."""
@@ -214,18 +168,25 @@ class Pair:
         return fit if len(fit) > 1 else self.taken, left_out
 
 
+def _combined(taken: Sequence[PairSamples], logs: Sequence[float]) -> Effect:
+    """Combine processes. ``logs``: of new over old, one for each."""
+    before, after = (fmean(median(getattr(samples, side)) for samples in taken) for side in ("old", "new"))
+    return paired(before, after, logs)
+
+
 def _hindrance(taken: PairSamples) -> str:
     """Say why a process cannot be judged: its clock was not steady and not read beside samples, or others were at work.
 
     A clock that was read beside each sample may be kept down: cycles are judged then as well.
     """
-    facts = _clock_facts(taken)
-    return disturbance(Facts(other_processes=facts.other_processes) if taken.has_clocks else facts)
+    unread = () if taken.has_clocks else ("sm_clock_mhz", "throttle")
+    facts = clock_facts(taken.clocks)
+    return disturbance(Facts(**{name: facts[name] for name in (*unread, "other_processes") if name in facts}))
 
 
 def _disturbance(taken: PairSamples) -> str:
     """Say what disturbed a process, whether or not it can be judged all the same."""
-    return disturbance(_clock_facts(taken))
+    return disturbance(Facts(**clock_facts(taken.clocks)))
 
 
 @dataclass
@@ -233,7 +194,7 @@ class PairComparison:
     """Compares all pairs of a run.
 
     ``doubt`` says why times of this device judge no kernel, or is empty. ``parts``: the number of parts of the run,
-    each of which has its own comparison. ``energy``: what was found of energies, where they were measured.
+    each of which has its own comparison. ``energy``: decisions about energies, where they were measured.
     """
 
     doubt: str = ""
@@ -251,11 +212,9 @@ class PairComparison:
                 break
             self._again(todo, process, again)
             if process + 1 >= SCREENING_PROCESSES:
-                decisions = self._decide()
-                self.energy = self._decide_energy()
-                unknown = [*decisions.items(), *self.energy.items()]
+                decisions, self.energy = self._decide(), self._decide_energy()
+                unknown = [] if self.doubt else [*decisions.items(), *self.energy.items()]
                 todo = list(dict.fromkeys(name for name, decision in unknown if _may_change(decision)))
-                todo = [] if self.doubt else todo
             if todo:
                 open_more_spares([pair.measured for pair in self.pairs.values()], process + 1)
         return decisions
@@ -281,22 +240,19 @@ class PairComparison:
             again.progress(done, len(names))
 
     def _decide_energy(self) -> dict[str, Decision]:
-        """Decide about the energy of all pairs that have any."""
-        found = {name: energy_effect(pair.taken, self.doubt) for name, pair in self.pairs.items()}
-        effects = {name: effect for name, effect in found.items() if effect}
-        return decide(effects, ENERGY_PRIOR, looks=MAX_PAIR_PROCESSES - SCREENING_PROCESSES + 1, parts=self.parts)
+        taken = {name: pair.taken for name, pair in self.pairs.items()}
+        return decide_energy(taken, self.doubt, LOOKS, self.parts)
 
     def _decide(self) -> dict[str, Decision]:
         """Decide about all pairs from the samples taken so far."""
         effects = {name: pair.effect(self.doubt) for name, pair in self.pairs.items() if pair.taken}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        looks = MAX_PAIR_PROCESSES - SCREENING_PROCESSES + 1
-        decisions = decide(effects, self.prior, looks=looks, parts=self.parts)
-        in_cycles = {name: each for name in effects if (each := self.pairs[name].effect_in_cycles(self.doubt))}
+        decisions = decide(effects, self.prior, looks=LOOKS, parts=self.parts)
+        in_cycles = {name: cycles for name in effects if (cycles := self.pairs[name].effect_in_cycles(self.doubt))}
         if not in_cycles:
             return decisions
-        by_cycles = decide(effects | in_cycles, self.prior, looks=looks, parts=self.parts)
+        by_cycles = decide(effects | in_cycles, self.prior, looks=LOOKS, parts=self.parts)
         return combine(decisions, by_cycles, {name: self.pairs[name].why_in_cycles() for name in in_cycles})
 
 
@@ -317,5 +273,48 @@ def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:
     return columns
 
 
-def _clock_facts(taken: PairSamples) -> Facts:
-    return Facts(**clock_facts(taken.clocks))
+def start_spares(worker: Worker, parts: int = 1) -> None:
+    """Start the processes that most pairs need after the first one, and all others too where each has two cores.
+
+    They load their modules while pytest starts. ``parts``: how many runs do so at the same time.
+    """
+    cores = len(os.sched_getaffinity(0)) // parts
+    worker.start_spares((MAX_PAIR_PROCESSES if cores >= 2 * MAX_PAIR_PROCESSES else MIN_PROCESSES) - 1)
+
+
+def open_spares(worker: Worker, families: Sequence[Family], info: DeviceInfo, *, cold: bool) -> None:
+    """Have the processes that most pairs need after the first one open the GPU.
+
+    Each holds memory of the GPU, which a large case may need, or another run while this one waits for its turn. Where
+    all together hold a small part of it, all that are there open it: later that takes 0.4 s in which nothing is
+    measured. Elsewhere the others open it when a pair is undecided (``open_more_spares``).
+    """
+    have_room = SMALL_PART * info.memory_bytes >= SPARE_BYTES * (MAX_PAIR_PROCESSES - 1)
+    count = max(MIN_PROCESSES - 1, worker.spares if have_room else 0)
+    worker.open_spares(count, get_ready, "cold" if cold else "warm", one_queue=_use_one_queue(families))
+
+
+def _use_one_queue(families: Iterable[Family]) -> bool:
+    """Tell whether all that is measured of these families is launched on one stream: kernels, and calls of libraries.
+
+    Only the first process checks that calls keep to their stream, for which it needs more queues than one.
+    """
+    calls = (variant.call for family in families for variant in family.variants)
+    return all(call is None or call.is_library for call in calls)
+
+
+def open_more_spares(measured: Sequence[Measured], done: int) -> None:
+    """Have processes open the GPU for pairs that are undecided after ``done`` processes, unless some have opened it.
+
+    First those that most pairs need, and then all others at the same time: three take 0.38 s, one takes 0.3 (H100).
+    Their modules are loaded by then.
+    """
+    worker, kind = measured[0].kernel.worker, measured[0].kind
+    if not SCREENING_PROCESSES <= done < MAX_PAIR_PROCESSES:
+        return
+    if not worker.has_opened_spares:
+        one_queue = _use_one_queue(one.case.family for one in measured)
+        most = MIN_PROCESSES if done < MIN_PROCESSES else MAX_PAIR_PROCESSES
+        worker.open_spares(most - done, get_ready, kind, one_queue=one_queue)
+    if done == SCREENING_PROCESSES and (missing := MAX_PAIR_PROCESSES - done - worker.spares) > 0:
+        worker.start_spares(missing)

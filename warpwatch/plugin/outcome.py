@@ -375,7 +375,7 @@ def nothing_measured(config: pytest.Config, families: Sequence[Family]) -> list[
     measured, left_out = _count(config, families)
     if measured or not left_out:
         return []
-    return [f"NO ENERGY WAS MEASURED ({spelled(config, 'energy')}): {_told(left_out)}"]
+    return [f"NO ENERGY WAS MEASURED ({spelled(config, 'energy')}): {_reasons(left_out)}"]
 
 
 def left_out_lines(config: pytest.Config, families: Sequence[Family]) -> list[str]:
@@ -384,7 +384,7 @@ def left_out_lines(config: pytest.Config, families: Sequence[Family]) -> list[st
     if not measured or not left_out:
         return []
     total = measured + left_out.total()
-    return [f"energy of {left_out.total()} of {total} kernels was not measured: {_told(left_out)}"]
+    return [f"energy of {left_out.total()} of {total} kernels was not measured: {_reasons(left_out)}"]
 
 
 def _count(config: pytest.Config, families: Sequence[Family]) -> tuple[int, Counter[str]]:
@@ -408,5 +408,5 @@ def _reason(case: Case, config: pytest.Config) -> str:
     return "its test failed before"
 
 
-def _told(left_out: Counter[str]) -> str:
+def _reasons(left_out: Counter[str]) -> str:
     return ", ".join(f"{count} because {why}" for why, count in left_out.most_common())

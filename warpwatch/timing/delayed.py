@@ -39,8 +39,8 @@ KERNEL = re.compile(r"__global__[^{;]*\{")
 
 def delayed(text: str) -> str:
     """Return the source of a kernel with the wait inserted. Raises ValueError where no kernel is found."""
-    waiting, found = KERNEL.subn(lambda match: match[0] + " warpwatch_wait();", text)
-    if not found:
+    waiting, count = KERNEL.subn(lambda match: match[0] + " warpwatch_wait();", text)
+    if not count:
         raise ValueError("no kernel starts as `__global__`")
     return f"{PREAMBLE.lstrip()}#line 1\n{waiting}"
 
@@ -53,9 +53,9 @@ def write_delayed(source: Path) -> Path:
     target = private_folder("delayed") / digest / source.name
     if not target.exists() or _read(target) != text:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("wb", dir=target.parent, delete=False) as made:
-            made.write(os.fsencode(text))
-        Path(made.name).replace(target)
+        with tempfile.NamedTemporaryFile("wb", dir=target.parent, delete=False) as file:
+            file.write(os.fsencode(text))
+        Path(file.name).replace(target)
     return target
 
 

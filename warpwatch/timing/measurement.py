@@ -1,4 +1,4 @@
-"""Chooses the number of rounds, records a case and takes its samples: the half of a benchmark that runs in pytest."""
+"""Measures a case from pytest: chooses its rounds, has the worker process take samples, and keeps its facts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
 
 @dataclass(frozen=True)
 class Budget:
-    """The time that a case may take: ``seconds`` of wall time, but never fewer than ``rounds`` samples.
+    """Time that a case may take: ``seconds`` of wall time, but never fewer than ``rounds`` samples.
 
     ``observers``: options of those that are asked for (observers/), which take time of their own. ``serial_rounds``:
     the most samples of a slow serial variant, of which ``rounds`` would take longer than ``seconds``; None: as many as
@@ -46,8 +46,8 @@ class Measured:
     """A case that was checked and can be sampled.
 
     ``kind``: cold, warm or host. ``facts``: what is recorded beside its samples. ``processes``: samples in seconds of
-    each process that measured it. ``taken``: samples that were taken beforehand, to be played back. ``fingerprint``: of
-    its right result, for processes that check it again. ``pending``: samples of this process that no round has had yet.
+    each process that measured it. ``is_pair``: all samples were taken and checked beforehand. ``fingerprint``: of its
+    right result, for processes that check it again. ``pending``: samples of this process that no round has had yet.
     ``before``: the first ones, and all where they are taken round by round. ``fewest``, ``most``: limits of the samples
     of a process; between them they end when they are precise.
     """
@@ -58,7 +58,7 @@ class Measured:
     rounds: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
     processes: list[list[float]] = field(default_factory=list)
-    taken: list[float] | None = None
+    is_pair: bool = False
     fingerprint: int | None = None
     pending: list[float] = field(default_factory=list)
     before: list[float] = field(default_factory=list)
@@ -67,9 +67,6 @@ class Measured:
 
     def sample(self) -> float:
         """Take one round: the timer of pytest-benchmark advances by the time that the GPU took."""
-        if self.taken is not None:
-            note(self.taken.pop(0))
-            return 0.0
         if not self.pending:
             self.pending = self.take(self.before)
             self.before += self.pending
@@ -82,7 +79,7 @@ class Measured:
 
         Those of the host may take seconds, and are taken round by round; those of a pair were taken already.
         """
-        if self.kind == "host" or self.taken is not None:
+        if self.kind == "host" or self.is_pair:
             return
         self.pending = self.take_all(self.before)
         self.rounds = len(self.pending)
@@ -106,12 +103,12 @@ class Measured:
 
     def check_last_result(self) -> None:
         """Check the result of the last samples in the process that took them. Raises WrongResult or DeviceError."""
-        if self.taken is None:  # pairs are checked where they are taken
+        if not self.is_pair:  # pairs are checked where they are taken
             self.fingerprint = self.kernel.worker.call(sampling.finish, self.fingerprint)
 
     def observe(self, asked: Collection[str]) -> None:
         """Record what observers that are asked for measure apart, of a case that is not a pair. Raises DeviceError."""
-        if asked and self.taken is None and self.kind != "host":
+        if asked and not self.is_pair and self.kind != "host":
             self.facts |= self.kernel.worker.call(sampling.observe, asked)
 
     def finish(self, median: float) -> None:
@@ -128,17 +125,17 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     worker, image = kernel.worker, kernel.image
     measured.facts |= worker.call(sampling.prepare, case, image.path, cold, kernel.checked.path)
     measured.facts |= declared(kernel, case)
-    if kind == "host" and call(case.family.serial_seconds, case.given) * budget.rounds > budget.seconds:
-        # A first sample would cost as much as a round.
-        measured.rounds = measured.fewest = measured.most = min(budget.rounds, budget.serial_rounds or budget.rounds)
-        return measured
     if kind != "host":
         worker.call(sampling.settle)  # outside this case's time, because earlier cases slowed the clock
         worker.call(sampling.begin_ahead)
+    elif call(case.family.serial_seconds, case.given) * budget.rounds > budget.seconds:
+        # A first sample would cost as much as a round.
+        measured.rounds = measured.fewest = measured.most = min(budget.rounds, budget.serial_rounds or budget.rounds)
+        return measured
     begin = time.perf_counter()
-    if kind != "host" and budget.warm_up:
-        worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
     if kind != "host":
+        if budget.warm_up:
+            worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
         worker.call(observers.begin)
     cost = take_pilot(measured, budget)
     left = budget.seconds - (time.perf_counter() - begin)
@@ -194,7 +191,7 @@ def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]
     Cases that share inputs follow each other. Those beside which others were at work on the GPU are left out.
     """
     take_next_process(chosen[0].kernel.worker)
-    samples, ordered = {}, sorted(chosen, key=lambda each: sharing_key(each.case))
+    samples, ordered = {}, sorted(chosen, key=lambda measured: sharing_key(measured.case))
     cases = [measured.case for measured in ordered]
     for done, measured in enumerate(ordered, 1):
         call, name = measured.kernel.worker.call, measured.case.id
@@ -230,9 +227,9 @@ def announce_next(worker: Worker, case: Case, later: Iterable[Case], *, referenc
     ``later``: the cases after it, in their order. ``reference``: their results will be compared with NumPy.
     """
     following: dict[tuple[object, ...], Case] = {}  # the first of each shape
-    for each in later:
-        if sharing_key(each) != sharing_key(case):
-            following.setdefault(shape_key(each), each)
+    for other in later:
+        if sharing_key(other) != sharing_key(case):
+            following.setdefault(shape_key(other), other)
         if len(following) == SHAPES_AHEAD:
             break
     worker.call(sampling.announce, list(following.values()), reference)  # none is news too: nothing is kept for others

@@ -217,7 +217,8 @@ def _has_worked(nvml: Any, handle: Any, pid: int) -> bool:
     """Tell whether a process has used the GPU in the last seconds, as far as NVML knows."""
     since = int((time.time() - WINDOW_SECONDS) * 1e6)
     try:
-        shares = [each.smUtil for each in nvml.nvmlDeviceGetProcessUtilization(handle, since) if each.pid == pid]
+        measured = nvml.nvmlDeviceGetProcessUtilization(handle, since)
+        shares = [process.smUtil for process in measured if process.pid == pid]
     except nvml.NVMLError:  # nothing was measured, or this GPU does not measure it
         return True
     return not shares or max(shares) > 0

@@ -9,7 +9,7 @@ samples beside it (devices/worker.py says how long a turn is).
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -44,7 +44,7 @@ MEMORY_FACTOR = 2  # something is made ahead where this many times the memory th
 class Job:
     """Material that is being made, or was. ``size``: bytes of the host's memory that this takes at most."""
 
-    made: Future[Material]
+    future: Future[Material]
     size: int
 
 
@@ -57,47 +57,43 @@ class Ahead:
 
     make: Make = material
     families: set[str] = field(default_factory=set)
-    _announced: tuple[tuple[Case, bool], ...] = ()
+    _announced: dict[object, tuple[Case, bool]] = field(default_factory=dict)
     _jobs: dict[object, Job] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
 
     def announce(self, cases: Sequence[Case], reference: bool) -> None:
         """Name the cases whose material ``begin`` makes, in their order. ``reference``: with their right results."""
-        self._announced = tuple((case, reference) for case in cases)
+        self._announced = {_key(case, reference): (case, reference) for case in cases}
 
     def begin(self, machine: Machine) -> None:
         """Begin with the announced cases, up to the first that does not fit or whose making would be a risk."""
-        self._forget_failed()
+        # An exception holds arrays, and the case itself will fail in the same way.
+        for key in [key for key, job in self._jobs.items() if job.future.done() and job.future.exception()]:
+            self._forget(key)
         if USE_GPUS & sys.modules.keys():
             return
-        for case, reference in self._announced:
-            if (key := _key(case, reference)) in self._jobs:
+        for key, (case, reference) in self._announced.items():
+            if key in self._jobs:
                 continue
             size = host_bytes(machine, case)
             short = MEMORY_FACTOR * (size + self._unfinished()) > memory.available()
             if len(self._jobs) >= SHAPES_AHEAD or case.family.name not in self.families or short:
                 return
             self._pool = self._pool or ThreadPoolExecutor(1, "ahead")
-            self._jobs[key] = Job(made=self._pool.submit(self.make, case, reference), size=size)
-
-    def _forget_failed(self) -> None:
-        """Drop what could not be made: its exception holds arrays, and the case itself will fail in the same way."""
-        for key, job in [*self._jobs.items()]:
-            if job.made.done() and job.made.exception():
-                self._forget(key)
+            self._jobs[key] = Job(future=self._pool.submit(self.make, case, reference), size=size)
 
     def _unfinished(self) -> int:
         """Return the bytes that may still be taken for what is being made."""
-        return sum(job.size for job in self._jobs.values() if not job.made.done())
+        return sum(job.size for job in self._jobs.values() if not job.future.done())
 
     def wait(self) -> None:
         """Wait until nothing is being made; what has not begun is left to the next ``begin``.
 
         The wait counts as a part of the call to the worker process that waits.
         """
-        self._drop([key for key, job in self._jobs.items() if job.made.cancel()])
+        self._drop([key for key, job in self._jobs.items() if job.future.cancel()])
         for job in self._jobs.values():
-            job.made.exception()
+            job.future.exception()
 
     def make_room(self, case: Case, reference: bool, needed: int) -> None:
         """Wait for the material of a case, and drop that of others: what is not announced, or all if memory is short.
@@ -105,12 +101,11 @@ class Ahead:
         ``needed``: the bytes of the host's memory that the case takes.
         """
         own = _key(case, reference)
-        if own in self._jobs and self._jobs[own].made.exception():
+        if own in self._jobs and self._jobs[own].future.exception():
             self._drop([own])
-        announced = {_key(*each) for each in self._announced}
-        self._drop([key for key in self._jobs if key != own and key not in announced])
+        self._drop(self._jobs.keys() - self._announced.keys() - {own})
         if needed + self._unfinished() > memory.available():
-            self._drop([key for key in self._jobs if key != own])
+            self._drop(self._jobs.keys() - {own})
         if needed > memory.available():
             self._drop([own])
 
@@ -119,14 +114,14 @@ class Ahead:
         self._forget(_key(case, reference))
 
     def _forget(self, key: object) -> None:
-        self._announced = tuple(each for each in self._announced if _key(*each) != key)
+        self._announced.pop(key, None)
         self._drop([key])
 
-    def _drop(self, keys: Sequence[object]) -> None:
+    def _drop(self, keys: Collection[object]) -> None:
         """Give back the memory of what was made. What is being made is waited for: it takes memory until then."""
         jobs = [self._jobs.pop(key) for key in keys if key in self._jobs]
-        for job in [job for job in jobs if not job.made.cancel()]:  # all are cancelled before one is waited for
-            job.made.exception()
+        for job in [job for job in jobs if not job.future.cancel()]:  # all are cancelled before one is waited for
+            job.future.exception()
 
     def take(self, case: Case, reference: bool) -> Material:
         """Return the material of a case: that which was made ahead, or else it is made now. Raises as ``make``.
@@ -136,16 +131,15 @@ class Ahead:
         """
         key = _key(case, reference)
         self.families.add(case.family.name)
-        # What is needed now is not needed a second time.
-        self._announced = tuple(each for each in self._announced if _key(*each) != key)
+        self._announced.pop(key, None)  # what is needed now is not needed a second time
         job = self._jobs.pop(key, None)
-        if job is None or job.made.exception():
+        if job is None or job.future.exception():
             del job  # with its arrays
             self.wait()
             return self.make(case, reference)
         if case.variant.on_host:
             self._jobs = {key: job, **self._jobs}
-        return job.made.result()
+        return job.future.result()
 
 
 def _key(case: Case, reference: bool) -> object:

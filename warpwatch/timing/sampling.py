@@ -15,7 +15,7 @@ from typing import Any
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.digest import digest
-from warpwatch.devices.machine import GuardedArray, Machine
+from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.runner import Loaded, captured_stdout, in_order, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import nvml, observers
@@ -33,7 +33,7 @@ from warpwatch.timing.checks import (
 from warpwatch.timing.nvml import LEAST_CLOCK, Clock, host_remark
 from warpwatch.timing.prefetch import Ahead
 from warpwatch.timing.stopping import of_samples
-from warpwatch.timing.timer import GpuTimer, HostTimer, Timer, shortest_times
+from warpwatch.timing.timer import GpuTimer, HostTimer, Timer
 
 
 @dataclass(kw_only=True)
@@ -67,26 +67,29 @@ def prepare(
     ``checking_image``: a build of the same kernel that finds more faults; it is checked too where it is another file.
     ``already_checked``: another process has checked the case, so that nothing is compared.
     """
-    release(keep=sharing_key(case))
-    shared = share_inputs(case, reference=not already_checked)
-    where = machine(case.variant.on_host)
-    if not already_checked and checking_image not in (None, image):
-        check_other_build(where, case, checking_image, shared)
+    shared = begin_case(case, image, checking_image, check=not already_checked)
     for copy in shared.copies:
-        state.loaded += (load(where, case, image, copy),)
+        state.loaded += (load(machine(case.variant.on_host), case, image, copy),)
     if not already_checked and not case.variant.on_host:  # there the samples themselves are checked, see sample_of
         state.fingerprint = check_result(state.loaded[0], shared)
         state.loaded[0].poison()  # the results of the other copies still are poison
     return describe(state.loaded[0], len(shared.copies), cold)
 
 
-def check_other_build(where: Machine, case: Case, image: Path, shared: Shared) -> None:
-    """Launch another build of a case once and compare. Raises WrongResult or DeviceError."""
-    loaded = load(where, case, image, shared.copies[0])
-    try:
-        check_result(loaded, shared)
-    finally:
-        loaded.free_own()
+def begin_case(case: Case, image: Path, checking_image: Path | None, *, check: bool) -> Shared:
+    """Free the last case, and return the inputs of this one; launch its checking build once, if it has one.
+
+    ``check``: with its right results. Raises WrongResult or DeviceError.
+    """
+    release(keep=sharing_key(case))
+    shared = share_inputs(case, reference=check)
+    if check and checking_image not in (None, image):
+        loaded = load(machine(case.variant.on_host), case, checking_image, shared.copies[0])
+        try:
+            check_result(loaded, shared)
+        finally:
+            loaded.free_own()
+    return shared
 
 
 def finish(fingerprint: int | None) -> int | None:
@@ -299,10 +302,3 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
         "note": device.info.note,
         "remarks": [*clocks.remarks(), *filter(None, [host_remark()])] if device.info.has_gpu_clock else [],
     }
-
-
-def sample_shortest_times(cold: bool) -> dict[str, Any]:
-    """Take samples of an empty kernel and of a small copy."""
-    timer = timer_of("cold" if cold else "warm")
-    assert isinstance(timer, GpuTimer)
-    return {**shortest_times(timer), "timeouts": timer.timeouts}

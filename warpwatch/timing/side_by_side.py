@@ -33,7 +33,6 @@ from warpwatch.timing.checks import (
     check_result,
     is_intact,
     restore,
-    sharing_key,
 )
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.delayed import VARIABLES
@@ -47,6 +46,7 @@ SCRUBS = 8
 # A sample this long, in seconds, has its clock read by stamps, which take 20 µs of the host and no time of the sample:
 # what draws so much power that the clock is kept down runs longer.
 STAMPED_SECONDS = 100e-6
+LOADING = (CompileError, IndexError, TypeError)  # raised where a revision's kernels do not fit its arguments
 
 
 class OtherSideFailed(DeviceError):
@@ -55,7 +55,7 @@ class OtherSideFailed(DeviceError):
 
 @dataclass(frozen=True)
 class Delay:
-    """The wait of the new side of two delayed kernels (warpwatch/timing/delayed.py), as a share of the old side's time.
+    """Wait of the new side of two delayed kernels (warpwatch/timing/delayed.py), as a share of the old side's time.
 
     ``cycles``: that wait in GPU cycles, where an earlier process has found it; otherwise 0.
     """
@@ -94,28 +94,23 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
 
     Raises WrongResult or DeviceError for the new side, OtherSideFailed for the old one.
     """
-    cold = plan.kind == "cold"
-    sampling.release(keep=sharing_key(case))
-    shared, where = sampling.share_inputs(case, plan.check), machine(on_host=False)
-    if plan.check and plan.checking_image not in (None, image):
-        sampling.check_other_build(where, case, plan.checking_image, shared)
-    functions = _load_other(where, other, other_image) if plan.swap else ()
+    shared, where = sampling.begin_case(case, image, plan.checking_image, check=plan.check), machine(on_host=False)
+    functions = _functions(where, other, other_image, is_new=False) if plan.swap else ()
     new = [load_side(where, case, image, copy, plan.newer) for copy in shared.copies]
     sampling.state.loaded = tuple(new)
-    functions = functions or _load_other(where, other, other_image)
-    old = [_other_side_of(loaded, other, functions) for loaded in new]
-    both = list(zip(old, new, strict=True))
+    functions = functions or _functions(where, other, other_image, is_new=False)
+    both = [(_other_side_of(loaded, other, functions), loaded) for loaded in new]
     fingerprints = _check_both(both[0], shared) if plan.check else plan.fingerprints
-    for each in new:
-        each.poison()
-    facts = sampling.describe(new[0], len(shared.copies), cold) if plan.check else {}
+    for loaded in new:
+        loaded.poison()
+    facts = sampling.describe(new[0], len(shared.copies), cold=plan.kind == "cold") if plan.check else {}
     pairs = replace(_sample_both(both, plan), facts=facts, fingerprints=fingerprints)
     if fingerprints:
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
     if pairs.has_clocks:
         pairs = record_clocks(pairs, sampling.read_clock(), nvml.clocks().highest)
     observed = observers.launch_sides(plan.observers, both)
-    facts |= {name: statistics.fmean(new_side) for name, (_, new_side) in observed.items()}
+    facts |= {name: statistics.fmean(values) for name, (_, values) in observed.items()}
     return replace(pairs, beside={**pairs.beside, **observed})
 
 
@@ -140,26 +135,17 @@ def load_side(
         return load(where, case, image, inputs)
 
     def prepare(addresses: Mapping[str, int]) -> Prepared:
-        try:
-            return _prepare(where, case, newer, _functions(where, newer, image), addresses, inputs)
-        except (CompileError, IndexError, TypeError) as error:
-            raise DeviceError(str(error)) from None
+        return _prepare(where, case, newer, _functions(where, newer, image), addresses, inputs)
 
     return load_with(where, case, inputs, prepare)
 
 
-def _load_other(where: Machine, other: OtherKernel, image: Path) -> tuple[Function, ...]:
-    try:
-        return _functions(where, other, image)
-    except (DeviceError, CompileError) as error:
-        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
-
-
-def _functions(where: Machine, other: OtherKernel, image: Path) -> tuple[Function, ...]:
+def _functions(where: Machine, other: OtherKernel, image: Path, *, is_new: bool = True) -> tuple[Function, ...]:
     functions: list[Function] = []
-    symbols = symbols_in(image, other.kernels.entries)
-    for step in other.steps:
-        functions.append(where.load(image, symbols[step.entry], functions[0] if functions else None))
+    with _blaming(is_new, LOADING):
+        symbols = symbols_in(image, other.kernels.entries)
+        for step in other.steps:
+            functions.append(where.load(image, symbols[step.entry], functions[0] if functions else None))
     return tuple(functions)
 
 
@@ -170,21 +156,21 @@ def _prepare(
     functions: Sequence[Function],
     addresses: Mapping[str, int],
     inputs: Sequence[GuardedArray],
+    *,
+    is_new: bool = True,
 ) -> Prepared:
     """Prepare the launches of a revision's kernels on a case's arrays."""
-    launches = [
-        (function, step.launch, named_arguments(case, addresses, step.fill(addresses)))
-        for function, step in zip(functions, other.steps, strict=True)
-    ]
-    return prepare_launches(where, case, other.kernels, launches, inputs, other.symbols)
+    with _blaming(is_new, LOADING):
+        launches = [
+            (function, step.launch, named_arguments(case, addresses, step.fill(addresses)))
+            for function, step in zip(functions, other.steps, strict=True)
+        ]
+        return prepare_launches(where, case, other.kernels, launches, inputs, other.symbols)
 
 
 def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Function]) -> Loaded:
     """Load the old side on the new side's arrays."""
-    try:
-        prepared = _prepare(loaded.machine, loaded.case, other, functions, loaded.addresses, loaded.inputs)
-    except (DeviceError, IndexError, TypeError) as error:
-        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
+    prepared = _prepare(loaded.machine, loaded.case, other, functions, loaded.addresses, loaded.inputs, is_new=False)
     return replace(loaded, function=prepared.function, start=prepared.start, notes=prepared.notes)
 
 
@@ -198,14 +184,17 @@ def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> tuple[int, int]:
 
 
 @contextmanager
-def _blaming(is_new: bool) -> Iterator[None]:
-    """Turn errors of the old side into OtherSideFailed."""
+def _blaming(is_new: bool, also: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn errors of the old side into OtherSideFailed, and those of ``also`` of the new side into DeviceError."""
+    errors: tuple[type[Exception], ...] = (DeviceError, WrongResult, *also)
     try:
         yield
-    except (DeviceError, WrongResult) as error:
-        if is_new:
-            raise
-        raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
+    except errors as error:
+        if not is_new:
+            raise OtherSideFailed(str(error), getattr(error, "lost", False)) from None
+        if isinstance(error, also):
+            raise DeviceError(str(error)) from None
+        raise
 
 
 def _check_last_of_both(

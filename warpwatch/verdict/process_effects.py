@@ -17,7 +17,7 @@ LARGE, SMALL = 100e-6, 30e-6  # seconds: medians above the first show the factor
 
 @dataclass(frozen=True)
 class ProcessEffect:
-    """Holds what one process does to every case: seconds become ``factor`` * seconds + ``offset``."""
+    """Effect of one process on every case: seconds become ``factor`` * seconds + ``offset``."""
 
     factor: float = 1.0
     offset: float = 0.0
@@ -25,7 +25,7 @@ class ProcessEffect:
 
     def remove(self, seconds: float) -> float:
         """Time of a case without this effect, in seconds."""
-        # A kernel is no shorter than a tenth of what was read, whatever the offset.
+        # A kernel is not shorter than a tenth of what was read, whatever the offset.
         return max(seconds - self.offset, seconds / 10) / self.factor
 
     def alarm(self, baseline: Sequence[ProcessEffect] = ()) -> str:
@@ -34,7 +34,10 @@ class ProcessEffect:
         ``baseline``: process effects of the baseline; one within their range raises no alarm. On H200s in pairs every
         kernel starts 1.5 µs later.
         """
-        factors, offsets = [1.0, *(each.factor for each in baseline)], [0.0, *(each.offset for each in baseline)]
+        factors, offsets = (
+            [1.0, *(effect.factor for effect in baseline)],
+            [0.0, *(effect.offset for effect in baseline)],
+        )
         parts = []
         if self.factor > max(factors) + ALARM_FACTOR or self.factor < min(factors) - ALARM_FACTOR:
             longer = "longer" if self.factor > 1 else "less time"
@@ -84,4 +87,4 @@ def mean_of(processes: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Geometric mean of each case over the processes that have it."""
     names = dict.fromkeys(name for process in processes for name in process)
     logs = {name: [math.log(process[name]) for process in processes if name in process] for name in names}
-    return {name: math.exp(math.fsum(each) / len(each)) for name, each in logs.items()}
+    return {name: math.exp(math.fsum(values) / len(values)) for name, values in logs.items()}

@@ -22,7 +22,7 @@ _sum = cast(Callable[[Floats], np.float64], np.add.reduce)
 
 
 class Verdict(StrEnum):
-    """Names what a comparison concludes about a case."""
+    """Conclusion of a comparison about a case."""
 
     SLOWER = "slower"
     FASTER = "faster"
@@ -36,7 +36,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Holds a verdict and its figures. Times are in seconds; ``ratio``, new over old, has a 95 % interval.
+    """Verdict and its figures. Times are in seconds; ``ratio``, new over old, has a 95 % interval.
 
     ``floor``: the noise floor, a share; smaller changes cannot be told from none. ``suspect``: listed as probably
     slower, at a false discovery rate of 5 % (Benjamini and Hochberg 1995); suspects alone fail no run.
@@ -95,7 +95,7 @@ MIN_CONTROLS = 30  # cases that are needed to learn a prior, or what a process d
 
 @dataclass(frozen=True)
 class Prior:
-    """Holds the variance between processes that is expected of a case before it has shown its own.
+    """Variance between processes that is expected of a case before it has shown its own.
 
     The variance of the logarithm of a median of t seconds is ``deviation``² + ``seconds`` / t. It counts as much as
     an estimate from ``df`` degrees of freedom.
@@ -116,7 +116,7 @@ MEASURED = Prior(0.0005, 1.2e-10, 4.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """Holds how one case's time differs: ``log``, the logarithm of new over old, and what its variance is.
+    """Difference of one case's time: ``log``, the logarithm of new over old, and what its variance is.
 
     ``variance``: of one process, as this case alone shows it, from ``df`` degrees of freedom; that of ``log`` is
     ``leverage`` times as large. ``baseline_variance`` and ``baseline_df``: the same from unchanged code alone, from
@@ -402,8 +402,8 @@ def in_time_and_cycles(time: Decision, cycles: Decision, why: str) -> Decision:
     if time.verdict == cycles.verdict:
         reason = "" if time.verdict == Verdict.SAME else "; ".join(filter(None, [time.reason, change]))
         return replace(time, reason=reason)
-    said = time.reason or cycles.reason or "time and cycles do not agree"
-    return replace(time, verdict=Verdict.UNSURE, reason=f"{said}; {change}")
+    doubt = time.reason or cycles.reason or "time and cycles do not agree"
+    return replace(time, verdict=Verdict.UNSURE, reason=f"{doubt}; {change}")
 
 
 def combine(
@@ -441,8 +441,8 @@ def expected_unsure(effects: Collection[Effect], prior: Prior, runs: int, proces
     old, new = (rng.standard_normal((len(medians), count)) * deviations for count in (runs, processes))
     squares_old, squares_new = (((side - side.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for side in (old, new))
     pooled = (squares_old + squares_new) / max(1, runs + processes - 2)
-    variance, freedom = moderated(medians, prior, [(each, runs + processes - 2) for each in pooled])
-    own, _ = moderated(medians, prior, [(each, runs - 1) for each in squares_old / max(1, runs - 1)])
+    variance, freedom = moderated(medians, prior, [(value, runs + processes - 2) for value in pooled])
+    own, _ = moderated(medians, prior, [(value, runs - 1) for value in squares_old / max(1, runs - 1)])
     floors = learned_floors(medians, np.minimum(own, 1.0))  # beyond MAX_FLOOR by far; the largest drawn overflow
     half = special.stdtrit(freedom, 0.975) * np.sqrt(variance * (1 / runs + 1 / processes))
     change = np.abs(new.mean(axis=1) - old.mean(axis=1))

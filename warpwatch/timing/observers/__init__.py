@@ -43,7 +43,8 @@ def launch(asked: Collection[str], copies: Sequence[Loaded]) -> dict[str, object
 
 def launch_sides(asked: Collection[str], both: Sequence[tuple[Loaded, Loaded]]) -> dict[str, Sides]:
     """Return the same of both sides of a pair."""
-    return {name: sides for each in _asked(asked, both[0][1]) for name, sides in each.launch_sides(both).items()}
+    facts = (observer.launch_sides(both) for observer in _asked(asked, both[0][1]))
+    return {name: sides for recorded in facts for name, sides in recorded.items()}
 
 
 def _asked(asked: Collection[str], loaded: Loaded) -> Iterator[Observer]:
@@ -52,4 +53,4 @@ def _asked(asked: Collection[str], loaded: Loaded) -> Iterator[Observer]:
 
 
 def _joined(facts: Iterable[Facts]) -> dict[str, object]:
-    return {name: value for each in facts for name, value in each.items()}
+    return {name: value for recorded in facts for name, value in recorded.items()}

@@ -12,7 +12,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -118,28 +118,27 @@ def batch_of(device: Device, loaded: Sequence[Loaded]) -> Iterator[Batch]:
     They are recorded in a graph where the kernels are ours, because Python launches one in 7 µs and many kernels take
     less. A call is anybody's code, which need not allow that.
     """
-    starts = [each.start for each in loaded]
+    starts = [copy.start for copy in loaded]
     for start in starts:
         start()
     device.finish()
     seconds = max(device.time(starts[0]) or 0.0, 1e-6)
     rounds = max(1, math.ceil(BATCH_SECONDS / seconds / len(starts)))
+    queued, launches = starts * rounds, rounds * len(starts)
 
-    def batch(queued: Sequence[Callable[[], None]], launches: int) -> Batch:
-        def queue() -> Callable[[], bool]:
-            for start in queued:
-                start()
-            return device.end_of_queue()
+    def queue() -> Callable[[], bool]:
+        for start in queued:
+            start()
+        return device.end_of_queue()
 
-        return Batch(queue=queue, launches=launches)
-
-    if loaded[0].case.variant.call:
-        yield batch(starts * rounds, rounds * len(starts))
-        return
-    recorded = min(rounds, max(1, MOST_NODES // len(starts)))
-    graphs = math.ceil(rounds / recorded)
-    with device.graph(starts * recorded) as launch:
-        yield batch([launch] * graphs, graphs * recorded * len(starts))
+    with ExitStack() as stack:
+        if not loaded[0].case.variant.call:
+            recorded = min(rounds, max(1, MOST_NODES // len(starts)))
+            graphs = math.ceil(rounds / recorded)
+            queued = [stack.enter_context(device.graph(starts * recorded))] * graphs
+            launches = graphs * recorded * len(starts)
+        stack.callback(device.finish)  # of what is queued still, while the graph is there
+        yield Batch(queue=queue, launches=launches)
 
 
 def joules_so_far() -> float | None:
@@ -161,11 +160,11 @@ class Energy(Observer):
     units: ClassVar = {"joules": "J", "watts": "W"}
 
     def objection(self) -> str:
-        info = gpu().info
-        if not info.has_gpu_clock:
-            return f"{info.name} is no GPU and takes no energy of its own: leave this out, or run where there is a GPU"
+        name = gpu().info.name
+        if not gpu().info.has_gpu_clock:
+            return f"{name} is not a GPU and takes no energy of its own: leave this out, or run where there is a GPU"
         if joules_so_far() is None:
-            return f"NVML does not count the energy of {info.name}: it does so for whole GPUs of Volta and newer"
+            return f"NVML does not count the energy of {name}: it does so for whole GPUs of Volta and newer"
         return ""
 
     def leaves_out(self, case: Case) -> str:
@@ -191,9 +190,5 @@ class Energy(Observer):
 
 def _energy_of(loaded: Sequence[Loaded], seconds: float = SECONDS, run_up: float = RUN_UP_SECONDS) -> LaunchEnergy:
     """Measure launches of a loaded case. Raises DeviceError."""
-    device = gpu()
-    with batch_of(device, loaded) as batch:
-        try:
-            return measure(batch, _joules, seconds=seconds, run_up=run_up, patience=device.launch_timeout)
-        finally:
-            device.finish()  # of what is queued still
+    with batch_of(gpu(), loaded) as batch:
+        return measure(batch, _joules, seconds=seconds, run_up=run_up, patience=gpu().launch_timeout)
