@@ -1,4 +1,4 @@
-"""Options that subcommands share: -k and its expressions, --device, --arch, saved runs, and tab completion."""
+"""Options and their values, tab completion and other parts that subcommands share."""
 
 from __future__ import annotations
 
