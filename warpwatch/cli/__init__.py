@@ -1,1 +1,1 @@
-"""Implements the subcommands of ``warpwatch``, a module for each subject."""
+"""Subcommands of ``warpwatch``: a module each, of the same name, which main.py lists."""

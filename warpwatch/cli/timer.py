@@ -11,7 +11,7 @@ from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, measure_overhead, 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch timer``: none."""
+    pass
 
 
 def run(project: Project) -> int:
