@@ -110,7 +110,7 @@ def _profiles(
 
 
 def _symbols(code: CaseCode) -> Sequence[str]:
-    return list(symbols_in(code.image.path, code.entries).values())
+    return list(symbols_in(code.image.path, code.kernels.entries).values())
 
 
 def _verdict(profiles: tuple[Profile, Profile] | None) -> Verdict:

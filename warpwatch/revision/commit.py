@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.project import Project
@@ -22,6 +23,7 @@ from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
 from warpwatch.revision.unpacked import message, naming_missing_submodules
 from warpwatch.runs.record import Identity
 
+K = TypeVar("K")
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 
 
@@ -177,13 +179,20 @@ def compile_other_kernels(
 ) -> dict[tuple[object, ...], Image | CompileError]:
     """Compile other kernels on all cores: machine code or the error, by ``key``."""
     calls = {key(other): functools.partial(compile_other, other, target) for other in others if not other.call}
-    made: dict[tuple[object, ...], Image | CompileError] = {}
+    return images_or_errors(calls, progress)
+
+
+def images_or_errors(
+    calls: Mapping[K, Callable[[], Image]], progress: Callable[[int, int], None]
+) -> dict[K, Image | CompileError]:
+    """Call functions that compile, on all cores; machine code or the error of each."""
+    images: dict[K, Image | CompileError] = {}
     for name, job in on_all_cores(calls, progress).items():
         error = job.exception()
         if error and not isinstance(error, CompileError | OSError):
             raise error
-        made[name] = CompileError(str(error)) if error else job.result()
-    return made
+        images[name] = CompileError(str(error)) if error else job.result()
+    return images
 
 
 @dataclass(frozen=True, kw_only=True)
