@@ -1,14 +1,11 @@
-"""Compares with saved runs (--benchmark-compare): finds the baseline and gives every case its verdict."""
+"""Comparison with saved runs (--benchmark-compare): the verdict of every case."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import exp, log
-from pathlib import Path
 from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
@@ -20,8 +17,7 @@ from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.commit import CommitCase, build_cases, is_ancestor
 from warpwatch.revision.declared import BadRevision
-from warpwatch.runs.files import number_of, run_files
-from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
+from warpwatch.runs.saved import Facts, Run
 from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
 from warpwatch.timing.worker_samples import get_ready
 from warpwatch.verdict.forecast import expected_unsure
@@ -369,41 +365,3 @@ class Processes:
             return replace(unpaired(old, new), doubt=why, no_gain=no_gain, clock=clock)
         one = unpaired(old, [exp(fmean(map(log, new)))])
         return replace(one, doubt=why, no_gain=no_gain, clock=clock, floor=self._least_floor(), processes=len(new))
-
-
-def find_runs(
-    chosen: str | bool, storage: Path, baselines: Path, slug: str, gpu_uuid: str
-) -> tuple[list[Run], list[str]]:
-    """Read the baseline that --benchmark-compare names, and say what of it cannot be used. Raises BadRun.
-
-    Without a value it is the committed one of this GPU, or where there is none, all runs that were saved here with no
-    case wrong or slower. A value is a file, a folder of runs, or the start of the names of saved runs, such as 0003.
-    """
-    if chosen is True:
-        runs, problems = read_usable(run_files(baselines / slug))
-        if runs:
-            return runs, problems
-        runs, problems = read_usable(run_files(storage / slug))
-        return [r for r in runs if r.gpu_uuid == gpu_uuid and not (r.failed or r.slower or r.against)], problems
-    path = Path(str(chosen))
-    if os.path.isfile(path):  # Path.is_file can raise OSError
-        return read_usable([path])
-    folder = path if os.path.isdir(path) else storage / slug
-    found = run_files(folder, "*" if folder == path else f"{chosen}*")
-    if re.fullmatch("[0-9]{4,}", str(chosen)) and folder != path:  # 1000 is a number, and not the start of 10000
-        found = [file for file in found if number_of(file.name) == int(str(chosen))]
-    if not found:
-        raise BadRun(f"--benchmark-compare={chosen}: no such run in {folder}")
-    return read_usable(found)
-
-
-def difference(runs: Sequence[Run], gpu: Mapping[str, object]) -> str:
-    """Settings that make this run and the baseline incomparable, or nothing."""
-    here = Run(path=Path(), gpu=typed(gpu, Gpu))
-    reasons = [
-        f"another {word} ({run.setting(name) or 'none'} then, {here.setting(name) or 'none'} now)"
-        for name, word in SETTINGS.items()
-        for run in runs
-        if run.setting(name) != here.setting(name)
-    ]
-    return "; ".join(dict.fromkeys(reasons))
