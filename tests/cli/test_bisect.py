@@ -16,7 +16,7 @@ from warpwatch.catalogue.project import Project, find_project
 from warpwatch.cli import bisect as command
 from warpwatch.cli.bisect import Request, Walked, _case, _print_found, bisect, walk
 from warpwatch.devices.compile.compiler import Target
-from warpwatch.explain.bisection import Found, Measure, Range, Unusable, list_commits
+from warpwatch.explain.bisection import Bisection, Measure, Range, Unusable, list_commits
 from warpwatch.revision.declared import BadRevision
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -229,7 +229,7 @@ def test_what_is_not_slower_is_said(history: History, capsys: pytest.CaptureFixt
     history.commit("As before", steps=100, mark=2)
     assert ask(history, f"{good}..HEAD") == 1
     assert "so there is no slowdown in this range to look for\n" in capsys.readouterr().out
-    unsure = Found(ends=Decision(verdict=Verdict.UNSURE, reason="4 of 5 processes"), first=0, last=1)
+    unsure = Bisection(ends=Decision(verdict=Verdict.UNSURE, reason="4 of 5 processes"), first=0, last=1)
     commits = list_commits(f"{good}..HEAD", history.folder, first_parent=True)
     (walked,) = walk(history.project, [_case(history.project, CASE)], commits, Target("sm_90"))
     _print_found(walked.stretches, unsure, Target("sm_90"))

@@ -22,10 +22,8 @@ from warpwatch.devices.compile.compiler import Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.explain.bisection import (
-    Asked,
+    Bisection,
     Commit,
-    Failed,
-    Found,
     Measure,
     Range,
     Stretch,
@@ -163,13 +161,7 @@ def _on_gpu(walked: Walked, worker: Worker, *, cold: bool) -> Measure:
 
     def decide(ranges: Sequence[Range]) -> dict[Range, Decision | Unusable]:
         built = [stretch.built for stretch in walked.stretches]
-        asked = {f"{i}-{j}": Asked(case=walked.case, old=built[i], new=built[j]) for i, j in ranges}
-        decisions = measure(asked, worker, cold=cold, progress=progress("measuring"))
-        found: dict[Range, Decision | Unusable] = {}
-        for i, j in ranges:
-            each = decisions[f"{i}-{j}"]
-            found[i, j] = Unusable(j if each.is_new else i, each.reason) if isinstance(each, Failed) else each
-        return found
+        return measure(walked.case, built, ranges, worker, cold=cold, progress=progress("measuring"))
 
     return decide
 
@@ -208,7 +200,7 @@ def _unused(why: Mapping[str, str], count: int) -> str:
     return f"; {len(why)} of {count} cannot be used, such as {commit[:12]}: {reason}"
 
 
-def _print_found(codes: Sequence[Stretch], found: Found, target: Target) -> None:
+def _print_found(codes: Sequence[Stretch], found: Bisection, target: Target) -> None:
     for code, reason in found.unusable.items():
         print(f"  {codes[code].commits[0].id[:12]} cannot be measured: {reason}")
     if found.ends is None:
