@@ -73,14 +73,13 @@ def find_reference(chosen: str | bool, storage: Path, baselines: Path, gpu: Mapp
             absent=absent,
             void=void,
         )
-    odd = {path: reason for path, reason in reasons.items() if reason}
-    return Reference(runs=usable, notes=[*problems, *left_out(odd)], committed=committed, absent=absent)
+    return Reference(runs=usable, notes=[*problems, *left_out(reasons)], committed=committed, absent=absent)
 
 
 def left_out(reasons: Mapping[Path, str]) -> list[str]:
-    """Say which runs are left out and why, a line for each reason."""
+    """Say which runs are left out and why, a line for each reason; those without a reason are not."""
     lines = []
-    for reason in dict.fromkeys(reasons.values()):
+    for reason in dict.fromkeys(filter(None, reasons.values())):
         paths = [path for path, own in reasons.items() if own == reason]
         names = ", ".join([str(paths[0]), *(path.name for path in paths[1:NAMED])])
         more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
