@@ -251,10 +251,10 @@ def test_changes_that_are_not_committed_are_named(history: History, capsys: pyte
 @pytest.mark.parametrize(
     ("span", "said"),
     [
-        ("HEAD", "is no range: give GOOD..BAD"),
-        ("..HEAD", "is no range: give GOOD..BAD"),
-        ("HEAD...HEAD~1", "is no range: give GOOD..BAD"),
-        ("HEAD..HEAD~1", "HEAD is no ancestor of HEAD~1"),
+        ("HEAD", "is not a range: give GOOD..BAD"),
+        ("..HEAD", "is not a range: give GOOD..BAD"),
+        ("HEAD...HEAD~1", "is not a range: give GOOD..BAD"),
+        ("HEAD..HEAD~1", "HEAD is not an ancestor of HEAD~1"),
         ("HEAD..HEAD", "holds no commit"),
         ("nonsense..HEAD", "git knows no such revision"),
     ],

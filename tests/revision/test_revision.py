@@ -254,14 +254,14 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str
     "flags null": (lambda d, c: c.update(flags=None), r"Expected `array`, got `null` - at `\$.cases\[...\].flags`"),
     "no cases": (lambda d, c: d.pop("cases"), "missing required field `cases`"),
     "cases a list": (lambda d, c: d.update(cases=[1]), "Expected `object`, got `array`"),
-    "another file": (lambda d, c: c.update(source="../../../etc/passwd"), "is no file of its kernels"),
-    "an absolute file": (lambda d, c: c.update(source="/etc/passwd"), "is no file of its kernels"),
+    "another file": (lambda d, c: c.update(source="../../../etc/passwd"), "is not a file of its kernels"),
+    "an absolute file": (lambda d, c: c.update(source="/etc/passwd"), "is not a file of its kernels"),
     "a link outside": (lambda d, c: c.update(source="kernels/link/x.cu"), "its source lies outside of the revision"),
     "a folder of headers that is a link outside": (
         lambda d, c: c.update(include=["kernels/link"]),
         "its source lies outside of the revision",
     ),
-    "a folder of headers elsewhere": (lambda d, c: c.update(include=["../include"]), "is no file of its kernels"),
+    "a folder of headers elsewhere": (lambda d, c: c.update(include=["../include"]), "is not a file of its kernels"),
     "options of its own": (lambda d, c: c.update(flags=["-ccbin=/tmp/x"]), "it compiles with '-ccbin=/tmp/x'"),
     "an entry": (lambda d, c: c["identity"]["steps"][0].update(entry="a\tb"), "Expected `str` matching regex"),
     "an entry of none": (

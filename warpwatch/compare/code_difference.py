@@ -274,7 +274,7 @@ class _Compiled:
 
 
 def _read(side: Side | None, capability: Capability) -> _Compiled | None:
-    """Read a side's kernels; None where it is no cubin. A side that does not exist has none."""
+    """Read a side's kernels; None where it is not a cubin. A missing side has none."""
     if side is None:
         return _Compiled(image=None, symbols={}, kernels={}, data="")
     assert isinstance(side.image, Image)

@@ -1,4 +1,4 @@
-"""Checks the comparison itself on the GPU at hand: ``pytest bench --self-check``.
+"""Check of the comparison itself on the GPU at hand: ``pytest bench --self-check``.
 
 The first part is an A/A test: every kernel is compared with itself, what is called slower is a false alarm, and the
 spread is the case's own. In the second part slowdowns are injected: a copy of the kernel waits (timing/delayed.py) for
@@ -127,7 +127,7 @@ class SelfCheck(Comparison):
         return pairs
 
     def describe(self) -> list[str]:
-        """Lines of the table by size class."""
+        """Return the lines of the table by size class."""
         return table(typed(self.document(), Checked))
 
     def document(self) -> dict[str, Any]:

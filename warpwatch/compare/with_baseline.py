@@ -133,10 +133,8 @@ class BaselineComparison(Comparison):
         lines = listed("changed besides machine code", {n: each.besides("code") for n, each in self.changed.items()})
         lines += listed("not known to be the baseline's work, so no controls", unknown)
         without = any(timed.facts.identity is None for run in self._past() for timed in run.cases.values())
-        return [
-            *lines,
-            *[f"`{MIGRATE}` adds what earlier runs do not record of it"] * (without and any(unknown.values())),
-        ]
+        cure = [f"`{MIGRATE}` adds what earlier runs do not record of it"] if without and any(unknown.values()) else []
+        return [*lines, *cure]
 
     def missing(self, ran: set[str]) -> list[str]:
         """List the GPU cases of the baseline that a whole run did not have."""
@@ -241,7 +239,7 @@ def _measure_and_decide(processes: Processes, measured: Mapping[str, Measured], 
 
 
 class Processes:
-    """Compares the processes of this run with those of ``past``, over the cases that both have."""
+    """Comparison of the processes of this run with those of ``past``, over the cases that both have."""
 
     def __init__(
         self, past: Sequence[Run], measured: Mapping[str, Sampled], gpu_uuid: str, doubt: str, parts: int = 1

@@ -150,11 +150,13 @@ def list_commits(text: str, root: Path, *, first_parent: bool) -> list[Commit]:
     """List the commits of GOOD..BAD with GOOD as the first. Raises BadRevision."""
     good, dots, bad = text.partition("..")
     if not dots or not good or bad.startswith(".") or ".." in bad:
-        raise BadRevision(f"{text} is no range: give GOOD..BAD, such as v1.0..main or HEAD~40..HEAD")
+        raise BadRevision(f"{text} is not a range: give GOOD..BAD, such as v1.0..main or HEAD~40..HEAD")
     first, last = find_commit(good, root), find_commit(bad or "HEAD", root)
     if not is_ancestor(first, last, root):
         cure = UNSHALLOW if is_shallow(root) else "name the older one first"
-        raise BadRevision(f"{good} is no ancestor of {bad or 'HEAD'}, so no commits lead from one to the other: {cure}")
+        raise BadRevision(
+            f"{good} is not an ancestor of {bad or 'HEAD'}, so no commits lead from one to the other: {cure}"
+        )
     way = ["--first-parent"] if first_parent else ["--topo-order"]
     listed = git(text, root, "log", "-z", "--reverse", *way, f"--format={FIELDS}", f"{first}..{last}")
     start = git(text, root, "log", "-z", "-1", f"--format={FIELDS}", first)

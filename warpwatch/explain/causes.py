@@ -239,11 +239,11 @@ def launch(old: KernelSide, new: KernelSide) -> Finding | None:
     """Find another number of threads in a block, or of blocks."""
     if (old.threads, old.blocks) == (new.threads, new.blocks):
         return None
-    said = f"{old.blocks:,} blocks of {old.threads:,} threads -> {new.blocks:,} blocks of {new.threads:,} threads"
+    figures = f"{old.blocks:,} blocks of {old.threads:,} threads -> {new.blocks:,} blocks of {new.threads:,} threads"
     if new.threads == old.threads:
-        what = "a smaller" if new.blocks > old.blocks else "a larger"
-        said = f"a block of as many threads does {what} part of the work: {said}"
-    return Finding(sentence=f"it is launched differently: {said}", effect=Effect.EITHER)
+        size = "a smaller" if new.blocks > old.blocks else "a larger"
+        figures = f"a block of as many threads does {size} part of the work: {figures}"
+    return Finding(sentence=f"it is launched differently: {figures}", effect=Effect.EITHER)
 
 
 def double_precision(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -262,27 +262,24 @@ def division(old: KernelSide, new: KernelSide) -> Finding | None:
     for name in (INTEGER_DIVISION, FLOAT_DIVISION):
         before, after = old.mark(name), new.mark(name)
         if before != after:
-            what = "integer divisions or remainders" if name == INTEGER_DIVISION else "divisions of float32 numbers"
+            kind = "integer divisions or remainders" if name == INTEGER_DIVISION else "divisions of float32 numbers"
             figures = f"{before} -> {after} in the code, each of some twenty instructions"
-            return by_growth(before, after, f"more {what}: {figures}", f"fewer {what}: {figures}")
+            return by_growth(before, after, f"more {kind}: {figures}", f"fewer {kind}: {figures}")
     return None
 
 
 def spills(old: KernelSide, new: KernelSide) -> Finding | None:
     """Find more local memory: registers that are spilled there, or arrays."""
     before, after = old.needs.local_bytes, new.needs.local_bytes
-    pairs = [(side.count("local load"), side.count("local store")) for side in (old, new)]
-    registers = f"with {old.needs.registers} -> {new.needs.registers} registers"
+    (loads, stores), (new_loads, new_stores) = ((s.count("local load"), s.count("local store")) for s in (old, new))
     figures = f"local memory of a thread {before:,} -> {after:,} bytes"
     if old.code and new.code:
-        (loads, stores), (more_loads, more_stores) = pairs
-        figures += f" ({loads} -> {more_loads} loads, {stores} -> {more_stores} stores)"
-    size = before or sum(pairs[0]), after or sum(pairs[1])
+        figures += f" ({loads} -> {new_loads} loads, {stores} -> {new_stores} stores)"
+    figures += f", with {old.needs.registers} -> {new.needs.registers} registers"
     fewer = new.needs.registers < old.needs.registers
-    what = "registers are spilled" if fewer else "registers or arrays went to local memory"
-    return by_growth(
-        size[0], size[1], f"{what}: {figures}, {registers}", f"less is spilled to local memory: {figures}, {registers}"
-    )
+    cause = "registers are spilled" if fewer else "registers or arrays went to local memory"
+    sizes = before or loads + stores, after or new_loads + new_stores
+    return by_growth(*sizes, f"{cause}: {figures}", f"less is spilled to local memory: {figures}")
 
 
 def smaller_tile(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -335,8 +332,10 @@ def unrolling(old: KernelSide, new: KernelSide) -> Finding | None:
     before, after = (arithmetic(side.main_body) or work(side.main_body) for side in (old, new))
     if not min(before, after) or 1 / FEWER < before / after < FEWER:
         return None
-    said = f"a turn of it has {before} -> {after} instructions of arithmetic or, without any, of memory"
-    return by_loss(before, after, f"the main loop is unrolled less: {said}", f"the main loop is unrolled more: {said}")
+    figures = f"a turn of it has {before} -> {after} instructions of arithmetic or, without any, of memory"
+    return by_loss(
+        before, after, f"the main loop is unrolled less: {figures}", f"the main loop is unrolled more: {figures}"
+    )
 
 
 def more_arithmetic(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -365,8 +364,8 @@ def occupancy(old: KernelSide, new: KernelSide) -> Finding | None:
         "threads": f"threads of a block {old.threads:,} -> {new.threads:,}",
     }
     why = f", by {figures[limit]}" if limit in figures else f", limited by {limit}"
-    said = f"{first.share:.2f} -> {second.share:.2f}{why}"
-    return by_loss(first.share, second.share, f"occupancy fell: {said}", f"occupancy rose: {said}")
+    shares = f"{first.share:.2f} -> {second.share:.2f}{why}"
+    return by_loss(first.share, second.share, f"occupancy fell: {shares}", f"occupancy rose: {shares}")
 
 
 RULES: Mapping[str, Find] = {

@@ -1,4 +1,4 @@
-"""Explains why a case became slower or faster, from the machine code and the launches of both sides."""
+"""Explanation of why a case became slower or faster, from the machine code and the launches of both sides."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ def explain(old: CaseCode, new: CaseCode, arch: str, verdict: Verdict) -> Explan
         return Explanation(note=note or NO_CUBIN, besides=besides)
     if not changed.changed:
         return Explanation(sides=sides, note="; ".join([SAME_CODE, *changed.unknown]))
-    found = [(entry, cause) for entry, both in sides.items() for cause in causes(*both)]
-    chosen = likely([cause for _, cause in found], slower=verdict != Verdict.FASTER)
-    return Explanation(likely=chosen, causes=tuple(found), note=note, besides=besides, sides=sides)
+    causes_of = [(entry, cause) for entry, both in sides.items() for cause in causes(*both)]
+    chosen = likely([cause for _, cause in causes_of], slower=verdict != Verdict.FASTER)
+    return Explanation(likely=chosen, causes=tuple(causes_of), note=note, besides=besides, sides=sides)
 
 
 def _sides(code: CaseCode, capability: Capability | None) -> tuple[dict[str, KernelSide], str]:

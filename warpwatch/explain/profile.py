@@ -59,7 +59,7 @@ METRICS: Sequence[tuple[str, str, float, str]] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """Holds what is launched. ``other``: a revision's kernel; None for the case's own."""
+    """Side of a case that is launched. ``other``: a revision's kernel; None for the case's own."""
 
     root: Path
     module: str
@@ -109,9 +109,9 @@ def profile(side: Side, symbols: Sequence[str]) -> Profile:
             *("--export", str(report), "--force-overwrite"),
             *(sys.executable, "-P", "-m", "warpwatch.explain.profile", str(described)),
         ]
-        said = _run(command, side.root)
+        printed = _run(command, side.root)
         if not report.is_file():
-            raise NoProfile(f"ncu made no report: {_reason(said)}")
+            raise NoProfile(f"ncu made no report: {_reason(printed)}")
         return read_report(reader, report)
 
 
@@ -153,12 +153,12 @@ def _run(command: Sequence[str], folder: Path) -> str:
     return done.stdout
 
 
-def _reason(said: str) -> str:
+def _reason(printed: str) -> str:
     """Return what is wrong from what ncu printed."""
-    if "ERR_NVGPUCTRPERM" in said:
+    if "ERR_NVGPUCTRPERM" in printed:
         return HOW_RIGHTS
-    errors = [line.rpartition("==")[2].strip() for line in said.splitlines() if "ERROR" in line.upper()]
-    return (errors or said.strip().splitlines()[-1:] or ["it said nothing"])[0]
+    errors = [line.rpartition("==")[2].strip() for line in printed.splitlines() if "ERROR" in line.upper()]
+    return (errors or printed.strip().splitlines()[-1:] or ["it said nothing"])[0]
 
 
 def read_report(reader: Any, path: Path) -> Profile:

@@ -81,7 +81,7 @@ def _resolved(kernel: str, section: _Section) -> Iterator[Instruction]:
     for predicate, opcode, printed in section.lines:
         indexed = INDEXED.search(printed)
         named = [*TARGET.findall(printed), *(indexed[1].split(",") if indexed else ())]
-        # A return names its kernel, which is no place that it leads to.
+        # A return names its kernel, which is not a place that it leads to.
         targets = tuple(labels[name] for name in named if name in labels and name != kernel)
         text = INDEXED.sub("", printed)
         if opcode.startswith("BRX"):  # its last operand is the distance to the table's first address

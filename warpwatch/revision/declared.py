@@ -1,4 +1,4 @@
-"""Reads what a revision declares: runs its Python apart from ours, and checks what it says.
+"""Declarations of another revision: its Python runs apart from ours, and what it says is checked.
 
 The revision's code runs with this user's rights, in a process of isolated.py, with little time and output. It is no
 sandbox (see SECURITY.md).
@@ -59,7 +59,7 @@ class DeclaredCase:
         for given in (self.source, *self.include):
             path = Path(given)
             if path.is_absolute() or ".." in path.parts or not path.parts:
-                raise ValueError(f"its source {given!r} is no file of its kernels")
+                raise ValueError(f"its source {given!r} is not a file of its kernels")
         for flag in self.flags:
             if not FLAG.fullmatch(flag):
                 raise ValueError(f"it compiles with {flag!r}, which is none of the options that are taken from others")

@@ -1,4 +1,4 @@
-"""Unpacks commits into the cache, as git would check them out, without touching the working tree or its index."""
+"""Commits unpacked into the cache, as git would check them out, without touching the working tree or its index."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ class _Unpacking:
         asked = ("--show-prefix", "--show-toplevel", "--absolute-git-dir")
         there = git(revision, project.root, "rev-parse", *asked)
         if there.returncode:
-            raise BadRevision(f"{revision}: {project.root} is no git checkout ({message(there)})")
+            raise BadRevision(f"{revision}: {project.root} is not a git checkout ({message(there)})")
         prefix, top, folder = os.fsdecode(there.stdout).removesuffix("\n").split("\n")
         return cls(commit=commit, revision=revision, project=project, prefix=prefix, top=Path(top), git=Path(folder))
 
     @property
     def name(self) -> str:
-        """Name of the folder: other projects of a repository have other ones."""
+        """The name of the folder: other projects of a repository have other ones."""
         project = self.project
         parts = (self.prefix, project.module, project.baselines_folder, project.runs_folder)
         return f"{self.commit}-{hashlib.sha256(os.fsencode(chr(0).join(parts))).hexdigest()[:16]}"
@@ -147,8 +147,8 @@ class _Unpacking:
         for about, path in entries:
             if about.startswith(SUBMODULE):
                 recorded, place = about.split()[1], os.path.join(at, path)
-                if found := self.source_of(place, recorded):
-                    lacking += self._write(found, recorded, whole, place, ["."])
+                if folder := self.source_of(place, recorded):
+                    lacking += self._write(folder, recorded, whole, place, ["."])
                 else:
                     (tree / path).mkdir(parents=True, exist_ok=True)  # as git does
                     lacking.append((place, recorded))
@@ -159,11 +159,11 @@ class _Unpacking:
         there = git(self.revision, self.top, "-C", path, "rev-parse", "--absolute-git-dir")
         here = [] if there.returncode else [Path(os.fsdecode(there.stdout).removesuffix("\n"))]
         common = self.git / "commondir"  # of a linked working tree
-        folders = [self.git, *([self.git / common.read_text().strip()] if common.exists() else [])]
-        for found in itertools.chain(here, *(_git_folders(folder / "modules") for folder in folders)):
-            where = {"GIT_DIR": str(found), "GIT_WORK_TREE": str(self.top)}
+        parents = [self.git, *([self.git / common.read_text().strip()] if common.exists() else [])]
+        for folder in itertools.chain(here, *(_git_folders(parent / "modules") for parent in parents)):
+            where = {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(self.top)}
             if not git(self.revision, self.top, "cat-file", "-e", f"{commit}^{{commit}}", variables=where).returncode:
-                return found
+                return folder
         return None
 
     def _check(self, tree: Path, lacking: Sequence[tuple[str, str]]) -> None:
@@ -179,8 +179,8 @@ class _Unpacking:
                     continue
                 own = link.relative_to(tree)
                 if any(own.is_relative_to(each) for each in (kernels, ENGINE_FOLDER)):
-                    said = shortened(f"{own} is a link to {link.readlink()}, outside of the revision's kernels/")
-                    raise BadRevision(f"{self.revision}: {said}; nothing outside of it is read for a comparison")
+                    problem = shortened(f"{own} is a link to {link.readlink()}, outside of the revision's kernels/")
+                    raise BadRevision(f"{self.revision}: {problem}; nothing outside of it is read for a comparison")
                 link.unlink()
         if not (tree / kernels).is_dir():
             why = _said(lacking) or f"there is neither {self.prefix}{path}/ nor {self.prefix}{path}.py"
