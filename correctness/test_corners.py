@@ -7,7 +7,7 @@ import pytest
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.corners import aligned, branch_changes, ends, ragged, several_blocks
 from warpwatch.devices.placement import Placement
-from warpwatch.plugin.verify import Check
+from warpwatch.plugin.fixtures import Check
 
 
 @pytest.mark.builds("least")

@@ -6,7 +6,7 @@ import pytest
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.placement import Placement
-from warpwatch.plugin.verify import Check
+from warpwatch.plugin.fixtures import Check
 
 
 @pytest.mark.cases("edges")

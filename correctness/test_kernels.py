@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.plugin.verify import Check
+from warpwatch.plugin.fixtures import Check
 
 
 @pytest.mark.cases("tested")

@@ -10,13 +10,12 @@ from warpwatch.catalogue.corners import beyond_32_bits
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.corner_of_large import problem_of_the_last_block
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.large import problems
+from warpwatch.devices.large import problem_of_the_last_block, problems
 from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.plugin.fixtures import Check
 from warpwatch.plugin.options import spelled, value_of
-from warpwatch.plugin.verify import Check
 
 LIMIT = 2**31
 SIDES = (46_349, 46_351)  # primes, whose product is just above it

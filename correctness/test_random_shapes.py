@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.plugin.verify import Check
+from warpwatch.plugin.fixtures import Check
 
 SIZES = st.integers(128, 2048)
 

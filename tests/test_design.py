@@ -111,8 +111,9 @@ def test_only_the_device_imports_pycuda() -> None:
 
 
 def test_the_software_device_knows_nothing_of_the_rest_and_only_the_device_and_the_compiler_know_of_it() -> None:
-    own = {path.stem for path in (ROOT / "softcuda").glob("*.py")}
-    for path in (*(ROOT / "softcuda").glob("*.py"), ROOT / "softcuda" / "nvcc"):
+    modules = list((ROOT / "softcuda").rglob("*.py"))
+    own = {path.stem for path in modules}
+    for path in (*modules, ROOT / "softcuda" / "compiling" / "nvcc"):
         assert packages(path) <= sys.stdlib_module_names | own, path
     # The compiler keeps its kernels as the software device keeps its driver: by softcuda.cache.
     for module, imported in graph().items():

@@ -24,7 +24,7 @@ _HOMES = {
     "calls": ("CallError", "Driver", "SharedLibrary"),
     "declaration": ("Family",),
     "launches": ("Owner", "Step", "Work", "blocks"),
-    "t1": ("from_t1",),
+    "importers.t1": ("from_t1",),
     "tolerance": ("dot_error", "error_of", "exact", "relative", "ulp"),
     "variants": ("Variant", "call", "kernel", "serial"),
 }

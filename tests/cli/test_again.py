@@ -15,7 +15,7 @@ from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker, describe_device
-from warpwatch.plugin.verify import assert_right
+from warpwatch.plugin.fixtures import assert_right
 
 CASE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")
 BAD = ROOT / "tests" / "softcuda" / "bad_kernels" / "null_pointer.cu"

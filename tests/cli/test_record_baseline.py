@@ -17,10 +17,10 @@ from tests.checkout import Bench
 from tests.project import ROOT
 from tests.recorder import Recorder
 from warpwatch.catalogue.project import find_project
-from warpwatch.cli import record_baseline
-from warpwatch.cli.record_baseline import Recording
+from warpwatch.cli import baseline_record
+from warpwatch.cli.baseline_record import Recording
 from warpwatch.devices.gpu import NoDevice
-from warpwatch.runs.saved import Run, read_runs
+from warpwatch.runs.record import RunRecord, read_runs
 
 FEW = "matmul and naive and 128x128x128 and float32 and not host"
 
@@ -57,7 +57,7 @@ def test_the_time_left_is_that_of_runs_that_do_not_compile() -> None:
     project = find_project(ROOT)
     begun = time.monotonic() - 65
     held: dict[str, Any] = {"project": project, "label": "", "count": 5, "keywords": "", "allowed": (), "begun": begun}
-    run = Run(path=Path("a run"))
+    run = RunRecord(path=Path("a run"))
     assert Recording(**held).progress() == "run 1 of 5: 65 s so far"
     first = Recording(**held, runs=[run], seconds=[60.0])
     assert first.progress() == "run 2 of 5: 65 s so far, at most 235 s left"  # four more as long, of which 5 s passed
@@ -91,7 +91,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_no_child(recorder: Recorder, tmp_path
     )
     (tmp_path / "plays" / "plays_of_runs.py").write_text(slow)
     code = (
-        "import sys; from warpwatch.cli import record_baseline; record_baseline.why_no_gpu = lambda: '';"
+        "import sys; from warpwatch.cli import baseline_record; baseline_record.why_no_gpu = lambda: '';"
         "from warpwatch.cli.main import main; sys.argv[1:] = ['baseline', 'record']; sys.exit(main())"
     )
     command = [sys.executable, "-c", code]
@@ -108,7 +108,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_no_child(recorder: Recorder, tmp_path
 
 
 def test_without_a_gpu_nothing_is_run(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_baseline, "why_no_gpu", lambda: "no NVIDIA driver")
+    monkeypatch.setattr(baseline_record, "why_no_gpu", lambda: "no NVIDIA driver")
     monkeypatch.setattr(subprocess, "Popen", None)  # whatever is run fails
     with pytest.raises(NoDevice, match="a baseline is recorded on a GPU: no NVIDIA driver"):
         recorder.record(3, FEW)

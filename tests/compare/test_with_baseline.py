@@ -21,7 +21,7 @@ from warpwatch.compare.reference import find_runs
 from warpwatch.compare.with_baseline import BaselineComparison, _built_again, _newest_clean
 from warpwatch.devices.compile.compiler import CompileError, Target
 from warpwatch.revision.commit import CommitCase
-from warpwatch.runs.saved import BadRun, Commit, Facts, Run, Timed, read_run
+from warpwatch.runs.record import BadRun, CaseRecord, Commit, Facts, RunRecord, read_run
 
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
 
@@ -336,12 +336,12 @@ NIGHTS = [datetime(2026, 11, day, tzinfo=UTC) for day in (1, 2, 3)]
 CASE = "copy-naive-256-1048576-float32"
 
 
-def night(day: int, commit: str, *, dirty: bool | None = False) -> Run:
-    return Run(path=Path(f"{day}.json"), commit=Commit(id=commit, dirty=dirty), when=NIGHTS[day])
+def night(day: int, commit: str, *, dirty: bool | None = False) -> RunRecord:
+    return RunRecord(path=Path(f"{day}.json"), commit=Commit(id=commit, dirty=dirty), when=NIGHTS[day])
 
 
 def test_the_newest_run_of_a_clean_commit_is_built() -> None:
-    runs = [night(0, "a" * 40), night(1, "b" * 40), night(2, "c" * 40, dirty=True), Run(path=Path("no commit"))]
+    runs = [night(0, "a" * 40), night(1, "b" * 40), night(2, "c" * 40, dirty=True), RunRecord(path=Path("no commit"))]
     assert _newest_clean(runs) is runs[1]
     assert _newest_clean(runs[2:]) is None
 
@@ -356,7 +356,7 @@ def test_the_newest_run_of_a_clean_commit_is_built() -> None:
         ),
     ],
 )
-def test_a_commit_that_is_not_this_branchs_own_is_not_run(runs: list[Run], said: str) -> None:
+def test_a_commit_that_is_not_this_branchs_own_is_not_run(runs: list[RunRecord], said: str) -> None:
     found = BaselineComparison(runs=runs).old_codes([CASE], find_project(ROOT), Target("sm_90"))
     assert found == {CASE: said}
 
@@ -370,8 +370,10 @@ def test_of_each_case_it_is_said_why_its_code_of_then_is_not_there() -> None:
     past = night(0, "a" * 40)
     assert _built_again(case_named("copy-memcpy-vendor-1048576-float32"), None, past) == CALL
     assert _built_again(case_named(CASE), None, past) == "aaaaaaaaaaaa, the baseline's newest, does not have it"
-    had = Run(
-        path=Path("0.json"), commit=past.commit, cases={CASE: Timed(samples=(1.0,), facts=Facts(image_hash="then"))}
+    had = RunRecord(
+        path=Path("0.json"),
+        commit=past.commit,
+        cases={CASE: CaseRecord(samples=(1.0,), facts=Facts(image_hash="then"))},
     )
     broken = CommitCase(other=other, image=CompileError("copy.cu: no code\nin many lines"))
     assert _built_again(case_named(CASE), broken, had) == "in aaaaaaaaaaaa, copy.cu: no code"

@@ -37,7 +37,7 @@ from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.plugin.cases import builds_of, cases_of
-from warpwatch.plugin.verify import Check
+from warpwatch.plugin.fixtures import Check
 
 MODULES = ("test_kernels", "test_edges", "test_corners", "test_large")  # of correctness/, in the order of asking
 FIXTURES = {"kernel", "build", "case", "check"}  # what a test may ask for, to be called from here

@@ -15,7 +15,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin import against_option
+from warpwatch.plugin import benchmark
 from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES
 
@@ -53,10 +53,10 @@ def test_processes_are_started_where_a_gpu_is_seen_and_files_differ(
     kind: str, seen: bool, may_differ: bool, starts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = SimpleNamespace(may_differ=may_differ, stop=lambda: None)
-    monkeypatch.setattr(against_option, "OtherRevision", lambda revision, project: other)
-    monkeypatch.setattr(against_option, "sees_gpu", lambda: seen)
+    monkeypatch.setattr(benchmark, "OtherRevision", lambda revision, project: other)
+    monkeypatch.setattr(benchmark, "sees_gpu", lambda: seen)
     worker = FakeWorker(kind)
-    begun = against_option.begin(cast("pytest.Config", CONFIG), cast("Project", None), cast("Worker", worker), "HEAD")
+    begun = benchmark.begin(cast("pytest.Config", CONFIG), cast("Project", None), cast("Worker", worker), "HEAD")
     assert cast("Any", begun) is other
     assert (worker.started > 0) == starts
 
@@ -64,17 +64,17 @@ def test_processes_are_started_where_a_gpu_is_seen_and_files_differ(
 @pytest.mark.parametrize(("parts", "started"), [(1, MAX_PAIR_PROCESSES - 1), (2, MIN_PROCESSES - 1)])
 def test_runs_on_several_gpus_share_the_cores(parts: int, started: int, monkeypatch: pytest.MonkeyPatch) -> None:
     other = SimpleNamespace(may_differ=True, stop=lambda: None)
-    monkeypatch.setattr(against_option, "OtherRevision", lambda revision, project: other)
-    monkeypatch.setattr(against_option, "sees_gpu", lambda: True)
+    monkeypatch.setattr(benchmark, "OtherRevision", lambda revision, project: other)
+    monkeypatch.setattr(benchmark, "sees_gpu", lambda: True)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(2 * MAX_PAIR_PROCESSES)))
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(parts))
     config, worker = SimpleNamespace(**vars(CONFIG), workerinput={}), FakeWorker("auto")
-    against_option.begin(cast("pytest.Config", config), cast("Project", None), cast("Worker", worker), "HEAD")
+    benchmark.begin(cast("pytest.Config", config), cast("Project", None), cast("Worker", worker), "HEAD")
     assert worker.started == started
 
 
 def test_a_revision_that_is_not_found_needs_no_processes() -> None:
-    assert not against_option.OtherRevision("no-such-revision", PROJECT).may_differ
+    assert not benchmark.OtherRevision("no-such-revision", PROJECT).may_differ
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,5 @@ def test_processes_open_the_gpu_that_measure_after_the_first_one(
     worker = FakeWorker("auto")
     plugin = SimpleNamespace(project=PROJECT, worker=worker, cold=True, _first=first, _device=lambda: found)
     other = SimpleNamespace(may_differ=may_differ)
-    BenchPlugin._open_spares(cast("BenchPlugin", plugin), cast("against_option.OtherRevision", other))
+    BenchPlugin._open_spares(cast("BenchPlugin", plugin), cast("benchmark.OtherRevision", other))
     assert worker.opened == opened

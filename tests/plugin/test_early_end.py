@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from execnet.gateway_base import Channel as ExecnetChannel
 
-from warpwatch.plugin.xdist import early_end
-from warpwatch.plugin.xdist.early_end import COLLECTING_SECONDS
+from warpwatch.plugin.xdist import processes
+from warpwatch.plugin.xdist.processes import COLLECTING_SECONDS
 
 
 class Channel:
@@ -30,7 +30,7 @@ def session_with(said: list[str], failure: Exception | None = None) -> Any:
     config = SimpleNamespace(stash=pytest.Stash())
     for _ in range(2):
         node = SimpleNamespace(config=config, channel=Channel(said, failure), shutdown=lambda: said.append("shut down"))
-        early_end.pytest_configure_node(node)
+        processes.pytest_configure_node(node)
     return SimpleNamespace(config=config)
 
 
@@ -40,35 +40,35 @@ FAILURES = (None, ExecnetChannel.TimeoutError("late"), ExecnetChannel.RemoteErro
 @pytest.mark.parametrize("failure", FAILURES, ids=["ends", "late", "failed", "gone"])
 def test_a_refused_run_ends_its_processes(failure: Exception | None) -> None:
     said: list[str] = []
-    early_end.pytest_sessionfinish(session_with(said, failure), pytest.ExitCode.USAGE_ERROR)
+    processes.pytest_sessionfinish(session_with(said, failure), pytest.ExitCode.USAGE_ERROR)
     assert said == ["shut down", "shut down", "wait", "wait"]
 
 
 @pytest.mark.parametrize("status", [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED])
 def test_other_runs_are_left_to_xdist(status: int) -> None:
     said: list[str] = []
-    early_end.pytest_sessionfinish(session_with(said), status)
+    processes.pytest_sessionfinish(session_with(said), status)
     assert said == []
 
 
 def test_all_processes_together_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(early_end, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=lambda: now[0]))
     session, given = session_with([]), list[float]()
 
     def wait(seconds: float) -> None:
         given.append(seconds)
         now[0] += 1.2 * COLLECTING_SECONDS
 
-    for node in session.config.stash[early_end.NODES]:
+    for node in session.config.stash[processes.NODES]:
         node.channel.waitclose = wait
-    early_end.pytest_sessionfinish(session, pytest.ExitCode.USAGE_ERROR)
+    processes.pytest_sessionfinish(session, pytest.ExitCode.USAGE_ERROR)
     assert given == [pytest.approx(COLLECTING_SECONDS), 0]
 
 
 def test_a_process_that_was_not_started_is_left_out() -> None:
     said: list[str] = []
     session = session_with(said)
-    del session.config.stash[early_end.NODES][0].channel
-    early_end.pytest_sessionfinish(session, pytest.ExitCode.USAGE_ERROR)
+    del session.config.stash[processes.NODES][0].channel
+    processes.pytest_sessionfinish(session, pytest.ExitCode.USAGE_ERROR)
     assert said == ["shut down", "wait"]

@@ -15,8 +15,8 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.plugin import explanations
 from warpwatch.plugin.explanations import TOO_MANY, explain_cases
-from warpwatch.runs.saved import Run
-from warpwatch.timing.parent_samples import Measured
+from warpwatch.runs.record import RunRecord
+from warpwatch.timing.measurement import Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
 
@@ -29,7 +29,7 @@ def test_more_slower_cases_than_are_explained_are_told_so(monkeypatch: pytest.Mo
     names = [case.id for case in timed_cases(find_project(ROOT).families) if not case.variant.on_host][:3]
     slower = [Decision(verdict=Verdict.SLOWER, ratio=1.1 + number) for number in range(3)]
     comparison = BaselineComparison(
-        runs=[Run(path=Path("0.json"))],
+        runs=[RunRecord(path=Path("0.json"))],
         measured={name: measured(name) for name in names},
         decisions=dict(zip(names, slower, strict=True)),
     )

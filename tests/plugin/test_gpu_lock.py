@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import Bench
-from warpwatch.plugin.gpu_lock import GpuBusy, take
+from warpwatch.plugin.locks import GpuBusy, take
 
 HOLD = """
 import sys
 from pathlib import Path
-from warpwatch.plugin.gpu_lock import take
+from warpwatch.plugin.locks import take
 held = take(sys.argv[1], sys.argv[1], 0.0, print, Path(sys.argv[2]))
 print("held", flush=True)
 sys.stdin.read()

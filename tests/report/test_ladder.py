@@ -10,7 +10,7 @@ from kernels import FAMILIES
 from tests.project import BASELINES, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.report.ladder import same_work, share, tables
-from warpwatch.runs.saved import BadRun, Run, read_runs
+from warpwatch.runs.record import BadRun, RunRecord, read_runs
 
 
 def test_a_share_is_a_ratio_of_times_on_the_same_shape() -> None:
@@ -49,7 +49,7 @@ def test_tables_are_made_of_runs_of_the_same_work() -> None:
 def test_runs_of_some_cases_have_the_tables_of_those() -> None:
     run = read_runs(BASELINES / "nvidia-h200")[-1]
 
-    def of(*words: str) -> Run:
+    def of(*words: str) -> RunRecord:
         return replace(run, cases={n: t for n, t in run.cases.items() if any(word in n for word in words)})
 
     text = tables([of("transpose-vectorised", "matmul-tiled")], FAMILIES)

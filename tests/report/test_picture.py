@@ -13,7 +13,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.report.ladder import share
 from warpwatch.report.picture import pictures, shares, spread
 from warpwatch.report.tables import medians
-from warpwatch.runs.saved import read_runs
+from warpwatch.runs.record import read_runs
 
 
 def test_a_rung_has_the_share_of_its_best_block() -> None:

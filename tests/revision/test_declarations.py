@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from warpwatch.revision.declarations import described, number
-from warpwatch.runs.record import Scalar
+from warpwatch.runs.identity import Scalar
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from kernels import FAMILIES
 from tests.project import BASELINES, PROJECT
 from tools import recording, score
 from warpwatch.catalogue.cases import find_case
-from warpwatch.cli.saved_runs import promote
+from warpwatch.cli.baseline_promote import promote
 from warpwatch.compare import history
 from warpwatch.compare import saved_self_check as selfcheck
 from warpwatch.compare.reference import difference, find_runs
@@ -35,10 +35,10 @@ from warpwatch.report import tables as report
 from warpwatch.report.site.material import gather
 from warpwatch.report.site.render import render
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import BadRun, Commit, Facts, Gpu, Run, Sides, read_document, read_run, read_usable
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
-from warpwatch.timing.parent_samples import Again, Measured
+from warpwatch.runs.record import BadRun, Commit, Facts, Gpu, RunRecord, Sides, read_document, read_run, read_usable
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import Again, Measured
+from warpwatch.timing.nvml import Clock
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "150"))
 H200 = BASELINES / "nvidia-h200"
@@ -258,10 +258,10 @@ def use(path: Path, order: int) -> None:
     """
     good = [read_run(other) for other in sorted(path.parent.glob("000[123]_*"))]
 
-    def with_it(text: Callable[[Sequence[Run]], object]) -> Callable[[], object]:
+    def with_it(text: Callable[[Sequence[RunRecord]], object]) -> Callable[[], object]:
         return lambda: text([*(good if order == 2 else ()), read_run(path), *(good if order == 1 else ())])
 
-    def other_gpus(runs: Sequence[Run]) -> object:
+    def other_gpus(runs: Sequence[RunRecord]) -> object:
         return score.play_other_gpus(runs) if len({run.gpu_uuid for run in runs}) > MIN_GPUS else None
 
     project = replace(PROJECT, root=path.parent)  # which has no baselines

@@ -39,7 +39,7 @@ from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import run
 from warpwatch.devices.worker import Kernel, Worker, describe_device
-from warpwatch.plugin.verify import assert_right
+from warpwatch.plugin.fixtures import assert_right
 
 FOLDER = ROOT / "tests" / "softcuda" / "bad_kernels"
 RECORD = FOLDER / "found.json"

@@ -24,7 +24,7 @@ from warpwatch.machine_code.cubin import Needs, Occupancy, occupancy, read_cubin
 from warpwatch.machine_code.disassembler import Code, NoDisassembler, read_code
 from warpwatch.revision.commit import compile_other, images_or_errors, read_other_kernels
 from warpwatch.revision.declared import own_identity
-from warpwatch.runs.record import Identity, difference
+from warpwatch.runs.identity import Identity, difference
 
 Threads = tuple[int, int]  # of a block: how many, and its bytes of dynamic shared memory
 ANY = Capability(0, 0)

@@ -13,9 +13,9 @@ from warpwatch.catalogue.project import Project
 from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Kernel
-from warpwatch.runs.record import Difference
-from warpwatch.runs.saved import Facts, typed
-from warpwatch.timing.parent_samples import Again, Budget, Measured
+from warpwatch.runs.identity import Difference
+from warpwatch.runs.record import Facts, typed
+from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
 # Verdicts of cases that were compared with something.
@@ -69,6 +69,11 @@ class Comparison:
     def against(self) -> str:
         """The other side in a saved run, unless it is a baseline."""
         return ""
+
+    @property
+    def past(self) -> Sequence[str]:
+        """Names of the saved runs that this one is compared with."""
+        return ()
 
     def measures(self, case: Case, image: Image) -> bool:
         """Tell whether ``measure`` will take samples of a case. ``image``: its machine code."""

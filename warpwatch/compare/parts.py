@@ -53,6 +53,10 @@ class JoinedComparison(Comparison):
     def against(self) -> str:
         return self.whole.against
 
+    @property
+    def past(self) -> Sequence[str]:
+        return self.whole.past
+
     def describe(self) -> list[str]:
         """Return lines on what is compared with what: those of all parts once, the others with the GPU's number."""
         common = [line for line in self.parts[0].lines if all(line in part.lines for part in self.parts)]

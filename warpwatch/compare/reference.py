@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.runs.files import number_of, run_files
-from warpwatch.runs.saved import SETTINGS, BadRun, Gpu, Run, read_usable, typed
+from warpwatch.runs.record import SETTINGS, BadRun, Gpu, RunRecord, read_usable, typed
 
 NAMED = 3  # the most files named in one line
 RECORD = "python -m warpwatch baseline record"
@@ -25,7 +25,7 @@ class Reference:
     here, because driver, toolkit or GPU have changed; a run with another cache mode can be measured anew.
     """
 
-    runs: Sequence[Run] = ()
+    runs: Sequence[RunRecord] = ()
     incomparable_reason: str = ""
     notes: Sequence[str] = ()
     committed: bool = False
@@ -94,7 +94,7 @@ def how_to_record() -> list[str]:
 
 def find_runs(
     chosen: str | bool, storage: Path, baselines: Path, slug: str, gpu_uuid: str
-) -> tuple[list[Run], list[str]]:
+) -> tuple[list[RunRecord], list[str]]:
     """Read the baseline that --benchmark-compare names, and say what of it cannot be used. Raises BadRun.
 
     Without a value it is the committed one of this GPU, or where there is none, all runs that were saved here with no
@@ -118,9 +118,9 @@ def find_runs(
     return read_usable(files)
 
 
-def difference(runs: Sequence[Run], gpu: Mapping[str, object]) -> str:
+def difference(runs: Sequence[RunRecord], gpu: Mapping[str, object]) -> str:
     """Return the settings that make this run and the baseline incomparable, or an empty text."""
-    here = Run(path=Path(), gpu=typed(gpu, Gpu))
+    here = RunRecord(path=Path(), gpu=typed(gpu, Gpu))
     reasons = [
         f"another {word} ({run.setting(name) or 'none'} then, {here.setting(name) or 'none'} now)"
         for name, word in SETTINGS.items()

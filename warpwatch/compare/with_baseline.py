@@ -17,10 +17,9 @@ from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.commit import CommitCase, build_cases, is_ancestor
 from warpwatch.revision.declared import BadRevision
-from warpwatch.runs.saved import Facts, Run
-from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
-from warpwatch.timing.worker_samples import get_ready
-from warpwatch.verdict.forecast import expected_unsure
+from warpwatch.runs.record import Facts, RunRecord
+from warpwatch.timing.measurement import Again, Budget, Measured, prepare, remeasure
+from warpwatch.timing.sampling import get_ready
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MIN_CONTROLS,
@@ -30,6 +29,7 @@ from warpwatch.verdict.rule import (
     Verdict,
     conformal_floor_factor,
     decide,
+    expected_unsure,
     learn,
     unpaired,
 )
@@ -62,7 +62,7 @@ class BaselineComparison(Comparison):
     ``parts``: the number of parts of the run, each of which has its own comparison.
     """
 
-    runs: Sequence[Run] = ()
+    runs: Sequence[RunRecord] = ()
     gpu_uuid: str = ""
     incomparable_reason: str = ""
     doubt: str = ""
@@ -75,6 +75,10 @@ class BaselineComparison(Comparison):
     @property
     def active(self) -> bool:
         return bool(self.runs)
+
+    @property
+    def past(self) -> Sequence[str]:
+        return [run.path.name for run in self.runs]
 
     def measures(self, case: Case, image: Image) -> bool:
         return True
@@ -102,12 +106,11 @@ class BaselineComparison(Comparison):
         self.floor_note, self.outlook = processes.floor_note(), processes.outlook()
         self.alarm = self.process_effect.alarm(processes.baseline_effects)
         self.changed = processes.changed
-        for name, measured in self.measured.items():
-            measured.facts["verdict"] = str(self.decisions[name].verdict)
+        for measured in self.measured.values():
             if len(measured.processes) > 1:
                 measured.facts["again"] = measured.processes[1:]
 
-    def _past(self) -> list[Run]:
+    def _past(self) -> list[RunRecord]:
         return relevant_runs(self.runs, self.gpu_uuid)
 
     def describe(self) -> list[str]:
@@ -116,16 +119,14 @@ class BaselineComparison(Comparison):
         text = f"baseline: {len(self.runs)} runs in {self.runs[0].path.parent}, {own} of them on this GPU"
         if own < min(MIN_OWN_RUNS, len(self.runs)):
             text += f"; with {MIN_OWN_RUNS} of them, noise floors would be those of this GPU, not of its model"
-        lines, effect = [text], self.process_effect
+        lines = [text]
         if len(self.runs) < MIN_OWN_RUNS:
             lines.append(
                 f"too few runs ({len(self.runs)}) to show the spread between processes: that of an H200 is assumed; "
                 "five make a baseline"
             )
-        if effect.controls:
-            common = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
-            lines.append(f"common to this run, and taken out: {common}, by {effect.controls} unchanged cases")
-        return [*lines, *self._changes(), *filter(None, [self.outlook, self.floor_note, self.alarm])]
+        effect, notes = taken_out(self.process_effect), [self.outlook, self.floor_note, self.alarm]
+        return [*lines, *filter(None, [effect]), *self._changes(), *filter(None, notes)]
 
     def _changes(self) -> list[str]:
         """Return lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
@@ -161,13 +162,13 @@ class BaselineComparison(Comparison):
         return f"pytest bench {against} REV -k {case}, with REV a commit in which it was fast"
 
 
-def _newest_clean(runs: Sequence[Run]) -> Run | None:
+def _newest_clean(runs: Sequence[RunRecord]) -> RunRecord | None:
     """Return the last of the runs that were made of a clean commit."""
     clean = [run for run in runs if run.commit.id and not run.commit.dirty and run.when]
     return max(clean, key=lambda run: run.when or NEVER, default=None)
 
 
-def _built_again(case: Case, built: CommitCase | None, run: Run) -> OldCode | str:
+def _built_again(case: Case, built: CommitCase | None, run: RunRecord) -> OldCode | str:
     """Return what a run's commit has for a case where that is what the run measured, else why not."""
     if case.variant.call:
         return CALL
@@ -180,14 +181,20 @@ def _built_again(case: Case, built: CommitCase | None, run: Run) -> OldCode | st
     return built.other, built.image
 
 
-def relevant_runs(runs: Sequence[Run], gpu_uuid: str) -> list[Run]:
+def taken_out(effect: ProcessEffect) -> str:
+    """Say what a run did to every case; empty where too few cases show it."""
+    change = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
+    return f"common to this run, and taken out: {change}, by {effect.controls} unchanged cases" * bool(effect.controls)
+
+
+def relevant_runs(runs: Sequence[RunRecord], gpu_uuid: str) -> list[RunRecord]:
     """Select the runs of a baseline that a GPU is compared with: its own where there are enough, else all."""
     own = [run for run in runs if run.gpu_uuid == gpu_uuid]
     return own if len(own) >= MIN_OWN_RUNS else list(runs)
 
 
 def sort_out(
-    names: Iterable[str], runs: Sequence[Run], past: Sequence[Run], incomparable: str
+    names: Iterable[str], runs: Sequence[RunRecord], past: Sequence[RunRecord], incomparable: str
 ) -> tuple[dict[str, Decision], list[str]]:
     """Decide about the cases that cannot be compared, and list those that can.
 
@@ -242,7 +249,7 @@ class Processes:
     """Comparison of the processes of this run with those of ``past``, over the cases that both have."""
 
     def __init__(
-        self, past: Sequence[Run], measured: Mapping[str, Sampled], gpu_uuid: str, doubt: str, parts: int = 1
+        self, past: Sequence[RunRecord], measured: Mapping[str, Sampled], gpu_uuid: str, doubt: str, parts: int = 1
     ) -> None:
         self.measured, self.gpu_uuid, self.doubt, self.parts = measured, gpu_uuid, doubt, parts
         runs = [{name: median(t.samples) for name, t in run.cases.items() if name in measured} for run in past]

@@ -15,7 +15,6 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed, load_in_background
-from warpwatch.compare.energy import WORDS as ENERGY_WORDS
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
@@ -23,9 +22,9 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.declared import of_code, own_identity
-from warpwatch.runs.record import difference, incomparable
-from warpwatch.timing.parent_samples import Again, Budget, Measured
-from warpwatch.timing.worker_pairs import OtherSideFailed
+from warpwatch.runs.identity import difference, incomparable
+from warpwatch.timing.measurement import Again, Budget, Measured
+from warpwatch.timing.side_by_side import OtherSideFailed
 from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
 
 # Cases of the same machine code on both sides that are measured all the same: one for each four that differ, at most
@@ -74,7 +73,7 @@ class RevisionComparison(Comparison):
                 self.identical[case.id] = self._pair(kernel, case, cold)
             return None
         pair = self._pair(kernel, case, cold)
-        pair.energy = budget.energy and not pair.apart
+        pair.observers = () if pair.apart else budget.observers
         if not self.side_by_side.pairs:
             load_in_background()
         kernel.worker.await_spares()
@@ -144,11 +143,8 @@ class RevisionComparison(Comparison):
         self.energy = {name: each for name, each in self.side_by_side.energy.items() if name in self.decisions}
         if self.apart:
             self.apart.stop()
-        for name, pair in changed.items():
-            pair.measured.facts["verdict"] = str(self.decisions[name].verdict)
+        for pair in changed.values():
             pair.measured.facts["pairs"] = recorded(pair)
-            if name in self.energy:
-                pair.measured.facts["energy"] = ENERGY_WORDS[self.energy[name].verdict]
 
     def _add_controls(self, again: Again) -> None:
         """Measure some identical cases too; none where nothing differs, and there is nothing that they could show.

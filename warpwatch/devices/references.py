@@ -23,15 +23,17 @@ import numpy as np
 
 from warpwatch.catalogue import expected as rules
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
-from warpwatch.catalogue.by_name import BadFunction, asked_for
+from warpwatch.catalogue.by_name import BadFunction, asked_for, call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.function_digest import LOOKUP, NotFollowed, digest_of_source
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.plausibility import unlike_results
 from warpwatch.devices.compile.compiler import digest_of, kernel_cache, read_image
-from warpwatch.devices.stages import is_heard, stage
+from warpwatch.devices.transfer import is_heard, stage
 
+LINE = "line"  # what the result of a kernel that prints is called
 SLOW = 1.0  # seconds from which a result is kept
 LARGEST, KEPT = 2**28, 2**30  # bytes of one result, and of all
 KIND, MARK = ".npz", ".slow"  # what was computed; and that a function was slow, so that it is worth a look
@@ -41,12 +43,20 @@ _slow_cases: set[str] = set()
 def expected(
     case: Case, inputs: Mapping[str, Array], part: Part = ALL_ROWS, *, exact: bool = False
 ) -> dict[str, Expected]:
-    """Return right results and their bounds as ``catalogue.expected.expected`` does. Raises BadCase.
+    """Return the right results by name, with the largest error allowed for each element.
 
-    What the declaration's functions raise is a BadCase as well: a sentence that names the line.
+    ``part``: the rows of a single result that are computed. ``exact``: no error is allowed. Raises BadCase where the
+    family's reference does not return the results' shapes and types, and for what the declaration's functions raise: a
+    sentence that names the line.
     """
+    if case.family.prints:
+        return {LINE: Expected(reference=np.sort(np.array(call(case.family.prints, case.given))), bound=0.0)}
     with naming(case, "the reference"):
-        return rules.expected(case, inputs, part, exact=exact, by=computed)
+        right = rules.expected(case, inputs, part, exact=exact, by=computed)
+    values = {name: value.reference for name, value in right.items()}
+    if part is ALL_ROWS and (fault := unlike_results(case, values)):
+        raise BadCase(f"{case.id}: family {case.family.name}: reference {fault}")
+    return right
 
 
 def drawn(case: Case, seed: int, *, exact: bool = False) -> dict[str, Array]:

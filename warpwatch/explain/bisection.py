@@ -16,10 +16,10 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.revision.commit import UNSHALLOW, CommitCase, find_commit, git, is_ancestor, is_shallow
 from warpwatch.revision.declared import BadRevision, shortened
-from warpwatch.runs.record import difference
-from warpwatch.timing.parent_samples import Again, Measured
-from warpwatch.timing.worker_pairs import OtherSideFailed
-from warpwatch.timing.worker_samples import get_ready
+from warpwatch.runs.identity import difference
+from warpwatch.timing.measurement import Again, Measured
+from warpwatch.timing.sampling import get_ready
+from warpwatch.timing.side_by_side import OtherSideFailed
 from warpwatch.verdict.rule import MIN_PROCESSES, Decision, Verdict
 
 Range = tuple[int, int]  # from one code to a later one

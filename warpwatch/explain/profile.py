@@ -28,7 +28,7 @@ from warpwatch.catalogue.project import load_project
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import launch_and_wait, upload
-from warpwatch.timing.worker_pairs import load_side
+from warpwatch.timing.side_by_side import load_side
 
 SECONDS = 180.0
 HOW_NCU = "it comes with the CUDA toolkit and as Nsight Compute; put it on the PATH"

@@ -3,47 +3,156 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator
+import os
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
-from warpwatch.compare.pairs import PairComparison
+from warpwatch.compare.pairs import PairComparison, open_spares, start_spares
 from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import RECORD, find_reference, how_to_record
 from warpwatch.compare.saved_self_check import path_of, read_variances, save
 from warpwatch.compare.self_check import SelfCheck
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
-from warpwatch.devices.compile.compiler import nvcc
+from warpwatch.devices.compile.compiler import CompileError, nvcc, private_folder
 from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.gpus import sees_gpu
 from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin import against_option, ending, energy_option, explanations, gpu_lock, outcome
-from warpwatch.plugin.baseline_option import baselines_of
-from warpwatch.plugin.bench_folder import keep_storage_in_root, names_benchmark
-from warpwatch.plugin.cases import is_timed
-from warpwatch.plugin.device import MODEL, is_first, is_part
-from warpwatch.plugin.options import asks_only, spelled, value_of
+from warpwatch.plugin import explanations, locks, outcome
+from warpwatch.plugin import pytest_benchmark_bridge as bridge
+from warpwatch.plugin.cases import id_of, is_timed, parameter_in
+from warpwatch.plugin.device import MODEL
+from warpwatch.plugin.options import BENCHMARK, asks_only, names_benchmark, spelled, value_of
 from warpwatch.plugin.other_plugins import objection
-from warpwatch.plugin.postponed import Postponed, Progress
+from warpwatch.plugin.outcome import Postponed, Progress
+from warpwatch.plugin.record import TESTS, Tests
 from warpwatch.plugin.storage import Results
-from warpwatch.plugin.xdist import several_gpus
+from warpwatch.plugin.xdist import scheduling, several_gpus
+from warpwatch.plugin.xdist.processes import hand, is_first, is_part, name_of, number_of_parts
 from warpwatch.report.ladder import add_shares
-from warpwatch.revision.commit import compile_other_kernels
-from warpwatch.revision.declared import BadRevision
-from warpwatch.revision.unpacked import missing_submodules
-from warpwatch.runs.saved import NO_GPU, BadRun
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.parent_samples import Again
+from warpwatch.revision.commit import checkout, compile_other_kernels, find_commit, other_kernels_of, same_files
+from warpwatch.revision.declared import BadRevision, Reading
+from warpwatch.revision.unpacked import missing_submodules, naming_missing_submodules
+from warpwatch.runs.elsewhere import fetch_baselines
+from warpwatch.runs.record import NO_GPU, BadRun, Outcome, recorded
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import Again
 
 CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
+BENCH = pytest.StashKey["BenchPlugin"]()
+
+
+def baselines_of(config: pytest.Config, project: Project, slug: str, say: Callable[[str], None]) -> Path:
+    """Return the folder of baselines, with a folder for each GPU. Raises UsageError where it cannot be read.
+
+    ``say``: is told where they come from, since the folder may hold copies.
+    """
+    where = value_of(config, "baseline")
+    if not where:
+        return project.baselines
+    say(f"baselines are taken from {where}")
+    try:
+        return fetch_baselines(where, slug, private_folder("baselines"))
+    except (BadRun, CompileError, OSError) as error:
+        raise pytest.UsageError(f"{spelled(config, 'baseline')}: {error}") from None
+
+
+class OtherRevision:
+    """Reads another revision in the background, until ``kernels`` needs it.
+
+    ``commit``, ``tree``: of that revision, and the folder that it is unpacked in. ``same_files``: no file of the
+    repository differs from it.
+    """
+
+    def __init__(self, revision: str, project: Project) -> None:
+        self.revision, self.commit, self.tree, self.same_files = revision, "", Path(), False
+        self._reading: Reading | None = None
+        self._error: BadRevision | None = None
+        try:
+            self.commit = find_commit(revision, project.root)
+            self.tree = checkout(self.commit, revision, project)
+            self._reading = Reading(self.tree, project.module, revision)
+            self.same_files = same_files(self.commit, revision, project.root)
+        except BadRevision as error:  # told when the kernels are asked for: other mistakes come first
+            self._error = error
+
+    @property
+    def may_differ(self) -> bool:
+        """Tell whether kernels may have to be measured: the revision was found, and a file differs from it."""
+        return self._error is None and not self.same_files
+
+    def kernels(self, arch: str) -> dict[str, OtherKernel]:
+        """Return every GPU case that the revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
+        if self._reading is None:
+            assert self._error
+            raise self._error
+        with naming_missing_submodules(self.tree):
+            document = self._reading.declared(arch)
+        return other_kernels_of(document.cases, self.tree, self.revision)
+
+    def stop(self) -> None:
+        """End the process that reads, if it still runs."""
+        if self._reading:
+            self._reading.stop()
+
+
+def begin(config: pytest.Config, project: Project, worker: Worker, revision: str) -> OtherRevision:
+    """Begin to read a revision, and start the worker processes that measure after the first one.
+
+    None is started where no file differs or the revision is not found, because nothing is measured then.
+    """
+    other = OtherRevision(revision, project)
+    config.add_cleanup(other.stop)
+    if not is_first(config) and other.may_differ and worker.settings.kind in ("auto", "gpu") and sees_gpu():
+        start_spares(worker, number_of_parts(config))
+    return other
+
+
+def open_ahead(
+    other: OtherRevision,
+    device: Callable[[], DeviceInfo | NoDevice],
+    worker: Worker,
+    families: Sequence[Family],
+    *,
+    cold: bool,
+) -> None:
+    """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
+    found = device() if other.may_differ else None
+    if isinstance(found, DeviceInfo) and found.has_gpu_clock:
+        open_spares(worker, families, found, cold=cold)
+
+
+def keep_storage_in_root(config: pytest.Config, project: Project) -> None:
+    """Save runs where the repository wants them, wherever pytest was started, unless the user names a storage.
+
+    pytest-benchmark takes its own default, like what the user names, from the current folder.
+    """
+    words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
+    given = any(str(word).partition("=")[0] == "--benchmark-storage" for word in words)
+    if not given:
+        config.option.benchmark_storage = f"file://{project.saved_runs}"
+
+
+def collect_benchmark(config: pytest.Config, root: Path) -> None:
+    """Let pytest collect bench/bench_kernels.py, which its own patterns leave out, where bench/ is named.
+
+    So a run of all tests, which may be in several processes, times nothing, and a repository need not change its own
+    patterns.
+    """
+    if names_benchmark(config, root):
+        config.addinivalue_line("python_files", BENCHMARK)
+        config.addinivalue_line("python_functions", "bench_kernel")
 
 
 class BenchPlugin:
@@ -63,9 +172,10 @@ class BenchPlugin:
         self.broken: dict[str, str] = {}  # cases that were right and failed when they were measured again
         self.concluded = False
         self._done, self._ended = 0, 0  # cases that were measured, processes of xdist that have ended
-        self._postponed = Postponed(several_gpus.announce)
+        self._postponed = Postponed()
         self._notes: list[str] = []
         self._when = ""  # the moment by which saved runs are told apart
+        self._last_words: list[str] = []
         # Taken from pytest-benchmark, which would compare with a single run and without regard to GPU and noise.
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
@@ -77,16 +187,16 @@ class BenchPlugin:
         self._parts: dict[str, Part] = {}  # by the name of its process, gw0 first
         if self._first and value_of(config, "self-check"):
             raise pytest.UsageError(f"{spelled(config, 'self-check')} tests one GPU: leave -n out")
-        self._other: against_option.OtherRevision | None = None
+        self._other: OtherRevision | None = None
         if self.against and here and not asks_only(config):
-            self._other = against_option.begin(config, project, worker, self.against)
+            self._other = begin(config, project, worker, self.against)
         if self._first:  # a process that replaced one which died would take the GPU of another
             config.option.maxworkerrestart = "0"
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self.measures_part:
-            several_gpus.longest_first(items, several_gpus.number_of_parts(self.config))
+            scheduling.longest_first(items, number_of_parts(self.config))
 
     def pytest_sessionstart(self) -> None:
         """Find what is wrong before processes are started, or at once; have spare processes open the GPU."""
@@ -95,7 +205,7 @@ class BenchPlugin:
         if self._first and not self.config.option.collectonly:
             if not self.config.stash[MODEL]:
                 self._prepare_for_parts()
-            self._notes += gpu_lock.hold_for_several(self.config)
+            self._notes += locks.hold_for_several(self.config)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
@@ -111,11 +221,11 @@ class BenchPlugin:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = list(filter(is_timed, session.items))
         if self._first or self.measures_part:
-            several_gpus.measure_here(self.config)
+            bridge.measure_here(self.config, save=self._first)
         if not items or self.config.option.collectonly or (is_part(self.config) and not self.measures_part):
             return
         try:
-            self._prepare({item.callspec.id for item in items})  # type: ignore[attr-defined]
+            self._prepare({id_of(item) for item in items})
         except pytest.UsageError as error:
             if not self.measures_part:
                 raise
@@ -131,12 +241,12 @@ class BenchPlugin:
         if isinstance(device, DeviceInfo):
             toolkit = {"toolkit": nvcc(device.timing_target.program).version}
             self.gpu = self.worker.call(sampling.describe_gpu, self.cold, not self._first) | toolkit
-            said = f"{device.name}: {device.note}" if device.note else ending.how_times_are_read(self.gpu)
+            said = f"{device.name}: {device.note}" if device.note else outcome.how_times_are_read(self.gpu)
             self._notes += [*filter(None, [said]), *self.gpu.get("remarks", ())]
             if device.has_gpu_clock and not self._first:  # the software device's times judge nothing
-                self._notes += gpu_lock.hold_during(self.config, self.gpu["uuid"])
+                self._notes += locks.hold_during(self.config, self.gpu["uuid"])
         wrong = several_gpus.objection_to_model(self.config, self.gpu)
-        if wrong := wrong or energy_option.objection_to_energy(self.config, device, self.worker):
+        if wrong := wrong or outcome.objection_to_energy(self.config, device, self.worker):
             raise pytest.UsageError(wrong)
         self._take_over_storage()
         outcome.refuse_rules_without_comparison(self.config, self.compare, self.asked)
@@ -152,25 +262,19 @@ class BenchPlugin:
             self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
     def _take_over_storage(self) -> None:
-        """Set private attributes of pytest-benchmark's session, which no other code does."""
-        benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
-        benchmark.save_data = True
+        """Let pytest-benchmark save this run with all samples, in the folder of this GPU."""
         if self.measures_part or self._first:
-            several_gpus.measure_here(self.config)
-        if self.gpu and not (self.measures_part or benchmark.save or benchmark.disabled):
-            from pytest_benchmark.utils import get_tag  # noqa: PLC0415  # asks git
-
-            benchmark.autosave = benchmark.autosave or get_tag()
+            bridge.measure_here(self.config, save=self._first)
+        bridge.save_samples(self.config, always=bool(self.gpu) and not self.measures_part)
         self.results.take_over(self.gpu.get("slug", NO_GPU), len(self.selected), self._notes.append)
 
     def _find_baseline(self) -> BaselineComparison:
         if not self.gpu:
             self.asked.nothing = "there is no GPU to have a baseline"
             return BaselineComparison()
-        storage = self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         try:
             where = baselines_of(self.config, self.project, self.gpu["slug"], self._notes.append)
-            found = find_reference(self.compare, storage, where, self.gpu)
+            found = find_reference(self.compare, self.results.root, where, self.gpu)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
         self._notes += found.notes
@@ -188,7 +292,7 @@ class BenchPlugin:
             gpu_uuid=self.gpu["uuid"],
             incomparable_reason=found.incomparable_reason,
             doubt=self.gpu.get("note", ""),
-            parts=several_gpus.number_of_parts(self.config),
+            parts=number_of_parts(self.config),
         )
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
@@ -206,7 +310,7 @@ class BenchPlugin:
 
     def _find_revision(self, revision: str, device: DeviceInfo) -> RevisionComparison:
         progress = functools.partial(self._progress, f"compiling kernels of {revision}")
-        other = self._other or against_option.OtherRevision(revision, self.project)
+        other = self._other or OtherRevision(revision, self.project)
         if not self._other:  # the benchmarks are in other files than bench/'s
             self._open_spares(other)
         try:
@@ -219,7 +323,7 @@ class BenchPlugin:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
             self.asked.refuse()
         images = {} if self._first else compile_other_kernels(wanted, device.timing_target, progress)  # parts do
-        side_by_side = PairComparison(self.gpu.get("note", ""), several_gpus.number_of_parts(self.config))
+        side_by_side = PairComparison(self.gpu.get("note", ""), number_of_parts(self.config))
         return RevisionComparison(
             revision=revision,
             commit=other.commit,
@@ -233,14 +337,14 @@ class BenchPlugin:
             lacks=missing_submodules(other.tree),
         )
 
-    def _process_of(self, other: against_option.OtherRevision) -> OtherProcess:
+    def _process_of(self, other: OtherRevision) -> OtherProcess:
         process = OtherProcess(other.tree, self.project.module, self.worker.settings)
         self.config.add_cleanup(process.stop)
         return process
 
-    def _open_spares(self, other: against_option.OtherRevision) -> None:
+    def _open_spares(self, other: OtherRevision) -> None:
         if not self._first:
-            against_option.open_ahead(other, self._device, self.worker, self.project.families, cold=self.cold)
+            open_ahead(other, self._device, self.worker, self.project.families, cold=self.cold)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -273,10 +377,14 @@ class BenchPlugin:
         finally:
             self._postponed.release(slower | self.broken, verdicts)
 
+    @property
+    def _tests(self) -> Tests:
+        return self.config.stash[TESTS]
+
     def _check_path(self) -> Path:
         """Return the file of the self-check: beside the baseline if it has all cases, else among saved runs."""
         good = self._whole() and not self.gpu.get("note")
-        folder = self.project.baselines if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
+        folder = self.project.baselines if good else self.results.root
         return path_of(self.gpu["slug"], folder)
 
     def _keep(self, document: dict[str, Any]) -> None:
@@ -287,21 +395,38 @@ class BenchPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = several_gpus.parameter_in(report.nodeid)
+        name = parameter_in(report.nodeid)
         if report.failed and name in self.selected:
             self.failed[name] = report.longreprtext
         if report.passed and report.when == "call" and name in self.selected:
             self.passed[name] = report
-        explanations.add_to_junit(self.config, report)
+        explanation = dict(report.user_properties).get(explanations.PROPERTY)
+        if explanation and report.when == "call":
+            bridge.add_to_junit(self.config, report, str(explanation))
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         machine_info["gpu"] = self.gpu
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         output_json["datetime"] = self._when = self._when or output_json["datetime"]  # in both files of one run
-        add_shares(self.project.families, output_json["benchmarks"])
-        whole = self._whole() and len(output_json["benchmarks"]) == len(self.selected)
-        output_json["warpwatch"] = outcome.facts_of_run(self.comparison, self.failed.keys(), whole=whole)
+        unusual = [test for test in self._tests.tests if test.outcome != Outcome.PASSED]
+        output_json["warpwatch"] = recorded(self._about(output_json["benchmarks"]) | {"tests": unusual})
+
+    def _about(self, benchmarks: list[dict[str, Any]]) -> dict[str, Any]:
+        """Add shares to the cases of a run that is to be saved, and return what it records of itself."""
+        add_shares(self.project.families, benchmarks)
+        whole = self._whole() and len(benchmarks) == len(self.selected)
+        about = outcome.facts_of_run(self.comparison, self.failed.keys(), whole=whole)
+        return about | {"missing": self._missing(), "nothing": self._last_words}
+
+    def _record(self) -> None:
+        """Hand what is known of a run that measures to its record, where that has a file of its own."""
+        if self.selected and self._tests.is_written:
+            measured = self.config._benchmarksession.benchmarks  # type: ignore[attr-defined]
+            benchmarks = [each.as_dict(include_data=True) for each in measured if not each.has_error]
+            self._tests.about = self._about(benchmarks)
+            self._tests.document = {"benchmarks": benchmarks, "machine_info": {"gpu": self.gpu}}
+        self._tests.about["nothing"] = self._last_words
 
     def _whole(self) -> bool:
         return self.selected >= {case.id for case in timed_cases(self.project.families)}
@@ -316,7 +441,7 @@ class BenchPlugin:
             several_gpus.send(self.config, self._as_part())
         if self._first and self.selected:
             self._join()
-        ending.choose_tables(self.config)
+        outcome.choose_tables(self.config)
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         words: list[str] = []
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.config.option.collectonly:
@@ -325,6 +450,8 @@ class BenchPlugin:
             words = self._conclude(session, reporter)
         if reporter and not words:
             words = outcome.nothing_tested(reporter)
+        self._last_words = words
+        self._record()
         result = yield
         colour = "yellow" if session.exitstatus == pytest.ExitCode.OK else "red"
         for text in words:
@@ -338,7 +465,7 @@ class BenchPlugin:
         return Part(
             gpu=self.gpu,
             selected=frozenset(self.selected),
-            benchmarks=several_gpus.measured_here(self.config, self.gpu),
+            benchmarks=bridge.measured(self.config, gpu_uuid=self.gpu.get("uuid", "")),
             decisions=comparison.decisions,
             controls=comparison.controls,
             energy=comparison.energy,
@@ -352,16 +479,16 @@ class BenchPlugin:
     def pytest_testnodedown(self, node: Any) -> None:
         self._ended += 1
         if part := several_gpus.received(node):
-            self._parts[node.gateway.id] = part
+            self._parts[name_of(node)] = part
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput[several_gpus.SLUG] = self.gpu.get("slug", "") or self.config.stash[MODEL]
+        hand(node, several_gpus.SLUG, self.gpu.get("slug", "") or self.config.stash[MODEL])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         progress = functools.partial(self._progress, "timing") if self._first and self.comparison.active else None
-        return several_gpus.scheduler(config, log, self.project, progress) if self._first else None
+        return scheduling.scheduler_of_times(config, log, self.project, progress) if self._first else None
 
     def _join(self) -> None:
         """Take over what the processes of xdist have found, as if it had been found here."""
@@ -378,7 +505,7 @@ class BenchPlugin:
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
         """Set the exit status that follows from the comparison, and return the last lines of the run."""
         comparison, reasons = self.comparison, value_of(self.config, "fail-on")
-        silent = energy_option.nothing_measured(self.config, self.project.families)
+        silent = outcome.nothing_measured(self.config, self.project.families)
         if self._missing() or outcome.fails(self.asked, comparison, reasons) or (silent and "energy" in reasons):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         left = outcome.uncompared(self.asked, comparison.decisions, self.passed, comparison.compared)
@@ -390,20 +517,20 @@ class BenchPlugin:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.selected:
             return
-        lines, has_clock = [*self._notes, *ending.timeouts(self.config)], bool(self.gpu) and not self.gpu.get("note")
+        lines, has_clock = [*self._notes, *outcome.timeouts(self.config)], bool(self.gpu) and not self.gpu.get("note")
         if self.comparison.active:
             lines += self.comparison.describe()
             if self.concluded:
-                lines += ending.verdicts(
+                lines += outcome.verdicts(
                     self.config, self.comparison, self._missing(), has_clock=has_clock, results=self.results
                 )
             else:
                 lines.append("interrupted: no case has a verdict")
-        lines += energy_option.left_out_lines(self.config, self.project.families)
-        lines += ending.what_is_left_out(self.config, lines, self.results.saved)
-        lines += ending.next_step(self.config, self.comparison, self.comparison.decisions, self.failed.keys())
+        lines += outcome.left_out_lines(self.config, self.project.families)
+        lines += outcome.what_is_left_out(self.config, lines, self.results.saved)
+        lines += outcome.next_step(self.config, self.comparison, self.comparison.decisions, self.failed.keys())
         slug, asked = self.gpu.get("slug", ""), bool(self.asked.option)
-        lines += ending.first_baseline(self.project.baselines, slug, has_clock=has_clock, compared=asked)
+        lines += outcome.first_baseline(self.project.baselines, slug, has_clock=has_clock, compared=asked)
         terminalreporter.section("kernels")
         for text in lines:
             terminalreporter.line(text)

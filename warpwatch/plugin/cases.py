@@ -24,6 +24,7 @@ from warpwatch.timing.timer import read
 
 PARAMETER = "warpwatch_parameter"  # the fixture that all others depend on which need a case or a build
 CASE = "case"  # the property of JUnit's file that names the case or build of a test that runs it
+LAUNCHED = "launched"  # the property of a test that ran a kernel
 Families = tuple[Family, ...]
 _T = TypeVar("_T")
 CASES: Mapping[str, Callable[[Families], Iterable[Case]]] = {
@@ -92,6 +93,16 @@ def parameter_of(item: pytest.Item) -> Case | Build | Problem | None:
     callspec = getattr(item, "callspec", None)
     found = callspec.params.get(PARAMETER) if callspec else None
     return found if isinstance(found, Case | Build | Problem) else None
+
+
+def id_of(item: pytest.Item) -> str:
+    """Return the id of the parameters of a test, which stands in the brackets of its name."""
+    return str(item.callspec.id)  # type: ignore[attr-defined]
+
+
+def parameter_in(test: str) -> str:
+    """Return the text in the brackets of a test's name: the id of its case or build."""
+    return test.rpartition("[")[2].removesuffix("]")
 
 
 def build_of(item: pytest.Item) -> Build | None:

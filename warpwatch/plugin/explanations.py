@@ -5,10 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from xml.etree import ElementTree
-
-import pytest
-from _pytest.junitxml import xml_key
 
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.comparison import Comparison
@@ -16,7 +12,7 @@ from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.explain.explanation import BESIDES, CaseCode, could_read_code, explain, other_code, own_code
-from warpwatch.report.tables import line, told
+from warpwatch.report.tables import line, sentence
 from warpwatch.verdict.rule import Decision, Verdict
 
 EXPLAINED = 40  # cases of a run: disassembling takes a third of a second each
@@ -50,9 +46,8 @@ def explain_cases(comparison: Comparison, project: Project, device: DeviceInfo |
     on_all_cores(read, lambda done, _: progress(done, steps + len(calls)))
     explained = on_all_cores(calls, lambda done, _: progress(steps + done, steps + len(calls)))
     said |= {name: job.result() for name, job in explained.items()}
-    for name, sentence in said.items():
-        decisions[name] = replace(decisions[name], explanation=sentence)
-        comparison.measured[name].facts[PROPERTY] = sentence
+    for name, explanation in said.items():
+        decisions[name] = replace(decisions[name], explanation=explanation)
 
 
 def _explained(old: CaseCode, new: CaseCode, arch: str, verdict: Verdict) -> str:
@@ -63,19 +58,9 @@ def reports(decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str
     """Return the messages of slower cases, and what reports for machines hold of each case, by id."""
     slower, properties = {}, {}
     for name, each in decisions.items():
-        properties[name] = {"verdict": str(each.verdict), "comparison": told(each)}
+        properties[name] = {"verdict": str(each.verdict), "comparison": sentence(each)}
         if each.explanation:
             properties[name][PROPERTY] = each.explanation
         if each.verdict == Verdict.SLOWER:
             slower[name] = line(each)
     return slower, properties
-
-
-def add_to_junit(config: pytest.Config, report: pytest.TestReport) -> None:
-    """Write the explanation of a case to the <system-out> of its entry in JUnit's file, where there is one."""
-    text = dict(report.user_properties).get(PROPERTY)
-    xml = config.stash.get(xml_key, None)
-    if text and xml and report.when == "call":
-        node = ElementTree.Element("system-out")
-        node.text = str(text)
-        xml.node_reporter(report).append(node)

@@ -1,39 +1,248 @@
 """Fixtures for tests of kernels: the case, its build, the compiled kernel, and what checks and measures it.
 
 Their names begin with ``warpwatch_``, so that no fixture of a repository replaces one that others here depend on.
-warpwatch/plugin/short_fixtures.py has the short names that tests ask for.
+warpwatch/plugin/fixtures.py has the short names that tests ask for.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
-from pytest_benchmark.fixture import BenchmarkFixture
 
 from warpwatch.catalogue.cases import Build, Case
+from warpwatch.catalogue.draws import has_few_cases
+from warpwatch.catalogue.names import print_short
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import Problem
 from warpwatch.compare.comparison import Comparison
+from warpwatch.devices import gpu, memory
+from warpwatch.devices.check import WrongResult
+from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
-from warpwatch.devices.describe import SOFTWARE_LAUNCHES
-from warpwatch.devices.gpu import Device, NoDevice, open_device
-from warpwatch.devices.info import DeviceInfo, software_runs
+from warpwatch.devices.gpu import Device, NoDevice
+from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, software_runs
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.worker import Kernel, call_missing
+from warpwatch.devices.placement import PLAIN, Placement
+from warpwatch.devices.worker import Kernel, call_missing, try_case
+from warpwatch.plugin.benchmark import BENCH
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
-from warpwatch.plugin.device import PROJECT, WORKER, is_part
-from warpwatch.plugin.later import later_cases
-from warpwatch.plugin.measure import Measure
+from warpwatch.plugin.device import PROJECT, WORKER, open_device
 from warpwatch.plugin.options import spelled, value_of
-from warpwatch.plugin.start import BENCH
-from warpwatch.plugin.verify import FAILURES, Check, command_of, options_by_hand
+from warpwatch.plugin.outcome import asked_observers
+from warpwatch.plugin.pytest_benchmark_bridge import BenchmarkFixture, discard, time_rounds
+from warpwatch.plugin.xdist.processes import is_part
 from warpwatch.plugin.xdist.several_gpus import NOT_SHARED
-from warpwatch.timing.parent_samples import Budget
+from warpwatch.revision.declared import of_code, own_identity
+from warpwatch.timing.measurement import Budget, announce_next
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """Checks, times and checks again the case of a test, as ``measure()``.
+
+    ``cold``: L2 is scrubbed before each launch that is timed. ``budget``: the time that a case may take.
+    ``later``: the cases that will be measured after this one.
+    """
+
+    benchmark: BenchmarkFixture
+    kernel: Kernel
+    case: Case
+    cold: bool
+    budget: Budget
+    comparison: Comparison
+    later: Iterable[Case] = ()
+
+    def __repr__(self) -> str:
+        return f"Measure({self.case.id})"
+
+    _repr_pretty_ = print_short
+
+    def __call__(self) -> None:
+        """Measure. A slower kernel fails after all cases are timed, because it is known only then."""
+        if not self.case.variant.on_host and self.comparison.measures(self.case, self.kernel.image):
+            announce_next(self.kernel.worker, self.case, self.later)
+        measured = self.comparison.measure(self.kernel, self.case, self.cold, self.budget)
+        if measured is None:
+            return
+        benchmark = self.benchmark
+        if benchmark.enabled:
+            measured.take_for_rounds()
+        if not self.case.variant.on_host:
+            version = measured.facts.get("library", "")
+            identity = of_code(own_identity(self.case), self.kernel.image.image_hash, version)
+            measured.facts["identity"] = msgspec.to_builtins(identity)
+        stats = time_rounds(
+            benchmark, measured.sample, measured.rounds, parameters=self.case.parameters, facts=measured.facts
+        )
+        if stats:
+            measured.finish(stats.median)
+        try:
+            measured.check_last_result()
+        except Exception:
+            discard(benchmark)
+            raise
+        measured.observe(self.budget.observers)
+        if stats:
+            self.comparison.add(measured, stats.data)
+
+
+# Copies of operands and result: as drawn, as read back, in the memory of a device that uses the host's, of further
+# inputs, and as the reference computes with them.
+COPIES = 6
+FAILURES = pytest.StashKey[list[str]]()  # of a test: messages of its checks that failed
+LEFT_OUT = "further inputs left out"  # the property of JUnit's file that says why
+
+
+def assert_right(
+    kernel: Kernel,
+    case: Case,
+    again: str,
+    *,
+    exact: bool,
+    placement: Placement = PLAIN,
+    seed: int = 0,
+    launches: int = 1,
+    further: bool = False,
+) -> str:
+    """Fail the test unless the result is right and nothing else was written.
+
+    ``exact``: inputs are whole numbers whose sums are exact in any order, so that results must be equal to the bit;
+    where the family says that they are. Otherwise inputs are random, and the family's tolerance applies.
+    ``placement``: the layout of arrays and blocks. ``again``: the command that runs this test alone, for the message.
+    ``launches``: on these inputs, all of them compared. ``further``: other inputs are tried too (catalogue/draws.py).
+    Returns why they were not, or an empty text.
+    """
+    memory.require(case, memory.peak_bytes(case, copies=COPIES))
+    try:
+        problems, left_out = kernel.worker.call(
+            try_case,
+            case,
+            kernel.image.path,
+            again,
+            seed=seed,
+            launches=launches,
+            exact=exact,
+            further=further,
+            placement=placement,
+        )
+    except DeviceError as error:
+        raise DeviceError(with_command(str(error), again), error.lost) from None
+    if problems:
+        failure = pytest.fail.Exception("\n".join(problems), pytrace=False)
+        failure.__context__ = WrongResult(str(failure))  # its kind, for the record of this run
+        raise failure from None
+    return left_out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """Runs a case and fails the test unless the result is right, as ``check()``.
+
+    ``case``: of a test that is marked with cases; None for one that is marked with builds. ``again``: the command that
+    runs this test alone. ``by_hand``: options of this run for ``warpwatch run``. ``launches``: of a case on one of the
+    shapes that its family is tested on, unless its cost is above ``cheap``. ``of_cheapest``: of the cheapest case of a
+    kernel. ``launched``: such cases, and the test that launched each so often: other tests of it need not.
+    ``properties``: of the test, to which is added why no further inputs were tried. ``failures``: messages of the
+    checks that failed, whatever the test makes of them.
+    """
+
+    kernel: Kernel
+    case: Case | None
+    again: str
+    by_hand: str = ""
+    launches: int = 1
+    cheap: float = math.inf
+    of_cheapest: int = 0
+    launched: dict[str, str] = field(default_factory=dict)
+    properties: list[tuple[str, object]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"Check({self.case.id if self.case else self.kernel.build.id})"
+
+    _repr_pretty_ = print_short
+
+    def __call__(
+        self, case: Case | None = None, *, exact: bool = False, placement: Placement = PLAIN, seed: int | None = None
+    ) -> None:
+        """Check the test's own case, or another of its build, by ``assert_right``.
+
+        ``seed``: of the random operands. Where it is given, the message names the command that runs that one case.
+        """
+        chosen = case or self.case
+        if chosen is None:
+            pytest.fail("check() needs a case where the test is marked with builds: check(case)", pytrace=False)
+        again = self.again if seed is None else f"python -m warpwatch run {chosen.id} --seed {seed}{self.by_hand}"
+        repeats = chosen == self.case and self._is_repeated(chosen)
+        launches = self._launches(chosen) if repeats and self.launched.setdefault(chosen.id, again) == again else 1
+        try:
+            left_out = assert_right(
+                self.kernel,
+                chosen,
+                again,
+                exact=exact,
+                placement=placement,
+                seed=seed or 0,
+                launches=launches,
+                further=repeats,
+            )
+        except (Exception, pytest.fail.Exception) as error:
+            self.failures.append(str(error))
+            raise
+        if left_out:
+            self.properties.append((LEFT_OUT, left_out))
+
+    def _launches(self, case: Case) -> int:
+        """Return how often a case is launched: more often where that is the cheapest of its kernel, because it counts.
+
+        What a kernel leaves behind for its next launches depends on its source more than on blocks and shapes.
+        """
+        family, variant = case.family, case.variant
+        first = Build(family, variant, variant.listed[0], family.dtypes_of(variant)[0])
+        cheapest = min(family.tests, key=lambda shape: Case(first, shape).launch_cost)
+        return max(self.launches, self.of_cheapest) if case == Case(first, cheapest) else self.launches
+
+    def _is_repeated(self, case: Case) -> bool:
+        """Tell whether a case is launched several times: a tested one that is cheap, or the cheapest of its build.
+
+        Where a kernel has few cases, its edges and other shapes count as tested ones.
+        """
+        tests = case.family.tests
+        if case.shape not in tests or case.launch_cost <= self.cheap:
+            return case.launch_cost <= self.cheap and (case.shape in tests or has_few_cases(case))
+        return case.launch_cost == min(Case(case.build, shape).launch_cost for shape in tests)
+
+
+def with_command(message: str, again: str) -> str:
+    """Return the message with the command that repeats it at its end, if it has none yet."""
+    return message if "\n  again     " in message else f"{message}\n  again     {again}"
+
+
+def command_of(item: pytest.Item) -> str:
+    """Return the command that runs a test: ``pytest "correctness/test_kernels.py::test_exact[...]"`` with options."""
+    options = _chosen(item.config, spelled(item.config, "device"), spelled(item.config, "schedule-seed"))
+    return f'pytest "{item.nodeid}"{options}'
+
+
+def options_by_hand(config: pytest.Config) -> str:
+    """Return the options of this run that change what a kernel does, for the command ``warpwatch run``."""
+    return _chosen(config, "--device", "--schedule-seed")
+
+
+def _chosen(config: pytest.Config, device_option: str, seed_option: str) -> str:
+    """Return those options, if they were given: `` --device software --schedule-seed 3``."""
+    device, seed = value_of(config, "device"), value_of(config, "schedule-seed")
+    return ("" if device == "auto" else f" {device_option} {device}") + (
+        "" if seed is None else f" {seed_option} {seed}"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -152,7 +361,7 @@ def warpwatch_measure(
         seconds,
         rounds,
         option("benchmark_warmup"),
-        energy=value_of(config, "energy"),
+        observers=asked_observers(config),
         serial_rounds=value_of(config, "serial-rounds"),
     )
     return Measure(
@@ -184,7 +393,7 @@ def _warpwatch_device_of_pytest(
     """The device of this run, opened in pytest's own process until the session ends, and its environment variables."""
     before = dict(os.environ)
     try:
-        opened = open_device(pytestconfig.stash[WORKER].settings)
+        opened = gpu.open_device(pytestconfig.stash[WORKER].settings)
     except (NoDevice, DeviceError, CompileError) as error:
         said = f"{warpwatch_device.name} cannot be opened in pytest's own process: {error}"
         raise pytest.fail.Exception(said, pytrace=False) from None
@@ -216,3 +425,88 @@ def warpwatch_source_module(warpwatch_build: Build, request: pytest.FixtureReque
         except (CompileError, DeviceError) as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         yield module
+
+
+NEXT = pytest.StashKey["pytest.Item | None"]()  # the test after the one that runs
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    item.config.stash[NEXT] = nextitem
+    return (yield)
+
+
+def later_cases(item: pytest.Item, comparison: Comparison) -> Iterator[Case]:
+    """Yield the cases that will be measured after ``item``, in their order; a process of xdist's knows the next alone.
+
+    Everything is compiled before anything is timed, so that it is known which machine code differs.
+    """
+    config, items, device = item.config, item.session.items, open_device(item.config)
+    following = [config.stash[NEXT]] if is_part(config) else itertools.islice(items, items.index(item) + 1, None)
+    for each in following:
+        case = parameter_of(each) if each and is_timed(each) else None
+        if not isinstance(case, Case) or not isinstance(device, DeviceInfo):
+            continue
+        if not case.variant.on_host and case.variant.capability > device.capability:
+            continue
+        target = None if case.variant.on_host else device.timing_target
+        try:
+            image = config.stash[COMPILATION].image(case.build, target)
+        except CompileError:
+            continue
+        if comparison.measures(case, image):
+            yield case
+
+
+@pytest.fixture
+def check(warpwatch_check: Check) -> Check:
+    """``check()`` runs the case of a test and fails the test unless the result is right."""
+    return warpwatch_check
+
+
+@pytest.fixture
+def measure(warpwatch_measure: Measure) -> Measure:
+    """``measure()`` checks and times the case of a test, and adds it to the comparison of this run."""
+    return warpwatch_measure
+
+
+@pytest.fixture
+def case(warpwatch_case: Case) -> Case:
+    """The case of a test that is marked with ``cases``."""
+    return warpwatch_case
+
+
+@pytest.fixture
+def build(warpwatch_build: Build) -> Build:
+    """The build of a test that is marked with ``cases`` or ``builds``."""
+    return warpwatch_build
+
+
+@pytest.fixture
+def kernel(warpwatch_kernel: Kernel) -> Kernel:
+    """The compiled kernel of a case or a build."""
+    return warpwatch_kernel
+
+
+@pytest.fixture
+def source_module(warpwatch_source_module: Any) -> Any:
+    """The build of a test as PyCUDA's SourceModule, in pytest's own process."""
+    return warpwatch_source_module
+
+
+@pytest.fixture(scope="session")
+def device(warpwatch_device: DeviceInfo) -> DeviceInfo:
+    """The device; a test that asks for it is skipped where there is none."""
+    return warpwatch_device
+
+
+@pytest.fixture(scope="session")
+def project(warpwatch_project: Project) -> Project:
+    """The kernels of this repository."""
+    return warpwatch_project
+
+
+@pytest.fixture(scope="session")
+def compilation(warpwatch_compilation: Compilation) -> Compilation:
+    """The compilation of the builds of this run."""
+    return warpwatch_compilation

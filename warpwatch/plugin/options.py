@@ -8,10 +8,12 @@ or another plugin, has an option of that name.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import os
 import sys
 from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,24 +23,23 @@ from warpwatch.catalogue.leaving import keep_alive
 from warpwatch.catalogue.setting import SETTING, has_table
 
 KERNELS = "--warpwatch-kernels"
+BENCHMARK = "bench/bench_kernels.py"
 # Options with which pytest answers a question and runs no test.
 QUESTIONS = ("collectonly", "help", "version", "markers", "showfixtures", "show_fixtures_per_test", "cacheshow")
 PREFIX = "--warpwatch-"
 SHORT = pytest.StashKey[frozenset[str]]()  # the options of ours that have their short names here
 PARTS = (
-    "worker_process",
     "start",
     "cases",
     "compile_step",
     "device",
-    "early_end",
+    "xdist.processes",
     "fixtures",
-    "later",
-    "libraries_once",
-    "machine_lock",
+    "xdist.scheduling",
+    "locks",
     "messages",
-    "other_hosts",
-    "short_fixtures",
+    "xdist.other_hosts",
+    "record",
 )
 # Some of them are imported before pytest does it, by others; where that was before this module, it is too late.
 pytest.register_assert_rewrite(*({f"warpwatch.plugin.{part}" for part in PARTS} - sys.modules.keys()))
@@ -98,6 +99,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "FILE",
         "help": "Write what fails as SARIF for code hosts: faults and wrong results of kernels, errors of compilers, "
         "and all else.",
+    },
+    "record": {
+        "metavar": "FILE",
+        "help": argparse.SUPPRESS,  # for programs: the record of the run (runs/record.py)
     },
     "gpu-wait": {
         "type": seconds_or_none,
@@ -173,12 +178,14 @@ def _leave_out_values(config: pytest.Config, args: list[str]) -> None:
 
 
 def _add_short_names(parser: pytest.Parser) -> frozenset[str]:
-    groups = (parser._anonymous, *parser._groups)
-    taken = {name for group in groups for option in group.options for name in option.names()}
+    from warpwatch.plugin.pytest_benchmark_bridge import option_names  # noqa: PLC0415  # where there are kernels
+
+    taken = option_names(parser)
     free = frozenset(name for name in OPTIONS if f"--{name}" not in taken)
     for name, attributes in OPTIONS.items():
         if name in free:
-            same = {**attributes, "help": f"Same as {PREFIX}{name}."}
+            hidden = attributes["help"] == argparse.SUPPRESS
+            same = {**attributes, "help": argparse.SUPPRESS if hidden else f"Same as {PREFIX}{name}."}
             parser.getgroup("warpwatch").addoption(f"--{name}", dest=f"warpwatch_{name.replace('-', '_')}", **same)
     return free
 
@@ -191,6 +198,13 @@ def spelled(config: pytest.Config, name: str) -> str:
 def asks_only(config: pytest.Config) -> bool:
     """Tell whether pytest answers a question, such as --help, and runs no test."""
     return any(config.getoption(question, False) for question in QUESTIONS)
+
+
+def names_benchmark(config: pytest.Config, root: Path) -> bool:
+    """Tell whether the command line, or testpaths, name bench/ or what lies in it."""
+    file = root / BENCHMARK
+    paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
+    return file.is_file() and any(path.is_relative_to(file.parent.resolve()) for path in paths)
 
 
 def value_of(config: pytest.Config, name: str) -> Any:

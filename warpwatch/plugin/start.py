@@ -1,63 +1,140 @@
-"""Sets up what a run needs in a repository that names its kernels: project, benchmark, report of faults."""
+"""Starts the worker process, which opens the device while the rest of the plugin is imported, and sets up the run.
+
+What takes long to import is imported in ``_set_up``, after the worker process was started.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
 import signal
+import sys
 import threading
 import warnings
+from typing import TYPE_CHECKING
 
 import pytest
 
 from warpwatch.catalogue.project import BadProject, Project, load_setting
-from warpwatch.catalogue.table import Setting
+from warpwatch.catalogue.setting import HOW, SETTING, TABLE, Setting, choose, pyproject_of, read_table
 from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault
-from warpwatch.devices.model import model_of_all
-from warpwatch.plugin.bench_folder import collect_benchmark
-from warpwatch.plugin.benchmark import BenchPlugin
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.gpus import model_of_all
+from warpwatch.devices.transfer import Stage
+from warpwatch.devices.worker import Worker
+from warpwatch.plugin.benchmark import BenchPlugin, collect_benchmark
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
-from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, is_first, open_device
-from warpwatch.plugin.options import value_of
-from warpwatch.plugin.sarif import SarifPlugin
-from warpwatch.plugin.worker_process import CHOSEN
+from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, open_device
+from warpwatch.plugin.options import KERNELS, asks_only, value_of
+from warpwatch.plugin.pytest_benchmark_bridge import without_capture
 from warpwatch.plugin.xdist.other_hosts import take_over_tests
+from warpwatch.plugin.xdist.processes import is_first, is_part
 
-BYTES = 2**16  # of a file of faults, for which there must be space
-BENCH = pytest.StashKey[BenchPlugin]()
+if TYPE_CHECKING:
+    from warpwatch.plugin.storage import Results
+
+SECONDS = 10.0  # between two lines on what is waited for
+REPORT_BYTES = 2**16  # of a record or a file of faults, for which there must be space
 # Warnings of pytest-benchmark's: a kernel that is wrong, or that is the same machine code as before, gets no figure.
 EXPECTED = ("Benchmark fixture was not used at all", "Not saving anything, no benchmarks have been run")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"cases(name, where=..., shapes=...): run once for each case; {CASES_HELP}")
-    config.addinivalue_line("markers", f"builds(name, where=...): run once for each build; {BUILDS_HELP}")
-    config.addinivalue_line("markers", "compiles_for(arch): only compile the build, for that architecture or 'newest'")
-    config.addinivalue_line(
-        "markers", "exclusive: no other test of this run runs at the same time, because this one measures times"
+    """Find the project, start the worker process that runs its kernels unless no device is needed, and set up."""
+    setting = setting_of(config)
+    settings = Settings(
+        kind=value_of(config, "device"),
+        ordinal=int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")),
+        launch_timeout=value_of(config, "launch-timeout"),
+        schedule_seed=value_of(config, "schedule-seed"),
+        reference_timeout=value_of(config, "reference-timeout"),
     )
-    for text in EXPECTED:
-        config.addinivalue_line("filterwarnings", f"ignore:{text}")  # while a test runs
-        warnings.filterwarnings("ignore", text)  # and when the session ends
+    config.stash[WORKER] = worker = Worker(setting, settings)
+    worker.waiting = Waiting(config)
+    if settings.kind != "none" and not asks_only(config):
+        worker.start()
+    _set_up(config, setting, worker)
+
+
+def setting_of(config: pytest.Config) -> Setting:
+    """Find the project that option, settings or table name. Raises UsageError."""
+    try:
+        table = read_table(pyproject_of(config.rootpath))
+        setting = choose(config.rootpath, config.getoption(KERNELS) or "", config.getini(SETTING), table)
+    except BadProject as error:
+        raise pytest.UsageError(str(error)) from None
+    if setting is None:
+        raise pytest.UsageError(f"{TABLE} names no kernels: {HOW}")
+    return setting
+
+
+class Waiting:
+    """Line on the stage of a declaration's Python that a run waits for: once, and on a terminal every ten seconds."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._stage: Stage | None = None
+        self._said = 0.0
+
+    def __call__(self, stage: Stage) -> None:
+        """Take note that a stage is waited for."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        again = reporter is not None and reporter.isatty and stage.age - self._said > SECONDS
+        if stage is self._stage and not again:
+            return
+        self._stage, self._said = stage, stage.age
+        text = f"waiting for {stage.text}: {stage.age:.0f} s"
+        with without_capture(self._config):
+            if reporter is not None:
+                reporter.ensure_newline()
+                reporter.write_line(text)
+            else:  # in a process of xdist
+                print(text, file=sys.__stderr__, flush=True)
+
+
+def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
+    """Load the kernels, and register what every run needs: marks, the benchmark's hooks, the report of faults."""
+    from warpwatch.plugin.benchmark import BENCH  # noqa: PLC0415
+
+    _add_settings(config)
     take_over_tests(config)
     config.stash[CACHE_NOTES] = {}
-    worker = config.stash[WORKER]
     config.stash[MODEL] = model_of_all() if is_first(config) and worker.settings.kind in ("auto", "gpu") else ""
-    config.stash[PROJECT] = worker.project = project = _load(config.stash[CHOSEN])
+    config.stash[PROJECT] = worker.project = project = _load(setting)
     collect_benchmark(config, project.root)
-    config.stash[BENCH] = BenchPlugin(config, project, worker, functools.partial(open_device, config))
+    config.stash[BENCH] = bench = BenchPlugin(config, project, worker, functools.partial(open_device, config))
     if worker.child:
         for family in project.families:
             declared_fault(family)  # which is cached: this time is free, because other processes are still starting
         computed_by[:] = [worker.fault_of_reference]
         config.add_cleanup(functools.partial(computed_by.__setitem__, 0, computed_fault))
-    config.pluginmanager.register(config.stash[BENCH], "warpwatch-bench")
-    config.pluginmanager.register(config.stash[BENCH].results, "warpwatch-results")
-    _register_sarif(config)
+    config.pluginmanager.register(bench, "warpwatch-bench")
+    config.pluginmanager.register(bench.results, "warpwatch-results")
+    _register_reports(config, bench.results)
     # SIGTERM, from a scheduler or a CI service, interrupts the run like Ctrl-C, so that everything is cleaned up.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         config.add_cleanup(_end_on_sigterm)
+
+
+def _end_on_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _add_settings(config: pytest.Config) -> None:
+    """Add the marks of tests, and ignore what pytest-benchmark warns of."""
+
+    for text in (
+        f"cases(name, where=..., shapes=...): run once for each case; {CASES_HELP}",
+        f"builds(name, where=...): run once for each build; {BUILDS_HELP}",
+        "compiles_for(arch): only compile the build, for that architecture or 'newest'",
+        "exclusive: no other test of this run runs at the same time, because this one measures times",
+    ):
+        config.addinivalue_line("markers", text)
+    for text in EXPECTED:
+        config.addinivalue_line("filterwarnings", f"ignore:{text}")  # while a test runs
+        warnings.filterwarnings("ignore", text)  # and when the session ends
 
 
 def _load(setting: Setting) -> Project:
@@ -67,16 +144,27 @@ def _load(setting: Setting) -> Project:
         raise pytest.UsageError(str(error)) from None
 
 
-def _register_sarif(config: pytest.Config) -> None:
-    """Have the faults of this run written, if that is asked for; xdist's processes leave it to the first one."""
-    given = value_of(config, "sarif")
-    if given and not hasattr(config, "workerinput"):
-        results, path = config.stash[BENCH].results, config.invocation_params.dir / given
-        results.require_space(path, BYTES, "free some space, or give another --warpwatch-sarif=FILE")
-        config.pluginmanager.register(
-            SarifPlugin(path, config.rootpath, config.stash[PROJECT].families, results), "warpwatch-sarif"
-        )
+def _register_reports(config: pytest.Config, results: Results) -> None:
+    """Have the tests of this run recorded, and files for programs written that options name.
+
+    xdist's processes leave all of it to the first one.
+    """
+    from warpwatch.plugin.record import TESTS, SarifFile, Tests  # noqa: PLC0415
+
+    files = {}
+    for name in () if is_part(config) else ("record", "sarif"):
+        if given := value_of(config, name):
+            files[name] = config.invocation_params.dir / given
+            cure = f"free some space, or give another --warpwatch-{name}=FILE"
+            results.require_space(files[name], REPORT_BYTES, cure)
+    config.stash[TESTS] = tests = Tests(files.get("record"), results)
+    if not is_part(config):
+        config.pluginmanager.register(tests, "warpwatch-tests")
+    if "sarif" in files:
+        config.pluginmanager.register(SarifFile(files["sarif"], config.rootpath, tests, results), "warpwatch-sarif")
 
 
-def _end_on_sigterm() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the worker process, also where the rest of the plugin could not be loaded."""
+    if WORKER in config.stash:
+        config.stash[WORKER].stop()

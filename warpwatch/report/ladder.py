@@ -14,15 +14,15 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.tables import kernel_times, medians
-from warpwatch.runs.record import difference
-from warpwatch.runs.saved import BadRun, Facts, Run
-from warpwatch.timing.overhead import kernel_seconds
+from warpwatch.runs.identity import difference
+from warpwatch.runs.record import BadRun, Facts, RunRecord
+from warpwatch.timing.timer import kernel_seconds
 
 
 def share(families: Iterable[Family], case: Case, times: Mapping[str, float]) -> float | None:
     """Share that a case reaches of its reference's rate; None if ``times`` lacks either.
 
-    ``times``: of the kernels alone (timing/overhead.py), in seconds by case id.
+    ``times``: of the kernels alone (timing/timer.py), in seconds by case id.
     """
     reference_id = case.reference_case
     if not reference_id or reference_id not in times or case.id not in times or case.variant.on_host:
@@ -96,7 +96,7 @@ def best(cases: Sequence[Case], times: Mapping[str, float]) -> Iterator[Case]:
         yield min((case for case in cases if case.variant is variant), key=lambda case: times[case.id])
 
 
-def reached(families: Sequence[Family], runs: Sequence[Run]) -> str:
+def reached(families: Sequence[Family], runs: Sequence[RunRecord]) -> str:
     """Table of the best rung on each of the families' ``reached_shapes``, by the median of all runs.
 
     Beside each share stands its range over single runs.
@@ -124,7 +124,7 @@ def _range(values: Sequence[float | None]) -> str:
     return f"{values[0]:.3f} ({min(single):.3f} to {max(single):.3f})" if values[0] is not None and single else ""
 
 
-def same_work(runs: Sequence[Run]) -> list[Run]:
+def same_work(runs: Sequence[RunRecord]) -> list[RunRecord]:
     """Runs whose cases on the GPU are all known to be the work that they are in the last run, which is among them."""
     last = runs[-1].cases
     return [
@@ -147,7 +147,7 @@ def listed(families: Iterable[Family], field: str) -> Iterator[tuple[Family, str
                 yield family, dtype, shape
 
 
-def tables(runs: Sequence[Run], families: Sequence[Family]) -> str:
+def tables(runs: Sequence[RunRecord], families: Sequence[Family]) -> str:
     """Markdown tables: one for each of the families' ``ladder_shapes``, and one of their ``reached_shapes``.
 
     Only runs that did the work of the last one are used.

@@ -15,7 +15,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.ladder import best, listed, same_work, share
 from warpwatch.report.tables import kernel_times
 from warpwatch.runs.files import write_whole
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import RunRecord
 
 SIZE = (8.0, 4.5)  # inches
 LEAST_GAP = 0.045  # between the names of two rungs, as a share of the picture's height
@@ -74,7 +74,7 @@ def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:
     return placed
 
 
-def pictures(runs: Sequence[Run], families: Sequence[Family], folder: Path) -> list[Path]:
+def pictures(runs: Sequence[RunRecord], families: Sequence[Family], folder: Path) -> list[Path]:
     """Draw the families and element types that have ``ladder_shapes``."""
     chosen = same_work(runs)
     times, made = kernel_times(chosen), []

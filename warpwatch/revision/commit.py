@@ -21,7 +21,7 @@ from warpwatch.revision.declared import BadRevision, DeclaredCase, of_code, read
 from warpwatch.revision.unpacked import checkout as checkout  # noqa: PLC0414  # users import both from here
 from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
 from warpwatch.revision.unpacked import message, naming_missing_submodules
-from warpwatch.runs.record import Identity
+from warpwatch.runs.identity import Identity
 
 K = TypeVar("K")
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from warpwatch.plugin.options import value_of
+from warpwatch.plugin.options import names_benchmark, value_of
 
 SET_BY_USER = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 
@@ -23,11 +23,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """
     if os.environ.get(SET_BY_USER) or value_of(config, "device") not in ("auto", "gpu"):
         return None
-    from warpwatch.devices.detect import number_of_gpus  # noqa: PLC0415
+    from warpwatch.devices.gpus import model_of_all, number_of_gpus  # noqa: PLC0415
     from warpwatch.devices.machine import DeviceError  # noqa: PLC0415
-    from warpwatch.devices.model import model_of_all  # noqa: PLC0415
-    from warpwatch.plugin.bench_folder import names_benchmark  # noqa: PLC0415
-    from warpwatch.plugin.worker_process import setting_of  # noqa: PLC0415
+    from warpwatch.plugin.start import setting_of  # noqa: PLC0415
 
     if not names_benchmark(config, setting_of(config).root):
         return None
