@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Protocol
 
-from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.launches import Capability, Launch, read_capability
+from warpwatch.catalogue.cases import Case, CaseStep
+from warpwatch.catalogue.launches import Capability, read_capability
 from warpwatch.compare.code_difference import first_line, occupancy_at, paired
 from warpwatch.devices.compile.builds import kernels_of, symbols_in
 from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Image, read_image
 from warpwatch.devices.compile.entries import Kernels
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.other_kernel import OtherKernel
+from warpwatch.devices.other_kernel import OtherKernel, OtherStep
 from warpwatch.explain.causes import Finding, KernelSide, causes, likely
 from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
@@ -29,23 +28,13 @@ BESIDES = "changed besides machine code"
 NO_CUBIN = "there is no machine code of a GPU to compare"
 
 
-class Step(Protocol):
-    """A launch of a kernel."""
-
-    @property
-    def entry(self) -> str: ...
-
-    @property
-    def launch(self) -> Launch: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class CaseCode:
     """Machine code of one side of a case, and its launches. ``identity``: everything that decides the case's work."""
 
     image: Image
     kernels: Kernels
-    steps: Sequence[Step]
+    steps: Sequence[CaseStep | OtherStep]
     identity: Identity
 
 

@@ -188,7 +188,6 @@ INTEGER_DIVISION = "integer division"
 FLOAT_DIVISION = "float32 division"
 READ_ONLY_LOAD = "read-only global load"
 PLAIN_LOAD = "plain global load"
-CALL = "call"
 
 
 def marks(instructions: Iterable[Instruction]) -> Mapping[str, int]:
@@ -198,14 +197,15 @@ def marks(instructions: Iterable[Instruction]) -> Mapping[str, int]:
     rounds up (I2F.RP); one of float32 numbers checks its range (FCHK). Loads with CONSTANT go through the cache for
     data that no thread writes meanwhile, which the compiler chooses where it can prove that.
     """
-    counts = dict.fromkeys((INTEGER_DIVISION, FLOAT_DIVISION, READ_ONLY_LOAD, PLAIN_LOAD, CALL), 0)
-    names = {"FCHK": FLOAT_DIVISION, "CALL": CALL}
+    counts = Counter[str]()
     for each in instructions:
         if each.name == "LDG":
             counts[READ_ONLY_LOAD if "CONSTANT" in each.modifiers else PLAIN_LOAD] += 1
-        elif name := INTEGER_DIVISION if each.name == "I2F" and "RP" in each.modifiers else names.get(each.name):
-            counts[name] += 1
-    return counts
+        elif each.name == "FCHK":
+            counts[FLOAT_DIVISION] += 1
+        elif each.name == "I2F" and "RP" in each.modifiers:
+            counts[INTEGER_DIVISION] += 1
+    return dict(counts)
 
 
 ENDS = frozenset({"EXIT", "RET", "KILL", "BPT"})
