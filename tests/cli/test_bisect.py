@@ -18,7 +18,7 @@ from warpwatch.cli import bisect as command
 from warpwatch.cli.bisect import Walked, _print_result, walk
 from warpwatch.cli.options import kernel_case
 from warpwatch.devices.compile.compiler import Target
-from warpwatch.explain.bisection import Found, Measure, Range, Unusable, list_commits
+from warpwatch.explain.bisection import Bisection, Measure, Range, Unusable, list_commits
 from warpwatch.revision.declared import BadRevision
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -231,7 +231,7 @@ def test_what_is_not_slower_is_said(history: History, capsys: pytest.CaptureFixt
     history.commit("As before", steps=100, mark=2)
     assert ask(history, f"{good}..HEAD") == 1
     assert "so there is no slowdown in this range to look for\n" in capsys.readouterr().out
-    unsure = Found(ends=Decision(verdict=Verdict.UNSURE, reason="4 of 5 processes"), first=0, last=1)
+    unsure = Bisection(ends=Decision(verdict=Verdict.UNSURE, reason="4 of 5 processes"), first=0, last=1)
     commits = list_commits(f"{good}..HEAD", history.folder, first_parent=True)
     (walked,) = walk(history.project, [kernel_case(history.project, CASE, "bisect")], commits, Target("sm_90"))
     _print_result(walked.stretches, unsure, Target("sm_90"))
@@ -254,9 +254,9 @@ def test_changes_that_are_not_committed_are_named(history: History, capsys: pyte
     ("span", "said"),
     [
         ("HEAD", "give one case or several, then GOOD..BAD"),
-        ("..HEAD", "is no range: give GOOD..BAD"),
-        ("HEAD...HEAD~1", "is no range: give GOOD..BAD"),
-        ("HEAD..HEAD~1", "HEAD is no ancestor of HEAD~1"),
+        ("..HEAD", "is not a range: give GOOD..BAD"),
+        ("HEAD...HEAD~1", "is not a range: give GOOD..BAD"),
+        ("HEAD..HEAD~1", "HEAD is not an ancestor of HEAD~1"),
         ("HEAD..HEAD", "holds no commit"),
         ("nonsense..HEAD", "git knows no such revision"),
     ],

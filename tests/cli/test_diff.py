@@ -314,7 +314,8 @@ def test_without_nvdisasm_the_rest_is_said(repository: Repository) -> None:
     done = repository.diff("-k", "spills", NVDISASM=missing)
     assert done.returncode == 0
     assert (
-        f"instructions are not counted: $NVDISASM names {missing}, which is no file: pip install nvidia" in done.stderr
+        f"instructions are not counted: $NVDISASM names {missing}, which is not a file: pip install nvidia"
+        in done.stderr
     )
     assert re.search(r"^  local memory +0 B -> \d+ B$", done.stdout, re.MULTILINE)
     assert "instructions" not in done.stdout
@@ -370,7 +371,7 @@ def test_without_a_main_branch_a_revision_is_asked_for(repository: Repository, t
     declare(tmp_path, {"same": KERNELS["same"]})
     (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')
     alone = Repository(folder=tmp_path)
-    assert "is no git checkout" in alone.diff().stderr
+    assert "is not a git checkout" in alone.diff().stderr
     for command in (("init", "-q", "-b", "work"), ("add", "-A"), COMMIT):
         git(tmp_path, *command)
     assert "neither main nor master: name a revision" in alone.diff().stderr

@@ -112,7 +112,7 @@ def test_what_is_wrong_before_a_kernel_runs_is_a_sentence(repository: Path) -> N
 def test_without_git_nothing_is_said_to_be_right(tmp_path: Path) -> None:
     stranger.declare(tmp_path)
     (line,) = once(tmp_path, status=1)
-    assert line.startswith(f"no HEAD to compare with: {tmp_path} is no git checkout (")
+    assert line.startswith(f"no HEAD to compare with: {tmp_path} is not a git checkout (")
     assert line.endswith("; nothing is checked")
 
 

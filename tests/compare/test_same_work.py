@@ -153,7 +153,7 @@ def baseline_of(identity: Identity | None) -> BaselineComparison:
     return comparison
 
 
-def test_a_comparison_with_a_baseline_says_what_changed_and_how_to_make_up_for_what_is_unknown() -> None:
+def test_a_comparison_with_a_baseline_says_what_changed_and_what_is_unknown() -> None:
     assert (
         f"changed besides machine code: symbol a: x -> none ({KERNEL.id})"
         in baseline_of(known(symbols={"a": "x"})).describe()

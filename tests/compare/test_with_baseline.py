@@ -17,7 +17,8 @@ from tests.project import ROOT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.project import find_project
 from warpwatch.compare.comparison import CALL
-from warpwatch.compare.with_baseline import BaselineComparison, _built_again, _newest_clean, find_runs
+from warpwatch.compare.reference import find_runs
+from warpwatch.compare.with_baseline import BaselineComparison, _built_again, _newest_clean
 from warpwatch.devices.compile.compiler import CompileError, Target
 from warpwatch.revision.commit import CommitCase
 from warpwatch.runs.record import BadRun, CaseRecord, Commit, Facts, RunRecord, read_run

@@ -256,7 +256,7 @@ def test_a_shallow_clone_says_so(old: Bench, tmp_path: Path) -> None:
     subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{old.folder}", str(tmp_path / "c")], check=True)
     with pytest.raises(BadRevision, match="shallow; `git fetch --unshallow` gets the rest"):
         find_commit("HEAD~1", tmp_path / "c")
-    with pytest.raises(BadRevision, match="is no git checkout"):
+    with pytest.raises(BadRevision, match="is not a git checkout"):
         find_commit("HEAD", tmp_path)
 
 

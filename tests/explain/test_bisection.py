@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpwatch.explain.bisection import Found, Range, Unusable, search
+from warpwatch.explain.bisection import Bisection, Range, Unusable, search
 from warpwatch.verdict.rule import Decision, Verdict
 
 FLOOR = 0.005
@@ -36,7 +36,7 @@ class Costs:
         return Decision(verdict=verdict, ratio=ratio)
 
 
-def found(times: Sequence[float], wrong: Sequence[int] = ()) -> Found:
+def found(times: Sequence[float], wrong: Sequence[int] = ()) -> Bisection:
     return search(len(times), Costs(times, wrong))
 
 

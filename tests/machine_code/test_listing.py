@@ -139,7 +139,7 @@ def test_a_branch_that_is_never_taken_closes_no_loop() -> None:
     assert not any(inside_loops(add))
 
 
-def test_functions_elsewhere_are_told_apart_without_the_numbers_that_the_compiler_gives_them() -> None:
+def test_functions_elsewhere_are_told_apart_without_the_compilers_numbers() -> None:
     text = LOOP.replace("MOV R1, c[0x0][0x28]", "CALL.ABS.NOINC `($__internal_7_$__cuda_sm20_div_rn_f64_full)")
     assert parse(text) == parse(moved(text))
     assert parse(text) != parse(text.replace("div_rn", "sqrt_rn"))

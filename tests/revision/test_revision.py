@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.checkout import Bench, without_rights
 from tests.project import ROOT
 from warpwatch.catalogue.project import Project
-from warpwatch.revision import declared, isolated
+from warpwatch.revision import commit, declared, isolated
 from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
 from warpwatch.revision.declared import BadRevision, Reading, read_declared
 
@@ -58,7 +58,7 @@ def saved(folder: Path) -> str:
 def good() -> dict[str, Any]:
     """Declarations of this revision, of three cases alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(declared, "parse", json.loads)
+        patch.setattr(declared, "parse", lambda text, revision: json.loads(text))
         document: Any = read_declared(ROOT, "kernels", "HEAD", "sm_90")
     names = [name for name in document["cases"] if "struct" in name or "matmul-tiled-8x8-128x128x128" in name]
     return {"cases": {name: document["cases"][name] for name in names[:3]}}
@@ -245,38 +245,23 @@ def test_its_last_words_cannot_steer_a_terminal(tree: Path) -> None:
 # What it declares
 
 
-class Ended:
-    """Stands in for the process of a revision, which has ended."""
-
-    def finish(self, arch: str) -> int:
-        return 0
-
-    def end(self) -> None:
-        pass
-
-
-def answering(text: bytes) -> Callable[[Path, str, IO[bytes], IO[bytes]], Ended]:
-    """Stand in for a revision whose Python writes this."""
-
-    def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> Ended:
-        output.write(text)
-        return Ended()
-
-    return run_apart
+def answering(text: bytes) -> Callable[[Path, str, str, str], declared.Declared]:
+    """Stand in for ``read_declared`` on a revision whose Python writes this."""
+    return lambda tree, module, revision, arch: declared.parse(text, revision)
 
 
 CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = {
     "flags null": (lambda d, c: c.update(flags=None), r"Expected `array`, got `null` - at `\$.cases\[...\].flags`"),
     "no cases": (lambda d, c: d.pop("cases"), "missing required field `cases`"),
     "cases a list": (lambda d, c: d.update(cases=[1]), "Expected `object`, got `array`"),
-    "another file": (lambda d, c: c.update(source="../../../etc/passwd"), "is no file of its kernels"),
-    "an absolute file": (lambda d, c: c.update(source="/etc/passwd"), "is no file of its kernels"),
+    "another file": (lambda d, c: c.update(source="../../../etc/passwd"), "is not a file of its kernels"),
+    "an absolute file": (lambda d, c: c.update(source="/etc/passwd"), "is not a file of its kernels"),
     "a link outside": (lambda d, c: c.update(source="kernels/link/x.cu"), "its source lies outside of the revision"),
     "a folder of headers that is a link outside": (
         lambda d, c: c.update(include=["kernels/link"]),
         "its source lies outside of the revision",
     ),
-    "a folder of headers elsewhere": (lambda d, c: c.update(include=["../include"]), "is no file of its kernels"),
+    "a folder of headers elsewhere": (lambda d, c: c.update(include=["../include"]), "is not a file of its kernels"),
     "options of its own": (lambda d, c: c.update(flags=["-ccbin=/tmp/x"]), "it compiles with '-ccbin=/tmp/x'"),
     "an entry": (lambda d, c: c["identity"]["steps"][0].update(entry="a\tb"), "Expected `str` matching regex"),
     "an entry of none": (
@@ -336,21 +321,21 @@ def test_what_it_declares_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch
     document = copy.deepcopy(good())
     alter, said = CHANGES[change]
     alter(document, next(iter(document["cases"].values())))
-    monkeypatch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
+    monkeypatch.setattr(commit, "read_declared", answering(json.dumps(document).encode()))
     with pytest.raises(BadRevision, match=rf"HEAD: its declaration.*{said}"):
         read_other_kernels(tree, "kernels", "HEAD", "sm_90")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 200_000, b"null", b'{"cases": [' + b"9" * 5000 + b"]}"])
 def test_what_is_no_declaration_is_one_sentence(tree: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
-    monkeypatch.setattr(declared, "run_apart", answering(text))
+    monkeypatch.setattr(commit, "read_declared", answering(text))
     with pytest.raises(BadRevision, match="HEAD: its declarations cannot be read") as error:
         read_other_kernels(tree, "kernels", "HEAD", "sm_90")
     assert "\n" not in str(error.value)
 
 
 def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(declared, "run_apart", answering(json.dumps(good()).encode()))
+    monkeypatch.setattr(commit, "read_declared", answering(json.dumps(good()).encode()))
     assert read_other_kernels(tree, "kernels", "HEAD", "sm_90").keys() == good()["cases"].keys()
     values = [
         value for case in good()["cases"].values() for step in case["identity"]["steps"] for value in step["arguments"]
@@ -387,7 +372,7 @@ def test_whatever_it_declares_is_read_or_refused(data: st.DataObject) -> None:
             value = value[name]
         value[path[-1]] = copy.deepcopy(data.draw(ODD))  # or a list could come to hold itself
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(declared, "run_apart", answering(json.dumps(document).encode()))
+        patch.setattr(commit, "read_declared", answering(json.dumps(document).encode()))
         try:
             read_other_kernels(ROOT, "kernels", "HEAD", "sm_90")
         except BadRevision as error:

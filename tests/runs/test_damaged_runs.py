@@ -27,7 +27,8 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.cli.baseline_promote import promote
 from warpwatch.compare import history
 from warpwatch.compare import saved_self_check as selfcheck
-from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison, difference, find_runs
+from warpwatch.compare.reference import difference, find_runs
+from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison
 from warpwatch.devices.worker import Kernel
 from warpwatch.report import ladder, picture
 from warpwatch.report import tables as report

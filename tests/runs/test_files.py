@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.project import ROOT
-from warpwatch.compare.with_baseline import find_runs
+from warpwatch.compare.reference import find_runs
 from warpwatch.runs.files import numbered_runs, run_files, write_numbered, write_run
 
 RUN = '{"benchmarks": []}'

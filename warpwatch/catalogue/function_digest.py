@@ -19,7 +19,7 @@ import itertools
 import json
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,23 +68,26 @@ def _hash(description: Any) -> str:
 
 def is_named_so(value: Any) -> bool:
     """Tell whether a value is what its module has by its name: numpy.vectorize gives its own that of a function."""
-    found: Any = sys.modules.get(getattr(value, "__module__", None) or type(value).__module__)
-    for name in getattr(value, "__qualname__", value.__name__).split("."):
-        found = getattr(found, name, None)
-    return found is value
+    names = getattr(value, "__qualname__", value.__name__).split(".")
+    module = sys.modules.get(getattr(value, "__module__", None) or type(value).__module__)
+    return functools.reduce(lambda owner, name: getattr(owner, name, None), names, module) is value
 
 
 def parts_of(value: Any) -> Sequence[Any] | None:
     """Return the values that a value consists of; None where it is not known to consist of others."""
-    if isinstance(value, enum.Enum):
-        return type(value), value.name, value.value
-    if isinstance(value, functools.partial):
-        return value.func, value.args, value.keywords
-    if isinstance(value, types.MethodType):
-        return value.__func__, value.__self__
-    if type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # such as by functools.cache
-        return (value.__wrapped__,)
-    return value if isinstance(value, list | tuple) else None
+    match value:
+        case set() | frozenset():
+            return sorted(value, key=repr)
+        case enum.Enum():
+            return type(value), value.name, value.value
+        case functools.partial():
+            return value.func, value.args, value.keywords
+        case types.MethodType():
+            return value.__func__, value.__self__
+        case list() | tuple():
+            return value
+    is_cached = type(value).__module__ == "functools" and hasattr(value, "__wrapped__")  # such as by functools.cache
+    return (value.__wrapped__,) if is_cached else None
 
 
 @functools.cache
@@ -99,12 +102,10 @@ def parsed(file: str) -> ast.Module:
 @functools.cache
 def codes_in(file: str) -> frozenset[types.CodeType]:
     """Return every code object that a file is compiled to, as it is now. Raises NotFollowed."""
-    found: set[types.CodeType] = set()
-    waiting = [compile(parsed(file), file, "exec", dont_inherit=True)]
-    while waiting:
-        found.add(code := waiting.pop())
-        waiting += [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return frozenset(found)
+    codes = [compile(parsed(file), file, "exec", dont_inherit=True)]
+    for code in codes:  # which grows meanwhile
+        codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return frozenset(codes)
 
 
 class Reached:
@@ -130,17 +131,19 @@ class Reached:
         return self._contents(value)
 
     def _contents(self, value: Any) -> list[Any]:
-        if isinstance(value, set | frozenset):
-            return [self.value(each) for each in sorted(value, key=repr)]
-        if isinstance(value, dict | types.MappingProxyType):
-            return [[self.value(key), self.value(each)] for key, each in value.items()]
-        if isinstance(value, types.FunctionType):
-            return self._function(value)
-        if isinstance(value, type):
-            return self._class(value) if self._is_followed(value.__module__) else self._named(value)
-        if isinstance(value, types.ModuleType):
-            raise NotFollowed(f"the module {value.__name__} is passed on as a value")
-        return [self.value(each) for each in parts] if (parts := parts_of(value)) is not None else self._object(value)
+        match value:
+            case dict() | types.MappingProxyType():
+                return [[self.value(key), self.value(each)] for key, each in value.items()]
+            case types.FunctionType():
+                return self._function(value)
+            case type():
+                return self._class(value) if self._is_followed(value.__module__) else self._named(value)
+            case types.ModuleType():
+                raise NotFollowed(f"the module {value.__name__} is passed on as a value")
+        return self._object(value) if (parts := parts_of(value)) is None else self._all(parts)
+
+    def _all(self, values: Iterable[Any]) -> list[Any]:
+        return [self.value(each) for each in values]
 
     def _object(self, value: Any) -> list[Any]:
         if base := next((each for each in PLAIN if isinstance(value, each)), None):  # of numbers and texts
@@ -161,7 +164,7 @@ class Reached:
         raise NotFollowed(f"it reaches an object of the type {type(value).__qualname__}")
 
     def _named(self, value: Any) -> list[Any]:
-        """Name what is not followed."""
+        """Return the name of a value that is not followed."""
         module = getattr(value, "__module__", None) or type(value).__module__
         name = getattr(value, "__qualname__", value.__name__)
         self._allow(module, f"{module}.{name}", value.__name__)
@@ -169,8 +172,7 @@ class Reached:
 
     def _allow(self, module: str, shown: str, name: str = "") -> None:
         """Raise NotFollowed for what may read a file, a clock, or the environment."""
-        top = module.partition(".")[0]
-        if top not in self._packages or name in READERS:
+        if module.partition(".")[0] not in self._packages or name in READERS:
             raise NotFollowed(f"it reaches {shown}, which may do anything or read a file")
 
     def _is_followed(self, module: str) -> bool:
@@ -221,28 +223,25 @@ class Reached:
                 for part in chain or ("",):
                     self._allow(name, f"{name}.{'.'.join(chain)}", part)
             return [name]
-        found: list[Any] = []
+        taken: list[Any] = []
         for first, rest in itertools.groupby(sorted(set(map(tuple, chains))), key=lambda chain: chain[:1]):
             value: Any = getattr(module, first[0], None) if first else module
-            inner = [chain[1:] for chain in rest]
             inside = bool(first) and isinstance(value, types.ModuleType)
-            found.append([*first, self._module(value, inner) if inside else self.value(value)])
-        return found
+            inner = self._module(value, [chain[1:] for chain in rest]) if inside else self.value(value)
+            taken.append([*first, inner])
+        return taken
 
     def _imports(self, function: types.FunctionType, node: ast.AST) -> list[Any]:
         """Describe what a function imports itself."""
-        found: list[Any] = []
+        wanted: list[tuple[str, str, str]] = []
         for each in ast.walk(node):
             if isinstance(each, ast.Import):
-                wanted = [(alias.name, "", alias.asname or alias.name.partition(".")[0]) for alias in each.names]
+                wanted += [(alias.name, "", alias.asname or alias.name.partition(".")[0]) for alias in each.names]
             elif isinstance(each, ast.ImportFrom):
                 relative = "." * each.level + (each.module or "")
                 name = importlib.util.resolve_name(relative, function.__globals__.get("__package__"))
-                wanted = [(name, alias.name, alias.asname or alias.name) for alias in each.names]
-            else:
-                continue
-            found += [self._imported(module, name, bound, node) for module, name, bound in wanted]
-        return found
+                wanted += [(name, alias.name, alias.asname or alias.name) for alias in each.names]
+        return [self._imported(module, name, bound, node) for module, name, bound in wanted]
 
     def _imported(self, module: str, name: str, bound: str, node: ast.AST) -> list[Any]:
         if module.partition(".")[0] in self._packages:
@@ -303,15 +302,13 @@ def refuse_unfollowed(node: ast.AST) -> None:
 def dotted_in(node: ast.AST) -> Iterator[list[str]]:
     """Yield the names in a syntax tree, each with the attributes that are taken from it: ``a.b.c``."""
     path: list[str] = []
-    inner = node
-    while isinstance(inner, ast.Attribute):
-        path.insert(0, inner.attr)
-        inner = inner.value
-    if isinstance(inner, ast.Name):
-        yield [inner.id, *path]
+    while isinstance(node, ast.Attribute):
+        path.insert(0, node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield [node.id, *path]
     else:
-        for child in ast.iter_child_nodes(inner):
-            yield from dotted_in(child)
+        yield from itertools.chain.from_iterable(map(dotted_in, ast.iter_child_nodes(node)))
 
 
 def global_names(code: types.CodeType) -> set[str]:
@@ -325,12 +322,12 @@ def node_of(code: types.CodeType) -> Any:
     kinds = (ast.Lambda,) if code.co_name == "<lambda>" else (ast.FunctionDef, ast.AsyncFunctionDef)
     nodes: list[Any] = [node for node in ast.walk(parsed(code.co_filename)) if isinstance(node, kinds)]
     places = [(row, column) for row, _, column, end in code.co_positions() if row and column is not None and end]
-    found = [n for n in nodes if first_line(n) == code.co_firstlineno and getattr(n, "name", "") in ("", code.co_name)]
-    if len(found) > 1:  # several on one line
-        found = [node for node in found if places and all(is_within(place, node.body) for place in places)]
-    if not found or code not in codes_in(code.co_filename):  # it may have been changed since it was loaded
+    nodes = [n for n in nodes if first_line(n) == code.co_firstlineno and getattr(n, "name", "") in ("", code.co_name)]
+    if len(nodes) > 1:  # several on one line
+        nodes = [node for node in nodes if places and all(is_within(place, node.body) for place in places)]
+    if not nodes or code not in codes_in(code.co_filename):  # it may have been changed since it was loaded
         raise NotFollowed(f"the source of {code.co_name} is not found in {Path(code.co_filename).name}")
-    return min(found, key=lambda node: (node.end_lineno - node.lineno, node.end_col_offset - node.col_offset))
+    return min(nodes, key=lambda node: (node.end_lineno - node.lineno, node.end_col_offset - node.col_offset))
 
 
 def first_line(node: Any) -> int:

@@ -21,10 +21,8 @@ from warpwatch.devices.compile.compiler import Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.explain.bisection import (
-    Asked,
+    Bisection,
     Commit,
-    Failed,
-    Found,
     Measure,
     Range,
     Stretch,
@@ -161,16 +159,9 @@ def _on_gpu(walked: Walked, worker: Worker, *, cold: bool) -> Measure:
 
     def decide(ranges: Sequence[Range]) -> dict[Range, Decision | Unusable]:
         built = [stretch.built for stretch in walked.stretches]
-        asked = {f"{i}-{j}": Asked(case=walked.case, old=built[i], new=built[j]) for i, j in ranges}
-        decisions = measure(asked, worker, cold=cold, progress=progress("measuring"))
-        return {(i, j): _usable(decisions[f"{i}-{j}"], i, j) for i, j in ranges}
+        return measure(walked.case, built, ranges, worker, cold=cold, progress=progress("measuring"))
 
     return decide
-
-
-def _usable(decision: Decision | Failed, old: int, new: int) -> Decision | Unusable:
-    """Return a decision on two codes, or which of them cannot be measured."""
-    return Unusable(new if decision.is_new else old, decision.reason) if isinstance(decision, Failed) else decision
 
 
 def _bisect_case(
@@ -208,7 +199,7 @@ def _unused(why: Mapping[str, str], count: int) -> str:
     return f"; {len(why)} of {count} cannot be used, such as {commit[:12]}: {reason}"
 
 
-def _print_result(codes: Sequence[Stretch], result: Found, target: Target) -> None:
+def _print_result(codes: Sequence[Stretch], result: Bisection, target: Target) -> None:
     for code, reason in result.unusable.items():
         print(f"  {codes[code].commits[0].id[:12]} cannot be measured: {reason}")
     if result.ends is None:

@@ -103,7 +103,7 @@ def _profiles(
         Side(root=project.root, module=project.module, case=case.id, image=before, other=old[0].other),
         Side(root=project.root, module=project.module, case=case.id, image=after, other=None),
     ]
-    symbols = [list(symbols_in(code.image.path, code.entries).values()) for code in (old[1], new[1])]
+    symbols = [list(symbols_in(code.image.path, code.kernels.entries).values()) for code in (old[1], new[1])]
     first, second = map(profile, sides, symbols)
     return first, second
 

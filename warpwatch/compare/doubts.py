@@ -1,4 +1,4 @@
-"""Finds reasons why a slowdown would not be the kernel's: clocks, throttling, others' work, unchanged machine code."""
+"""Reasons why a slowdown may not be the kernel's: clocks, throttling, others' work, unchanged machine code."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ SAME_CODE = "its machine code, launches, arguments and inputs are the baseline's
 
 
 def same_code(facts: Facts, past: Sequence[Facts]) -> bool:
-    """True where all of the past are known to have done the same work."""
+    """Tell whether all of the past are known to have done the same work."""
     return not change_of_work(facts, past)
 
 
 def change_of_work(facts: Facts, past: Sequence[Facts]) -> Difference:
     """Say what differs from the work of the past, from that of its newest first. All of the past must be the same."""
-    found = (difference(other.identity, facts.identity) for other in reversed(past))
-    return next(filter(None, found), Difference()) if past else difference(None, facts.identity)
+    differences = (difference(other.identity, facts.identity) for other in reversed(past))
+    return next(filter(None, differences), Difference()) if past else difference(None, facts.identity)
 
 
 def disturbance(facts: Facts) -> str:
-    """Sentence about others' work, throttling, or a clock that changed while a case was measured, or nothing."""
+    """Return a sentence about others' work, throttling, or a clock that changed meanwhile, or an empty text."""
     if facts.other_processes:
         return f"another process was at work on the GPU: {', '.join(facts.other_processes)}"
     throttled = sorted({reason for side in facts.throttle for reason in side})
@@ -37,14 +37,12 @@ def disturbance(facts: Facts) -> str:
 
 
 def clock_ratio(facts: Facts, past: Sequence[Facts]) -> float:
-    """Ratio of the SM clock now to that of the past, by NVML; 1 where either is unknown."""
+    """Return the ratio of the SM clock now to that of the past, by NVML; 1 where either is unknown."""
     then = [mhz for other in past for mhz in other.sm_clock_mhz if mhz]
     now = [mhz for mhz in facts.sm_clock_mhz if mhz]
     return median(now) / median(then) if then and now else 1.0
 
 
 def doubt(facts: Facts, past: Sequence[Facts]) -> str:
-    """Reason to doubt a slowdown of this case, or nothing."""
-    if same_code(facts, past):
-        return disturbance(facts) or SAME_CODE
-    return disturbance(facts)
+    """Return the reason to doubt a slowdown of this case, or an empty text."""
+    return disturbance(facts) or SAME_CODE * same_code(facts, past)

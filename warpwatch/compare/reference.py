@@ -1,14 +1,15 @@
-"""Chooses the saved runs that a run is compared with, and says which cannot be used and what to do about it."""
+"""Choice of the saved runs that a run is compared with, and what to do about those that cannot be used."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpwatch.compare.with_baseline import difference, find_runs
-from warpwatch.runs.files import run_files
-from warpwatch.runs.record import RunRecord
+from warpwatch.runs.files import number_of, run_files
+from warpwatch.runs.record import SETTINGS, BadRun, Gpu, RunRecord, read_usable, typed
 
 NAMED = 3  # the most files named in one line
 RECORD = "python -m warpwatch baseline record"
@@ -16,7 +17,7 @@ RECORD = "python -m warpwatch baseline record"
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """Holds the runs to compare with.
+    """Saved runs to compare with.
 
     ``incomparable_reason`` says why none of ``runs`` can be compared with this run, or is empty. ``notes`` says which
     runs and cases were left out, a line each. ``committed``: the runs are a baseline of the repository. ``absent`` says
@@ -72,14 +73,13 @@ def find_reference(chosen: str | bool, storage: Path, baselines: Path, gpu: Mapp
             absent=absent,
             void=void,
         )
-    odd = {path: reason for path, reason in reasons.items() if reason}
-    return Reference(runs=usable, notes=[*problems, *left_out(odd)], committed=committed, absent=absent)
+    return Reference(runs=usable, notes=[*problems, *left_out(reasons)], committed=committed, absent=absent)
 
 
 def left_out(reasons: Mapping[Path, str]) -> list[str]:
-    """Say which runs are left out and why, a line for each reason."""
+    """Say which runs are left out and why, a line for each reason; those without a reason are not."""
     lines = []
-    for reason in dict.fromkeys(reasons.values()):
+    for reason in dict.fromkeys(filter(None, reasons.values())):
         paths = [path for path, own in reasons.items() if own == reason]
         names = ", ".join([str(paths[0]), *(path.name for path in paths[1:NAMED])])
         more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
@@ -90,3 +90,41 @@ def left_out(reasons: Mapping[Path, str]) -> list[str]:
 def how_to_record() -> list[str]:
     """Return the command that records the next baseline where driver or toolkit have changed since the last one."""
     return [f"to record the next baseline, in a clean checkout: {RECORD} --allow mixed"]
+
+
+def find_runs(
+    chosen: str | bool, storage: Path, baselines: Path, slug: str, gpu_uuid: str
+) -> tuple[list[RunRecord], list[str]]:
+    """Read the baseline that --benchmark-compare names, and say what of it cannot be used. Raises BadRun.
+
+    Without a value it is the committed one of this GPU, or where there is none, all runs that were saved here with no
+    case wrong or slower. A value is a file, a folder of runs, or the start of the names of saved runs, such as 0003.
+    """
+    if chosen is True:
+        runs, problems = read_usable(run_files(baselines / slug))
+        if not runs:
+            runs, problems = read_usable(run_files(storage / slug))
+            runs = [run for run in runs if run.gpu_uuid == gpu_uuid and not (run.failed or run.slower or run.against)]
+        return runs, problems
+    path = Path(str(chosen))
+    if os.path.isfile(path):  # Path.is_file can raise OSError
+        return read_usable([path])
+    folder = path if os.path.isdir(path) else storage / slug
+    files = run_files(folder, "*" if folder == path else f"{chosen}*")
+    if re.fullmatch("[0-9]{4,}", str(chosen)) and folder != path:  # 1000 is a number, and not the start of 10000
+        files = [file for file in files if number_of(file.name) == int(str(chosen))]
+    if not files:
+        raise BadRun(f"--benchmark-compare={chosen}: no such run in {folder}")
+    return read_usable(files)
+
+
+def difference(runs: Sequence[RunRecord], gpu: Mapping[str, object]) -> str:
+    """Return the settings that make this run and the baseline incomparable, or an empty text."""
+    here = RunRecord(path=Path(), gpu=typed(gpu, Gpu))
+    reasons = [
+        f"another {word} ({run.setting(name) or 'none'} then, {here.setting(name) or 'none'} now)"
+        for name, word in SETTINGS.items()
+        for run in runs
+        if run.setting(name) != here.setting(name)
+    ]
+    return "; ".join(dict.fromkeys(reasons))

@@ -13,7 +13,8 @@ from statistics import fmean, median
 import msgspec
 
 from warpwatch.compare.doubts import disturbance
-from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out, taken_out
+from warpwatch.compare.reference import difference
+from warpwatch.compare.with_baseline import Processes, relevant_runs, sort_out, taken_out
 from warpwatch.runs.record import CaseRecord, Facts, RunRecord, Sides, by_gpu
 from warpwatch.timing.pair_samples import log_ratio, log_ratio_in_cycles
 from warpwatch.verdict.rule import (

@@ -1,4 +1,4 @@
-"""Checks the comparison itself on the GPU at hand: ``pytest bench --self-check``.
+"""Check of the comparison itself on the GPU at hand: ``pytest bench --self-check``.
 
 The first part is an A/A test: every kernel is compared with itself, what is called slower is a false alarm, and the
 spread is the case's own. In the second part slowdowns are injected: a copy of the kernel waits (timing/delayed.py) for
@@ -39,7 +39,7 @@ PER_SLOWDOWN = 20  # cases of a size class that get the same slowdown
 
 @dataclass(frozen=True)
 class Found:
-    """Holds what was found of a slowdown: the share injected, the share seen, the verdict, and the reason if missed."""
+    """Detection of an injected slowdown. ``seen``: the share that was measured; ``reason``: why it was missed."""
 
     slowdown: float
     seen: float
@@ -78,14 +78,8 @@ class SelfCheck(Comparison):
         if not self.measures(case, kernel.image):
             return None
         measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
-        image = kernel.image.path
-        pair = Pair(
-            measured=measured,
-            other=own_side(case),
-            other_image=image,
-            image=image,
-            checked=kernel.checked.path,
-        )
+        image, checked = kernel.image.path, kernel.checked.path
+        pair = Pair(measured=measured, other=own_side(case), other_image=image, image=image, checked=checked)
         pair.first(PAIR_SECONDS, budget.warm_up)
         self.side_by_side.pairs[case.id] = pair
         return measured
@@ -106,14 +100,13 @@ class SelfCheck(Comparison):
     def _delayed(self, again: Again) -> dict[str, Pair]:
         """Pairs of a case and its copy that waits, each with one of SLOWDOWNS."""
         shares = chosen({name: decision.before for name, decision in self.unchanged.items()})
-        cases = {name: pair.measured.case for name, pair in self.side_by_side.pairs.items() if name in shares}
-        sides = {name: own_side(case) for name, case in cases.items()}
-        for name, side in tuple(sides.items()):
-            try:
-                sides[name] = delayed_side(side)
-            except (OSError, ValueError) as error:  # no space for it, or no kernel that is known as one
-                again.broken[name] = f"its copy that waits cannot be made: {error}"
-                del sides[name]
+        sides = {}
+        for name, pair in self.side_by_side.pairs.items():
+            if name in shares:
+                try:
+                    sides[name] = delayed_side(own_side(pair.measured.case))
+                except (OSError, ValueError) as error:  # no space for it, or no kernel that is known as one
+                    again.broken[name] = f"its copy that waits cannot be made: {error}"
         images = compile_other_kernels(sides.values(), self.target, self.compiling)
         pairs = {}
         for name, side in sides.items():
@@ -134,7 +127,7 @@ class SelfCheck(Comparison):
         return pairs
 
     def describe(self) -> list[str]:
-        """Lines of the table by size class."""
+        """Return the lines of the table by size class."""
         return table(typed(self.document(), Checked))
 
     def document(self) -> dict[str, Any]:

@@ -1,14 +1,11 @@
-"""Compares with saved runs (--benchmark-compare): finds the baseline and gives every case its verdict."""
+"""Comparison with saved runs (--benchmark-compare): the verdict of every case."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import exp, log
-from pathlib import Path
 from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
@@ -20,8 +17,7 @@ from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.commit import CommitCase, build_cases, is_ancestor
 from warpwatch.revision.declared import BadRevision
-from warpwatch.runs.files import number_of, run_files
-from warpwatch.runs.record import SETTINGS, BadRun, Facts, Gpu, RunRecord, read_usable, typed
+from warpwatch.runs.record import Facts, RunRecord
 from warpwatch.timing.measurement import Again, Budget, Measured, prepare, remeasure
 from warpwatch.timing.sampling import get_ready
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
@@ -99,8 +95,9 @@ class BaselineComparison(Comparison):
 
     def conclude(self, again: Again) -> None:
         """Decide about all cases together. Fresh processes measure again what is undecided."""
-        self.decisions, names = sort_out(self.measured, self.runs, self._past(), self.incomparable_reason)
-        compared, past = {name: self.measured[name] for name in names}, self._past()
+        past = self._past()
+        self.decisions, names = sort_out(self.measured, self.runs, past, self.incomparable_reason)
+        compared = {name: self.measured[name] for name in names}
         if not compared:
             return
         processes = Processes(past, compared, self.gpu_uuid, self.doubt, self.parts)
@@ -117,7 +114,7 @@ class BaselineComparison(Comparison):
         return relevant_runs(self.runs, self.gpu_uuid)
 
     def describe(self) -> list[str]:
-        """Lines that say what is compared with, and what this run does to all cases."""
+        """Return lines on what is compared with, and on what this run does to all cases."""
         own = sum(run.gpu_uuid == self.gpu_uuid for run in self.runs)
         text = f"baseline: {len(self.runs)} runs in {self.runs[0].path.parent}, {own} of them on this GPU"
         if own < min(MIN_OWN_RUNS, len(self.runs)):
@@ -132,16 +129,13 @@ class BaselineComparison(Comparison):
         return [*lines, *filter(None, [effect]), *self._changes(), *filter(None, notes)]
 
     def _changes(self) -> list[str]:
-        """Lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
+        """Return lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
         unknown = {name: "; ".join(each.unknown) for name, each in self.changed.items()}
         lines = listed("changed besides machine code", {n: each.besides("code") for n, each in self.changed.items()})
         lines += listed("not known to be the baseline's work, so no controls", unknown)
         without = any(timed.facts.identity is None for run in self._past() for timed in run.cases.values())
-        return (
-            [*lines, f"`{MIGRATE}` adds what earlier runs do not record of it"]
-            if without and any(unknown.values())
-            else lines
-        )
+        cure = [f"`{MIGRATE}` adds what earlier runs do not record of it"] if without and any(unknown.values()) else []
+        return [*lines, *cure]
 
     def missing(self, ran: set[str]) -> list[str]:
         """List the GPU cases of the baseline that a whole run did not have."""
@@ -252,7 +246,7 @@ def _measure_and_decide(processes: Processes, measured: Mapping[str, Measured], 
 
 
 class Processes:
-    """Compares the processes of this run with those of ``past``, over the cases that both have."""
+    """Comparison of the processes of this run with those of ``past``, over the cases that both have."""
 
     def __init__(
         self, past: Sequence[RunRecord], measured: Mapping[str, Sampled], gpu_uuid: str, doubt: str, parts: int = 1
@@ -263,11 +257,10 @@ class Processes:
         self.own = set(self.gpu_uuids) == {gpu_uuid}
         self.past = aligned(runs)
         if not self.own:  # each GPU counts once, however many runs it has
-            of_gpu = [
-                [own for own, run in zip(self.past, past, strict=True) if run.gpu_uuid == uuid]
+            self.past = [
+                mean_of([own for own, run in zip(self.past, past, strict=True) if run.gpu_uuid == uuid])
                 for uuid in self.gpu_uuids
             ]
-            self.past = [mean_of(processes) for processes in of_gpu]
         self.facts = {name: [run.cases[name].facts for run in past if name in run.cases] for name in measured}
         self.reference = mean_of(self.past)
         self.baseline_effects = [process_effect(self.reference, run) for run in runs]
@@ -284,9 +277,9 @@ class Processes:
     def absorb(self, samples: Mapping[str, Sequence[float]]) -> None:
         """Add one more process of this run, without what it does to every case."""
         medians = {name: median(values) for name, values in samples.items()}
-        controls = {name: medians[name] for name in self.unchanged if name in medians}
-        self.effects.append(process_effect(self.reference, controls))
-        self._new.append({name: self.effects[-1].remove(seconds) for name, seconds in medians.items()})
+        effect = process_effect(self.reference, {name: medians[name] for name in self.unchanged if name in medians})
+        self.effects.append(effect)
+        self._new.append({name: effect.remove(seconds) for name, seconds in medians.items()})
 
     def wanted(self, decisions: Mapping[str, Decision]) -> list[str]:
         """List the cases that another process should measure: undecided ones, and controls beside them."""
@@ -304,19 +297,19 @@ class Processes:
             self._new[0][name] = self.effects[0].remove(median(self.measured[name].processes[0]))
 
     def _recorded(self, name: str) -> Facts:
-        """Facts recorded beside the samples of a case that count."""
+        """Return the facts recorded beside the samples of a case that count."""
         facts = recorded_facts(self.measured[name])
         return replace(facts, other_processes=()) if name in self._undisturbed_again else facts
 
     def _may_change(self, name: str) -> bool:
-        """True where another process could decide about an unsure case."""
+        """Tell whether another process could decide about an unsure case."""
         enough = name in self.unchanged and len(self._new) >= PROCESSES_OF_UNCHANGED
         return not (enough or disturbance(self._recorded(name)))
 
     def _controls(self) -> list[str]:
-        """Short cases of unchanged code, evenly over their sizes: they show what a process does to all."""
+        """List short cases of unchanged code, evenly over their sizes: they show what a process does to all."""
         short = sorted((self.reference[n], n) for n in self.unchanged if self.reference[n] < CONTROL_SECONDS)
-        quick = [each for each in short if self._is_quick(each[1])]
+        quick = [(seconds, name) for seconds, name in short if self._is_quick(name)]
         short = quick if len(quick) >= MIN_CONTROLS else short
         return [name for _, name in short[:: max(1, len(short) // (MIN_CONTROLS + MIN_CONTROLS // 3))]]
 
@@ -340,17 +333,14 @@ class Processes:
         return 0.0 if enough else FLOOR_BETWEEN_GPUS
 
     def floor_note(self) -> str:
-        """Reason why noise floors are wider than the baseline's spread asks for, or nothing."""
+        """Say why noise floors are wider than the baseline's spread asks for, or nothing."""
         if self._least_floor():
             return (
                 f"nothing below {100 * FLOOR_BETWEEN_GPUS:.0f} % is called slower: it takes {MIN_GPUS} GPUs in the "
                 f"baseline and {MIN_CONTROLS} cases of unchanged machine code in the run to tell how this GPU differs"
             )
-        if self.floor_factor > 1:
-            return (
-                f"noise floors widened {self.floor_factor:.1f}×: an unchanged kernel differs by that much on this GPU"
-            )
-        return ""
+        widened = f"noise floors widened {self.floor_factor:.1f}×: an unchanged kernel differs by that much on this GPU"
+        return widened if self.floor_factor > 1 else ""
 
     def outlook(self) -> str:
         """Say how many unchanged cases this GPU's baseline leaves unsure, and how many more runs would, or nothing."""
@@ -369,47 +359,14 @@ class Processes:
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
         facts = self._recorded(name)
-        why, clock = self.doubt or doubt(facts, self.facts[name]), clock_ratio(facts, self.facts[name])
-        no_gain = self.doubt or SAME_CODE * (name in self.unchanged)
         if self.own:
-            return replace(unpaired(old, new), doubt=why, no_gain=no_gain, clock=clock)
-        one = unpaired(old, [exp(fmean(map(log, new)))])
-        return replace(one, doubt=why, no_gain=no_gain, clock=clock, floor=self._least_floor(), processes=len(new))
-
-
-def find_runs(
-    chosen: str | bool, storage: Path, baselines: Path, slug: str, gpu_uuid: str
-) -> tuple[list[RunRecord], list[str]]:
-    """Read the baseline that --benchmark-compare names, and say what of it cannot be used. Raises BadRun.
-
-    Without a value it is the committed one of this GPU, or where there is none, all runs that were saved here with no
-    case wrong or slower. A value is a file, a folder of runs, or the start of the names of saved runs, such as 0003.
-    """
-    if chosen is True:
-        runs, problems = read_usable(run_files(baselines / slug))
-        if runs:
-            return runs, problems
-        runs, problems = read_usable(run_files(storage / slug))
-        return [r for r in runs if r.gpu_uuid == gpu_uuid and not (r.failed or r.slower or r.against)], problems
-    path = Path(str(chosen))
-    if os.path.isfile(path):  # Path.is_file can raise OSError
-        return read_usable([path])
-    folder = path if os.path.isdir(path) else storage / slug
-    found = run_files(folder, "*" if folder == path else f"{chosen}*")
-    if re.fullmatch("[0-9]{4,}", str(chosen)) and folder != path:  # 1000 is a number, and not the start of 10000
-        found = [file for file in found if number_of(file.name) == int(str(chosen))]
-    if not found:
-        raise BadRun(f"--benchmark-compare={chosen}: no such run in {folder}")
-    return read_usable(found)
-
-
-def difference(runs: Sequence[RunRecord], gpu: Mapping[str, object]) -> str:
-    """Settings that make this run and the baseline incomparable, or nothing."""
-    here = RunRecord(path=Path(), gpu=typed(gpu, Gpu))
-    reasons = [
-        f"another {word} ({run.setting(name) or 'none'} then, {here.setting(name) or 'none'} now)"
-        for name, word in SETTINGS.items()
-        for run in runs
-        if run.setting(name) != here.setting(name)
-    ]
-    return "; ".join(dict.fromkeys(reasons))
+            effect = unpaired(old, new)
+        else:
+            one = unpaired(old, [exp(fmean(map(log, new)))])
+            effect = replace(one, floor=self._least_floor(), processes=len(new))
+        return replace(
+            effect,
+            doubt=self.doubt or doubt(facts, self.facts[name]),
+            no_gain=self.doubt or SAME_CODE * (name in self.unchanged),
+            clock=clock_ratio(facts, self.facts[name]),
+        )

@@ -1,4 +1,4 @@
-"""Compares with another revision (--against): the kernels of both run side by side in the same processes."""
+"""Comparison with another revision (--against): the kernels of both run side by side in the same processes."""
 
 from __future__ import annotations
 
@@ -67,8 +67,7 @@ class RevisionComparison(Comparison):
         """Measure both sides in this process; None where nothing is compared. Raises WrongResult or DeviceError."""
         if case.variant.on_host:
             return None
-        decision = self._decide_unmeasured(kernel.image, case)
-        if decision:
+        if decision := self._decide_unmeasured(kernel.image, case):
             self.decisions[case.id] = decision
             if decision.verdict == Verdict.IDENTICAL and not case.variant.call:
                 self.identical[case.id] = self._pair(kernel, case, cold)
@@ -81,8 +80,8 @@ class RevisionComparison(Comparison):
         try:
             measured = pair.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
         except OtherSideFailed as error:
-            what = "; ".join(filter(None, (str(error).partition("\n")[0], self.lacks)))
-            self.decisions[case.id] = Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}: {what}")
+            why = "; ".join(filter(None, (str(error).partition("\n")[0], self.lacks)))
+            self.decisions[case.id] = Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}: {why}")
             return None
         self.side_by_side.pairs[case.id] = pair
         self.measured[case.id] = measured
@@ -107,53 +106,40 @@ class RevisionComparison(Comparison):
 
     def _decide_unmeasured(self, own: Image, case: Case) -> Decision | None:
         """Decide about a case that needs no measuring; None for all others. ``own``: this revision's machine code."""
-        other = self.others.get(case.id)
+        other, call = self.others.get(case.id), case.variant.call
         if other is None:
-            return self._decide_new(case)
-        if case.variant.call or other.call:
-            return self._decide_call(case, other)
-        if different := incomparable(other.identity, own_identity(case)):
-            return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")
-        image = self.images[key(other)]
-        if isinstance(image, CompileError):
-            first = str(image).partition("\n")[0]
-            return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {first}")
-        return self._unless_changed(case, other, image.image_hash, own.image_hash)
+            why = self._why_not_declared(case)
+            return Decision(verdict=Verdict.INCOMPARABLE if why else Verdict.NEW, reason=why)
+        if (case.variant.name if call else "") != other.call:
+            return Decision(verdict=Verdict.INCOMPARABLE, reason="another call")
+        image = own if call else self.images[key(other)]
+        why = incomparable(other.identity, own_identity(case))
+        if why or isinstance(image, CompileError):
+            why = why or str(image).partition("\n")[0]
+            return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {why}")
+        before = of_code(other.identity, image.image_hash, INSTALLED)
+        after = of_code(own_identity(case), own.image_hash, INSTALLED)
+        if changed := difference(before, after, same_source=self.same_files):
+            self.changed[case.id] = changed
+            return None
+        # A call of no library alone is what it was where no file has changed.
+        known = not call or call.is_library or self.same_files
+        return Decision(verdict=Verdict.IDENTICAL) if known else None
 
-    def _unless_changed(self, case: Case, other: OtherKernel, old: str, new: str) -> Decision | None:
-        """Call a case identical where both sides do the same work, else note what differs. ``old``: machine code."""
-        before, after = of_code(other.identity, old, INSTALLED), of_code(own_identity(case), new, INSTALLED)
-        changed = difference(before, after, same_source=self.same_files)
-        if not changed:
-            return Decision(verdict=Verdict.IDENTICAL)
-        self.changed[case.id] = changed
-        return None
-
-    def _decide_new(self, case: Case) -> Decision:
-        """Decide about a case that the other revision does not declare, unless it has the file and lacks a submodule.
+    def _why_not_declared(self, case: Case) -> str:
+        """Say why the other revision may not declare a case: it has the file, and lacks a submodule.
 
         A variant whose include folder is missing is left out there, as any that is declared with a mistake.
         """
-        if self.lacks and (self.tree / os.path.relpath(case.build.source, case.build.family.root)).is_file():
-            return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, not declared; {self.lacks}")
-        return Decision(verdict=Verdict.NEW)
-
-    def _decide_call(self, case: Case, other: OtherKernel) -> Decision | None:
-        """Decide about a call that needs no measuring: of the same library, or where no file has changed."""
-        if case.variant.call is None or case.variant.name != other.call:
-            return Decision(verdict=Verdict.INCOMPARABLE, reason="another call")
-        if different := incomparable(other.identity, own_identity(case)):
-            return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {different}")
-        decision = self._unless_changed(case, other, "", "")
-        return decision if case.variant.call.is_library or self.same_files else None
+        file = self.tree / os.path.relpath(case.build.source, case.build.family.root)
+        return f"in {self.revision}, not declared; {self.lacks}" if self.lacks and file.is_file() else ""
 
     def conclude(self, again: Again) -> None:
         """Decide about all pairs together; undecided ones are measured in more processes."""
         changed = dict(self.side_by_side.pairs)
         self._add_controls(again)
-        verdicts = self.side_by_side.decide(again)
-        self.controls = {name: decision for name, decision in verdicts.items() if name not in changed}
-        self.decisions |= {name: decision for name, decision in verdicts.items() if name in changed}
+        for name, decision in self.side_by_side.decide(again).items():
+            (self.decisions if name in changed else self.controls)[name] = decision
         self.energy = {name: each for name, each in self.side_by_side.energy.items() if name in self.decisions}
         if self.apart:
             self.apart.stop()
@@ -175,31 +161,30 @@ class RevisionComparison(Comparison):
                 again.broken[name] = f"as a control: {error}"
 
     def describe(self) -> list[str]:
-        """Lines that say what is compared with what, and the verdicts of the controls."""
+        """Return lines on what is compared with what, and the verdicts of the controls."""
         names = f"{self.revision} ({self.commit[:12]})"
         lines = [f"against {names}, both sides in the same processes, at least {SCREENING_PROCESSES}"]
         if self.controls:
-            called = Counter(str(decision.verdict) for decision in self.controls.values())
-            said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(called.items()))
-            lines.append(f"controls: {len(self.controls)} of identical machine code, measured all the same: {said}")
+            counts = Counter(str(decision.verdict) for decision in self.controls.values())
+            verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+            lines.append(f"controls: {len(self.controls)} of identical machine code, measured all the same: {verdicts}")
         lines += self._describe_changes()
         pairs = self.side_by_side.pairs
         if calls := sum(pair.apart is not None for pair in pairs.values()):
             many = f"{calls} call{'s' if calls > 1 else ''}"
             lines.append(f"{many}: each side ran in a process of its own, and the two processes took turns on the GPU")
-        changed = [
-            name
+        ratios = [
+            self.decisions[name].ratio
             for name, pair in pairs.items()
             if name in self.decisions and name not in self.identical and not pair.apart
         ]
-        ratios = [self.decisions[name].ratio for name in changed]
         if len(ratios) >= MIN_FOR_MEDIAN:
             change = 100 * (median(ratios) - 1)
             lines.append(f"median change of the {len(ratios)} kernels whose machine code differs: {change:+.2f} %")
         return lines
 
     def _describe_changes(self) -> list[str]:
-        """Lines on what changed besides machine code, and on inputs that are drawn in another way."""
+        """Return lines on what changed besides machine code, and on inputs that are drawn in another way."""
         drawn = [name for name, each in self.changed.items() if "draw" in each.changed and name in self.decisions]
         besides = {name: each.besides("code", "draw") for name, each in self.changed.items()}
         unknown = {name: "; ".join(each.unknown) for name, each in self.changed.items()}
@@ -207,8 +192,8 @@ class RevisionComparison(Comparison):
         if drawn:
             many = f"{len(drawn)} case{'s' * (len(drawn) > 1)}"
             first = self.changed[drawn[0]].changed["draw"][0]
-            said = f"inputs of {many} are drawn in another way than in {self.revision}, such as {drawn[0]} ({first})"
-            lines.append(f"{said}: both sides were timed on today's")
+            text = f"inputs of {many} are drawn in another way than in {self.revision}, such as {drawn[0]} ({first})"
+            lines.append(f"{text}: both sides were timed on today's")
         return lines
 
     def missing(self, ran: set[str]) -> list[str]:

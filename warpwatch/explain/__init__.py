@@ -1,1 +1,1 @@
-"""Says why a kernel became slower or faster, and since when."""
+"""Explanations: why a kernel became slower or faster, and since when."""

@@ -11,7 +11,7 @@ from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import load_in_background
 from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compile.compiler import CompileError, Image
+from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.revision.commit import UNSHALLOW, CommitCase, find_commit, git, is_ancestor, is_shallow
@@ -27,7 +27,7 @@ Range = tuple[int, int]  # from one code to a later one
 
 @dataclass(frozen=True)
 class Unusable:
-    """Says that a code cannot be measured, such as one whose results are wrong. ``code``: which."""
+    """Reason why a code cannot be measured, such as wrong results. ``code``: which."""
 
     code: int
     reason: str
@@ -37,8 +37,8 @@ Measure = Callable[[Sequence[Range]], Mapping[Range, Decision | Unusable]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """Holds what a search has found.
+class Bisection:
+    """Result of a bisection.
 
     ``ends``: how the last code that can be measured differs from the first; None where fewer than two can be.
     ``steps``: neighbouring codes, without those that cannot be measured, of which the later is slower. ``ranges``:
@@ -53,7 +53,7 @@ class Found:
     unusable: Mapping[int, str] = field(default_factory=dict)
 
 
-def search(count: int, measure: Measure) -> Found:
+def search(count: int, measure: Measure) -> Bisection:
     """Find the steps among codes 0 to ``count`` - 1. ``measure``: decides about several pairs of codes at once.
 
     Both ends come first. Where the later is slower, both halves are measured, and so on, all halves of one depth at
@@ -63,7 +63,7 @@ def search(count: int, measure: Measure) -> Found:
     while len(so_far.usable) > 1 and not so_far.ask([(so_far.usable[0], so_far.usable[-1])]):
         pass
     if len(so_far.usable) < 2:
-        return Found(ends=None, unusable=so_far.unusable)
+        return Bisection(ends=None, unusable=so_far.unusable)
     ends = (so_far.usable[0], so_far.usable[-1])
     steps, ranges = dict[Range, Decision](), dict[Range, Decision]()
     waiting = [ends] if so_far.is_slower(ends) else []
@@ -77,14 +77,14 @@ def search(count: int, measure: Measure) -> Found:
             if not slower:
                 (ranges if both else steps)[key] = so_far.decided[key]
             waiting += slower
-    return Found(
+    return Bisection(
         ends=so_far.decided[ends], first=ends[0], last=ends[1], steps=steps, ranges=ranges, unusable=so_far.unusable
     )
 
 
 @dataclass
 class _SoFar:
-    """Holds what is known during a search: the codes that can be measured, and the pairs that were."""
+    """State of a search: the codes that can be measured, and the pairs that were."""
 
     measure: Measure
     usable: list[int]
@@ -121,7 +121,7 @@ FIELDS = "%H%x00%an%x00%as%x00%s"  # of git's log: commit, author, day, subject
 
 @dataclass(frozen=True, kw_only=True)
 class Commit:
-    """Holds a commit as git describes it."""
+    """A commit as git describes it."""
 
     id: str
     author: str
@@ -134,7 +134,7 @@ class Commit:
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """Holds commits that follow each other and do the same work for a case, but for how its inputs are drawn.
+    """Commits that follow each other and do the same work for a case, but for how its inputs are drawn.
 
     ``skipped``: commits before them, since the last stretch, that have no code; any may be the cause. ``drawn``: those
     of them that changed how inputs are drawn.
@@ -150,11 +150,13 @@ def list_commits(text: str, root: Path, *, first_parent: bool) -> list[Commit]:
     """List the commits of GOOD..BAD with GOOD as the first. Raises BadRevision."""
     good, dots, bad = text.partition("..")
     if not dots or not good or bad.startswith(".") or ".." in bad:
-        raise BadRevision(f"{text} is no range: give GOOD..BAD, such as v1.0..main or HEAD~40..HEAD")
+        raise BadRevision(f"{text} is not a range: give GOOD..BAD, such as v1.0..main or HEAD~40..HEAD")
     first, last = find_commit(good, root), find_commit(bad or "HEAD", root)
     if not is_ancestor(first, last, root):
         cure = UNSHALLOW if is_shallow(root) else "name the older one first"
-        raise BadRevision(f"{good} is no ancestor of {bad or 'HEAD'}, so no commits lead from one to the other: {cure}")
+        raise BadRevision(
+            f"{good} is not an ancestor of {bad or 'HEAD'}, so no commits lead from one to the other: {cure}"
+        )
     way = ["--first-parent"] if first_parent else ["--topo-order"]
     listed = git(text, root, "log", "-z", "--reverse", *way, f"--format={FIELDS}", f"{first}..{last}")
     start = git(text, root, "log", "-z", "-1", f"--format={FIELDS}", first)
@@ -163,9 +165,8 @@ def list_commits(text: str, root: Path, *, first_parent: bool) -> list[Commit]:
             f"git cannot list {text}: {shortened((listed.stderr or start.stderr).decode(errors='replace'))}"
         )
     one, others = (done.stdout.decode(errors="replace").split("\0") for done in (start, listed))
-    words = [*one[:4], *others]
-    fields = [words[i : i + 4] for i in range(0, len(words) - 3, 4)]
-    commits = [Commit(id=each[0], author=each[1], day=each[2], subject=each[3]) for each in fields]
+    words = iter([*one[:4], *others])
+    commits = [Commit(id=i, author=a, day=d, subject=s) for i, a, d, s in zip(words, words, words, words, strict=False)]
     if len(commits) < 2:
         raise BadRevision(f"{text} holds no commit: both name {first[:12]}")
     return commits
@@ -176,84 +177,67 @@ def stretches(commits: Sequence[Commit], built: Mapping[str, CommitCase | str]) 
 
     ``built``: by commit, what it has for the case, or why it has nothing.
     """
-    found: list[Stretch] = []
+    groups: list[Stretch] = []
     why: dict[str, str] = {}
     skipped: list[Commit] = []
     newest: CommitCase | None = None
     for commit in commits:
         each = built[commit.id]
-        problem = each if isinstance(each, str) else _problem(each)
+        problem = "" if isinstance(each, str) or isinstance(each.image, Image) else first_line(each.image)
         if problem or isinstance(each, str):
-            why[commit.id] = problem
+            why[commit.id] = problem or str(each)
             skipped.append(commit)
             continue
         changed = difference(newest.identity if newest else None, each.identity, same_source=True)
         drawn = (commit,) if "draw" in changed.changed else ()
         if newest and not changed.besides("draw"):
-            last = found[-1]
-            found[-1] = replace(last, commits=(*last.commits, commit), drawn=(*last.drawn, *drawn))
+            last = groups[-1]
+            groups[-1] = replace(last, commits=(*last.commits, commit), drawn=(*last.drawn, *drawn))
         else:
-            found.append(Stretch(built=each, commits=(commit,), skipped=tuple(skipped), drawn=drawn))
+            groups.append(Stretch(built=each, commits=(commit,), skipped=tuple(skipped), drawn=drawn))
         newest, skipped = each, []
-    return found, why
-
-
-def _problem(each: CommitCase) -> str:
-    return first_line(each.image) if isinstance(each.image, CompileError) else ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Holds two codes of a case that are to be compared."""
-
-    case: Case
-    old: CommitCase
-    new: CommitCase
-
-
-@dataclass(frozen=True)
-class Failed:
-    """Says that a side cannot be measured, such as one whose results are wrong. ``is_new``: which."""
-
-    is_new: bool
-    reason: str
+    return groups, why
 
 
 def measure(
-    asked: Mapping[str, Asked], worker: Worker, *, cold: bool, progress: Callable[[int, int], None]
-) -> dict[str, Decision | Failed]:
-    """Compare pairs of codes, all in the same processes. Raises DeviceError where no device answers."""
-    found: dict[str, Decision | Failed] = {}
+    case: Case,
+    built: Sequence[CommitCase],
+    ranges: Sequence[Range],
+    worker: Worker,
+    *,
+    cold: bool,
+    progress: Callable[[int, int], None],
+) -> dict[Range, Decision | Unusable]:
+    """Compare pairs of codes of a case, all in the same fresh processes. Raises DeviceError where no device answers.
+
+    ``built``: what commits have for the case, which compiles there; ``ranges``: numbers of two of them each.
+    """
+    decisions: dict[Range, Decision | Unusable] = {}
     comparison = PairComparison()
     worker.renew()
     worker.open_spares(MIN_PROCESSES, get_ready, "cold" if cold else "warm")
     load_in_background()
     worker.await_spares()
-    for name, each in asked.items():
-        pair = _pair(each, worker, cold)
+    names = {f"{old}-{new}": (old, new) for old, new in ranges}
+    for name, (old, new) in names.items():
+        pair = _pair(case, built[old], built[new], worker, cold)
         try:
             pair.take(0)
             comparison.pairs[name] = pair
-        except OtherSideFailed as error:
-            found[name] = Failed(False, _first_line(error))
-        except (DeviceError, WrongResult) as error:
-            found[name] = Failed(True, _first_line(error))
-        progress(len(found) + len(comparison.pairs), len(asked))
+        except (DeviceError, WrongResult, OtherSideFailed) as error:
+            wrong = old if isinstance(error, OtherSideFailed) else new
+            decisions[old, new] = Unusable(wrong, str(error).partition("\n")[0])
+        progress(len(decisions) + len(comparison.pairs), len(ranges))
     again = Again(cold, progress, {})
     if comparison.pairs:
-        found |= comparison.decide(again)
-        found |= {name: Failed(True, why) for name, why in again.broken.items()}
-    return found
+        decisions |= {names[name]: decision for name, decision in comparison.decide(again).items()}
+        decisions |= {names[name]: Unusable(names[name][1], why) for name, why in again.broken.items()}
+    return decisions
 
 
-def _pair(asked: Asked, worker: Worker, cold: bool) -> Pair:
-    old, new = asked.old.image, asked.new.image
-    assert isinstance(old, Image)
-    assert isinstance(new, Image)
-    kernel = Kernel(worker=worker, build=asked.case.build, image=new)
-    measured = Measured(kernel=kernel, case=asked.case, kind="cold" if cold else "warm")
-    return Pair(measured=measured, other=asked.old.other, other_image=old.path, image=new.path, newer=asked.new.other)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+def _pair(case: Case, old: CommitCase, new: CommitCase, worker: Worker, cold: bool) -> Pair:
+    assert isinstance(old.image, Image)
+    assert isinstance(new.image, Image)
+    kernel = Kernel(worker=worker, build=case.build, image=new.image)
+    measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
+    return Pair(measured=measured, other=old.other, other_image=old.image.path, image=new.image.path, newer=new.other)

@@ -8,14 +8,15 @@ lists the rules.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
 
 from warpwatch.catalogue.launches import Launch
-from warpwatch.machine_code.cubin import Needs, Occupancy
-from warpwatch.machine_code.disassembler import Code
+from warpwatch.compare.code_difference import Kernel
+from warpwatch.machine_code.cubin import Occupancy
 from warpwatch.machine_code.listing import FLOAT_DIVISION, INTEGER_DIVISION, PLAIN_LOAD, READ_ONLY_LOAD
 from warpwatch.machine_code.strides import UNIFORM, Access, bank_ways, sectors
 
@@ -24,18 +25,19 @@ WORK = ("FMA", "float", "half", "tensor", "special function", "global load", "gl
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelSide:
-    """Holds a kernel of a case on one side.
+class KernelSide(Kernel):
+    """A kernel of a case on one side, with its occupancy at one launch.
 
-    ``code``: None where nothing could disassemble it. ``flags``: those of nvcc that the declaration adds.
-    ``occupancy``: at this launch; None where it is unknown.
+    ``flags``: those of nvcc that the declaration adds.
     """
 
-    needs: Needs
     launch: Launch
-    code: Code | None = None
-    occupancy: Occupancy | None = None
     flags: Sequence[str] = ()
+
+    @property
+    def occupancy(self) -> Occupancy | None:
+        """Occupancy at this launch; None where it is unknown."""
+        return self.occupancies[0].occupancy
 
     @property
     def threads(self) -> int:
@@ -51,16 +53,13 @@ class KernelSide:
         """Static and dynamic shared memory of a block."""
         return self.needs.shared_bytes + self.launch.shared_bytes
 
-    def count(self, *beginnings: str) -> int:
-        """Count the instructions whose kind begins with one of these, in loops and outside."""
-        if not self.code:
-            return 0
-        every = (*self.code.inside.items(), *self.code.outside.items())
-        return sum(count for kind, count in every if kind.startswith(beginnings))
-
     def mark(self, name: str) -> int:
         """Return how often the code has an operation of warpwatch/machine_code/listing.py."""
         return self.code.marks.get(name, 0) if self.code else 0
+
+    def accesses(self, kind: str) -> list[Access]:
+        """List the loads or stores of a kind."""
+        return [each for each in self.code.accesses if each.kind == kind] if self.code else []
 
     @property
     def main_body(self) -> Mapping[str, int]:
@@ -79,7 +78,7 @@ def arithmetic(body: Mapping[str, int]) -> int:
 
 
 class Effect(StrEnum):
-    """Says what a difference does to a kernel's time. ``EITHER``: the code does not tell."""
+    """Effect of a difference on a kernel's time. ``EITHER``: the code does not tell."""
 
     SLOWER = "slower"
     FASTER = "faster"
@@ -88,10 +87,11 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Holds a difference that may change a kernel's time: a sentence with the figures of both sides."""
+    """A difference that may change a kernel's time. ``sentence``: with figures of both sides. ``rule``: its name."""
 
     sentence: str
     effect: Effect
+    rule: str = ""
 
 
 Find = Callable[[KernelSide, KernelSide], Finding | None]
@@ -110,6 +110,8 @@ def by_loss(old: float, new: float, lost: str, won: str) -> Finding | None:
     """Find a figure that costs time where it falls: one sentence for each direction, nothing where it is the same."""
     return by_growth(new, old, lost, won)
 
+
+# How loads and stores meet memory: coalescing, bank conflicts, width, number
 
 TWICE = 1.9  # an access that touches this many times more is no longer the same
 MORE_ACCESSES = 1.2  # more accesses than this times as many are a cause
@@ -157,22 +159,18 @@ def _worst(side: KernelSide, other: KernelSide, kind: str, cost: Cost, *, by_byt
     That is so where more than one address in four is unknown, unless as many are on the other side. ``by_bytes``: as a
     multiple of what the warp's bytes would cost at best.
     """
-    own = [each for each in side.code.accesses if each.kind == kind] if side.code else []
-    costs = {each: cost(each, side.launch.block) for each in own}
     unknown, total = _unknown(side, kind)
     if not total or unknown == total or (unknown * 4 > total and (unknown, total) != _unknown(other, kind)):
         return 0.0
-    values = []
-    for each, value in costs.items():
-        if value is not None:
-            best = each.bytes if by_bytes and each.steps != UNIFORM else 1  # 32 threads' bytes over 32 of a sector
-            values.append(value / best)
-    return max(values)
+    costs = [(each, cost(each, side.launch.block)) for each in side.accesses(kind)]
+    return max(  # 32 threads' bytes over 32 of a sector
+        value / (each.bytes if by_bytes and each.steps != UNIFORM else 1) for each, value in costs if value is not None
+    )
 
 
 def _unknown(side: KernelSide, kind: str) -> tuple[int, int]:
     """Count the accesses of a kind whose addresses are unknown, and all of them."""
-    own = [each for each in side.code.accesses if each.kind == kind] if side.code else []
+    own = side.accesses(kind)
     return sum(each.count for each in own if each.steps is None), sum(each.count for each in own)
 
 
@@ -200,11 +198,10 @@ def _width(old: KernelSide, new: KernelSide, kinds: Sequence[str]) -> Finding | 
 
 
 def _by_width(side: KernelSide, kind: str) -> Mapping[int, int]:
-    found: dict[int, int] = {}
-    for each in side.code.accesses if side.code else ():
-        if each.kind == kind:
-            found[each.bytes] = found.get(each.bytes, 0) + each.count
-    return found
+    widths = Counter[int]()
+    for each in side.accesses(kind):
+        widths[each.bytes] += each.count
+    return widths
 
 
 def more_accesses(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -220,6 +217,8 @@ def more_accesses(old: KernelSide, new: KernelSide) -> Finding | None:
             return by_growth(before, after, f"more accesses: {figures}", f"fewer accesses: {figures}")
     return None
 
+
+# What was declared, and the instructions of a kernel: flags, launch, spills, loops, occupancy
 
 FEWER = 1.5  # a turn of a loop that does this many times less work is unrolled less
 ABOUT = 1.25  # two ratios are taken for the same within this
@@ -240,11 +239,11 @@ def launch(old: KernelSide, new: KernelSide) -> Finding | None:
     """Find another number of threads in a block, or of blocks."""
     if (old.threads, old.blocks) == (new.threads, new.blocks):
         return None
-    said = f"{old.blocks:,} blocks of {old.threads:,} threads -> {new.blocks:,} blocks of {new.threads:,} threads"
+    figures = f"{old.blocks:,} blocks of {old.threads:,} threads -> {new.blocks:,} blocks of {new.threads:,} threads"
     if new.threads == old.threads:
-        what = "a smaller" if new.blocks > old.blocks else "a larger"
-        said = f"a block of as many threads does {what} part of the work: {said}"
-    return Finding(sentence=f"it is launched differently: {said}", effect=Effect.EITHER)
+        size = "a smaller" if new.blocks > old.blocks else "a larger"
+        figures = f"a block of as many threads does {size} part of the work: {figures}"
+    return Finding(sentence=f"it is launched differently: {figures}", effect=Effect.EITHER)
 
 
 def double_precision(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -263,27 +262,24 @@ def division(old: KernelSide, new: KernelSide) -> Finding | None:
     for name in (INTEGER_DIVISION, FLOAT_DIVISION):
         before, after = old.mark(name), new.mark(name)
         if before != after:
-            what = "integer divisions or remainders" if name == INTEGER_DIVISION else "divisions of float32 numbers"
+            kind = "integer divisions or remainders" if name == INTEGER_DIVISION else "divisions of float32 numbers"
             figures = f"{before} -> {after} in the code, each of some twenty instructions"
-            return by_growth(before, after, f"more {what}: {figures}", f"fewer {what}: {figures}")
+            return by_growth(before, after, f"more {kind}: {figures}", f"fewer {kind}: {figures}")
     return None
 
 
 def spills(old: KernelSide, new: KernelSide) -> Finding | None:
     """Find more local memory: registers that are spilled there, or arrays."""
     before, after = old.needs.local_bytes, new.needs.local_bytes
-    pairs = [(side.count("local load"), side.count("local store")) for side in (old, new)]
-    registers = f"with {old.needs.registers} -> {new.needs.registers} registers"
+    (loads, stores), (new_loads, new_stores) = ((s.count("local load"), s.count("local store")) for s in (old, new))
     figures = f"local memory of a thread {before:,} -> {after:,} bytes"
     if old.code and new.code:
-        (loads, stores), (more_loads, more_stores) = pairs
-        figures += f" ({loads} -> {more_loads} loads, {stores} -> {more_stores} stores)"
-    size = before or sum(pairs[0]), after or sum(pairs[1])
+        figures += f" ({loads} -> {new_loads} loads, {stores} -> {new_stores} stores)"
+    figures += f", with {old.needs.registers} -> {new.needs.registers} registers"
     fewer = new.needs.registers < old.needs.registers
-    what = "registers are spilled" if fewer else "registers or arrays went to local memory"
-    return by_growth(
-        size[0], size[1], f"{what}: {figures}, {registers}", f"less is spilled to local memory: {figures}, {registers}"
-    )
+    cause = "registers are spilled" if fewer else "registers or arrays went to local memory"
+    sizes = before or loads + stores, after or new_loads + new_stores
+    return by_growth(*sizes, f"{cause}: {figures}", f"less is spilled to local memory: {figures}")
 
 
 def smaller_tile(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -336,8 +332,10 @@ def unrolling(old: KernelSide, new: KernelSide) -> Finding | None:
     before, after = (arithmetic(side.main_body) or work(side.main_body) for side in (old, new))
     if not min(before, after) or 1 / FEWER < before / after < FEWER:
         return None
-    said = f"a turn of it has {before} -> {after} instructions of arithmetic or, without any, of memory"
-    return by_loss(before, after, f"the main loop is unrolled less: {said}", f"the main loop is unrolled more: {said}")
+    figures = f"a turn of it has {before} -> {after} instructions of arithmetic or, without any, of memory"
+    return by_loss(
+        before, after, f"the main loop is unrolled less: {figures}", f"the main loop is unrolled more: {figures}"
+    )
 
 
 def more_arithmetic(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -366,8 +364,8 @@ def occupancy(old: KernelSide, new: KernelSide) -> Finding | None:
         "threads": f"threads of a block {old.threads:,} -> {new.threads:,}",
     }
     why = f", by {figures[limit]}" if limit in figures else f", limited by {limit}"
-    said = f"{first.share:.2f} -> {second.share:.2f}{why}"
-    return by_loss(first.share, second.share, f"occupancy fell: {said}", f"occupancy rose: {said}")
+    shares = f"{first.share:.2f} -> {second.share:.2f}{why}"
+    return by_loss(first.share, second.share, f"occupancy fell: {shares}", f"occupancy rose: {shares}")
 
 
 RULES: Mapping[str, Find] = {
@@ -390,21 +388,13 @@ RULES: Mapping[str, Find] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cause:
-    """Holds what a rule has found. ``rule``: its name."""
-
-    rule: str
-    finding: Finding
-
-
-def causes(old: KernelSide, new: KernelSide) -> list[Cause]:
+def causes(old: KernelSide, new: KernelSide) -> list[Finding]:
     """List what the rules find between two sides of a kernel, in the rules' order."""
-    found = ((rule, find(old, new)) for rule, find in RULES.items())
-    return [Cause(rule=rule, finding=finding) for rule, finding in found if finding]
+    findings = ((rule, find(old, new)) for rule, find in RULES.items())
+    return [replace(finding, rule=rule) for rule, finding in findings if finding]
 
 
-def likely(found: Sequence[Cause], *, slower: bool) -> Cause | None:
+def likely(findings: Sequence[Finding], *, slower: bool) -> Finding | None:
     """Return the first cause that fits a case that became slower, or faster; None where there is none."""
     fitting = (Effect.SLOWER if slower else Effect.FASTER, Effect.EITHER)
-    return next((cause for cause in found if cause.finding.effect in fitting), None)
+    return next((finding for finding in findings if finding.effect in fitting), None)

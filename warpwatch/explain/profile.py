@@ -1,4 +1,4 @@
-"""Profiles both sides of a case with Nsight Compute, and reads what its counters say.
+"""Profiles of both sides of a case by Nsight Compute: its counters, and where warps wait.
 
 ncu replays a kernel several times with other counters each time, so nothing here takes part in a verdict. It leaves the
 clocks as they are, and empties L2 before each replay, as the timer does. ``python -m warpwatch.explain.profile FILE``
@@ -59,7 +59,7 @@ METRICS: Sequence[tuple[str, str, float, str]] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """Holds what is launched. ``other``: a revision's kernel; None for the case's own."""
+    """Side of a case that is launched. ``other``: a revision's kernel; None for the case's own."""
 
     root: Path
     module: str
@@ -78,12 +78,12 @@ def launch(side: Side) -> None:
 
 
 class NoProfile(Exception):
-    """Says why nothing could be profiled, and what helps."""
+    """Raised where nothing could be profiled; the message says why, and what helps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Holds what ncu counted for one side, of all its kernels together.
+    """Counters of ncu for one side, of all its kernels together.
 
     ``values``: by the names of METRICS, without those that the GPU does not have. ``stalls``: samples of warps that
     waited, by reason. ``lines``: the same by line of the source where the code says it, else by instruction.
@@ -109,9 +109,9 @@ def profile(side: Side, symbols: Sequence[str]) -> Profile:
             *("--export", str(report), "--force-overwrite"),
             *(sys.executable, "-P", "-m", "warpwatch.explain.profile", str(described)),
         ]
-        said = _run(command, side.root)
+        printed = _run(command, side.root)
         if not report.is_file():
-            raise NoProfile(f"ncu made no report: {_reason(said)}")
+            raise NoProfile(f"ncu made no report: {_reason(printed)}")
         return read_report(reader, report)
 
 
@@ -133,12 +133,11 @@ def find_reader() -> Any:
 
 def _run(command: Sequence[str], folder: Path) -> str:
     path = os.pathsep.join(filter(None, (str(ENGINE), os.environ.get("PYTHONPATH", ""))))
-    environment = os.environ | {"PYTHONPATH": path}
     try:
         done = subprocess.run(
             command,
             cwd=folder,
-            env=environment,
+            env=os.environ | {"PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -154,12 +153,12 @@ def _run(command: Sequence[str], folder: Path) -> str:
     return done.stdout
 
 
-def _reason(said: str) -> str:
+def _reason(printed: str) -> str:
     """Return what is wrong from what ncu printed."""
-    if "ERR_NVGPUCTRPERM" in said:
+    if "ERR_NVGPUCTRPERM" in printed:
         return HOW_RIGHTS
-    errors = [line.rpartition("==")[2].strip() for line in said.splitlines() if "ERROR" in line.upper()]
-    return (errors or said.strip().splitlines()[-1:] or ["it said nothing"])[0]
+    errors = [line.rpartition("==")[2].strip() for line in printed.splitlines() if "ERROR" in line.upper()]
+    return (errors or printed.strip().splitlines()[-1:] or ["it said nothing"])[0]
 
 
 def read_report(reader: Any, path: Path) -> Profile:
@@ -172,10 +171,8 @@ def read_report(reader: Any, path: Path) -> Profile:
         raise NoProfile("ncu saw no launch of these kernels")
     values: dict[str, float] = {}
     for name, metric, factor, unit in METRICS:
-        found = [each.as_double() for action in actions if (each := action.metric_by_name(metric)) is not None]
-        if found:
-            total = sum(found) / len(found) if unit == "%" else sum(found)
-            values[name] = total * factor
+        if counts := [each.as_double() for a in actions if (each := a.metric_by_name(metric)) is not None]:
+            values[name] = sum(counts) / (len(counts) if unit == "%" else 1) * factor
     stalls, lines = dict[str, float](), dict[str, float]()
     for action in actions:
         for metric in action.metric_names():

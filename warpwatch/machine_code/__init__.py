@@ -1,1 +1,1 @@
-"""Reads machine code, without a GPU: what a kernel needs, and which instructions it is made of."""
+"""Machine code, read without a GPU: what a kernel needs, and which instructions it is made of."""

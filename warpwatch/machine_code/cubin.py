@@ -36,7 +36,7 @@ RESERVED_IN_SECTION, RESERVED = Capability(9, 0), 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """Holds what a kernel needs. ``shared_bytes``: static, of a block. ``local_bytes``: of a thread.
+    """Needs of a kernel. ``shared_bytes``: static, of a block. ``local_bytes``: of a thread.
 
     ``code``: a hash of its machine code, with what schedules it, which no listing shows.
     """
@@ -49,14 +49,14 @@ class Needs:
 
 @dataclass(frozen=True, kw_only=True)
 class Cubin:
-    """Holds the needs of each kernel of a cubin by its symbol. ``data``: a hash of constants and variables."""
+    """Needs of each kernel of a cubin, by its symbol. ``data``: a hash of constants and variables."""
 
     kernels: Mapping[str, Needs]
     data: str
 
 
 def read_cubin(image: bytes, capability: Capability) -> Cubin | None:
-    """Read a cubin for GPUs of a capability; None where it is none, such as PTX, or is damaged."""
+    """Read a cubin for GPUs of a capability; None where it is not one, such as PTX, or is damaged."""
     elf = find_elf(image)
     try:
         return _read(elf, capability) if elf and read_machine(elf) == CUDA else None
@@ -123,7 +123,7 @@ KIB = 1024
 
 @dataclass(frozen=True)
 class Limits:
-    """Holds the limits of a multiprocessor.
+    """Limits of a multiprocessor.
 
     ``reserved``: bytes of shared memory that the system takes of each block. ``shared_unit``: shared memory is given in
     multiples of it.
@@ -153,7 +153,7 @@ LIMITS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Occupancy:
-    """Holds a kernel's theoretical occupancy: ``blocks`` of a multiprocessor, and ``limited_by`` what."""
+    """Theoretical occupancy of a kernel: ``blocks`` of a multiprocessor, and ``limited_by`` what."""
 
     share: float
     blocks: int

@@ -1,4 +1,4 @@
-"""Finds nvdisasm, calls it, and keeps what its listing of a cubin comes to in the cache of compiled kernels."""
+"""Calls of nvdisasm; summaries of its listings are kept in the cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def nvdisasm() -> Disassembler:
     for program in [named] if named else filter(None, places):
         if Path(program).is_file():
             return Disassembler(program, _run([program, "--version"]))
-    where = f"$NVDISASM names {named}, which is no file" if named else "there is no nvdisasm"
+    where = f"$NVDISASM names {named}, which is not a file" if named else "there is no nvdisasm"
     raise NoDisassembler(f"{where}: {HOW}")
 
 

@@ -81,7 +81,7 @@ def _resolved(kernel: str, section: _Section) -> Iterator[Instruction]:
     for predicate, opcode, printed in section.lines:
         indexed = INDEXED.search(printed)
         named = [*TARGET.findall(printed), *(indexed[1].split(",") if indexed else ())]
-        # A return names its kernel, which is no place that it leads to.
+        # A return names its kernel, which is not a place that it leads to.
         targets = tuple(labels[name] for name in named if name in labels and name != kernel)
         text = INDEXED.sub("", printed)
         if opcode.startswith("BRX"):  # its last operand is the distance to the table's first address
@@ -188,7 +188,6 @@ INTEGER_DIVISION = "integer division"
 FLOAT_DIVISION = "float32 division"
 READ_ONLY_LOAD = "read-only global load"
 PLAIN_LOAD = "plain global load"
-CALL = "call"
 
 
 def marks(instructions: Iterable[Instruction]) -> Mapping[str, int]:
@@ -198,14 +197,15 @@ def marks(instructions: Iterable[Instruction]) -> Mapping[str, int]:
     rounds up (I2F.RP); one of float32 numbers checks its range (FCHK). Loads with CONSTANT go through the cache for
     data that no thread writes meanwhile, which the compiler chooses where it can prove that.
     """
-    counts = dict.fromkeys((INTEGER_DIVISION, FLOAT_DIVISION, READ_ONLY_LOAD, PLAIN_LOAD, CALL), 0)
-    names = {"FCHK": FLOAT_DIVISION, "CALL": CALL}
+    counts = Counter[str]()
     for each in instructions:
         if each.name == "LDG":
             counts[READ_ONLY_LOAD if "CONSTANT" in each.modifiers else PLAIN_LOAD] += 1
-        elif name := INTEGER_DIVISION if each.name == "I2F" and "RP" in each.modifiers else names.get(each.name):
-            counts[name] += 1
-    return counts
+        elif each.name == "FCHK":
+            counts[FLOAT_DIVISION] += 1
+        elif each.name == "I2F" and "RP" in each.modifiers:
+            counts[INTEGER_DIVISION] += 1
+    return dict(counts)
 
 
 ENDS = frozenset({"EXIT", "RET", "KILL", "BPT"})

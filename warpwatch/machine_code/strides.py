@@ -1,9 +1,9 @@
-"""Finds how far apart in memory neighbouring threads' accesses lie, from the instructions that compute addresses.
+"""Distances in memory between the accesses of neighbouring threads, and what one access of a warp costs.
 
 A register is followed as a linear function of the thread's index in its block: so much for each step of threadIdx.x, y
 and z, from a value that may be known. That needs no launch, and holds within a warp. Whatever is not linear, or comes
-from memory, is unknown. The code is read once from its begin to its end; where paths meet, what they disagree about is
-unknown.
+from memory, is unknown. The code is read once from its beginning to its end; where paths meet, what they disagree about
+is unknown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HIGH = frozenset({"HI", "X", "SX32"})  # modifiers of instructions that compute 
 
 @dataclass(frozen=True)
 class Value:
-    """Holds what is known of a register: its steps, and what it holds in thread (0, 0, 0), or None."""
+    """Known part of a register's value: its steps, and what it holds in thread (0, 0, 0), or None."""
 
     steps: Steps
     origin: int | None = None
@@ -45,7 +45,7 @@ class Value:
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """Holds equal accesses of a kernel: how many instructions, of which kind, and how far neighbours are apart.
+    """Equal accesses of a kernel: how many instructions, of which kind, and how far neighbours are apart.
 
     ``kind``: such as "global load"; ``bytes``: of a thread. ``steps``: bytes for each step of threadIdx.x, y and z, or
     None where they are unknown.
@@ -59,7 +59,7 @@ class Access:
 
 @dataclass
 class State:
-    """Holds what registers hold.
+    """Values of the registers at one instruction.
 
     ``held``: by register. ``under``: what was written under a condition, by register and condition.
     """
@@ -73,7 +73,7 @@ class State:
 
 def accesses(instructions: Sequence[Instruction]) -> tuple[Access, ...]:
     """List the loads and stores of a kernel, equal ones together."""
-    found: Counter[tuple[str, int, Steps | None]] = Counter()
+    counts: Counter[tuple[str, int, Steps | None]] = Counter()
     state = State()
     waiting: dict[int, list[State]] = {}  # states on paths that join at an instruction
     for i, each in enumerate(instructions):
@@ -81,7 +81,7 @@ def accesses(instructions: Sequence[Instruction]) -> tuple[Access, ...]:
             state = _joined(state, other)
         if each.name in ACCESSES and (match := ADDRESS.search(each.operands)):
             value = _held(match[1], each, state)
-            found[ACCESSES[each.name], width(each), value.steps if value else None] += 1
+            counts[ACCESSES[each.name], width(each), value.steps if value else None] += 1
         for target in each.targets if each.name in JUMPS else ():
             if target > i:
                 waiting.setdefault(target, []).append(state.copy())
@@ -91,7 +91,7 @@ def accesses(instructions: Sequence[Instruction]) -> tuple[Access, ...]:
             if following := waiting.pop(i + 1, ()):
                 state = following[0]
                 waiting[i + 1] = following[1:]
-    listed = [Access(kind=k, bytes=b, steps=s, count=n) for (k, b, s), n in found.items()]
+    listed = [Access(kind=k, bytes=b, steps=s, count=n) for (k, b, s), n in counts.items()]
     return tuple(sorted(listed, key=lambda a: (a.kind, a.bytes, a.steps or (-1, 0, 0))))
 
 
@@ -119,7 +119,7 @@ def _held(register: str, each: Instruction, state: State) -> Value | None:
 
 
 def _run(each: Instruction, state: State) -> None:
-    """Change the state as an instruction does."""
+    """Apply one instruction to the values of the registers."""
     for predicate in PREDICATE.findall(",".join(each.operands.split(",")[:2])):  # what it may set
         for values in state.under.values():
             values.pop(f"@{predicate}", None)
@@ -127,11 +127,11 @@ def _run(each: Instruction, state: State) -> None:
     target = each.operands.partition(",")[0].strip()
     if not re.fullmatch(r"R\d+", target) or each.name.startswith(("ST", "RED")):
         return
-    made = _value(each, _operands(each.operands)[1:], state)
+    result = _value(each, _operands(each.operands)[1:], state)
     count = 4 if "128" in each.modifiers else 2 if {"64", "WIDE"} & set(each.modifiers) else 1
     names = [target, *(f"R{int(target[1:]) + step}" for step in range(1, count))]
     for name in names:
-        new = made if name == target or (made and made.steps == UNIFORM) else None
+        new = result if name == target or (result and result.steps == UNIFORM) else None
         if each.predicate:
             state.under.setdefault(name, {})[each.predicate] = new
             state.held[name] = _common(state.held.get(name), new)
@@ -150,10 +150,8 @@ def _value(each: Instruction, operands: Sequence[str], state: State) -> Value | 
     """Return what an instruction computes, or None where that is unknown."""
     name, modifiers = each.name, set(each.modifiers)
     if name == "S2R":
-        special = operands[0]
-        if special == "SR_LANEID":
-            return None
-        return Value(INDICES[special], 0) if special in INDICES else Value(UNIFORM)
+        special = {"SR_LANEID": None, **{index: Value(steps, 0) for index, steps in INDICES.items()}}
+        return special.get(operands[0], Value(UNIFORM))
     if name in ("LDC", "ULDC", "CS2R"):  # a parameter, unless a thread's own index chooses it
         return Value(UNIFORM) if ADDRESS.search(each.operands) is None else None
     if name in ACCESSES or name in LOADS:
@@ -176,16 +174,16 @@ def _computed(name: str, modifiers: set[str], values: Sequence[Value | None]) ->
 
 def _linear(name: str, modifiers: set[str], values: Sequence[Value | None]) -> Value | None:
     """Return a linear function of values, at least one of which differs from thread to thread; None for others."""
-    made = None
-    if name in ("IADD3", "IADD", "VIADD"):
-        made = _sum(values)
-    elif name == "IMAD" and len(values) == 3:
-        made = _sum([_product(values[0], values[1]), values[2]])
-    elif name == "LEA" and len(values) == 3:
-        made = _sum([_shifted(values[0], values[2]), values[1]])
-    elif name == "SHF" and "L" in modifiers and not modifiers & HIGH:
-        made = _shifted(values[0], values[1])
-    return made
+    match name, values:
+        case "IADD3" | "IADD" | "VIADD", _:
+            return _sum(values)
+        case "IMAD", (a, b, c):
+            return _sum([_product(a, b), c])
+        case "LEA", (a, b, shift):
+            return _sum([_shifted(a, shift), b])
+        case "SHF", (a, shift, *_) if "L" in modifiers and not modifiers & HIGH:
+            return _shifted(a, shift)
+    return None
 
 
 def _within_warp(name: str, modifiers: set[str], values: Sequence[Value | None]) -> Value | None:
@@ -219,50 +217,33 @@ def _rows(number: Value, row: int, asked: str) -> Value | None:
     _, y, z = number.steps
     if any(step % row for step in (y, z, number.origin or 0)) or FAR in (abs(y), abs(z)):
         return None
-    made = {
+    parts = {
         "number": Value((0, y // row, z // row)),
         "place": Value(INDICES["SR_TID.X"], 0),
         "begin": Value((0, y, z), number.origin),
     }
-    return made[asked]
+    return parts[asked]
 
 
 def _read(word: str, each: Instruction, state: State) -> Value | None:
     """Read an operand: a register, a number, or something that all threads share."""
     if NUMBER.fullmatch(word):
         return Value(UNIFORM, int(word, 0))
-    if match := REGISTER.fullmatch(word):
-        register = match[1]
-        if register in ("RZ", "URZ"):
-            return Value(UNIFORM, 0)
-        if register.startswith("U"):
-            return Value(UNIFORM)
-        value = _held(register, each, state)
-        if value and word.startswith("-"):
-            return Value(_times(value.steps, -1), None if value.origin is None else -value.origin)
-        return value
-    return Value(UNIFORM) if word.startswith(("c[", "cx[", "-c[")) else None
+    if not (match := REGISTER.fullmatch(word)):
+        return Value(UNIFORM) if word.startswith(("c[", "cx[", "-c[")) else None
+    if (register := match[1]).startswith("U") or register == "RZ":
+        return Value(UNIFORM, 0 if register.endswith("RZ") else None)
+    value = _held(register, each, state)
+    return _product(value, Value(UNIFORM, -1)) if word.startswith("-") else value
 
 
 def _sum(values: Sequence[Value | None]) -> Value | None:
-    steps, origin = UNIFORM, 0
-    known = True
-    for value in values:
-        if value is None:
-            return None
-        steps = (_add(steps[0], value.steps[0]), _add(steps[1], value.steps[1]), _add(steps[2], value.steps[2]))
-        known = known and value.origin is not None
-        origin += value.origin or 0
-    return Value(steps, origin if known else None)
-
-
-def _add(one: int, other: int) -> int:
-    return FAR if FAR in (abs(one), abs(other)) else one + other
-
-
-def _times(steps: Steps, factor: int) -> Steps:
-    x, y, z = (FAR if abs(step) == FAR and factor else step * factor for step in steps)
-    return (x, y, z)
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    x, y, z = (FAR if FAR in map(abs, steps) else sum(steps) for steps in zip(*(v.steps for v in known), strict=True))
+    origins = [value.origin for value in known if value.origin is not None]
+    return Value((x, y, z), sum(origins) if len(origins) == len(known) else None)
 
 
 def _product(one: Value | None, other: Value | None) -> Value | None:
@@ -272,10 +253,11 @@ def _product(one: Value | None, other: Value | None) -> Value | None:
         one, other = other, one
     if other.steps != UNIFORM:
         return None
-    if other.constant is not None:
-        return Value(_times(one.steps, other.constant), None if one.origin is None else one.origin * other.constant)
-    x, y, z = (FAR if step else 0 for step in one.steps)
-    return Value((x, y, z))
+    if (factor := other.constant) is None:
+        x, y, z = (FAR if step else 0 for step in one.steps)
+        return Value((x, y, z))
+    x, y, z = (FAR if abs(step) == FAR and factor else step * factor for step in one.steps)
+    return Value((x, y, z), None if one.origin is None else one.origin * factor)
 
 
 def _shifted(value: Value | None, shift: Value | None) -> Value | None:
@@ -297,12 +279,7 @@ def sectors(access: Access, block: Sequence[int]) -> int | None:
     """
     if access.steps is None:
         return None
-    touched = {
-        place
-        for at in _addresses(access.steps, block)
-        for place in range(at // SECTOR, -(-(at + access.bytes) // SECTOR))
-    }
-    return len(touched)
+    return len({place for at in _addresses(access.steps, block) for place in _units(at, access.bytes, SECTOR)})
 
 
 def bank_ways(access: Access, block: Sequence[int]) -> int | None:
@@ -314,18 +291,16 @@ def bank_ways(access: Access, block: Sequence[int]) -> int | None:
         return None
     lanes = list(_addresses(access.steps, block))
     together = max(1, min(WARP, WARP * WORD // access.bytes))
-    ways = []
+    ways = 0
     for first in range(0, len(lanes), together):
-        words = {word for at in lanes[first : first + together] for word in _words(at, access.bytes)}
-        wanted = [0] * BANKS
-        for word in words:
-            wanted[word % BANKS] += 1
-        ways.append(max(wanted))
-    return max(ways)
+        words = {word for at in lanes[first : first + together] for word in _units(at, access.bytes, WORD)}
+        ways = max(ways, *Counter(word % BANKS for word in words).values())
+    return ways
 
 
-def _words(at: int, size: int) -> Iterable[int]:
-    return range(at // WORD, (at + size - 1) // WORD + 1)
+def _units(at: int, size: int, unit: int) -> Iterable[int]:
+    """Number the units of memory that ``size`` bytes at an address lie in."""
+    return range(at // unit, (at + size - 1) // unit + 1)
 
 
 def _addresses(steps: Steps, block: Sequence[int]) -> Iterable[int]:

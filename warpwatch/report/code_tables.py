@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from warpwatch.compare.code_difference import BuildChange, Kernel, KernelChange, State, local_accesses
+from warpwatch.compare.code_difference import BuildChange, Kernel, KernelChange, State
 
 FORMAT = 1  # of the JSON document
 LISTED = 12  # names in a line of builds that are new or gone
@@ -74,7 +74,7 @@ def _local(side: Kernel) -> str:
     said = f"{side.needs.local_bytes:,} B"
     if not side.code:
         return said
-    loads, stores = (local_accesses(side.code, word) for word in ("load", "store"))
+    loads, stores = (side.count(f"local {word}") for word in ("load", "store"))
     return f"{said}, {loads} loads, {stores} stores" if loads or stores else said
 
 

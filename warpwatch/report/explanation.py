@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.compare.code_difference import Kernel, KernelChange, LaunchOccupancy
+from warpwatch.compare.code_difference import KernelChange
 from warpwatch.explain.causes import Effect, KernelSide
 from warpwatch.explain.explanation import Explanation
 from warpwatch.explain.profile import METRICS, Profile, grown
@@ -22,7 +22,7 @@ def lines_of(found: Explanation) -> Iterator[str]:
     for entry, cause in found.causes:
         if cause is not found.likely:
             named = f"{entry}: " if len(found.sides) > 1 else ""
-            yield f"  also ({EFFECTS[cause.finding.effect]}): {named}{cause.finding.sentence}"
+            yield f"  also ({EFFECTS[cause.effect]}): {named}{cause.sentence}"
     if found.note and found.note != found.sentence:
         yield f"  {found.note}"
     for entry, (old, new) in found.sides.items():
@@ -30,7 +30,7 @@ def lines_of(found: Explanation) -> Iterator[str]:
 
 
 def _differences(entry: str, old: KernelSide, new: KernelSide) -> Iterator[str]:
-    change = KernelChange(entry=entry, old=_kernel(old), new=_kernel(new))
+    change = KernelChange(entry=entry, old=old, new=new)
     rows = [(row.name, row.old, row.new) for row in figures(change) if row.differs]
     for place, said in (("inside", "in loops"), ("outside", "outside loops")):
         rows += [(f"{said}: {row.name}", row.old, row.new) for row in mix_changes(change).get(place, ())]
@@ -38,11 +38,6 @@ def _differences(entry: str, old: KernelSide, new: KernelSide) -> Iterator[str]:
         yield f"  {entry + ', machine code':<{WIDTH}} {'old':>24} {'new':>24}"
     for name, before, after in rows:
         yield f"  {name:<{WIDTH}} {before:>24} {after:>24}"
-
-
-def _kernel(side: KernelSide) -> Kernel:
-    at = LaunchOccupancy(threads=side.threads, dynamic_bytes=side.launch.shared_bytes, occupancy=side.occupancy)
-    return Kernel(needs=side.needs, occupancies=(at,), code=side.code)
 
 
 def profile_lines(case: Case, old: Profile, new: Profile, peak: float) -> Iterator[str]:

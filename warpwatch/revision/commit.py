@@ -1,4 +1,4 @@
-"""Finds another revision in git, reads the kernels that it declares, and compiles them."""
+"""Another revision: its commit in git, the kernels that it declares, and their machine code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.project import Project
@@ -22,6 +23,7 @@ from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
 from warpwatch.revision.unpacked import message, naming_missing_submodules
 from warpwatch.runs.identity import Identity
 
+K = TypeVar("K")
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 
 
@@ -40,10 +42,10 @@ def find_commit(revision: str, root: Path) -> str:
     check_name(revision)
     there = git(revision, root, "rev-parse", "--git-dir")
     if there.returncode:
-        raise BadRevision(f"{revision}: {root} is no git checkout ({message(there)})")
-    found = git(revision, root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if found.returncode == 0:
-        return found.stdout.decode().strip()
+        raise BadRevision(f"{revision}: {root} is not a git checkout ({message(there)})")
+    named = git(revision, root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if named.returncode == 0:
+        return named.stdout.decode().strip()
     cure = f": {UNSHALLOW}" if is_shallow(root) else ""
     raise BadRevision(f"{revision}: git knows no such revision here{cure}")
 
@@ -65,7 +67,7 @@ def find_merge_base(root: Path, branch: str = "") -> tuple[str, str]:
     main or master. Raises BadRevision.
     """
     if (there := git("", root, "rev-parse", "--git-dir")).returncode:
-        raise BadRevision(f"{root} is no git checkout ({message(there)})")
+        raise BadRevision(f"{root} is not a git checkout ({message(there)})")
     remote = git("", root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.decode().strip()
     main = filter(None, (remote, "origin/main", "origin/master", "main", "master"))
     for name in (branch,) if branch else main:
@@ -93,13 +95,13 @@ def files_unlike_head(root: Path) -> list[Path]:
     """List the files of a repository that differ from HEAD, and those that git does not know. Raises BadRevision."""
     find_commit("HEAD", root)
     top = Path(os.fsdecode(git("HEAD", root, "rev-parse", "--show-toplevel").stdout.removesuffix(b"\n")))
-    found = []
+    files: list[Path] = []
     for command in (["diff", "--name-only", "-z", "HEAD"], ["ls-files", "--others", "--exclude-standard", "-z"]):
         listed = git("HEAD", top, *command)
         if listed.returncode:
             raise BadRevision(f"git cannot say what differs from HEAD ({message(listed)})")
-        found += [top / os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
-    return found
+        files += [top / os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
+    return files
 
 
 def read_other_kernels(
@@ -135,7 +137,7 @@ def other_kernels_of(cases: Mapping[str, DeclaredCase], tree: Path, revision: st
 def other_kernel_of(tree: Path, case: DeclaredCase) -> OtherKernel:
     """Make the kernel that a declaration (warpwatch/revision/declarations.py) describes.
 
-    Raises ValueError where its machine code is no base64.
+    Raises ValueError where its machine code is not base64.
     """
     identity = case.identity
     steps = tuple(
@@ -177,13 +179,20 @@ def compile_other_kernels(
 ) -> dict[tuple[object, ...], Image | CompileError]:
     """Compile other kernels on all cores: machine code or the error, by ``key``."""
     calls = {key(other): functools.partial(compile_other, other, target) for other in others if not other.call}
-    made: dict[tuple[object, ...], Image | CompileError] = {}
+    return images_or_errors(calls, progress)
+
+
+def images_or_errors(
+    calls: Mapping[K, Callable[[], Image]], progress: Callable[[int, int], None]
+) -> dict[K, Image | CompileError]:
+    """Call functions that compile, on all cores; machine code or the error of each."""
+    images: dict[K, Image | CompileError] = {}
     for name, job in on_all_cores(calls, progress).items():
         error = job.exception()
         if error and not isinstance(error, CompileError | OSError):
             raise error
-        made[name] = CompileError(str(error)) if error else job.result()
-    return made
+        images[name] = CompileError(str(error)) if error else job.result()
+    return images
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Reads what a revision declares: runs its Python apart from ours, and checks what it says.
+"""Declarations of another revision: its Python runs apart from ours, and what it says is checked.
 
 The revision's code runs with this user's rights, in a process of isolated.py, with little time and output. It is no
 sandbox (see SECURITY.md).
@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -59,7 +59,7 @@ class DeclaredCase:
         for given in (self.source, *self.include):
             path = Path(given)
             if path.is_absolute() or ".." in path.parts or not path.parts:
-                raise ValueError(f"its source {given!r} is no file of its kernels")
+                raise ValueError(f"its source {given!r} is not a file of its kernels")
         for flag in self.flags:
             if not FLAG.fullmatch(flag):
                 raise ValueError(f"it compiles with {flag!r}, which is none of the options that are taken from others")
@@ -109,112 +109,93 @@ def read_declared(tree: Path, module: str, revision: str, arch: str) -> Declared
     return Reading(tree, module, revision).declared(arch)
 
 
+def parse(text: bytes, revision: str) -> Declared:
+    """Check what warpwatch/revision/declarations.py wrote. Raises BadRevision."""
+    try:
+        return msgspec.convert(json.loads(text), Declared)
+    except (ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors
+        raise unreadable(revision, error) from None
+
+
+def unreadable(revision: str, why: Exception | str) -> BadRevision:
+    """Return the error of a revision whose declarations cannot be read."""
+    text = why if isinstance(why, str) else f"({shortened(str(why) or type(why).__name__)})"
+    return BadRevision(f"{revision}: its declarations cannot be read {text}")
+
+
 class Reading:
     """Runs a revision's declarations in the background, until ``declared`` or ``stop`` is called.
 
-    The revision is imported at once. The architecture of the GPU is needed only at the end, by ``declared``.
+    The revision is imported at once, in a process group of its own that does not outlive this object. The architecture
+    of the GPU is needed only at the end, by ``declared``.
     """
 
     def __init__(self, tree: Path, module: str, revision: str) -> None:
-        self._revision, self._failure = revision, ""
-        self._apart: Apart | None = None
-        self._files = contextlib.ExitStack()
+        self._revision = revision
+        self._failure: OSError | None = None
+        self._latest = time.monotonic() + EXPORT_SECONDS
+        self._open = contextlib.ExitStack()
         try:
-            self._said = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  # ``stop`` closes them
-            self._output = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-            self._apart = run_apart(tree, module, self._said, self._output)
+            self._printed = self._open.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  # ``stop`` closes them
+            self._output = self._open.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+            self._isolated = self._start(tree, module)
+            self._open.callback(self._isolated.end)
         except OSError as error:
-            self._failure = _why(error)
+            self._failure = error
+
+    def _start(self, tree: Path, module: str) -> Isolated:
+        program, output = Path(__file__).with_name("declarations.py"), self._output.fileno()
+        threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        arguments = [str(tree), str(output), module]
+        return Isolated(program, arguments, tree, self._printed, pass_fds=[output], variables=threads)
 
     def declared(self, arch: str) -> Declared:
         """Wait for the declarations and check what they say. ``arch``: of this GPU. Raises BadRevision."""
-        why = self._failure
         try:
-            if self._apart:
-                status = self._apart.finish(arch)
-                if not status:
-                    return parse(_content(self._output))
-                why = f"by this code ({last_line(_last_bytes(self._said)) or f'it ended with status {status}'})"
-        except (OSError, ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors
-            why = _why(error)
+            if self._failure:
+                raise self._failure
+            return parse(self._written(arch), self._revision)
+        except OSError as error:
+            raise unreadable(self._revision, error) from None
         finally:
             self.stop()
-        raise BadRevision(f"{self._revision}: its declarations cannot be read {why}")
 
-    def stop(self) -> None:
-        """End the process, if it still runs, and remove its files."""
-        if self._apart:
-            self._apart.end()
-        self._files.close()
-
-
-def _why(error: Exception) -> str:
-    return f"({shortened(str(error) or type(error).__name__)})"
-
-
-def parse(text: bytes) -> Declared:
-    """Check what warpwatch/revision/declarations.py wrote. Raises ValueError or RecursionError."""
-    return msgspec.convert(json.loads(text), Declared)
-
-
-class Apart:
-    """A process that runs declarations.py, in a process group of its own that does not outlive it."""
-
-    def __init__(self, process: Isolated, files: Sequence[IO[bytes]]) -> None:
-        self._isolated, self._files = process, files
-        self._latest = time.monotonic() + EXPORT_SECONDS
-
-    def finish(self, arch: str) -> int:
-        """Tell the process the GPU's architecture, and return its exit status.
-
-        Raises ValueError where it takes too long or writes too much.
-        """
+    def _written(self, arch: str) -> bytes:
+        """Tell the process the GPU's architecture, and return what it writes. Raises BadRevision."""
         process = self._isolated.process
         assert process.stdin
         with contextlib.suppress(OSError), process.stdin as pipe:  # it has ended: its status says why
             pipe.write(arch.encode())
-        self._wait(process.pid)
-        self.end()
-        return process.returncode
-
-    def _wait(self, process: int) -> None:
-        """Wait until the process ends, without reaping it."""
-        while os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-            if time.monotonic() > self._latest:
-                raise ValueError(f"no answer within {EXPORT_SECONDS:g} s; process killed")
-            if max(_size(file) for file in self._files) > MOST_BYTES:
-                raise ValueError(f"it writes more than {MOST_BYTES >> 20} MiB; process killed")
-            time.sleep(POLL_SECONDS)
-
-    def end(self) -> None:
-        """Kill what still runs of the process group, and remove its home folder."""
+        problem = self._wait(process.pid)
         self._isolated.end()
+        if not problem and process.returncode:
+            self._printed.seek(max(0, _size(self._printed) - 4096))
+            last = last_line(self._printed.read())
+            problem = f"by this code ({last or f'it ended with status {process.returncode}'})"
+        if problem:
+            raise unreadable(self._revision, problem)
+        self._output.seek(0)
+        return self._output.read()
 
+    def _wait(self, process: int) -> str:
+        """Wait until the process ends, without reaping it; return why it must be killed, if it must."""
+        ended = None
+        while ended is None:
+            ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            if max(map(_size, (self._printed, self._output))) > MOST_BYTES:
+                return f"(it writes more than {MOST_BYTES >> 20} MiB; process killed)"
+            if ended is None and time.monotonic() > self._latest:
+                return f"(no answer within {EXPORT_SECONDS:g} s; process killed)"
+            time.sleep(POLL_SECONDS * (ended is None))
+        return ""
 
-def run_apart(tree: Path, module: str, said: IO[bytes], output: IO[bytes]) -> Apart:
-    """Start declarations.py on a tree. What is printed goes to ``said``. Raises OSError."""
-    program = Path(__file__).with_name("declarations.py")
-    arguments = [str(tree), str(output.fileno()), module]
-    threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    process = Isolated(program, arguments, tree, said, pass_fds=[output.fileno()], variables=threads)
-    return Apart(process, (said, output))
+    def stop(self) -> None:
+        """End the process, if it still runs, and remove its files."""
+        self._open.close()
 
 
 def _size(file: IO[bytes]) -> int:
     return os.fstat(file.fileno()).st_size
-
-
-def _content(file: IO[bytes]) -> bytes:
-    file.seek(0)
-    text = file.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"it wrote more than {MOST_BYTES >> 20} MiB")
-    return text
-
-
-def _last_bytes(file: IO[bytes]) -> bytes:
-    file.seek(max(0, _size(file) - 4096))
-    return file.read(4096)
 
 
 def last_line(printed: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Starts the processes that run another revision's Python, and keeps them apart from this user's others.
+"""Processes that run another revision's Python, kept apart from this user's others.
 
 Such a process has the variables of the environment that a GPU's programs need, an empty home folder, and a session of
 its own. Run as a script, this file is its first code: it gives up what would let that Python read the memory and the

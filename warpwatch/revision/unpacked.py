@@ -1,4 +1,4 @@
-"""Unpacks commits into the cache, as git would check them out, without touching the working tree or its index."""
+"""Commits unpacked into the cache, as git would check them out, without touching the working tree or its index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -42,50 +41,45 @@ def checkout(commit: str, revision: str, project: Project) -> Path:
         kept = private_folder("revisions")
     except CompileError as error:
         raise BadRevision(f"{revision}: there is no place to unpack its kernels in: {error}") from None
-    unpacking = _Unpacking.of(commit, revision, project)
+    unpacking = _Unpacking(commit, revision, project)
     for number in itertools.count():
         folder = kept / f"{unpacking.name}{f'-{number}' if number else ''}"
-        if folder.exists() and not unpacking.is_whole(folder):
-            if not _is_unused(folder, SPOILT_SECONDS):
-                continue
+        if not folder.exists() or unpacking.is_whole(folder):
+            break
+        if _is_unused(folder, SPOILT_SECONDS):
             _remove(folder)
-        if not folder.exists():
-            unpacking.unpack(folder)
-            with contextlib.suppress(OSError):  # others may remove the same
-                _remove_unused(kept)
-        break
+            break
+    if not folder.exists():
+        unpacking.unpack(folder)
+        with contextlib.suppress(OSError):  # others may remove the same
+            for other in kept.iterdir():
+                if _is_unused(other, KEPT_SECONDS):
+                    _remove(other)
     with contextlib.suppress(OSError):  # the cache cannot be written
         os.utime(folder)
     return folder
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Unpacking:
-    """A commit that is unpacked. ``top``, ``git``: the repository's working tree, and its git folder.
+    """A commit that is unpacked.
 
-    ``prefix``: the project's path in the repository, with a slash at its end, or nothing.
+    ``prefix``: the project's path in the repository, with a slash at its end, or nothing. ``top``, ``git``: the
+    repository's working tree, and its git folder.
     """
 
-    commit: str
-    revision: str
-    project: Project
-    prefix: str
-    top: Path
-    git: Path
-
-    @classmethod
-    def of(cls, commit: str, revision: str, project: Project) -> _Unpacking:
+    def __init__(self, commit: str, revision: str, project: Project) -> None:
         """Find out where the project lies in its repository. Raises BadRevision."""
+        self.commit, self.revision, self.project = commit, revision, project
         asked = ("--show-prefix", "--show-toplevel", "--absolute-git-dir")
         there = git(revision, project.root, "rev-parse", *asked)
         if there.returncode:
-            raise BadRevision(f"{revision}: {project.root} is no git checkout ({message(there)})")
-        prefix, top, folder = os.fsdecode(there.stdout).removesuffix("\n").split("\n")
-        return cls(commit=commit, revision=revision, project=project, prefix=prefix, top=Path(top), git=Path(folder))
+            raise BadRevision(f"{revision}: {project.root} is not a git checkout ({message(there)})")
+        self.prefix, top, folder = os.fsdecode(there.stdout).removesuffix("\n").split("\n")
+        self.top, self.git = Path(top), Path(folder)
 
     @property
     def name(self) -> str:
-        """Name of the folder: other projects of a repository have other ones."""
+        """The name of the folder: other projects of a repository have other ones."""
         project = self.project
         parts = (self.prefix, project.module, project.baselines_folder, project.runs_folder)
         return f"{self.commit}-{hashlib.sha256(os.fsencode(chr(0).join(parts))).hexdigest()[:16]}"
@@ -104,8 +98,8 @@ class _Unpacking:
         wanted += [f":(exclude,literal){self.prefix}{each}" for each in without]
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder.parent) as made:
-                whole = Path(made, "tree")
+            with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+                whole = Path(temporary, "tree")
                 lacking = self._write(self.git, self.commit, whole, "", wanted)
                 tree = whole / self.prefix
                 self._check(tree, lacking)
@@ -147,8 +141,8 @@ class _Unpacking:
         for about, path in entries:
             if about.startswith(SUBMODULE):
                 recorded, place = about.split()[1], os.path.join(at, path)
-                if found := self.source_of(place, recorded):
-                    lacking += self._write(found, recorded, whole, place, ["."])
+                if folder := self.source_of(place, recorded):
+                    lacking += self._write(folder, recorded, whole, place, ["."])
                 else:
                     (tree / path).mkdir(parents=True, exist_ok=True)  # as git does
                     lacking.append((place, recorded))
@@ -159,11 +153,11 @@ class _Unpacking:
         there = git(self.revision, self.top, "-C", path, "rev-parse", "--absolute-git-dir")
         here = [] if there.returncode else [Path(os.fsdecode(there.stdout).removesuffix("\n"))]
         common = self.git / "commondir"  # of a linked working tree
-        folders = [self.git, *([self.git / common.read_text().strip()] if common.exists() else [])]
-        for found in itertools.chain(here, *(_git_folders(folder / "modules") for folder in folders)):
-            where = {"GIT_DIR": str(found), "GIT_WORK_TREE": str(self.top)}
+        parents = [self.git, *([self.git / common.read_text().strip()] if common.exists() else [])]
+        for folder in itertools.chain(here, *(_git_folders(parent / "modules") for parent in parents)):
+            where = {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(self.top)}
             if not git(self.revision, self.top, "cat-file", "-e", f"{commit}^{{commit}}", variables=where).returncode:
-                return found
+                return folder
         return None
 
     def _check(self, tree: Path, lacking: Sequence[tuple[str, str]]) -> None:
@@ -179,8 +173,8 @@ class _Unpacking:
                     continue
                 own = link.relative_to(tree)
                 if any(own.is_relative_to(each) for each in (kernels, ENGINE_FOLDER)):
-                    said = shortened(f"{own} is a link to {link.readlink()}, outside of the revision's kernels/")
-                    raise BadRevision(f"{self.revision}: {said}; nothing outside of it is read for a comparison")
+                    problem = shortened(f"{own} is a link to {link.readlink()}, outside of the revision's kernels/")
+                    raise BadRevision(f"{self.revision}: {problem}; nothing outside of it is read for a comparison")
                 link.unlink()
         if not (tree / kernels).is_dir():
             why = _said(lacking) or f"there is neither {self.prefix}{path}/ nor {self.prefix}{path}.py"
@@ -252,13 +246,6 @@ def naming_missing_submodules(tree: Path) -> Iterator[None]:
 
 def _is_unused(tree: Path, seconds: float) -> bool:
     return tree.stat().st_mtime < time.time() - seconds
-
-
-def _remove_unused(folder: Path) -> None:
-    """Remove the unpacked commits that no run has used for KEPT_SECONDS."""
-    for each in folder.iterdir():
-        if _is_unused(each, KEPT_SECONDS):
-            _remove(each)
 
 
 def _remove(tree: Path) -> None:
