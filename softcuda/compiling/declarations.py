@@ -10,7 +10,8 @@ import itertools
 import re
 from typing import NamedTuple
 
-RECORD = "softcuda_kernel"  # the name of the variable that holds it
+import assembly
+
 STRING = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
 # Words before a function's name that have brackets of their own.
 QUALIFIER = re.compile(
@@ -169,7 +170,9 @@ def with_records(text: str) -> str:
             edits.append((*kernel.inside, ",".join(written)))
         bound = kernel.bound or declared.get(kernel.name, 0)
         made = f'softcuda::record((void (*)({", ".join(types)}))nullptr, "{", ".join(names)}", {bound})'
-        edits.append((kernel.body, kernel.body, f" __attribute__((used)) static constexpr auto {RECORD} = {made};"))
+        edits.append(
+            (kernel.body, kernel.body, f" __attribute__((used)) static constexpr auto {assembly.RECORD} = {made};")
+        )
     out, position = [], 0
     for first, last, instead in sorted(set(edits)):
         out += [text[position:first], instead]
@@ -275,34 +278,3 @@ def split_top(text: str) -> list[str]:
         else:
             part += character
     return [p for p in [*parts, part] if p.strip()]
-
-
-LABEL = re.compile(rf"^_ZZ(\S+)E{len(RECORD)}{RECORD}:$", re.MULTILINE)
-
-
-def kernel_table(assembly: str) -> list[str]:
-    """softcuda::KernelEntry in assembly, one for each record of a kernel that g++ wrote.
-
-    Each has a label of its own, softcuda_kernel.NAME, so that a reader of the image's symbols finds its kernels.
-    """
-    functions = set(re.findall(r"^\s*\.type\s+(\S+),\s*[@%]function", assembly, re.MULTILINE))
-    records = {match[1]: match[0][:-1] for match in LABEL.finditer(assembly)}
-    out = ['\t.section .data.rel.ro,"aw"', "\t.balign 16", "\t.globl softcuda_kernels", "\t.hidden softcuda_kernels",
-           "softcuda_kernels:"]  # fmt: skip
-    names = []
-    for number, (encoded, label) in enumerate(sorted(records.items())):
-        name = f"_Z{encoded}"
-        if name not in functions:  # extern "C"
-            name = re.sub(r"^(?:N(?:\d+\w+?)*?)?\d+(\D\w*?)E?$", r"\1", encoded)
-        out += [f"{RECORD}.{external(name)}:", f"\t.quad {name}, .Lsoftcuda_kernel{number}, {label}"]
-        names += [f".Lsoftcuda_kernel{number}:", f'\t.string "{external(name)}"']
-    return [*out, "\t.globl softcuda_kernels_end", "\t.hidden softcuda_kernels_end", "softcuda_kernels_end:",
-            "\t.section .rodata", *names]  # fmt: skip
-
-
-def external(name: str) -> str:
-    """Return the mangled name of a function as nvcc has it: that of a static one too is as if it were not."""
-    place = 3 if name.startswith("_ZN") else 2
-    while part := re.compile(r"\d+").match(name, place):
-        place = part.end() + int(part[0])
-    return name[:place] + name[place + 1 :] if re.compile(r"L\d").match(name, place) else name

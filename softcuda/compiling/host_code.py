@@ -3,6 +3,11 @@
 A function without __global__ or __device__ is host code, and so is a variable that is neither marked nor constant.
 Types, constants and constexpr functions are kept where the device's code names them, directly or through one another;
 other than that, nothing has to be known of what host code uses. What goes leaves its lines empty.
+
+nvcc compiles host code with its headers and libraries, which are not all here. So functions that g++ refuses are found
+by the lines of its complaints. A function without mark that stayed (as a constexpr one, or an operator that is named as
+one of the device's) goes. One for both sides that calls host code is an error only where a kernel calls it: it stops
+with a message about that. A template of a kernel that has no instance is looked at by g++ more than by nvcc.
 """
 
 from __future__ import annotations
@@ -14,18 +19,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import messages
-from host_bodies import (
-    DEVICE,
-    Parsed,
-    broken,
-    head,
-    is_kernel_template,
-    is_marked,
-    place_of,
-    trapped,
-)
-from items import Item, Source, items, source_of
-from made_instances import bare, launches, made_at, wrong_ones
+from instances import bare, launches, made_at, wrong_ones
+from items import DEVICE, Item, Source, functions, head, is_marked, items, line_of, place_of, source_of
 
 COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
@@ -367,3 +362,50 @@ def remains(text: str, start: int, stop: int, stay: list[tuple[int, int]]) -> st
         out += ["\n" * text.count("\n", position, first), text[first:last]]
         position = last
     return "".join([*out, "\n" * text.count("\n", position, stop)])
+
+
+ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):\d+: (?:error: (?P<what>.*)|  required from .*)", re.MULTILINE
+)
+TRAP = '{ softcuda_trap("a call of a function that needs host code"); }'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parsed:
+    """A source and its declarations. ``launched``: words of the instances that host code launches."""
+
+    source: Source
+    found: list[Item]
+    launched: set[str]
+
+
+def broken(parsed: Parsed, errors: str, hosts: set[str]) -> set[int]:
+    """The first tokens of functions that g++ complains of and that can go. ``hosts``: names of what was set aside."""
+    complaints: dict[str, list[tuple[int, bool]]] = {}  # lines, and whether they are of host code
+    for error in ERROR.finditer(errors):
+        quoted = " ".join(re.findall(r"[‘'][^’']*[’']", error["what"] or ""))
+        of_host = not hosts.isdisjoint(re.findall(r"\w+", quoted))
+        complaints.setdefault(error["file"], []).append((int(error["line"]), of_host))
+    return {item.first for item in functions(parsed.source, parsed.found) if is_meant(parsed, item, complaints)}
+
+
+def is_meant(parsed: Parsed, item: Item, complaints: dict[str, list[tuple[int, bool]]]) -> bool:
+    """Whether complaints are of a function that can go; of one for both sides, that they name host code."""
+    source, words = parsed.source, head(parsed.source, item)
+    both = "__host__" in words and "__device__" in words
+    unused = is_kernel_template(source, item) and item.names[0][-1] not in parsed.launched
+    if not (both or unused or DEVICE.isdisjoint(words)):
+        return False
+    file, first = line_of(source, item.first)
+    last = first + source.text.count("\n", source.places[item.first][0], source.places[item.last - 1][1])
+    return any(first <= line <= last and (of_host or not both) for line, of_host in complaints.get(file, ()))
+
+
+def is_kernel_template(source: Source, item: Item) -> bool:
+    words = head(source, item)
+    return words[0] == "template" and words[2] != ">" and "__global__" in words
+
+
+def trapped(source: Source, item: Item) -> tuple[int, int, str]:
+    """What is to stand in place of the body of a function for both sides that needs host code."""
+    return (item.body, source.partner[item.body] + 1, TRAP)

@@ -1,7 +1,9 @@
-"""Finds which instances of kernel templates host code launches, so that an image has those that nvcc's would have.
+"""Finds and makes the instances of templates that host code launches, so that an image has those of nvcc's.
 
 Arguments of a template that are not written out are deduced from the types of what the call passes, as far as these are
-declared in the same function.
+declared in the same function. Clients of NVRTC ask for the assembler's names of C++ expressions such as
+``matmul<float, 16>``: each expression's address is taken behind the kernel's own text, which makes the instance, and
+g++ writes its name.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from items import PAIRS, Item, Source
+from items import PAIRS, Item, Source, functions, head, is_marked, line_of
 
 TYPES = re.compile(
     r"bool|char|short|int|long|signed|unsigned|float|double|void|const|true|false|sizeof|size_t|u?int\d+_t|cuda\w+_t"
@@ -90,11 +92,11 @@ def bindings(
         outer = [({}, caller)] if instantiated else bindings(source, host, caller, known, depth + 1)
         for around, behind in outer if calls else ():
             for place in calls:
-                if (binding := asked(source, item, place, instantiated, (caller, around), known)) is not None:
+                if (binding := arguments_at(source, item, place, instantiated, (caller, around), known)) is not None:
                     yield binding, behind if behind.first > caller.first else caller
 
 
-def asked(
+def arguments_at(
     source: Source, template: Item, place: int, instantiated: bool, caller: tuple[Item, Binding], known: set[str]
 ) -> Binding | None:
     """The arguments of a function template by the call or instantiation at ``place``; None where some are not known."""
@@ -292,3 +294,81 @@ def with_scopes(tokens: Tokens, place: int) -> str:
     while tokens[first - 1] == "::":
         first -= 2 if tokens[first - 2].isidentifier() else 1
     return " ".join(tokens[first : place + 1])
+
+
+INSTANCE = "softcuda-instance-"  # what the file of an instance is called, with its number
+
+
+def wrong_ones(errors: str) -> list[int]:
+    """The numbers of the instances whose very words g++ refuses; not of those within which it finds an error."""
+    return [int(number) for number in re.findall(rf"^{INSTANCE}(\d+):.*: error:", errors, re.MULTILINE)]
+
+
+def bare(instance: str) -> str:
+    """The name of an instance without the namespaces and spaces in it, which g++ writes as it likes."""
+    return re.sub(r"\w+::", "", "".join(instance.split()))
+
+
+def launches(
+    source: Source, found: list[Item], hosts: list[Item], remaining: list[Item], refused: set[str]
+) -> dict[Item, list[str]]:
+    """The instances of templates that host functions launch, by the function in whose place they are to be made.
+
+    For functions of a class that is behind it. ``refused``: instances that are none.
+    """
+    known = {name[-1] for item in remaining for name in item.names}
+    templates: dict[str, list[Item]] = {}
+    for item in remaining:
+        template = item.kind == "function" and source.tokens[item.first : item.first + 2] == ["template", "<"]
+        if template and "__global__" in head(source, item):
+            templates.setdefault(item.names[0][-1], []).append(item)
+    owners = {member: item for item in found for member in host_members(source, item)} if templates else {}
+    hosts = [*hosts, *owners]
+    made: dict[Item, list[str]] = {}
+    done: set[str] = set()
+    for item in hosts:
+        for instance, behind in launched(source, hosts, item, templates, known) if item.body else ():
+            if instance not in done and bare(instance) not in refused:
+                made.setdefault(owners.get(behind, behind), []).append(instance)
+                done.add(instance)
+    return made
+
+
+def made_at(source: Source, token: int, made: dict[int, str]) -> str:
+    """What makes instances, by their numbers, where a token is: each in a file of its own, which errors name."""
+    if not made:
+        return ""
+    file, line = line_of(source, token)
+    variables = (
+        f'\n# 1 "{INSTANCE}{number}"\n__attribute__((used)) static const auto softcuda_instance{number} = &{instance};'
+        for number, instance in made.items()
+    )
+    return f'{"".join(variables)}\n# {line} "{file}"\n'
+
+
+def host_members(source: Source, item: Item) -> Iterator[Item]:
+    """The functions of a class that have a body and are not the device's."""
+    if item.kind == "class" and item.body and "enum" not in head(source, item):
+        for member in functions(source, [item]):
+            if not is_marked(source, member):
+                yield member
+
+
+VARIABLE = "softcuda_name_expression"
+
+
+def name_expressions(expressions: Sequence[str]) -> str:
+    """C++ that takes the address of each expression; what g++ says of one is at a line of that name."""
+    lines = []
+    for number, expression in enumerate(expressions):
+        written = expression.strip().removeprefix("&")
+        place = f"the name expression {expression}".replace("\\", "\\\\").replace('"', '\\"')
+        declared = f"__attribute__((used)) extern const void* const {VARIABLE}{number}"
+        lines.append(f'# 1 "{place}"\nextern "C" {{ {declared} = (const void*)&{written}; }}\n')
+    return "".join(lines)
+
+
+def lowered_names(assembly: str, expressions: Sequence[str]) -> str:
+    """The name of each expression, one a line, as the assembly of name_expressions() has it."""
+    found = dict(re.findall(rf"^{VARIABLE}(\d+):\n\s*\.quad\s+(\S+)", assembly, re.MULTILINE))
+    return "".join(f"{found.get(str(number), '')}\n" for number in range(len(expressions)))

@@ -6,6 +6,7 @@ by its brackets and its words, not by its types, so that nothing has to be known
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ WITH_BRACKETS = {"__launch_bounds__", "__attribute__", "alignas", "decltype", "n
                  "__typeof__", "throw", "static_assert"}  # fmt: skip
 OTHER_NAMES = {"using", "typedef", "static_assert", "namespace", "concept"}
 ACCESS = {"public", "private", "protected"}
+DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,3 +294,36 @@ def qualified(tokens: list[str], place: int, first: int) -> tuple[str, ...]:
         else:
             break
     return tuple(parts) or ("",)
+
+
+def head(source: Source, item: Item) -> list[str]:
+    """The tokens of a declaration in front of its body."""
+    return source.tokens[item.first : item.body or item.last]
+
+
+def is_marked(source: Source, item: Item) -> bool:
+    return not DEVICE.isdisjoint(head(source, item))
+
+
+def line_of(source: Source, token: int) -> tuple[str, int]:
+    """File and line of a token."""
+    place = source.places[token][0]
+    first, marker = source.markers[bisect.bisect_left(source.markers, (place, place)) - 1]
+    line, file = re.findall(r'^# (\d+) "(.*)"', source.text[first:marker])[0]
+    return file, int(line) + source.text.count("\n", marker, place)
+
+
+def place_of(source: Source, token: int) -> str:
+    """File, line and column of a token, as compilers write them."""
+    file, line = line_of(source, token)
+    place = source.places[token][0]
+    return f"{file}:{line}:{place - source.text.rfind(chr(10), 0, place)}"
+
+
+def functions(source: Source, found: list[Item]) -> Iterator[Item]:
+    """The functions that have a body, those of classes too."""
+    for item in found:
+        if item.kind == "function" and item.body:
+            yield item
+        elif item.kind == "class" and item.body and "enum" not in head(source, item):
+            yield from functions(source, list(items(source, item.body + 1, source.partner[item.body])))
