@@ -33,7 +33,7 @@ INSTRUCTION_OR_LINE = re.compile(r"\t(?:[a-z]|\.loc\b|\.(?:byte|value|long|quad|
 
 
 def with_red_zones(lines: list[str]) -> tuple[list[str], str]:
-    """The assembly with gaps between variables, and a list of them at its end.
+    """Return the assembly with gaps between variables, and a list of them at its end.
 
     What a function calls its own and static is shared memory; what lies in .data or .bss is a device variable.
     Returns the lines, and what is wrong with them: more shared memory than a block may have.
@@ -78,7 +78,7 @@ SECTIONS = {SHARED: "softcuda_shared", CONSTANT: "softcuda_constant", DEVICE: "s
 
 
 def kind_of(name: str, section: str) -> int | None:
-    """What a variable in a section is to a kernel; None for what is none of its."""
+    """Return the kind of memory that a variable in a section belongs to; None if it is not one of a kernel."""
     if section in SECTIONS.values():
         return next(kind for kind, known in SECTIONS.items() if known == section)
     if (
@@ -92,7 +92,7 @@ def kind_of(name: str, section: str) -> int | None:
 
 
 def symbol_table(symbols: list[tuple[str, int, int]]) -> list[str]:
-    """softcuda::Symbol, one for each variable, and their names."""
+    """Return softcuda::Symbol in assembly, one for each variable, and their names."""
     out = ['\t.section .data.rel.ro,"aw"', "\t.balign 16"]
     out += ["\t.globl softcuda_symbols", "\t.hidden softcuda_symbols", "softcuda_symbols:"]
     for number, (name, size, kind) in enumerate(symbols):
@@ -105,7 +105,7 @@ def symbol_table(symbols: list[tuple[str, int, int]]) -> list[str]:
 
 
 def shared_too_large(symbols: list[tuple[str, int, int]]) -> str:
-    """ptxas's complaint, for the function that has more than a block may have."""
+    """Return ptxas's complaint about the function that has more shared memory than a block may have."""
     totals: dict[str, int] = {}
     for name, size, kind in symbols:
         if kind == SHARED:
@@ -121,7 +121,7 @@ LABEL = re.compile(rf"^_ZZ(\S+)E{len(RECORD)}{RECORD}:$", re.MULTILINE)
 
 
 def kernel_table(assembly: str) -> list[str]:
-    """softcuda::KernelEntry in assembly, one for each record of a kernel that g++ wrote.
+    """Return softcuda::KernelEntry in assembly, one for each record of a kernel that g++ wrote.
 
     Each has a label of its own, softcuda_kernel.NAME, so that a reader of the image's symbols finds its kernels.
     """
@@ -166,7 +166,7 @@ OWN = re.compile(rf"{'|'.join(NUMBERS)}|-1\.694739\d*e\+38|-5\.3130\d*e\+303|\{{
 
 
 def with_nans(assembly: str, intermediate: str) -> str:
-    """The assembly with NaNs for what is unset; as it is where the kernel's own constants could be taken for that.
+    """Return the assembly with NaNs for unset variables; unchanged if a constant of the kernel could be taken for one.
 
     ``intermediate``: of -fdump-tree-optimized. Only x86-64's instructions are known here; elsewhere what is unset
     stays the huge number.
@@ -207,8 +207,8 @@ def with_array_names(written: str, plain: str, source: str) -> str:
 
     def changed(match: re.Match[str]) -> str:
         places = lines.get((files.get(match[2], ""), int(match[4])), [])
-        found = {_array_at(line, int(match[6])) for line in places}
-        name = found.pop() if len(found) == 1 else ""
+        arrays = {_array_at(line, int(match[6])) for line in places}
+        name = arrays.pop() if len(arrays) == 1 else ""
         label = "0"
         if name and _is_local(name, source):
             label = names.setdefault(name, f".Lsoftcuda_array{len(names)}")
@@ -221,16 +221,16 @@ def with_array_names(written: str, plain: str, source: str) -> str:
 
 def _lines_of(plain: str, wanted: set[int]) -> dict[tuple[str, int], list[str]]:
     """Return the text of such lines by file and number. Macros may make several of one."""
-    found: dict[tuple[str, int], list[str]] = {}
+    lines: dict[tuple[str, int], list[str]] = {}
     file, number = "", 0
     for line in plain.split("\n"):
         if line.startswith("# ") and (marker := MARKER.match(line)):
             number, file = int(marker[1]), marker[2]
             continue
         if number in wanted:
-            found.setdefault((file, number), []).append(line)
+            lines.setdefault((file, number), []).append(line)
         number += 1
-    return found
+    return lines
 
 
 def _array_at(line: str, column: int) -> str:
@@ -245,7 +245,7 @@ def _array_at(line: str, column: int) -> str:
 
 
 def _is_local(name: str, source: str) -> bool:
-    """Whether each array of that name is declared inside a function, as a variable of a thread."""
+    """Return whether each array of that name is declared inside a function, as a variable of a thread."""
     declared = False
     for match in re.finditer(rf"(?<![\w.>:]){name}\s*\[", source):
         begin = max(source.rfind(end, 0, match.start()) for end in ";{}(")
@@ -265,7 +265,7 @@ def _is_local(name: str, source: str) -> bool:
 
 
 def _is_in_function(source: str, at: int) -> bool:
-    """Whether the innermost braces around a place are those of no class, namespace or linkage."""
+    """Return whether the innermost braces around a place are those of no class, namespace or linkage."""
     depth = 0
     for match in re.finditer(r"[{}]", source[:at][::-1]):
         depth += 1 if match[0] == "}" else -1

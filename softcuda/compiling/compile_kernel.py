@@ -113,7 +113,7 @@ def parse(arguments: list[str]) -> dict:
 
 
 def of_architecture(named: str) -> list[str]:
-    """The macro that nvcc defines for an architecture with features of its own."""
+    """Return the macro that nvcc defines for an architecture with features of its own."""
     return ["-D__CUDA_ARCH_FEAT_SM90_ALL"] if re.search(r"(?:sm|compute)_90a\b", named) else []
 
 
@@ -144,7 +144,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
 
     Raises BadKernel and host_code.NotHere.
     """
-    unit, preprocessed, made, dump, inlined = (
+    unit, preprocessed, target, dump, inlined = (
         folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
     )
     flags = flags_of(folder, source, unit, options)
@@ -157,7 +157,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
         plain = plain_cpp(text, source, options["checks"], host)
         preprocessed.write_text(plain, errors="surrogateescape")
         try:
-            gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(made))
+            gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(target))
             break
         except BadKernel as error:
             # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
@@ -169,7 +169,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
             elif not lenient and not host.learn(str(error)):
                 raise BadKernel(host.complaint or str(error)) from error
             flags += lenient
-    written = made.read_text(errors="surrogateescape")
+    written = target.read_text(errors="surrogateescape")
     if options["checks"]:
         written = assembly.with_nans(written, dump.read_text(errors="surrogateescape"))
         written = assembly.with_array_names(written, plain, text)
@@ -182,7 +182,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
 
 
 def flags_of(folder: Path, source: Path, unit: Path, options: dict) -> list[str]:
-    """What g++ is called with for a source that is compiled in a folder as ``unit``."""
+    """Return the flags of g++ for a source that is compiled in a folder as ``unit``."""
     includes = [option for option in options["pass"] if option.startswith("-I")]
     beside = source.parent.resolve()  # where nvcc looks first
     return [*FLAGS, *(checks() if options["checks"] else []), f"-iquote{beside}", *includes, f"-I{SOFTCUDA}/include",
@@ -242,7 +242,7 @@ def linked(folder: Path, written: str) -> bytes:
 
 
 def kernels_own_path(path: str) -> str:
-    """The path as the debug information has it; "" for what is no kernel's: softcuda's own headers and the system's."""
+    """Return a path as the debug information has it; "" for headers of softcuda and of the system."""
     absolute = os.path.abspath(path)
     if absolute.startswith((f"{SOFTCUDA}/", "/usr/")) or path.startswith("<"):
         return ""
@@ -250,7 +250,7 @@ def kernels_own_path(path: str) -> str:
 
 
 class BadKernel(Exception):
-    """g++ refuses a kernel; the message is its own."""
+    """Raised when g++ refuses a kernel; the message is its own."""
 
 
 def gxx(*arguments: str) -> None:
@@ -268,7 +268,7 @@ def checks() -> list[str]:
 
 
 def macro(option: str) -> str:
-    """The line that does what -D or -U does; "" for another option."""
+    """Return the line that does what -D or -U does; "" for another option."""
     name, given, value = option[2:].partition("=")
     if option.startswith("-D"):
         return f"#define {name} {value if given else 1}"
@@ -276,7 +276,7 @@ def macro(option: str) -> str:
 
 
 def translation_unit(text: str, source: Path, options: list[str], chosen: list[str], brought: list[str]) -> str:
-    """The kernel's file, with lines where they were, between the dialect and what the driver reads of an image.
+    """Return the kernel's file, its lines unmoved, between the dialect and the tables that the driver reads.
 
     ``chosen``: headers of device functions, behind the dialect; ``brought``: others, behind them. Macros of the
     command line are defined behind all of them, where they cannot change them. Softcuda's headers are named by their

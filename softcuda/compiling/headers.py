@@ -34,7 +34,7 @@ BRINGS = "softcuda_brings_narrow_floats"
 
 
 def chosen(text: str) -> list[str]:
-    """The headers that have a name in the text, in the order of the table."""
+    """Return the headers that define a name of the text, in the order of the table."""
     words = "\n".join({*re.findall(r"\w+", text.replace("mma.h", ""))})  # which is no instruction's name
     table = {**BROUGHT, **NAMES} if BRINGS in words else NAMES
     return [header for header, names in table.items() if re.search(f"^(?:{names})$", words, re.MULTILINE)]
@@ -50,9 +50,9 @@ UNKNOWN = re.compile(
 
 
 def brought(errors: str) -> list[str]:
-    """The headers that have a name which g++ does not know."""
-    found = dict.fromkeys(one or other for one, other in UNKNOWN.findall(errors))
-    return [header for space in found for header in BRINGING[space]]
+    """Return the headers that define a name which g++ does not know."""
+    spaces = dict.fromkeys(one or other for one, other in UNKNOWN.findall(errors))
+    return [header for space in spaces for header in BRINGING[space]]
 
 
 # What is in cuda_dialect.h already.
@@ -125,7 +125,7 @@ def write_for(text: str, folder: Path) -> bool:
 
 
 def content_of(name: str) -> str:
-    """The header of that name; "" where it is none of these."""
+    """Return the header of that name; "" if it is not one of these."""
     lines = ["#pragma once"]
     if name in HANDLES:
         lines += [f"typedef struct softcuda_{handle}* {handle};" for handle in HANDLES[name].split()]

@@ -82,8 +82,8 @@ def further_draws(case: Case, seed: int, by: Compute = compute) -> list[Draw]:
     # Every dtype and configuration begins with another one, so that each shape gets them all too.
     turn = cases.index(own) + cases.index(own) // len(case.family.tests) if own in cases and takes_turns else 0
     first = turn % len(KINDS)
-    made = (draw for kind in (*KINDS[first:], *KINDS[:first]) if (draw := kind(case, seed, by)))
-    return list(itertools.islice(made, 1 if takes_turns else None))
+    draws = (draw for kind in (*KINDS[first:], *KINDS[:first]) if (draw := kind(case, seed, by)))
+    return list(itertools.islice(draws, 1 if takes_turns else None))
 
 
 def has_few_cases(case: Case) -> bool:

@@ -86,13 +86,13 @@ def draw_each(
     """Draw each piece of an array from its own random stream, so that the number of cores changes nothing."""
     own = _own_inputs(case, seed, exact)
     seeds = np.random.SeedSequence([seed, *case.shape])
-    made = {
+    drawn_here = {
         array.name: np.empty(array.shape, numpy_type(array.dtype)) for array in case.inputs if array.name not in own
     }
     declared = {array.name: array for array in case.inputs}
     pieces = [
         (a.reshape(-1)[i : i + DRAWN_AT_ONCE], declared[name])
-        for name, a in made.items()
+        for name, a in drawn_here.items()
         for i in range(0, a.size, DRAWN_AT_ONCE)
     ]
     streams = [np.random.default_rng(stream) for stream in seeds.spawn(len(pieces))]
@@ -102,7 +102,7 @@ def draw_each(
     else:  # to start threads takes longer than to draw small pieces
         for stream, piece in drawn:
             draw(stream, *piece)
-    return {array.name: own[array.name] if array.name in own else made[array.name] for array in case.inputs}
+    return {array.name: own[array.name] if array.name in own else drawn_here[array.name] for array in case.inputs}
 
 
 def check_inputs(case: Case, inputs: Mapping[str, Array]) -> None:

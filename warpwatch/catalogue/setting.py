@@ -86,8 +86,8 @@ def read_table(file: Path | None) -> Table | None:
         if key not in known:
             raise BadProject(f"{file}: {TABLE} has an unknown key {key!r}; {_nearest(key, known)}")
         if not isinstance(value, str) or not value.strip():
-            what = "the import path of a package" if key == "kernels" else "the path of a folder"
-            raise BadProject(f"{file}: {TABLE} has {key} = {value!r}: write {what} in quotes")
+            kind = "the import path of a package" if key == "kernels" else "the path of a folder"
+            raise BadProject(f"{file}: {TABLE} has {key} = {value!r}: write {kind} in quotes")
     return Table(root=file.parent, **content)
 
 

@@ -43,10 +43,10 @@ def problems(families: Iterable[Family]) -> tuple[Problem, ...]:
     ``families``: all that there are, because the reference case of one may belong to another.
     """
     every = tuple(families)
-    found = _inspect(every)[1]
-    wrong = {problem.family for problem in found if not problem.variant}
+    faults = _inspect(every)[1]
+    wrong = {problem.family for problem in faults if not problem.variant}
     references = (_reference_case_fault(family, every) for family in every if family.name not in wrong)
-    return (*found, *filter(None, references))
+    return (*faults, *filter(None, references))
 
 
 def sound(families: Iterable[Family]) -> tuple[tuple[Family, Variant], ...]:
@@ -107,8 +107,8 @@ def _faults_of_variants(family: Family) -> tuple[tuple[str, str] | None, ...]:
 def _twice(declared: Family | Variant, before: Sequence[Family | Variant]) -> tuple[str, str] | None:
     if declared.name not in [other.name for other in before]:
         return None
-    what = "family" if isinstance(declared, Family) else "variant"
-    return "name", f"is that of another {what} too, which is used; give this one a name of its own"
+    kind = "family" if isinstance(declared, Family) else "variant"
+    return "name", f"is that of another {kind} too, which is used; give this one a name of its own"
 
 
 def _first_fault(rules: Mapping[str, Callable[..., Checks]], *declared: object) -> tuple[str, str] | None:

@@ -36,7 +36,7 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 
 
 class BadExpression(ValueError):
-    """A text that is no arithmetic, or has no value; the message says which part."""
+    """Raised for a text that is not valid arithmetic, or has no value; the message says which part."""
 
 
 def evaluate(text: str, names: Mapping[str, Any]) -> Any:
@@ -66,7 +66,7 @@ def _parsed(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise BadExpression(f"{_shown(text)} is no arithmetic, such as '4096 // block_size_x'") from None
+        raise BadExpression(f"{_shown(text)} is not valid arithmetic, such as '4096 // block_size_x'") from None
 
 
 def _shown(text: str) -> str:
@@ -82,7 +82,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def _unknown(node: ast.expr) -> BadExpression:
-    return BadExpression(f"{_shown(ast.unparse(node))} is no arithmetic that is known here")
+    return BadExpression(f"{_shown(ast.unparse(node))} is not arithmetic that is known here")
 
 
 def _constant(node: ast.Constant, names: Mapping[str, Any]) -> Any:
@@ -126,7 +126,7 @@ def _numeric(sign: ast.AST, *values: Any) -> Any:
         return _limited(values[0] + values[1])
     if type(sign) not in _OPERATORS or not all(isinstance(value, int | float) for value in values):
         shown = " and ".join(_shown(str(value)) for value in values)
-        raise BadExpression(f"{type(sign).__name__} of {shown} is no arithmetic that is known here")
+        raise BadExpression(f"{type(sign).__name__} of {shown} is not arithmetic that is known here")
     if isinstance(sign, ast.Pow) and abs(values[1]) > LARGEST_POWER:
         raise BadExpression(f"a power of {values[1]:,} is too large; exponents end at {LARGEST_POWER}")
     result = _OPERATORS[type(sign)](*values)
@@ -141,7 +141,7 @@ def _compared(node: ast.Compare, names: Mapping[str, Any]) -> bool:
     for sign, part in zip(node.ops, node.comparators, strict=True):
         right = _value(part, names)
         if type(sign) not in _OPERATORS:
-            raise BadExpression(f"{_shown(ast.unparse(node))} is no comparison that is known here")
+            raise BadExpression(f"{_shown(ast.unparse(node))} is not a comparison that is known here")
         if not _OPERATORS[type(sign)](left, right):
             return False
         left = right
@@ -153,21 +153,21 @@ def _comprehended(node: ast.ListComp, names: Mapping[str, Any]) -> list[Any]:
         raise BadExpression(f"{_shown(ast.unparse(node))} goes over more than one list")
     if sum(isinstance(part, ast.ListComp) for part in ast.walk(node)) > 1:  # each multiplies the time by LARGEST_LIST
         raise BadExpression(f"{_shown(ast.unparse(node))} has a list within a list")
-    (each,), made = node.generators, []
+    (each,), values = node.generators, []
     assert isinstance(each.target, ast.Name)
     for value in _limited(_value(each.iter, names)):
         inner = {**names, each.target.id: value}
         if all(_value(test, inner) for test in each.ifs):
-            made.append(_value(node.elt, inner))
-    return made
+            values.append(_value(node.elt, inner))
+    return values
 
 
 def _limited(values: Iterable[Any]) -> list[Any]:
     """Make a list. Raises BadExpression where it would be too long."""
-    made = [value for _, value in zip(range(LARGEST_LIST + 1), values, strict=False)]
-    if len(made) > LARGEST_LIST:
+    listed = [value for _, value in zip(range(LARGEST_LIST + 1), values, strict=False)]
+    if len(listed) > LARGEST_LIST:
         raise BadExpression(f"a list has more than {LARGEST_LIST:,} elements")
-    return made
+    return listed
 
 
 def _range(*ends: Any) -> list[int]:
