@@ -55,7 +55,7 @@ def test_defaults_closures_and_nested_functions_count() -> None:
     assert len({digest(scaled(2)), digest(scaled(3)), digest(scaled(2, default=4))}) == 3
 
 
-def test_a_function_of_a_module_of_the_project_is_followed_and_the_rest_of_the_module_is_not() -> None:
+def test_of_a_module_of_the_project_only_the_used_function_is_followed() -> None:
     def using(value: int, other: int) -> str | None:
         helpers = types.ModuleType("project.helpers")
         exec(f"def scale(x):\n    return x * {value}\ndef other():\n    return {other}", vars(helpers))

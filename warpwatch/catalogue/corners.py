@@ -228,33 +228,37 @@ def _usual(build: Build) -> Shape:
 @functools.cache
 def _growing(family: Family) -> Mapping[int, int]:
     """Map each axis of the result to the size of a shape that it grows with, one for one."""
-    base = tuple(64 + size for size in family.tests[0])
-    before, axes = _result(family, base), {}
-    for i in range(len(base)):
-        after = _result(family, tuple(size + (i == j) for j, size in enumerate(base)))
+    before, grown = _results(family)
+    axes = {}
+    for i, after in enumerate(grown):
         changes = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if new != old]
         if len(changes) == 1 and after[changes[0]] == before[changes[0]] + 1:
             axes[changes[0]] = i
     return axes
 
 
-def _result(family: Family, shape: Shape) -> Shape:
-    result = family.result_shape(shape)
-    assert result is not None
-    return result
+@functools.cache
+def _free(family: Family) -> tuple[int, ...]:
+    """Return the sizes that the result's shape does not depend on, which are summed over."""
+    before, grown = _results(family)
+    return tuple(i for i, after in enumerate(grown) if after == before)
 
 
 def _outer(family: Family) -> tuple[int, ...]:
     return tuple(sorted(_growing(family).values()))
 
 
-@functools.cache
-def _free(family: Family) -> tuple[int, ...]:
-    """Return the sizes that the result's shape does not depend on, which are summed over."""
+def _results(family: Family) -> tuple[Shape, list[Shape]]:
+    """Return the shape of the result of a usual shape, and those with each of its sizes larger by one."""
     base = tuple(64 + size for size in family.tests[0])
-    same = _result(family, base)
-    grown = [tuple(size + (i == j) for j, size in enumerate(base)) for i in range(len(base))]
-    return tuple(i for i, shape in enumerate(grown) if _result(family, shape) == same)
+    grown = (tuple(size + (i == j) for j, size in enumerate(base)) for i in range(len(base)))
+    return _result(family, base), [_result(family, shape) for shape in grown]
+
+
+def _result(family: Family, shape: Shape) -> Shape:
+    result = family.result_shape(shape)
+    assert result is not None
+    return result
 
 
 def _shape(build: Build, x: int, y: int, inner: Shape) -> Shape:

@@ -17,7 +17,7 @@ import numpy as np
 from warpwatch.catalogue import by_name
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.declaration import TIMED_SEED, takes_part
+from warpwatch.catalogue.declaration import TIMED_SEED
 from warpwatch.catalogue.draws import Draw
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
@@ -131,7 +131,8 @@ def _copies(case: Case) -> int:
 
 def _compared_part(case: Case) -> Part:
     """Choose the rows that are compared: some of a single large result, whose reference can compute them alone."""
-    if len(case.results) != 1 or case.results[0].size <= WHOLE_ELEMENTS or not takes_part(case.family):
+    in_parts = by_name.takes(case.family.reference, "part")
+    if len(case.results) != 1 or case.results[0].size <= WHOLE_ELEMENTS or not in_parts:
         return ALL_ROWS
     height = case.results[0].shape[0]
     if height <= SAMPLED_ROWS:

@@ -73,51 +73,43 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:77]}...")
 
 
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:  # noqa: PLR0911  # one for each kind of node
     """Return the value of a part of an expression. Raises BadExpression, and what arithmetic raises."""
-    read = _PARTS.get(type(node))
-    if not read:
-        raise _unknown(node)
-    return read(node, names)
+
+    def value(part: ast.expr) -> Any:
+        return _value(part, names)
+
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() as constant):
+            return constant
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.Name(id=name):
+            raise BadExpression(f"{name} is not known; there are {', '.join(names)}")
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return [value(part) for part in parts]
+        case ast.Subscript(value=whole, slice=index):
+            return value(whole)[value(index)]
+        case ast.IfExp(test=test, body=body, orelse=other):
+            return value(body if value(test) else other)
+        case ast.BoolOp(op=sign, values=parts):
+            join = all if isinstance(sign, ast.And) else any
+            return join(bool(value(part)) for part in parts)
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*map(value, parts))
+        case ast.BinOp(left=left, op=operation, right=right):
+            return _numeric(operation, value(left), value(right))
+        case ast.UnaryOp(op=negation, operand=operand):
+            return _numeric(negation, value(operand))
+        case ast.Compare():
+            return _compared(node, names)
+        case ast.ListComp():
+            return _comprehended(node, names)
+    raise _unknown(node)
 
 
 def _unknown(node: ast.expr) -> BadExpression:
     return BadExpression(f"{_shown(ast.unparse(node))} is not arithmetic that is known here")
-
-
-def _constant(node: ast.Constant, names: Mapping[str, Any]) -> Any:
-    if not isinstance(node.value, bool | int | float | str):
-        raise _unknown(node)
-    return node.value
-
-
-def _named(node: ast.Name, names: Mapping[str, Any]) -> Any:
-    if node.id not in names:
-        raise BadExpression(f"{node.id} is not known; there are {', '.join(names)}")
-    return names[node.id]
-
-
-def _listed(node: ast.List | ast.Tuple, names: Mapping[str, Any]) -> list[Any]:
-    return [_value(part, names) for part in node.elts]
-
-
-def _element(node: ast.Subscript, names: Mapping[str, Any]) -> Any:
-    return _value(node.value, names)[_value(node.slice, names)]
-
-
-def _chosen(node: ast.IfExp, names: Mapping[str, Any]) -> Any:
-    return _value(node.body if _value(node.test, names) else node.orelse, names)
-
-
-def _joined(node: ast.BoolOp, names: Mapping[str, Any]) -> bool:
-    parts = (bool(_value(part, names)) for part in node.values)
-    return all(parts) if isinstance(node.op, ast.And) else any(parts)
-
-
-def _called(node: ast.Call, names: Mapping[str, Any]) -> Any:
-    if not isinstance(node.func, ast.Name) or node.func.id not in _FUNCTIONS or node.keywords:
-        raise _unknown(node)
-    return _FUNCTIONS[node.func.id](*(_value(part, names) for part in node.args))
 
 
 def _numeric(sign: ast.AST, *values: Any) -> Any:
@@ -170,10 +162,6 @@ def _limited(values: Iterable[Any]) -> list[Any]:
     return listed
 
 
-def _range(*ends: Any) -> list[int]:
-    return _limited(range(*ends))
-
-
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": abs,
     "float": float,
@@ -182,20 +170,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "list": _limited,
     "max": max,
     "min": min,
-    "range": _range,
+    "range": lambda *ends: _limited(range(*ends)),
     "sum": sum,
-}
-_PARTS: Mapping[type[ast.expr], Callable[..., Any]] = {
-    ast.BinOp: lambda node, names: _numeric(node.op, _value(node.left, names), _value(node.right, names)),
-    ast.BoolOp: _joined,
-    ast.Call: _called,
-    ast.Compare: _compared,
-    ast.Constant: _constant,
-    ast.IfExp: _chosen,
-    ast.List: _listed,
-    ast.ListComp: _comprehended,
-    ast.Name: _named,
-    ast.Subscript: _element,
-    ast.Tuple: _listed,
-    ast.UnaryOp: lambda node, names: _numeric(node.op, _value(node.operand, names)),
 }
