@@ -18,9 +18,10 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 # Variables that change what gcc and binutils make, and nvcc (as GCC 12 and CUDA 13.0 call getenv()), and those by which
 # scripts in nvcc's place find a toolkit.
@@ -118,11 +119,33 @@ def without_noise(output: str) -> str:
 
 # States of files, folders and programs.
 
-_digests: dict[str, tuple[tuple[int, ...], str]] = {}  # of files that had not been changed for a while, by path
-_folders: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}  # names in folders, likewise
+Status = tuple[int, ...]
+_digests: dict[str, tuple[Status, str]] = {}  # of files that had not been changed for a while, by path
+_folders: dict[str, tuple[Status, frozenset[str]]] = {}  # names in folders, likewise
 _installations: dict[
     tuple[str, tuple[str, ...], tuple[str, ...]], tuple[float, str]
 ] = {}  # when looked at, and digests
+T = TypeVar("T")
+
+
+def _remembered(known: dict[str, tuple[Status, T]], path: str, look: Callable[[os.stat_result], T], absent: T) -> T:
+    """Return what is at a path, looked at again only if its status has changed; ``absent`` if nothing is."""
+    try:
+        status = os.stat(path)
+        entry = known.get(path)
+        if entry is not None and entry[0] == _signature(status):
+            return entry[1]
+        result = look(status)
+    except OSError:
+        return absent
+    _remember(known, path, status, result)
+    return result
+
+
+def _remember(known: dict[str, tuple[Status, T]], path: str, status: os.stat_result, result: T) -> None:
+    """Keep a result unless a further change might not show in the status, as one within a tick of the clock."""
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED:
+        known[path] = (_signature(status), result)
 
 
 def digest_of(path: str) -> str:
@@ -151,53 +174,32 @@ def _signature(status: os.stat_result) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev
 
 
-def _is_settled(status: os.stat_result) -> bool:
-    """Return whether a further change would show in the status: one within the same tick of the clock would not."""
-    return time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED
-
-
 def _read(path: str) -> tuple[bytes, str]:
     """Return the contents of a file and their digest, which is kept if it can be trusted. Raises OSError."""
     with open(path, "rb") as stream:
         status = os.fstat(stream.fileno())
         contents = stream.read()
     digest = hashlib.sha256(contents).hexdigest()
-    if _is_settled(status):
-        _digests[path] = (_signature(status), digest)
+    _remember(_digests, path, status, digest)
     return contents, digest
 
 
 def _sampled(path: str) -> str:
     """Return a digest of parts of a program, which may have 100 MB, and of its size."""
-    try:
-        status = os.stat(path)
-        known = _digests.get(path)
-        if known is not None and known[0] == _signature(status):
-            return known[1]
+
+    def look(status: os.stat_result) -> str:
         digest = hashlib.sha256(str(status.st_size).encode())
         with open(path, "rb") as stream:
             for number in range(SAMPLES) if status.st_size > SAMPLE else [0]:
                 digest.update(os.pread(stream.fileno(), SAMPLE, number * (status.st_size - SAMPLE) // (SAMPLES - 1)))
-    except OSError:
-        return "absent"
-    if _is_settled(status):
-        _digests[path] = (_signature(status), digest.hexdigest())
-    return digest.hexdigest()
+        return digest.hexdigest()
+
+    return _remembered(_digests, path, look, "absent")
 
 
 def _names_in(folder: str) -> frozenset[str]:
     """Return the names in a folder, read again only if its status has changed."""
-    try:
-        status = os.stat(folder)
-        known = _folders.get(folder)
-        if known is not None and known[0] == _signature(status):
-            return known[1]
-        names = frozenset(os.listdir(folder))
-    except OSError:
-        return frozenset()
-    if _is_settled(status):
-        _folders[folder] = (_signature(status), names)
-    return names
+    return _remembered(_folders, folder, lambda status: frozenset(os.listdir(folder)), frozenset())
 
 
 @functools.lru_cache

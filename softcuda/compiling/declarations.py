@@ -11,8 +11,8 @@ import re
 from typing import NamedTuple
 
 import assembly
+from items import STRING, closing
 
-STRING = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
 # Words before a function's name that have brackets of their own.
 QUALIFIER = re.compile(
     r"\b(__launch_bounds__|__attribute__|alignas|__declspec|decltype|__block_size__|__maxnreg__)\s*$"
@@ -225,16 +225,6 @@ def name_of(parameter: str) -> str:
         return ""
     rest = re.sub(r"\b(?:const|volatile|struct|class|enum|union|typename)\b", "", text[: match.start()])
     return match[1] if rest.strip(" \n.") else ""
-
-
-def closing(text: str, position: int) -> int:
-    """Return where the round bracket closes that is open at ``position``."""
-    depth = 1
-    for match in re.compile(rf"{STRING}|[()]").finditer(text, position):
-        depth += {"(": 1, ")": -1}.get(match[0], 0)
-        if not depth:
-            return match.start()
-    return len(text)
 
 
 GLOBAL = re.compile(rf"^[\ \t]*\#[^\n]*|{STRING}|(?P<global>\b__global__\b)", re.MULTILINE)

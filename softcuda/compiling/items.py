@@ -327,3 +327,13 @@ def functions(source: Source, declared: list[Item]) -> Iterator[Item]:
             yield item
         elif item.kind == "class" and item.body and "enum" not in head(source, item):
             yield from functions(source, list(items(source, item.body + 1, source.partner[item.body])))
+
+
+def closing(text: str, position: int) -> int:
+    """Return where the round bracket closes that is open at ``position``."""
+    depth = 1
+    for match in re.compile(rf"{STRING}|[()]").finditer(text, position):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if not depth:
+            return match.start()
+    return len(text)

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ptx_table
+from items import STRING, SYSTEM, closing
 from ptx_table import Row
 
 # Functions of ptx.h that stand for a whole instruction each, by its name with _ for each dot.
 PTX_HEADER = Path(__file__).resolve().parents[1] / "include" / "softcuda" / "ptx.h"
 KNOWN = set(re.findall(r"\bcp_\w+", PTX_HEADER.read_text()))
-STRING = r'"(?:\\.|[^"\\\n])*"'
 TOKEN = re.compile(
     rf"""^\#\ (?P<line>\d+)\ "(?P<file>(?:\\.|[^"])*)"(?P<flags>[\ \d]*)$  # where what follows comes from
-    | {STRING} | '(?:\\.|[^'\\\n])*'
+    | {STRING}
     | \b(?P<asm>asm|__asm__|__asm)\b (?:\s*(?:volatile|__volatile__)\b)? \s*(?P<open>\(?)""",
     re.MULTILINE | re.VERBOSE,
 )
 REFUSED = "softcuda_refused_ptx"  # messages.py knows calls by it
-SYSTEM = "3"  # the flag of a line marker for a header of the system's
 NUMBERS = {
     r"0[fF]([0-9a-fA-F]{8})": "__int_as_float(0x{0})",
     r"0[dD]([0-9a-fA-F]{16})": "__longlong_as_double(0x{0})",
@@ -65,16 +64,6 @@ def refusal(line: int, why: str) -> str:
     """Return a call that g++ refuses where it is compiled: headers have PTX in functions that no kernel calls."""
     text = why.replace("\\", "\\\\").replace('"', '\\"')
     return f'({{ __attribute__((error("{text}"))) void {REFUSED}_{line}(); {REFUSED}_{line}(); }})'
-
-
-def closing(text: str, position: int) -> int:
-    """Return where the bracket closes that is open at ``position``."""
-    depth = 1
-    for match in re.compile(rf"{STRING}|[()]").finditer(text, position):
-        depth += {"(": 1, ")": -1}.get(match[0], 0)
-        if not depth:
-            return match.start()
-    return len(text)
 
 
 def split(text: str, separator: str) -> list[str]:
