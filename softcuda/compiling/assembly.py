@@ -19,10 +19,8 @@ import re
 RECORD = "softcuda_kernel"  # the variable that holds a kernel's record (declarations.py)
 RED_ZONE = 128  # bytes between variables, which belong to none of them
 MAX_SHARED = 48 * 1024
-# Shared memory that a launch adds: dynamic_gap and dynamic_area of image.h say how much.
-DYNAMIC = ['\t.section softcuda_dynamic,"aw",@nobits', "\t.balign 128", "\t.globl softcuda_dynamic_area",
-           "\t.hidden softcuda_dynamic_area",
-           f"\t.zero {RED_ZONE}", "softcuda_dynamic_area:", f"\t.zero {232448 + 128}"]  # fmt: skip
+# Bytes that a launch adds to shared memory: dynamic_gap and dynamic_area of image.h say how much.
+DYNAMIC_AREA = 232448 + 128
 
 # What would run before main, for variables of the host such as those of <iostream>. The linker leaves out what nothing
 # but such a section refers to.
@@ -41,8 +39,8 @@ def with_red_zones(lines: list[str]) -> tuple[list[str], str]:
     text = NEVER_RUN.sub('\t.section .softcuda_never_run,"e",@progbits', "\n".join(lines))
     objects = set(re.findall(r"^\s*\.type\s+(\S+),\s*[@%]object", text, re.MULTILINE))
     sizes = {name: int(size) for name, size in re.findall(r"^\s*\.size\s+(\S+),\s*(\d+)$", text, re.MULTILINE)}
-    out = ['\t.section softcuda_shared,"aw"', "\t.balign 128", "\t.globl softcuda_shared_first",
-           "\t.hidden softcuda_shared_first", "softcuda_shared_first:", f"\t.zero {RED_ZONE}"]  # fmt: skip
+    gap = f"\t.zero {RED_ZONE}"
+    out = ['\t.section softcuda_shared,"aw"', "\t.balign 128", *hidden("softcuda_shared_first"), gap]
     symbols: list[tuple[str, int, int]] = []
     late: list[tuple[str, int, int]] = []  # zeroed variables that the linker would have placed: name, size, alignment
     section = ".text"
@@ -56,21 +54,33 @@ def with_red_zones(lines: list[str]) -> tuple[list[str], str]:
         if (match := re.match(r"\s*\.comm\s+([^,]+),(\d+),(\d+)", line)) and not LIBRARY.search(line):
             late.append((match[1], int(match[2]), int(match[3])))
         elif label and label[1] in objects and (kind := kind_of(label[1], section)) is not None:
-            out += [f"\t.zero {RED_ZONE}", line]
+            out += [gap, line]
             symbols.append((label[1], sizes[label[1]], kind))
         elif not re.match(r"\s*\.local\s", line) or LIBRARY.search(line):
             out.append(line)
     for name, size, alignment in late:
         kind = SHARED if name.startswith("_ZZ") else DEVICE
-        out += [f'\t.section {SECTIONS[kind]},"aw"', f"\t.balign {max(alignment, 64)}", f"\t.zero {RED_ZONE}",
-                f"{name}:", f"\t.zero {size}"]  # fmt: skip
+        begin = [f'\t.section {SECTIONS[kind]},"aw"', f"\t.balign {max(alignment, 64)}", gap]
+        out += [*begin, f"{name}:", f"\t.zero {size}"]
         symbols.append((name, size, kind))
-    for name in ("softcuda_shared", "softcuda_constant", "softcuda_device", ".data", ".bss"):
-        out += [f'\t.section {name},"aw"' if not name.startswith(".") else f"\t{name.replace('.bss', '.section .bss')}",
-                f"\t.zero {RED_ZONE}"]  # fmt: skip
-    out += ['\t.section softcuda_shared,"aw"', "\t.globl softcuda_shared_last", "\t.hidden softcuda_shared_last",
-            "softcuda_shared_last:", *DYNAMIC, *symbol_table(symbols), *kernel_table(text)]  # fmt: skip
+    own = (f'\t.section {section},"aw"' for section in SECTIONS.values())
+    for section in (*own, "\t.data", "\t.section .bss"):
+        out += [section, gap]
+    out += ['\t.section softcuda_shared,"aw"', *hidden("softcuda_shared_last")]
+    out += ['\t.section softcuda_dynamic,"aw",@nobits', "\t.balign 128", gap, *hidden("softcuda_dynamic_area")]
+    out += [f"\t.zero {DYNAMIC_AREA}", *symbol_table(symbols), *kernel_table(text)]
     return out, shared_too_large(symbols)
+
+
+def hidden(label: str) -> list[str]:
+    """Return a label that the other parts of an image see, and nothing else."""
+    return [f"\t.globl {label}", f"\t.hidden {label}", f"{label}:"]
+
+
+def table(label: str, entries: list[str], names: list[str]) -> list[str]:
+    """Return a table in assembly between two labels, and the strings that its entries name."""
+    begin = ['\t.section .data.rel.ro,"aw"', "\t.balign 16", *hidden(label)]
+    return [*begin, *entries, *hidden(f"{label}_end"), "\t.section .rodata", *names]
 
 
 SHARED, CONSTANT, DEVICE = 0, 1, 2  # as in image.h
@@ -93,15 +103,11 @@ def kind_of(name: str, section: str) -> int | None:
 
 def symbol_table(symbols: list[tuple[str, int, int]]) -> list[str]:
     """Return softcuda::Symbol in assembly, one for each variable, and their names."""
-    out = ['\t.section .data.rel.ro,"aw"', "\t.balign 16"]
-    out += ["\t.globl softcuda_symbols", "\t.hidden softcuda_symbols", "softcuda_symbols:"]
+    entries, names = [], []
     for number, (name, size, kind) in enumerate(symbols):
-        out.append(f"\t.quad {name}, {size}, .Lsoftcuda_name{number}, {kind}")
-    out += ["\t.globl softcuda_symbols_end", "\t.hidden softcuda_symbols_end", "softcuda_symbols_end:"]
-    out.append("\t.section .rodata")
-    for number, (name, _, _) in enumerate(symbols):
-        out += [f".Lsoftcuda_name{number}:", f'\t.string "{name}"']
-    return out
+        entries.append(f"\t.quad {name}, {size}, .Lsoftcuda_name{number}, {kind}")
+        names += [f".Lsoftcuda_name{number}:", f'\t.string "{name}"']
+    return table("softcuda_symbols", entries, names)
 
 
 def shared_too_large(symbols: list[tuple[str, int, int]]) -> str:
@@ -127,17 +133,15 @@ def kernel_table(assembly: str) -> list[str]:
     """
     functions = set(re.findall(r"^\s*\.type\s+(\S+),\s*[@%]function", assembly, re.MULTILINE))
     records = {match[1]: match[0][:-1] for match in LABEL.finditer(assembly)}
-    out = ['\t.section .data.rel.ro,"aw"', "\t.balign 16", "\t.globl softcuda_kernels", "\t.hidden softcuda_kernels",
-           "softcuda_kernels:"]  # fmt: skip
-    names = []
+    entries: list[str] = []
+    names: list[str] = []
     for number, (encoded, label) in enumerate(sorted(records.items())):
         name = f"_Z{encoded}"
         if name not in functions:  # extern "C"
             name = re.sub(r"^(?:N(?:\d+\w+?)*?)?\d+(\D\w*?)E?$", r"\1", encoded)
-        out += [f"{RECORD}.{external(name)}:", f"\t.quad {name}, .Lsoftcuda_kernel{number}, {label}"]
+        entries += [f"{RECORD}.{external(name)}:", f"\t.quad {name}, .Lsoftcuda_kernel{number}, {label}"]
         names += [f".Lsoftcuda_kernel{number}:", f'\t.string "{external(name)}"']
-    return [*out, "\t.globl softcuda_kernels_end", "\t.hidden softcuda_kernels_end", "softcuda_kernels_end:",
-            "\t.section .rodata", *names]  # fmt: skip
+    return table("softcuda_kernels", entries, names)
 
 
 def external(name: str) -> str:
@@ -148,10 +152,10 @@ def external(name: str) -> str:
     return name[:place] + name[place + 1 :] if re.compile(r"L\d").match(name, place) else name
 
 
-def slices_in_assembly(table: str) -> str:
-    text = table.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    head = "\t.section .rodata\n\t.globl softcuda_slices\n\t.hidden softcuda_slices\n"
-    return f'{head}softcuda_slices:\n\t.string "{text}"\n'
+def slices_in_assembly(slices: str) -> str:
+    """Return the table of slices as a string in assembly."""
+    text = slices.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return "\n".join(["\t.section .rodata", *hidden("softcuda_slices"), f'\t.string "{text}"', ""])
 
 
 # Of g++ 12 and later. Without the last three, what is set in one branch alone is taken to be set in all.
