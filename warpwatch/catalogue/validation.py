@@ -26,7 +26,7 @@ class Problem:
     family: str
     variant: str = ""
     field: str
-    what: str
+    fault: str
 
     @property
     def id(self) -> str:
@@ -34,7 +34,7 @@ class Problem:
 
     def __str__(self) -> str:
         variant = f", variant {self.variant}" if self.variant else ""
-        return f"family {self.family}{variant}: {self.field} {self.what}"
+        return f"family {self.family}{variant}: {self.field} {self.fault}"
 
 
 def problems(families: Iterable[Family]) -> tuple[Problem, ...]:
@@ -69,12 +69,12 @@ def _inspect(families: tuple[Family, ...]) -> tuple[tuple[tuple[Family, Variant]
     for i, family in enumerate(families):
         fault = _twice(family, families[:i]) or _fault_of(family)
         if fault:
-            bad.append(Problem(family=str(family.name), field=fault[0], what=fault[1]))
+            bad.append(Problem(family=str(family.name), field=fault[0], fault=fault[1]))
             continue
         for j, (variant, own_fault) in enumerate(zip(family.variants, _faults_of_variants(family), strict=True)):
             fault = _twice(variant, family.variants[:j]) or own_fault
             if fault:
-                bad.append(Problem(family=family.name, variant=str(variant.name), field=fault[0], what=fault[1]))
+                bad.append(Problem(family=family.name, variant=str(variant.name), field=fault[0], fault=fault[1]))
             else:
                 good.append((family, variant))
     return tuple(good), tuple(bad)
@@ -134,5 +134,5 @@ def _reference_case_fault(family: Family, families: tuple[Family, ...]) -> Probl
             for case_id in {call(family.reference_case, family.given(shape, dtype)) for shape in shapes} - {""}:
                 find_case(families, case_id)
     except Exception as error:  # from the declaration's function, or from another family that has a mistake
-        return Problem(family=family.name, field="reference_case", what=f"names no case: {error}")
+        return Problem(family=family.name, field="reference_case", fault=f"names no case: {error}")
     return None
