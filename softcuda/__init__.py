@@ -49,7 +49,7 @@ NVRTC = ("libnvrtc.so.13", "libnvrtc.so.12")  # the names that clients made for 
 
 
 class BuildError(Exception):
-    """The driver does not build; the message is g++'s."""
+    """Raised when the driver does not build; the message is that of g++."""
 
 
 def activate(
@@ -60,7 +60,7 @@ def activate(
     checks: bool | None = None,
     cache: Path | None = None,
 ) -> Path:
-    """Make the software device this process's CUDA device. Returns the compiler to call in place of nvcc.
+    """Make the software device the CUDA device of this process. Returns the compiler to call in place of nvcc.
 
     ``launch_seconds``: stop a kernel that runs longer. ``seed``: run threads and blocks in a random order, the
     same for the same seed. ``fill``: the 4 bytes that fresh memory is full of. ``checks``: whether every kernel that
@@ -89,7 +89,7 @@ def activate(
 
 
 def cache_folder() -> Path:
-    """Where the driver library and the stand-in for nvcc are kept."""
+    """Return the folder of the driver library and of the stand-in for nvcc."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softcuda"
 
 
@@ -101,7 +101,7 @@ def _load(library: Path) -> None:
 
 
 def _kind_of_images() -> str:
-    """What tells images apart that CuPy would take for the same: by whom they were made, and whether with checks.
+    """Return a digest of what tells apart images that CuPy would take for the same: their compiler and the checks.
 
     In CuPy's own folder they would be given to a real GPU later.
     """
@@ -110,19 +110,19 @@ def _kind_of_images() -> str:
 
 
 def build(folder: Path) -> Path:
-    """The driver library, built if the folder has not that of these sources. Processes can share the folder."""
+    """Return the driver library, built if the folder has none of these sources. Processes can share the folder."""
     sources = sorted((*HERE.glob("device/*.cpp"), *HERE.glob("races/*.cpp")))
     return _kept(folder, "libcuda", ".so", _key(*sources), lambda: _build(sources, "libcuda.so.1"), 0o644)
 
 
 def build_nvrtc(folder: Path, name: str) -> Path:
-    """The library that stands in for NVRTC under that name, built if the folder has not that of this source."""
+    """Return the stand-in for NVRTC under that name, built if the folder has none of this source."""
     source = HERE / "compiling" / "nvrtc.cpp"
     return _kept(folder, name.replace(".so.", "-"), ".so", _key(source), lambda: _build([source], name), 0o644)
 
 
 def _key(*sources: Path) -> bytes:
-    """What is known of a library before it is built: its sources, and how this file builds it."""
+    """Return what is known of a library before it is built: its sources, and how this file builds it."""
     texts = (path.read_bytes() for path in (*sources, Path(__file__)))
     return b"\0".join([surroundings(GCC_READS), *(path.name.encode() for path in sources), *texts])
 
@@ -130,17 +130,17 @@ def _key(*sources: Path) -> bytes:
 def _kept(
     folder: Path, stem: str, tail: str, key: bytes, make: Callable[[], tuple[bytes, Dependencies | None]], mode: int
 ) -> Path:
-    """What the folder has for a key where all that it was built of is as it was; built where there is none."""
+    """Return the entry of a key, if all that it was built of is unchanged; else build it."""
     cache = Cache(folder=folder, program="softcuda", variable="XDG_CACHE_HOME")
     try:
-        found = cache.find_compiled(stem, key, tail, HERE, is_code=True)
-        if found is None:
+        entry = cache.find_compiled(stem, key, tail, HERE, is_code=True)
+        if entry is None:
             with _alone(folder / f"{stem}-{_digest(key)}.lock"):  # to build the driver takes half a minute of all cores
-                found = cache.find_compiled(stem, key, tail, HERE, is_code=True)
-                found = found or cache.add_compiled(stem, key, tail, HERE, *make(), is_code=True, mode=mode)
+                entry = cache.find_compiled(stem, key, tail, HERE, is_code=True)
+                entry = entry or cache.add_compiled(stem, key, tail, HERE, *make(), is_code=True, mode=mode)
     except CacheError as error:
         raise BuildError(str(error)) from None
-    return found[1].path
+    return entry[1].path
 
 
 @contextlib.contextmanager
@@ -160,32 +160,32 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _build(sources: Sequence[Path], library: str) -> tuple[bytes, Dependencies | None]:
-    """The shared library that these sources make, with that name for the loader, and what it depends on."""
+    """Return the shared library that these sources make, with that name for the loader, and what it depends on."""
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         units, observation = _units(sources, Path(name)), Observation(folder=Path(name))
 
         def compile_unit(unit: Path) -> str:
             return _gxx(observation, *SAYING, "-c", str(unit), "-o", f"{unit}.o", f"-I{HERE}")
 
-        said = "".join(pool.map(compile_unit, units))
-        made = Path(name, library)
+        output = "".join(pool.map(compile_unit, units))
+        built = Path(name, library)
         objects = [f"{unit}.o" for unit in units]
-        _gxx(observation, "-shared", f"-Wl,-soname,{library}", *objects, "-o", str(made), "-lpthread", "-ldl")
-        return made.read_bytes(), _dependencies(observation, said)
+        _gxx(observation, "-shared", f"-Wl,-soname,{library}", *objects, "-o", str(built), "-lpthread", "-ldl")
+        return built.read_bytes(), _dependencies(observation, output)
 
 
-def _dependencies(observation: Observation, said: str) -> Dependencies | None:
-    """What was built depends on; None, with a note, where it must not be used again."""
+def _dependencies(observation: Observation, output: str) -> Dependencies | None:
+    """Return what a build depends on; None, with a note, if it must not be used again."""
     place = Place(root=HERE, temporary=[observation.folder], renamed={f"{HERE}/": ""})
     try:
-        return observation.dependencies(said, place, "g++", [])
+        return observation.dependencies(output, place, "g++", [])
     except Unrepeatable as error:
         note(f"softcuda is built anew each time, because {error}")
         return None
 
 
 def _units(sources: Sequence[Path], folder: Path) -> list[Path]:
-    """Files that include these sources, several each: half of the time of a small source goes to headers."""
+    """Write files that include several of these sources each: half of the time of a small source goes to headers."""
     together = [source for source in sources if source.stem not in APART]
     groups = [[source] for source in sources if source.stem in APART]
     groups += [group for first in range(UNITS) if (group := together[first::UNITS])]
@@ -209,7 +209,7 @@ def _gxx(observation: Observation, *arguments: str, text: str = "") -> str:
 
 
 def stand_in(folder: Path) -> Path:
-    """A program named nvcc that calls the compiler of this folder with this Python.
+    """Return a program named nvcc that calls the compiler of this folder with this Python.
 
     Not a script: a shell would expand the words in the two paths, and a ``#!`` line takes neither blanks nor long
     paths.
@@ -222,13 +222,13 @@ def stand_in(folder: Path) -> Path:
 
 def _build_launcher(text: str) -> tuple[bytes, Dependencies | None]:
     with tempfile.TemporaryDirectory() as name:
-        made, observation = Path(name, "nvcc"), Observation(folder=Path(name))
-        said = _gxx(observation, *SAYING, "-x", "c++", "-", "-o", str(made), text=text)
-        return made.read_bytes(), _dependencies(observation, said)
+        program, observation = Path(name, "nvcc"), Observation(folder=Path(name))
+        output = _gxx(observation, *SAYING, "-x", "c++", "-", "-o", str(program), text=text)
+        return program.read_bytes(), _dependencies(observation, output)
 
 
 def _c_string(text: bytes) -> str:
-    """A literal of C++ that holds these bytes, whatever they are."""
+    """Return a literal of C++ that holds these bytes, whatever they are."""
     return '"' + "".join(f"\\{byte:03o}" for byte in text) + '"'
 
 

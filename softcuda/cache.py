@@ -41,7 +41,7 @@ _listings: dict[Path, tuple[int, list[str]]] = {}  # folder -> when it was chang
 
 
 class CacheError(Exception):
-    """A cache that cannot be used, or an entry that must not be; the message names it and says what to do."""
+    """Raised for a cache that cannot be used, or an entry that must not be; the message says what to do."""
 
 
 class BadEntry(CacheError):
@@ -73,7 +73,7 @@ class Cache:
     variable: str
 
     def find(self, stem: str, tail: str, *, is_code: bool) -> Entry | None:
-        """The entry of that name, whole and trusted, or None. ``is_code``: the system loads it by its path."""
+        """Return the entry of that name, whole and trusted, or None. ``is_code``: the system loads it by its path."""
         return next((entry for entry, _ in self._entries(re.escape(stem), stem, tail, is_code)), None)
 
     def _entries(self, pattern: str, beginning: str, tail: str, is_code: bool) -> Iterator[tuple[Entry, bytes]]:
@@ -90,7 +90,7 @@ class Cache:
                     yield Entry(path=path, checksum=checksum), contents
 
     def find_compiled(self, stem: str, key: bytes, tail: str, root: Path, *, is_code: bool) -> tuple[str, Entry] | None:
-        """What was compiled with that key where all that it depends on is as it was, behind a digest of all of it.
+        """Return what was compiled with that key, and a digest of all of it, if all that it depends on is unchanged.
 
         ``root``: where the paths of the project start.
         """
@@ -125,7 +125,7 @@ class Cache:
         return digest, entry
 
     def dependencies(self, stem: str) -> Iterator[Dependencies]:
-        """Yield what entries of that stem were compiled of, of whatever key."""
+        """Yield the dependencies of every entry of that stem, whatever its key."""
         for _, text in self._entries(rf"{re.escape(stem)}-[0-9a-f]{{{DIGITS}}}", stem, READS, is_code=False):
             with contextlib.suppress(ValueError, TypeError):
                 yield Dependencies.from_bytes(text)
@@ -149,7 +149,7 @@ class Cache:
             raise self._cannot_write(error) from None
 
     def private(self) -> Path:
-        """The folder itself, or a private one in its place where others can write to it or the user cannot."""
+        """Return the folder itself, or a private one if others can write to it or the user cannot."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -169,7 +169,7 @@ class Cache:
         return place
 
     def _folders(self, is_code: bool) -> list[Path]:
-        """Where an entry may lie."""
+        """Return the folders in which an entry may lie."""
         folders = []
         with contextlib.suppress(OSError):  # add() says what is wrong
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ class Cache:
         return Path(tempfile.gettempdir(), f"{self.program}-{os.geteuid()}")
 
     def _private_temporary(self) -> Path:
-        """The user's own folder among the temporary files, the same for all processes."""
+        """Return the user's own folder among the temporary files, the same for all processes."""
         place = self._temporary()
         try:
             place.mkdir(mode=0o700, exist_ok=True)
@@ -202,7 +202,7 @@ class Cache:
 
 
 def read(path: Path) -> bytes:
-    """The contents of an entry. Raises BadEntry where another user could have written them, DamagedEntry.
+    """Return the contents of an entry. Raises BadEntry where another user could have written them, DamagedEntry.
 
     A file whose name holds no checksum was not made by a cache: the contents are returned as they are.
     """
@@ -230,18 +230,18 @@ def _digest(*parts: bytes) -> str:
 
 
 def checksum_of(contents: bytes) -> str:
-    """The checksum that an entry of these contents has in its name."""
+    """Return the checksum that an entry of these contents has in its name."""
     return hashlib.sha256(contents).hexdigest()[:DIGITS]
 
 
 def distrust(status: os.stat_result, *, is_folder: bool = False) -> str:
-    """Why a file or folder may hold what another user wrote, or nothing.
+    """Return why a file or folder may hold what another user wrote, or an empty text.
 
     A group may write where it is the user's private group: of the user's own name, without other members. Others may
     write to a folder in which nobody can replace what is another's (sticky, as /tmp): there each entry is checked.
     """
     if not (stat.S_ISDIR if is_folder else stat.S_ISREG)(status.st_mode):
-        return "is no folder" if is_folder else "is no ordinary file"
+        return "is not a folder" if is_folder else "is not an ordinary file"
     if status.st_uid not in (os.geteuid(), 0):
         return f"belongs to {_user_name(status.st_uid)}"
     if is_folder and status.st_mode & stat.S_ISVTX:
@@ -259,12 +259,12 @@ def note(sentence: str) -> None:
 
 
 def notes() -> list[str]:
-    """What this process has to say of the caches that it used, for whoever runs it to print."""
+    """Return the notes of this process about the caches that it used, for whoever runs it to print."""
     return list(_notes)
 
 
 def _candidates(folder: Path, stem: str, beginning: str, tail: str) -> list[tuple[Path, str]]:
-    """Paths and checksums of the entries whose stem matches, among the names with a beginning."""
+    """Return paths and checksums of the entries whose stem matches, among the names with a beginning."""
     suffix, _, inner = tail.partition("/")
     pattern = re.compile(rf"{stem}-([0-9a-f]{{{DIGITS}}}){re.escape(suffix)}")
     try:
@@ -273,14 +273,16 @@ def _candidates(folder: Path, stem: str, beginning: str, tail: str) -> list[tupl
         return []
     first = bisect.bisect_left(names, f"{beginning}-")
     alike = names[first : bisect.bisect_left(names, f"{beginning}.")]  # "." follows "-"
-    found = [(name, match[1]) for name in alike if (match := pattern.fullmatch(name))]
+    entries = [(name, match[1]) for name in alike if (match := pattern.fullmatch(name))]
     if inner:
-        found = [(name, checksum) for name, checksum in found if not distrust((folder / name).lstat(), is_folder=True)]
-    return [(folder / name / inner, checksum) for name, checksum in found]
+        entries = [
+            (name, checksum) for name, checksum in entries if not distrust((folder / name).lstat(), is_folder=True)
+        ]
+    return [(folder / name / inner, checksum) for name, checksum in entries]
 
 
 def _sorted_names(folder: Path) -> list[str]:
-    """Names in a folder, sorted. They are kept until the folder is changed.
+    """Return the names in a folder, sorted. They are kept until the folder is changed.
 
     A cache of a year has thousands of entries, and a run looks for hundreds. Names are kept only where the folder was
     last changed some seconds ago, because a change within the same tick of its clock would not show.
@@ -301,14 +303,14 @@ def _write(folder: Path, name: str, contents: bytes, mode: int) -> Path:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     if path.parent != folder and (why := distrust(path.parent.lstat(), is_folder=True)):
         raise CacheError(f"{path.parent} is not used: it {why}; remove it")
-    file, made = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    file, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
         with os.fdopen(file, "wb") as stream:
             stream.write(contents)
             os.fchmod(file, mode)
-        Path(made).replace(path)
+        Path(temporary).replace(path)
     except BaseException:
-        Path(made).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
     return path
 

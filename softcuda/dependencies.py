@@ -18,9 +18,10 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 # Variables that change what gcc and binutils make, and nvcc (as GCC 12 and CUDA 13.0 call getenv()), and those by which
 # scripts in nvcc's place find a toolkit.
@@ -66,7 +67,7 @@ ASSEMBLER = re.compile(rb'"[^"\n]*\.inc(?:bin|lude)\b')
 
 
 class Unrepeatable(Exception):
-    """A compilation whose result must not be used again; the message says why, as what goes on after "because"."""
+    """Raised for a compilation whose result must not be used again; the message goes on after "because"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,46 +88,68 @@ class Dependencies:
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> Dependencies:
-        """Raises ValueError or TypeError where another version wrote them."""
+        """Read dependencies. Raises ValueError or TypeError if another version wrote them."""
         return cls(**json.loads(contents))
 
     def to_bytes(self) -> bytes:
         return json.dumps(vars(self), sort_keys=True, separators=(",", ":")).encode()
 
     def states(self, root: Path) -> bytes:
-        """What is there now: digests of all contents, and which of the absent names there are."""
+        """Return the present states: digests of all contents, and which of the absent names exist now."""
         base = f"{root}/"
-        found = [_installation(base, tuple(self.headers), tuple(self.programs))]
-        found += [digest_of(path if path[:1] == "/" else base + path) for path in (*self.files, *self.scripts)]
+        states = [_installation(base, tuple(self.headers), tuple(self.programs))]
+        states += [digest_of(path if path[:1] == "/" else base + path) for path in (*self.files, *self.scripts)]
         for folder, names in self.absent.items():
             there = _names_in(folder if folder[:1] == "/" else base + folder)
-            found.append("" if there.isdisjoint(names) else "/".join(sorted(there.intersection(names))))
-        return "\n".join(found).encode(errors="surrogateescape")
+            states.append("" if there.isdisjoint(names) else "/".join(sorted(there.intersection(names))))
+        return "\n".join(states).encode(errors="surrogateescape")
 
 
 def surroundings(names: Sequence[str] = NVCC_READS) -> bytes:
-    """What a compiler finds beside its arguments: variables, and the gcc and g++ of the PATH."""
+    """Return what a compiler reads besides its arguments: variables, and the gcc and g++ of the PATH."""
     values = [f"{name}={value}" for name in names if (value := os.environ.get(name)) is not None]
     path = os.environ.get("PATH", "")
     return "\0".join([*values, _on_path("gcc", path), _on_path("g++", path)]).encode(errors="surrogateescape")
 
 
-def without_noise(said: str) -> str:
-    """What a compiler says, without what it says because of SAYING and nvcc's -v."""
-    return NOISE.sub("", said)
+def without_noise(output: str) -> str:
+    """Return the output of a compiler, without what SAYING and -v of nvcc add to it."""
+    return NOISE.sub("", output)
 
 
 # States of files, folders and programs.
 
-_digests: dict[str, tuple[tuple[int, ...], str]] = {}  # of files that had not been changed for a while, by path
-_folders: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}  # names in folders, likewise
+Status = tuple[int, ...]
+_digests: dict[str, tuple[Status, str]] = {}  # of files that had not been changed for a while, by path
+_folders: dict[str, tuple[Status, frozenset[str]]] = {}  # names in folders, likewise
 _installations: dict[
     tuple[str, tuple[str, ...], tuple[str, ...]], tuple[float, str]
 ] = {}  # when looked at, and digests
+T = TypeVar("T")
+
+
+def _remembered(known: dict[str, tuple[Status, T]], path: str, look: Callable[[os.stat_result], T], absent: T) -> T:
+    """Return what is at a path, looked at again only if its status has changed; ``absent`` if nothing is."""
+    try:
+        status = os.stat(path)
+        entry = known.get(path)
+        if entry is not None and entry[0] == _signature(status):
+            return entry[1]
+        result = look(status)
+    except OSError:
+        return absent
+    _remember(known, path, status, result)
+    return result
+
+
+def _remember(known: dict[str, tuple[Status, T]], path: str, status: os.stat_result, result: T) -> None:
+    """Keep a result unless a further change might not show in the status, as one within a tick of the clock."""
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED:
+        known[path] = (_signature(status), result)
 
 
 def digest_of(path: str) -> str:
-    """Digest of a file's contents, which is read again only if its status has changed; a word if it is not a file."""
+    """Return the digest of a file, which is read again only if its status has changed; a word if it is not a file."""
     try:
         status = os.stat(path)
         known = _digests.get(path)
@@ -138,7 +161,7 @@ def digest_of(path: str) -> str:
 
 
 def _installation(base: str, headers: tuple[str, ...], programs: tuple[str, ...]) -> str:
-    """A digest of a compiler and its headers: hundreds of files, which are looked at twice a second at most."""
+    """Return a digest of a compiler and its headers: hundreds of files, looked at twice a second at most."""
     now, known = time.monotonic(), _installations.get((base, headers, programs))
     if known is None or not 0 <= now - known[0] < AGAIN:
         states = [digest_of(os.path.join(base, path)) for path in headers]
@@ -151,53 +174,32 @@ def _signature(status: os.stat_result) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev
 
 
-def _is_settled(status: os.stat_result) -> bool:
-    """Whether a further change would show in the status: one within the same tick of the clock would not."""
-    return time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED
-
-
 def _read(path: str) -> tuple[bytes, str]:
-    """The contents of a file and their digest, which is kept where it can be trusted. Raises OSError."""
+    """Return the contents of a file and their digest, which is kept if it can be trusted. Raises OSError."""
     with open(path, "rb") as stream:
         status = os.fstat(stream.fileno())
         contents = stream.read()
     digest = hashlib.sha256(contents).hexdigest()
-    if _is_settled(status):
-        _digests[path] = (_signature(status), digest)
+    _remember(_digests, path, status, digest)
     return contents, digest
 
 
 def _sampled(path: str) -> str:
-    """A digest of parts of a program, which may have 100 MB, and of its size."""
-    try:
-        status = os.stat(path)
-        known = _digests.get(path)
-        if known is not None and known[0] == _signature(status):
-            return known[1]
+    """Return a digest of parts of a program, which may have 100 MB, and of its size."""
+
+    def look(status: os.stat_result) -> str:
         digest = hashlib.sha256(str(status.st_size).encode())
         with open(path, "rb") as stream:
             for number in range(SAMPLES) if status.st_size > SAMPLE else [0]:
                 digest.update(os.pread(stream.fileno(), SAMPLE, number * (status.st_size - SAMPLE) // (SAMPLES - 1)))
-    except OSError:
-        return "absent"
-    if _is_settled(status):
-        _digests[path] = (_signature(status), digest.hexdigest())
-    return digest.hexdigest()
+        return digest.hexdigest()
+
+    return _remembered(_digests, path, look, "absent")
 
 
 def _names_in(folder: str) -> frozenset[str]:
-    """The names in a folder, read again only where its status has changed."""
-    try:
-        status = os.stat(folder)
-        known = _folders.get(folder)
-        if known is not None and known[0] == _signature(status):
-            return known[1]
-        names = frozenset(os.listdir(folder))
-    except OSError:
-        return frozenset()
-    if _is_settled(status):
-        _folders[folder] = (_signature(status), names)
-    return names
+    """Return the names in a folder, read again only if its status has changed."""
+    return _remembered(_folders, folder, lambda status: frozenset(os.listdir(folder)), frozenset())
 
 
 @functools.lru_cache
@@ -207,28 +209,28 @@ def _on_path(program: str, path: str) -> str:
 
 @functools.lru_cache
 def _with_its_programs(gxx: str) -> list[str]:
-    """A gcc, and the programs that it calls."""
+    """Return a gcc, and the programs that it calls."""
     done = subprocess.run([gxx, "-print-prog-name=cc1plus"], capture_output=True, text=True, check=False)
     path = os.environ.get("PATH", "")
     return [gxx, done.stdout.strip(), _on_path("as", path), _on_path("ld", path)]
 
 
-def programs_of(program: str, said: str) -> list[str]:
-    """The files of a compiler: of nvcc, as its -v says, or of g++."""
-    settings = dict(SETTING.findall(said))
+def programs_of(program: str, output: str) -> list[str]:
+    """Return the files of a compiler: of nvcc, by its -v, or of g++."""
+    settings = dict(SETTING.findall(output))
     path = settings.get("PATH", os.environ.get("PATH", ""))
     program = _on_path(program, path)
-    found = [program]
+    programs = [program]
     if here := settings.get("_HERE_"):
-        found += [f"{here}/nvcc", f"{here}/nvcc.profile", f"{settings.get('NVVMIR_LIBRARY_DIR')}/libdevice.10.bc"]
-    for quoted, plain in COMMAND.findall(said) if here else [(program, "")]:
+        programs += [f"{here}/nvcc", f"{here}/nvcc.profile", f"{settings.get('NVVMIR_LIBRARY_DIR')}/libdevice.10.bc"]
+    for quoted, plain in COMMAND.findall(output) if here else [(program, "")]:
         called = _on_path(re.sub(r"\$(\w+)", lambda match: settings.get(match[1], ""), quoted or plain), path)
-        found += _with_its_programs(called) if re.search(r"(?:cc|\+\+|clang)[-.\d]*$", called) else [called]
-    return [name for name in dict.fromkeys(found) if os.path.isabs(name) and os.path.isfile(name)]
+        programs += _with_its_programs(called) if re.search(r"(?:cc|\+\+|clang)[-.\d]*$", called) else [called]
+    return [name for name in dict.fromkeys(programs) if os.path.isabs(name) and os.path.isfile(name)]
 
 
 def _installed_by(programs: Iterable[str]) -> tuple[str, ...]:
-    """Where compilers are installed: above the ``bin`` of their programs."""
+    """Return where compilers are installed: above the ``bin`` of their programs."""
     parts = (path.rpartition("/bin/") for path in programs)
     return tuple({f"{top}/" for top, _, name in parts if top and "/" not in name})
 
@@ -248,7 +250,7 @@ _scans: dict[str, tuple[str, _Scan]] = {}  # digest and scan, by path
 
 
 def _scan(path: str) -> tuple[str, _Scan]:
-    """A file's digest, and what it names. Raises OSError."""
+    """Return a file's digest, and the headers that it names. Raises OSError."""
     digest, known = digest_of(path), _scans.get(path)
     if known is None or known[0] != digest:
         contents, digest = _read(path)
@@ -258,11 +260,11 @@ def _scan(path: str) -> tuple[str, _Scan]:
 
 def _scan_text(text: bytes) -> _Scan:
     text = re.sub(rb"\\\r?\n", b"", text) if b"\\" in text else text
-    found = INCLUDE.findall(text)
+    named = INCLUDE.findall(text)
     asks = b"has_" in text or b"HAS_" in text
     text = COMMENT.sub(rb"\1 ", text) if asks else text
-    found += [(b"", *names) for names in (QUESTION.findall(text) if asks else ())]
-    headers = [(kind, os.fsdecode(quoted or other), bool(quoted)) for kind, quoted, other in found]
+    named += [(b"", *names) for names in (QUESTION.findall(text) if asks else ())]
+    headers = [(kind, os.fsdecode(quoted or other), bool(quoted)) for kind, quoted, other in named]
     reason = _of_the_clock(text)
     if asks and UNKNOWN.search(KNOWN_USE.sub(b"", text)):
         reason = "asks __has_include for what a macro names"
@@ -272,7 +274,7 @@ def _scan_text(text: bytes) -> _Scan:
 
 
 def _of_the_clock(text: bytes) -> str:
-    """Why a text means something else tomorrow; nothing where the time is set from outside."""
+    """Return why a text means something else tomorrow; an empty text if the time is set from outside."""
     words = set(CLOCK.findall(text)) if b"__DATE__" in text or b"__TIME" in text else set()
     if "SOURCE_DATE_EPOCH" in os.environ:
         words -= {b"__DATE__", b"__TIME__"}
@@ -284,7 +286,7 @@ def _of_the_clock(text: bytes) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a compilation takes place.
+    """Place of a compilation.
 
     ``root``: where relative paths start. ``temporary``: folders that go with the compilation: their names stand for
     those below the root, or for what is made of the key. ``generated``: the name of a source that is. ``renamed``:
@@ -303,7 +305,7 @@ class Place:
         return tuple(f"{name}/" for folder in self.temporary for name in (folder, os.path.realpath(folder)))
 
     def name(self, path: str) -> str:
-        """The path as it is kept."""
+        """Return the path as it is kept."""
         for beginning, other in self.renamed.items():
             if path.startswith(beginning):
                 return other + path[len(beginning) :]
@@ -314,7 +316,7 @@ class Place:
         return path
 
     def is_covered(self, path: str) -> bool:
-        """Whether the key and the compiler's version already decide the file's contents."""
+        """Return whether the key and the compiler's version already decide the file's contents."""
         inside = path.startswith(self._temporary) or (self.covered and path.startswith(f"{self.covered}/"))
         return bool(inside or (self.generated and path == self.generated))
 
@@ -324,14 +326,14 @@ class Place:
 
 @dataclass(kw_only=True)
 class Observation:
-    """Observes one compilation, by one call of a compiler or several: what they open, and where they look for it."""
+    """Observation of one compilation: the files that its compilers open, and where they look for them."""
 
     folder: Path  # of temporary files
     since: int = field(default_factory=time.time_ns)
     _lists: list[str] = field(default_factory=list)
 
     def environment(self) -> dict[str, str]:
-        """The variables for one call of a compiler. Its messages are in English, because some are read."""
+        """Return the variables for one call of a compiler. Its messages are in English, because some are read."""
         place = "/tmp" if " " in str(self.folder) else str(self.folder)  # a blank would end the name
         file, name = tempfile.mkstemp(prefix="opened-", dir=place)
         os.close(file)
@@ -339,35 +341,37 @@ class Observation:
         return os.environ | {"SUNPRO_DEPENDENCIES": f"{name} made", "LC_ALL": "C"}
 
     def end(self) -> list[str]:
-        """The files that compilers have opened, each once."""
-        found: dict[str, None] = {}
+        """Return the files that compilers have opened, each once."""
+        files: dict[str, None] = {}
         while self._lists:
             with open(name := self._lists.pop(), errors="surrogateescape") as stream:
                 text = stream.read().replace("\\\n", " ")
             os.unlink(name)
             for word in re.findall(r"(?:[^\s\\]|\\.)+", text):
                 if not word.endswith(":"):
-                    found[re.sub(r"\\(.)", r"\1", word).replace("$$", "$")] = None
-        return list(found)
+                    files[re.sub(r"\\(.)", r"\1", word).replace("$$", "$")] = None
+        return list(files)
 
-    def dependencies(self, said: str, place: Place, program: str, flags: Sequence[str], main: str = "") -> Dependencies:
-        """What the compilation depends on, by what its compilers ``said``. Raises Unrepeatable.
+    def dependencies(
+        self, output: str, place: Place, program: str, flags: Sequence[str], main: str = ""
+    ) -> Dependencies:
+        """Return what the compilation depends on, by the output of its compilers. Raises Unrepeatable.
 
         ``main``: the source, as it is kept, unless it is a temporary one.
         """
         opened = self.end()
-        if not SEARCHED.search(said) or not opened:
+        if not SEARCHED.search(output) or not opened:
             raise Unrepeatable("its compiler does not say what it reads")
-        search = _Search(place, [*filter(None, [main]), *opened], said)
+        search = _Search(place, [*filter(None, [main]), *opened], output)
         absolute = {beginning: other for beginning, other in place.renamed.items() if other.startswith("/")}
         if absolute != place.renamed and search.names_the_root():
-            search = _Search(replace(place, renamed=absolute), [*filter(None, [main]), *opened], said)
+            search = _Search(replace(place, renamed=absolute), [*filter(None, [main]), *opened], output)
         for path in search.opened:
             self._follow(search, path)
         search.follow_unnamed(main)
-        absent, found = search.absent()
-        files = dict.fromkeys([*search.opened, *search.asked, *found])
-        programs = dict.fromkeys(map(place.name, programs_of(program, said)))
+        absent, present = search.absent()
+        files = dict.fromkeys([*search.opened, *search.asked, *present])
+        programs = dict.fromkeys(map(place.name, programs_of(program, output)))
         for path in named_by([program, *flags], place.root):
             (programs if os.access(place.on_disk(path), os.X_OK) else files)[path] = None
         for path in (files := dict.fromkeys(path for path in files if not place.is_covered(path))):
@@ -403,25 +407,25 @@ class Observation:
 
 
 class _Search:
-    """Finds the paths at which a compiler has looked for headers in vain, by the files that it has opened."""
+    """Search for the paths at which a compiler has looked for headers in vain, by the files that it has opened."""
 
-    def __init__(self, place: Place, opened: Iterable[str], said: str) -> None:
+    def __init__(self, place: Place, opened: Iterable[str], output: str) -> None:
         self.place = place
         self.opened = dict.fromkeys(map(place.name, opened))
         self.asked: dict[str, None] = {}  # further paths whose presence or contents matter
         quote: dict[str, None] = {}
         bracket: dict[str, None] = {}
-        for block in SEARCHED.findall(said):
+        for block in SEARCHED.findall(output):
             for folders, lines in zip((quote, bracket), block, strict=True):
                 folders.update(dict.fromkeys(place.name(f"{line[1:]}/") for line in lines.splitlines()))
         self.quote, self.bracket = list(quote), list(bracket)
-        self._vain = dict.fromkeys(place.name(f"{path}/")[:-1] for path in IGNORED.findall(said))
+        self._vain = dict.fromkeys(place.name(f"{path}/")[:-1] for path in IGNORED.findall(output))
         self._named: set[str] = set()  # opened files that a text names
         self._statuses: dict[str, os.stat_result | None] = {}
         self._identities = {self._identity(path): path for path in self.opened}
 
     def names_the_root(self) -> bool:
-        """Whether a file of the project names this checkout by its whole path, and so reads it in every other one."""
+        """Return whether a file of the project names this checkout by its whole path, and so reads it elsewhere too."""
         own = [path for path in self.opened if not path.startswith("/") and self._status(path)]
         return any(os.fsencode(f"{self.place.root}/") in _read(self.place.on_disk(path))[0] for path in own)
 
@@ -475,18 +479,18 @@ class _Search:
                     self._vain |= dict.fromkeys(other for other in before if self._status(other) is None)
 
     def absent(self) -> tuple[dict[str, list[str]], list[str]]:
-        """Names by the folder that lacks them, and paths at which something is that is none, as a dangling link."""
+        """Return missing names by their folder, and paths of what is not a file, as a dangling link."""
         absent: dict[str, set[str]] = {}
-        found = []
+        present = []
         for path in self._vain:
             if self.place.is_covered(path):
                 continue
             folder, name = self._first_missing(path)
             if name in _names_in(self.place.on_disk(folder)):
-                found.append(os.path.join(folder, name))
+                present.append(os.path.join(folder, name))
             else:
                 absent.setdefault(folder, set()).add(name)
-        return {folder: sorted(absent[folder]) for folder in sorted(absent)}, sorted(set(found))
+        return {folder: sorted(absent[folder]) for folder in sorted(absent)}, sorted(set(present))
 
     def _first_missing(self, path: str) -> tuple[str, str]:
         while True:

@@ -19,18 +19,15 @@ import tempfile
 import zlib
 from pathlib import Path
 
-import chosen_headers
+import assembly
 import declarations
+import headers
 import host_code
-import host_headers
-import local_arrays
-import lowered_names
+import instances
 import messages
 import outputs
 import ptx
-import red_zones
 import slices
-import unset
 import version
 
 SOFTCUDA = Path(__file__).resolve().parents[1]
@@ -116,7 +113,7 @@ def parse(arguments: list[str]) -> dict:
 
 
 def of_architecture(named: str) -> list[str]:
-    """The macro that nvcc defines for an architecture with features of its own."""
+    """Return the macro that nvcc defines for an architecture with features of its own."""
     return ["-D__CUDA_ARCH_FEAT_SM90_ALL"] if re.search(r"(?:sm|compute)_90a\b", named) else []
 
 
@@ -126,14 +123,14 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
     source = Path(options["as"] or source)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            written = assembly(Path(folder), text, source, options, host)
+            written = compiled(Path(folder), text, source, options, host)
             image = linked(Path(folder), written)
     except (BadKernel, host_code.NotHere) as error:
         sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
         return 1
     try:
         if options["names"]:
-            names = lowered_names.lowered(written, options["expressions"])
+            names = instances.lowered_names(written, options["expressions"])
             outputs.write_whole(options["names"], names.encode(errors="surrogateescape"))
         outputs.write_whole(output, struct.pack("<8sQQ", b"SOFTCUDA", len(image), zlib.crc32(image)) + image)
     except OSError as error:
@@ -142,50 +139,50 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
     return 0
 
 
-def assembly(folder: Path, text: str, source: Path, options: dict, host: host_code.Host) -> str:
+def compiled(folder: Path, text: str, source: Path, options: dict, host: host_code.Host) -> str:
     """Return the assembly of a source, with what the driver reads, and add to ``host`` what was set aside.
 
     Raises BadKernel and host_code.NotHere.
     """
-    unit, preprocessed, made, dump, inlined = (
+    unit, preprocessed, target, dump, inlined = (
         folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
     )
     flags = flags_of(folder, source, unit, options)
     saying = SAYING if options["verbose"] else []
     read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options["pass"], [*saying, *flags])
-    asked = lowered_names.asked(options["expressions"])
+    asked = instances.name_expressions(options["expressions"])
     text, brought = read([]) + asked, []
     dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
     while True:
         plain = plain_cpp(text, source, options["checks"], host)
         preprocessed.write_text(plain, errors="surrogateescape")
         try:
-            gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(made))
+            gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(target))
             break
         except BadKernel as error:
             # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
             lenient = ["-fpermissive"] if "changes meaning of" in str(error) and "-fpermissive" not in flags else []
-            more = [] if host.without and not host.headers else chosen_headers.brought(str(error))
+            more = [] if host.without and not host.headers else headers.brought(str(error))
             if not set(more) <= set(brought):
                 brought += more
                 text = read(brought) + asked
             elif not lenient and not host.learn(str(error)):
                 raise BadKernel(host.complaint or str(error)) from error
             flags += lenient
-    written = made.read_text(errors="surrogateescape")
+    written = target.read_text(errors="surrogateescape")
     if options["checks"]:
-        written = unset.with_nans(written, dump.read_text(errors="surrogateescape"))
-        written = local_arrays.with_names(written, plain, text)
+        written = assembly.with_nans(written, dump.read_text(errors="surrogateescape"))
+        written = assembly.with_array_names(written, plain, text)
         calls = inlined.read_text(errors="surrogateescape")
-        written += slices_in_assembly(slices.table(calls, kernels_own_path))
-    lines, too_much = red_zones.with_red_zones(written.split("\n"))
+        written += assembly.slices_in_assembly(slices.table(calls, kernels_own_path))
+    lines, too_much = assembly.with_red_zones(written.split("\n"))
     if too_much:
         raise BadKernel(f"{source}: error: {too_much}")
     return "\n".join(lines) + "\n"
 
 
 def flags_of(folder: Path, source: Path, unit: Path, options: dict) -> list[str]:
-    """What g++ is called with for a source that is compiled in a folder as ``unit``."""
+    """Return the flags of g++ for a source that is compiled in a folder as ``unit``."""
     includes = [option for option in options["pass"] if option.startswith("-I")]
     beside = source.parent.resolve()  # where nvcc looks first
     return [*FLAGS, *(checks() if options["checks"] else []), f"-iquote{beside}", *includes, f"-I{SOFTCUDA}/include",
@@ -201,26 +198,26 @@ def preprocessed_text(
 
     ``brought``: further headers of the standard library's and of Thrust's.
     """
-    headers = chosen_headers.chosen(written)
+    chosen = headers.chosen(written)
     while True:
-        unit.write_text(translation_unit(written, source, options, headers, brought), errors="surrogateescape")
+        unit.write_text(translation_unit(written, source, options, chosen, brought), errors="surrogateescape")
         preprocess(unit, preprocessed, written, flags)
         text = preprocessed.read_text(errors="surrogateescape")
-        more = chosen_headers.chosen(text[text.index(f'# 1 "{source}"') :])
-        if set(more) <= set(headers):
+        more = headers.chosen(text[text.index(f'# 1 "{source}"') :])
+        if set(more) <= set(chosen):
             return text
-        headers = more  # the source's own headers name more than itself
+        chosen = more  # the source's own headers name more than itself
 
 
 def preprocess(unit: Path, preprocessed: Path, text: str, flags: list[str]) -> None:
     """Let g++ preprocess a unit, with headers of host code where it asks for some. Raises BadKernel."""
     folder = unit.with_name("host")
-    host_headers.write_for(text, folder)
+    headers.write_for(text, folder)
     while True:
         try:
             return gxx("-E", *flags, str(unit), "-o", str(preprocessed))
         except BadKernel as error:
-            if not host_headers.write_for(str(error), folder):
+            if not headers.write_for(str(error), folder):
                 raise
 
 
@@ -245,21 +242,15 @@ def linked(folder: Path, written: str) -> bytes:
 
 
 def kernels_own_path(path: str) -> str:
-    """The path as the debug information has it; "" for what is no kernel's: softcuda's own headers and the system's."""
+    """Return a path as the debug information has it; "" for headers of softcuda and of the system."""
     absolute = os.path.abspath(path)
     if absolute.startswith((f"{SOFTCUDA}/", "/usr/")) or path.startswith("<"):
         return ""
     return absolute.removeprefix(f"{Path.cwd()}/") if os.path.isabs(path) else path.removeprefix("./")
 
 
-def slices_in_assembly(table: str) -> str:
-    text = table.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    head = "\t.section .rodata\n\t.globl softcuda_slices\n\t.hidden softcuda_slices\n"
-    return f'{head}softcuda_slices:\n\t.string "{text}"\n'
-
-
 class BadKernel(Exception):
-    """g++ refuses a kernel; the message is its own."""
+    """Raised when g++ refuses a kernel; the message is its own."""
 
 
 def gxx(*arguments: str) -> None:
@@ -273,26 +264,26 @@ def gxx(*arguments: str) -> None:
 def checks() -> list[str]:
     version = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=True).stdout
     major = int(version.split(".")[0])
-    return CHECKS + ([VOLATILE] if major >= 11 else []) + (unset.FLAGS if major >= 12 else [])
+    return CHECKS + ([VOLATILE] if major >= 11 else []) + (assembly.FILL_FLAGS if major >= 12 else [])
 
 
 def macro(option: str) -> str:
-    """The line that does what -D or -U does; "" for another option."""
+    """Return the line that does what -D or -U does; "" for another option."""
     name, given, value = option[2:].partition("=")
     if option.startswith("-D"):
         return f"#define {name} {value if given else 1}"
     return f"#undef {name}" if option.startswith("-U") else ""
 
 
-def translation_unit(text: str, source: Path, options: list[str], headers: list[str], brought: list[str]) -> str:
-    """The kernel's file, with lines where they were, between the dialect and what the driver reads of an image.
+def translation_unit(text: str, source: Path, options: list[str], chosen: list[str], brought: list[str]) -> str:
+    """Return the kernel's file, its lines unmoved, between the dialect and the tables that the driver reads.
 
-    ``headers``: of device functions, behind the dialect; ``brought``: others, behind them. Macros of the command line
-    are defined behind all of them, where they cannot change them. Softcuda's headers are named by their whole path: the
-    kernel's own may have the same names.
+    ``chosen``: headers of device functions, behind the dialect; ``brought``: others, behind them. Macros of the
+    command line are defined behind all of them, where they cannot change them. Softcuda's headers are named by their
+    whole path: the kernel's own may have the same names.
     """
     folder = f"{SOFTCUDA}/include/" if NAMEABLE else ""
-    own = (f'#include "{folder}{name}"' for name in ("softcuda/cuda_dialect.h", *headers))
+    own = (f'#include "{folder}{name}"' for name in ("softcuda/cuda_dialect.h", *chosen))
     includes = "\n".join([*own, *(f"#include <{name}>" for name in brought)])
     macros = "\n".join(filter(None, map(macro, options)))
     return f"""{includes}

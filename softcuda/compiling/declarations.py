@@ -10,8 +10,9 @@ import itertools
 import re
 from typing import NamedTuple
 
-RECORD = "softcuda_kernel"  # the name of the variable that holds it
-STRING = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+import assembly
+from items import STRING, closing
+
 # Words before a function's name that have brackets of their own.
 QUALIFIER = re.compile(
     r"\b(__launch_bounds__|__attribute__|alignas|__declspec|decltype|__block_size__|__maxnreg__)\s*$"
@@ -61,7 +62,7 @@ PRAGMA = re.compile(
 
 
 class Kernel(NamedTuple):
-    """What follows one __global__ of a source."""
+    """Declaration that follows a __global__."""
 
     name: str
     parameters: list[str]  # as they are written
@@ -72,7 +73,7 @@ class Kernel(NamedTuple):
 
 
 def plain_cpp(text: str, begin: int, checked: bool) -> str:
-    """The preprocessed text with C++ in place of CUDA's kernels and shared variables, from ``begin`` on."""
+    """Return the preprocessed text, from ``begin`` on with C++ in place of CUDA's kernels and shared variables."""
     head, text = text[:begin], text[begin:]
     text = with_dynamic_shared(text)
     if checked:
@@ -82,7 +83,7 @@ def plain_cpp(text: str, begin: int, checked: bool) -> str:
 
 
 def without_pragmas_of_macros(text: str) -> str:
-    """The preprocessed text without pragmas inside lines, as macros leave them: nvcc takes them, g++ does not."""
+    """Return the preprocessed text without pragmas inside lines, as macros leave them: g++ does not take them."""
 
     def instead(match: re.Match) -> str:
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
@@ -92,7 +93,7 @@ def without_pragmas_of_macros(text: str) -> str:
 
 
 def plain_word(match: re.Match) -> str:
-    """What stands for a word of CUDA's in C++."""
+    """Return what stands for a word of CUDA in C++."""
     if match[0] == "__noinline__":  # in headers of the system's it is the name of an attribute, in brackets
         before = re.sub(r"^#.*$", "", match.string[max(0, match.start() - 300) : match.start()], flags=re.MULTILINE)
         if before.rstrip().endswith(("(", ",")):
@@ -104,7 +105,7 @@ def plain_word(match: re.Match) -> str:
 
 
 def with_dynamic_shared(text: str) -> str:
-    """The source with references to shared memory in place of arrays that have no size, on the same lines.
+    """Return the source with references to shared memory in place of arrays without a size, on the same lines.
 
     References, so that the address of one is that of an array. Where no function is around them, only what has an
     address before the program runs can be referred to.
@@ -115,15 +116,15 @@ def with_dynamic_shared(text: str) -> str:
         array = f"[]{match['rows']}"
         inside = in_a_function(text, match.start())
         memory = "softcuda_dynamic_shared()" if inside else "softcuda_dynamic_area"
-        made = f"{'' if inside else 'static '}{kind} (&{match['name']}){array}"
-        made += f" = *reinterpret_cast<{kind} (*){array}>({memory});"
-        out += [text[position : match.start()], made, "\n" * (match[0].count("\n") - made.count("\n"))]
+        reference = f"{'' if inside else 'static '}{kind} (&{match['name']}){array}"
+        reference += f" = *reinterpret_cast<{kind} (*){array}>({memory});"
+        out += [text[position : match.start()], reference, "\n" * (match[0].count("\n") - reference.count("\n"))]
         position = match.end()
     return "".join([*out, text[position:]])
 
 
 def in_a_function(text: str, place: int) -> bool:
-    """Whether a place is in brackets that are not those of a namespace."""
+    """Return whether a place is in brackets that are not those of a namespace."""
     open_brackets: list[bool] = []
     for match in BRACKET.finditer(text, 0, place):
         if match[0] == "{":
@@ -134,7 +135,7 @@ def in_a_function(text: str, place: int) -> bool:
 
 
 def with_default_constructors(text: str, begin: int, others: set[str]) -> str:
-    """The text where empty constructors and destructors of shared variables' classes are the compiler's own.
+    """Return the text with default constructors in place of empty ones of shared variables' classes.
 
     Those need no code to be run, so that shared memory can have such objects, as CUDA allows. ``others``: classes that
     templates have as parameters.
@@ -147,14 +148,14 @@ def with_default_constructors(text: str, begin: int, others: set[str]) -> str:
 
 
 def with_records(text: str) -> str:
-    """The source with a record at the beginning of each kernel, on the same lines."""
-    found = [
+    """Return the source with a record at the beginning of each kernel, on the same lines."""
+    kernels = [
         kernel for match in GLOBAL.finditer(text) if match["global"] and (kernel := kernel_at(text, match.start()))
     ]
     # A bound may stand at the declaration alone.
-    declared = {kernel.name: kernel.bound for kernel in found if kernel.bound and not kernel.body}
+    declared = {kernel.name: kernel.bound for kernel in kernels if kernel.bound and not kernel.body}
     edits: list[tuple[int, int, str]] = []
-    for kernel in found:
+    for kernel in kernels:
         edits += [(first, last, "\n" * text.count("\n", first, last)) for first, last in kernel.bounds]
         if not kernel.body:
             continue
@@ -168,8 +169,10 @@ def with_records(text: str) -> str:
         if not all(names):
             edits.append((*kernel.inside, ",".join(written)))
         bound = kernel.bound or declared.get(kernel.name, 0)
-        made = f'softcuda::record((void (*)({", ".join(types)}))nullptr, "{", ".join(names)}", {bound})'
-        edits.append((kernel.body, kernel.body, f" __attribute__((used)) static constexpr auto {RECORD} = {made};"))
+        record = f'softcuda::record((void (*)({", ".join(types)}))nullptr, "{", ".join(names)}", {bound})'
+        edits.append(
+            (kernel.body, kernel.body, f" __attribute__((used)) static constexpr auto {assembly.RECORD} = {record};")
+        )
     out, position = [], 0
     for first, last, instead in sorted(set(edits)):
         out += [text[position:first], instead]
@@ -178,7 +181,7 @@ def with_records(text: str) -> str:
 
 
 def kernel_at(text: str, begin: int) -> Kernel | None:
-    """What the __global__ at ``begin`` declares; None where no function follows."""
+    """Return the kernel that the __global__ at ``begin`` declares; None if no function follows."""
     before = max(text.rfind(end, 0, begin) for end in ";}{") + 1
     bounds = []
     for match in re.finditer(r"__launch_bounds__\s*\(", text[before:begin]):
@@ -212,7 +215,7 @@ def kernel_at(text: str, begin: int) -> Kernel | None:
 
 
 def name_of(parameter: str) -> str:
-    """The name of a parameter; "" where it has none."""
+    """Return the name of a parameter; "" where it has none."""
     text = re.sub(r"^\#.*$|__attribute__\s*\(\(.*?\)\)", " ", parameter.partition("=")[0], flags=re.MULTILINE)
     if pointer := re.search(r"\(\s*[*&]\s*(\w*)", text):  # to a function, or a reference to an array
         return pointer[1]
@@ -224,16 +227,6 @@ def name_of(parameter: str) -> str:
     return match[1] if rest.strip(" \n.") else ""
 
 
-def closing(text: str, position: int) -> int:
-    """Where the round bracket closes that is open at ``position``."""
-    depth = 1
-    for match in re.compile(rf"{STRING}|[()]").finditer(text, position):
-        depth += {"(": 1, ")": -1}.get(match[0], 0)
-        if not depth:
-            return match.start()
-    return len(text)
-
-
 GLOBAL = re.compile(rf"^[\ \t]*\#[^\n]*|{STRING}|(?P<global>\b__global__\b)", re.MULTILINE)
 TOKEN = re.compile(
     rf"""^[\ \t]*\#[^\n]* | {STRING} | \b__global__\b | (?P<back>\breturn\s*;) | [{{}};]""",
@@ -243,7 +236,7 @@ LAMBDA = re.compile(r"\]\s*(?:\([^(){}]*\))?\s*(?:mutable\b)?\s*(?:->[\w\s:*&<>]
 
 
 def with_marked_returns(text: str) -> str:
-    """The source with a call of softcuda_returns at each return statement of a kernel itself, on the same lines."""
+    """Return the source with a call of softcuda_returns at each return of a kernel itself, on the same lines."""
     out, position, expected = [], 0, False  # `expected`: the next bracket opens a kernel
     brackets: list[bool] = []  # of a kernel, those that are open: whether a lambda begins there
     numbers = itertools.count(1)  # which keep g++ from making one call of two
@@ -275,34 +268,3 @@ def split_top(text: str) -> list[str]:
         else:
             part += character
     return [p for p in [*parts, part] if p.strip()]
-
-
-LABEL = re.compile(rf"^_ZZ(\S+)E{len(RECORD)}{RECORD}:$", re.MULTILINE)
-
-
-def kernel_table(assembly: str) -> list[str]:
-    """softcuda::KernelEntry in assembly, one for each record of a kernel that g++ wrote.
-
-    Each has a label of its own, softcuda_kernel.NAME, so that a reader of the image's symbols finds its kernels.
-    """
-    functions = set(re.findall(r"^\s*\.type\s+(\S+),\s*[@%]function", assembly, re.MULTILINE))
-    records = {match[1]: match[0][:-1] for match in LABEL.finditer(assembly)}
-    out = ['\t.section .data.rel.ro,"aw"', "\t.balign 16", "\t.globl softcuda_kernels", "\t.hidden softcuda_kernels",
-           "softcuda_kernels:"]  # fmt: skip
-    names = []
-    for number, (encoded, label) in enumerate(sorted(records.items())):
-        name = f"_Z{encoded}"
-        if name not in functions:  # extern "C"
-            name = re.sub(r"^(?:N(?:\d+\w+?)*?)?\d+(\D\w*?)E?$", r"\1", encoded)
-        out += [f"{RECORD}.{external(name)}:", f"\t.quad {name}, .Lsoftcuda_kernel{number}, {label}"]
-        names += [f".Lsoftcuda_kernel{number}:", f'\t.string "{external(name)}"']
-    return [*out, "\t.globl softcuda_kernels_end", "\t.hidden softcuda_kernels_end", "softcuda_kernels_end:",
-            "\t.section .rodata", *names]  # fmt: skip
-
-
-def external(name: str) -> str:
-    """Return the mangled name of a function as nvcc has it: that of a static one too is as if it were not."""
-    place = 3 if name.startswith("_ZN") else 2
-    while part := re.compile(r"\d+").match(name, place):
-        place = part.end() + int(part[0])
-    return name[:place] + name[place + 1 :] if re.compile(r"L\d").match(name, place) else name

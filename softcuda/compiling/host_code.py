@@ -3,6 +3,11 @@
 A function without __global__ or __device__ is host code, and so is a variable that is neither marked nor constant.
 Types, constants and constexpr functions are kept where the device's code names them, directly or through one another;
 other than that, nothing has to be known of what host code uses. What goes leaves its lines empty.
+
+nvcc compiles host code with its headers and libraries, which are not all here. So functions that g++ refuses are found
+by the lines of its complaints. A function without mark that stayed (as a constexpr one, or an operator that is named as
+one of the device's) goes. One for both sides that calls host code is an error only where a kernel calls it: it stops
+with a message about that. A template of a kernel that has no instance is looked at by g++ more than by nvcc.
 """
 
 from __future__ import annotations
@@ -14,18 +19,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import messages
-from host_bodies import (
-    DEVICE,
-    Parsed,
-    broken,
-    head,
-    is_kernel_template,
-    is_marked,
-    place_of,
-    trapped,
-)
-from items import Item, Source, items, source_of
-from made_instances import bare, launches, made_at, wrong_ones
+from instances import bare, launches, made_at, wrong_ones
+from items import DEVICE, Item, Source, functions, head, is_marked, items, line_of, place_of, source_of
 
 COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
@@ -41,12 +36,12 @@ Edit = tuple[int, int, str]  # the first token, the one behind the last, and wha
 
 
 class NotHere(Exception):
-    """A name in the device's code that stands for what softcuda has not; the message begins with file and line."""
+    """Raised for a name in the device's code that softcuda does not support; the message begins with file and line."""
 
 
 @dataclass(kw_only=True)
 class Host:
-    """What was set aside.
+    """Declarations that were set aside.
 
     ``names``: of functions and variables. ``computed``: constants that only code can set. ``constructors``: classes of
     shared variables whose constructor is code. ``headers``: whether the headers of the system are needed; ``without``:
@@ -91,7 +86,7 @@ class Host:
 
 
 def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host) -> str:
-    """The text with empty lines in place of host code between two places; what that was is added to ``host``.
+    """Return the text with empty lines in place of host code between two places, and add that code to ``host``.
 
     ``foreign``: the beginning of the paths of softcuda's own headers. Raises NotHere.
     """
@@ -99,28 +94,28 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     if source is None:
         return text
     # What cannot be a declaration stays, so that the compiler refuses it.
-    found = [item for item in items(source, 0, len(source.tokens) - 3) if is_declaration(source, item)]
-    marked = marked_functions(source, found)
-    whole = {name[-1] for item in found if item.kind == "function" and item.body and is_marked(source, item)
+    declared = [item for item in items(source, 0, len(source.tokens) - 3) if is_declaration(source, item)]
+    marked = marked_functions(source, declared)
+    whole = {name[-1] for item in declared if item.kind == "function" and item.body and is_marked(source, item)
              for name in item.names}  # fmt: skip
-    remaining, hosts = apart(source, found, marked, whole, host)
+    remaining, hosts = apart(source, declared, marked, whole, host)
     host.names |= {name[-1] for item in hosts for name in item.names}
-    made = launches(source, found, hosts, remaining, host.refused)
-    host.asked = [instance for own in made.values() for instance in own]
+    instances = launches(source, declared, hosts, remaining, host.refused)
+    host.asked = [instance for own in instances.values() for instance in own]
 
     def at(item: Item, token: int) -> str:
-        return made_at(source, token, {host.asked.index(instance): instance for instance in made.get(item, ())})
+        return made_at(source, token, {host.asked.index(instance): instance for instance in instances.get(item, ())})
 
     edits = [(item.first, item.last, at(item, item.first)) for item in hosts]
     used = set(re.findall(r"\w+", " ".join(host.asked)))
     host.launched |= used
-    host.parsed = Parsed(source=source, found=found, launched=host.launched)
+    host.parsed = Parsed(source=source, declared=declared, launched=host.launched)
     chosen, inner = reached(source, remaining, marked, used, host.broken)
     gone = places(inner)
     refuse_unsupported(source, chosen, gone)
     kept = {item.first for item in chosen}
     edits += [(item.first, item.last, at(item, item.first)) for item in remaining if item.first not in kept]
-    edits += [(item.last, item.last, at(item, item.last - 1)) for item in chosen if item in made]
+    edits += [(item.last, item.last, at(item, item.last - 1)) for item in chosen if item in instances]
     edits += [edit for item in chosen if item.kind == "variable" for edit in constant_initialisers(source, item)]
     host.headers |= any("std" in words_without(source, item, gone) for item in chosen if item.kind != "using")
     left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
@@ -129,13 +124,13 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
 
 
 def apart(
-    source: Source, found: list[Item], marked: set[str], whole: set[str], host: Host
+    source: Source, declared: list[Item], marked: set[str], whole: set[str], host: Host
 ) -> tuple[list[Item], list[Item]]:
-    """Declarations that stay, and those of host code. ``marked`` and ``whole``: names of the device's functions."""
+    """Return the declarations that stay, and those of host code. ``marked``, ``whole``: functions of the device."""
     asked = asked_types(source)
     remaining: list[Item] = []
     hosts: list[Item] = []
-    for item in found:
+    for item in declared:
         typed = item.kind == "function" and not item.body and item.names[0][-1] in asked
         of_host = (is_host(source, item, marked, whole) and not typed) or is_computed(source, item, host.computed)
         if item.first in host.broken:
@@ -145,14 +140,14 @@ def apart(
 
 
 def asked_types(source: Source) -> set[str]:
-    """Names within decltype(...): of functions whose type alone may be asked for, and that need no body."""
+    """Return the names within decltype(...), of functions whose type alone may be asked for."""
     tokens = source.tokens
     asked = (place + 1 for place, token in enumerate(tokens) if token == "decltype" and tokens[place + 1] == "(")
     return {token for opened in asked for token in tokens[opened : source.partner[opened]]} | taken_over(tokens)
 
 
 def taken_over(tokens: list[str]) -> set[str]:
-    """Names of functions that a class has from another one by "using A::f;"."""
+    """Return names of functions that a class has from another one by "using A::f;"."""
     return {
         tokens[place - 1]
         for place, token in enumerate(tokens)
@@ -161,7 +156,7 @@ def taken_over(tokens: list[str]) -> set[str]:
 
 
 def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:
-    """Raise NotHere for what is left and names what this device has not, unless it is a name that this declares."""
+    """Raise NotHere if a name that is left is not supported, unless the source declares it itself."""
     own = {item.names[0][-1] for item in chosen if item.kind == "function"}
     errors = [
         f"{place_of(source, place)}: error: {messages.not_supported(name)}"
@@ -180,21 +175,22 @@ def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> No
 
 
 def is_declaration(source: Source, item: Item) -> bool:
-    """Whether an item can be a declaration by its words and its end."""
+    """Return whether an item can be a declaration, by its words and its end."""
     words = head(source, item)
     in_a_row = any(all(is_name(token) for token in words[place : place + 3]) for place in range(len(words) - 2))
     return source.tokens[item.last - 1] in (";", "}") and not in_a_row
 
 
 def is_name(token: str) -> bool:
-    """Whether a token names something: what begins with __ does not, as __device__."""
+    """Return whether a token is a name: one that begins with __ is not, as __device__."""
     return token.isidentifier() and token not in KEYWORDS and not token.startswith("__")
 
 
-def marked_functions(source: Source, found: Iterable[Item]) -> set[str]:
-    """The names of functions that run on the device; of members also with that of their class, which ends in ::."""
-    names = {name[-1] for item in found if item.kind == "function" and is_marked(source, item) for name in item.names}
-    for item in found:
+def marked_functions(source: Source, declared: Iterable[Item]) -> set[str]:
+    """Return the names of functions that run on the device; of members also with that of their class, ending in ::."""
+    functions = (item for item in declared if item.kind == "function" and is_marked(source, item))
+    names = {name[-1] for item in functions for name in item.names}
+    for item in declared:
         if item.kind == "class" and item.body and item.names:
             inner = marked_functions(source, list(items(source, item.body + 1, source.partner[item.body])))
             own = f"{item.names[0][-1]}::"
@@ -203,13 +199,13 @@ def marked_functions(source: Source, found: Iterable[Item]) -> set[str]:
 
 
 def is_marked_name(name: tuple[str, ...], marked: set[str]) -> bool:
-    """Whether a function of that name runs on the device; A::f is known by its class where that is the file's."""
+    """Return whether a function of that name runs on the device; A::f is known by its class if the file has it."""
     of_class = len(name) > 1 and f"{name[-2]}::" in marked
     return (f"{name[-2]}::{name[-1]}" if of_class else name[-1]) in marked
 
 
 def is_host(source: Source, item: Item, marked: set[str], whole: set[str]) -> bool:
-    """Whether a declaration of a namespace is the host's alone. ``whole``: marked functions that have their body."""
+    """Return whether a declaration of a namespace is the host's alone. ``whole``: marked functions with a body."""
     words = head(source, item)
     if item.kind == "function":
         if not (DEVICE | COMPUTED).isdisjoint(words):
@@ -231,7 +227,7 @@ def is_computed(source: Source, item: Item, computed: set[str]) -> bool:
 def reached(
     source: Source, remaining: list[Item], marked: set[str], used: set[str], broken: set[int]
 ) -> tuple[list[Item], list[Edit]]:
-    """What of the declarations the device's code and ``used`` need, and the edits within it."""
+    """Return the declarations that the device's code and ``used`` need, and the edits within them."""
     edits: list[Edit] = []
     chosen: list[Item] = []
     waiting, over = remaining, taken_over(source.tokens)
@@ -258,12 +254,12 @@ def is_wanted(source: Source, item: Item, used: set[str]) -> bool:
 
 
 def without_operator(name: tuple[str, ...]) -> tuple[str, ...]:
-    """A name without an operator in it, which is used without being named."""
+    """Return a name without an operator in it, which is used without being named."""
     return name[:-1] if name[-1].startswith("operator") else name
 
 
 def places(edits: list[Edit]) -> set[int]:
-    """The tokens that edits replace."""
+    """Return the tokens that edits replace."""
     return {place for first, last, _ in edits for place in range(first, last)}
 
 
@@ -272,7 +268,7 @@ def words_without(source: Source, item: Item, gone: set[int]) -> set[str]:
 
 
 def members(source: Source, item: Item, marked: set[str], broken: set[int], over: set[str]) -> list[Edit]:
-    """What is to go of a class: bodies of host functions, and such functions as change nothing about the class.
+    """Return the edits that remove bodies of host functions of a class, and functions that no type depends on.
 
     A function without body stays where a constant or a type of the class asks for its type, as traits do.
     """
@@ -280,9 +276,9 @@ def members(source: Source, item: Item, marked: set[str], broken: set[int], over
     names = {name[-1] for name in item.names}
     if "enum" in head(source, item):
         return []
-    found = list(items(source, item.body + 1, source.partner[item.body]))
-    asked = {word for member in found if member.kind != "function" for word in words_without(source, member, set())}
-    for member in found:
+    inner = list(items(source, item.body + 1, source.partner[item.body]))
+    asked = {word for member in inner if member.kind != "function" for word in words_without(source, member, set())}
+    for member in inner:
         words = head(source, member)
         if member.kind == "class" and member.body:
             edits += members(source, member, marked, broken, over)
@@ -341,7 +337,7 @@ def without_body(source: Source, member: Item) -> Iterator[Edit]:
 
 
 def edited(source: Source, limits: tuple[int, int], edits: list[Edit], left_out: list[tuple[int, int]]) -> str:
-    """The text with other words for some tokens and without some headers, on the same lines."""
+    """Return the text with other words for some tokens and without some headers, on the same lines."""
     stay = sorted({*source.markers, *((first, last) for first, last, _ in source.others)} - {*left_out})
     changes = [(first, last, "") for first, last in left_out]
     for first, last, instead in edits:
@@ -359,7 +355,7 @@ def edited(source: Source, limits: tuple[int, int], edits: list[Edit], left_out:
 
 
 def remains(text: str, start: int, stop: int, stay: list[tuple[int, int]]) -> str:
-    """What is left of a text that goes: its line ends, line markers, and headers of others."""
+    """Return what is left of a removed text: its line ends, line markers, and headers of others."""
     out, position = [], start
     for first, last in stay[bisect.bisect_left(stay, (start, start)) :]:
         if last > stop:
@@ -367,3 +363,50 @@ def remains(text: str, start: int, stop: int, stay: list[tuple[int, int]]) -> st
         out += ["\n" * text.count("\n", position, first), text[first:last]]
         position = last
     return "".join([*out, "\n" * text.count("\n", position, stop)])
+
+
+ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):\d+: (?:error: (?P<what>.*)|  required from .*)", re.MULTILINE
+)
+TRAP = '{ softcuda_trap("a call of a function that needs host code"); }'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parsed:
+    """A source and its declarations. ``launched``: words of the instances that host code launches."""
+
+    source: Source
+    declared: list[Item]
+    launched: set[str]
+
+
+def broken(parsed: Parsed, errors: str, hosts: set[str]) -> set[int]:
+    """Return the first tokens of functions that g++ refuses and that can go. ``hosts``: names that were set aside."""
+    complaints: dict[str, list[tuple[int, bool]]] = {}  # lines, and whether they are of host code
+    for error in ERROR.finditer(errors):
+        quoted = " ".join(re.findall(r"[‘'][^’']*[’']", error["what"] or ""))
+        of_host = not hosts.isdisjoint(re.findall(r"\w+", quoted))
+        complaints.setdefault(error["file"], []).append((int(error["line"]), of_host))
+    return {item.first for item in functions(parsed.source, parsed.declared) if is_meant(parsed, item, complaints)}
+
+
+def is_meant(parsed: Parsed, item: Item, complaints: dict[str, list[tuple[int, bool]]]) -> bool:
+    """Return whether complaints are of a function that can go; of one for both sides, that they name host code."""
+    source, words = parsed.source, head(parsed.source, item)
+    both = "__host__" in words and "__device__" in words
+    unused = is_kernel_template(source, item) and item.names[0][-1] not in parsed.launched
+    if not (both or unused or DEVICE.isdisjoint(words)):
+        return False
+    file, first = line_of(source, item.first)
+    last = first + source.text.count("\n", source.places[item.first][0], source.places[item.last - 1][1])
+    return any(first <= line <= last and (of_host or not both) for line, of_host in complaints.get(file, ()))
+
+
+def is_kernel_template(source: Source, item: Item) -> bool:
+    words = head(source, item)
+    return words[0] == "template" and words[2] != ">" and "__global__" in words
+
+
+def trapped(source: Source, item: Item) -> tuple[int, int, str]:
+    """Return the edit that replaces the body of a function for both sides that needs host code."""
+    return (item.body, source.partner[item.body] + 1, TRAP)

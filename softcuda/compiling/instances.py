@@ -1,7 +1,9 @@
-"""Finds which instances of kernel templates host code launches, so that an image has those that nvcc's would have.
+"""Finds and makes the instances of templates that host code launches, so that an image has those of nvcc's.
 
 Arguments of a template that are not written out are deduced from the types of what the call passes, as far as these are
-declared in the same function.
+declared in the same function. Clients of NVRTC ask for the assembler's names of C++ expressions such as
+``matmul<float, 16>``: each expression's address is taken behind the kernel's own text, which makes the instance, and
+g++ writes its name.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from items import PAIRS, Item, Source
+from items import PAIRS, Item, Source, functions, head, is_marked, line_of
 
 TYPES = re.compile(
     r"bool|char|short|int|long|signed|unsigned|float|double|void|const|true|false|sizeof|size_t|u?int\d+_t|cuda\w+_t"
@@ -31,7 +33,7 @@ Binding = Mapping[str, Tokens]
 def launched(
     source: Source, host: Sequence[Item], item: Item, templates: Mapping[str, Sequence[Item]], known: set[str]
 ) -> Iterator[tuple[str, Item]]:
-    """Instances that a host function launches, as "k<float, 16>", with arguments that are ``known`` outside of it.
+    """Yield instances that a host function launches, as "k<float, 16>", of arguments that are ``known`` outside of it.
 
     With each the host function behind which it can be made: its arguments may be declared behind this one.
     ``host``: all host functions; where the function is itself a template, they say for which arguments it is called.
@@ -39,12 +41,12 @@ def launched(
     """
     tokens = source.tokens
     uses = [place for place in range(item.body, item.last) if tokens[place] in templates and tokens[place + 1] == "<"]
-    found = list(bindings(source, host, item, known)) if uses else []
-    if uses and not found:  # nobody is seen to call this template: what does not depend on its parameters is known
+    callers = list(bindings(source, host, item, known)) if uses else []
+    if uses and not callers:  # nobody is seen to call this template: what does not depend on its parameters is known
         parameters = split(tokens[item.first + 2 : closing(tokens, item.first + 1)])
         known = known - {name for part in parameters for name in (part[-1], parameter_name(part))}
-        found = [({}, item)]
-    for binding, caller in found:
+        callers = [({}, item)]
+    for binding, caller in callers:
         for place in uses:
             values = local_names(source, item, known, binding, place)
             written = tokens[place + 1 : place + 4] != LAUNCH
@@ -60,7 +62,7 @@ def launched(
 
 
 def overload(source: Source, kernels: Sequence[Item], given: int, passed: Sequence[Tokens] | None) -> Item | None:
-    """The template that takes so many arguments, of those in <> at most, and of those that a launch passes exactly."""
+    """Return the template that takes as many arguments as are passed, and no fewer than those in <>."""
     tokens = source.tokens
     for kernel in kernels:
         parameters = split(tokens[kernel.first + 2 : closing(tokens, kernel.first + 1)])
@@ -74,7 +76,7 @@ def overload(source: Source, kernels: Sequence[Item], given: int, passed: Sequen
 def bindings(
     source: Source, host: Sequence[Item], item: Item, known: set[str], depth: int = 0
 ) -> Iterator[tuple[Binding, Item]]:
-    """The arguments that a function template is called with or instantiated for, and where; none for a function.
+    """Yield the arguments that a function template is called with or instantiated for, and where; none for a function.
 
     Who calls it may be a template, too, and so on, to a certain ``depth``.
     """
@@ -90,14 +92,14 @@ def bindings(
         outer = [({}, caller)] if instantiated else bindings(source, host, caller, known, depth + 1)
         for around, behind in outer if calls else ():
             for place in calls:
-                if (binding := asked(source, item, place, instantiated, (caller, around), known)) is not None:
+                if (binding := arguments_at(source, item, place, instantiated, (caller, around), known)) is not None:
                     yield binding, behind if behind.first > caller.first else caller
 
 
-def asked(
+def arguments_at(
     source: Source, template: Item, place: int, instantiated: bool, caller: tuple[Item, Binding], known: set[str]
 ) -> Binding | None:
-    """The arguments of a function template by the call or instantiation at ``place``; None where some are not known."""
+    """Return the arguments of a function template by its use at ``place``; None if some are not known."""
     tokens, first, behind = source.tokens, template.first, place + 1
     parameters = split(tokens[first + 2 : closing(tokens, first + 1)])
     values = local_names(source, caller[0], known, caller[1], place)
@@ -120,7 +122,7 @@ def asked(
 def of_declaration(
     source: Source, template: Item, first_ones: list[Tokens], written: list[Tokens]
 ) -> list[Tokens] | None:
-    """The arguments of a template that is instantiated without naming them all, by the types of its parameters."""
+    """Return the arguments of a template that is instantiated without naming them all, by its parameters."""
     tokens, first = source.tokens, template.first
     names = [parameter_name(part) for part in split(tokens[first + 2 : closing(tokens, first + 1)])]
     declared = split(tokens[template.brackets + 1 : source.partner[template.brackets]])
@@ -136,7 +138,7 @@ def of_declaration(
 
 
 def without_name(parameter: Tokens) -> Tokens:
-    """The type of a function's parameter, without its name, if it has one, and its default."""
+    """Return the type of a function's parameter, without its name and its default."""
     whole = parameter[: parameter.index("=")] if "=" in parameter else parameter
     tokens = [token for token in whole if token not in QUALIFIERS]
     named = len(tokens) > 1 and tokens[-1].isidentifier() and tokens[-2] != "::" and not TYPES.fullmatch(tokens[-1])
@@ -144,7 +146,7 @@ def without_name(parameter: Tokens) -> Tokens:
 
 
 def call(source: Source, place: int) -> list[Tokens]:
-    """What a launch passes, whose <<< begins at ``place``."""
+    """Return the arguments of the launch whose <<< begins at ``place``."""
     tokens = source.tokens
     while tokens[place : place + 3] != [">", ">", ">"] and tokens[place] not in (";", ""):
         place = source.partner[place] + 1 if tokens[place] in PAIRS else place + 1
@@ -154,7 +156,7 @@ def call(source: Source, place: int) -> list[Tokens]:
 def deduced(
     source: Source, template: Item, given: list[Tokens], passed: list[Tokens], caller: tuple[Item, Binding]
 ) -> list[Tokens] | None:
-    """All arguments of a template, where some are ``given`` and the others follow from the types of what is passed.
+    """Return all arguments of a template, some ``given`` and the others by the types of what is passed.
 
     Those with a default are left out at the end. None where some do not follow.
     """
@@ -170,14 +172,14 @@ def deduced(
         got = type_of(source, argument, *caller) if simple and base in names and base not in bound else None
         if got and got[len(got) - stars :] == ["*"] * stars:
             bound[base] = got[: len(got) - stars]
-    made = [bound.get(name) for name in names]
-    while made and made[-1] is None and "=" in parameters[len(made) - 1]:
-        made.pop()
-    return None if None in made else [part for part in made if part is not None]
+    arguments = [bound.get(name) for name in names]
+    while arguments and arguments[-1] is None and "=" in parameters[len(arguments) - 1]:
+        arguments.pop()
+    return None if None in arguments else [part for part in arguments if part is not None]
 
 
 def type_of(source: Source, argument: Tokens, item: Item, binding: Binding) -> Tokens | None:
-    """The type of what a function passes: of a number, a cast, or a variable that it declares; None for all others."""
+    """Return the type of an argument: of a number, a cast, or a variable that the function declares; else None."""
     if len(argument) == 1:
         for pattern, type_name in LITERALS.items():
             if re.fullmatch(pattern, argument[0]):
@@ -197,7 +199,7 @@ def type_of(source: Source, argument: Tokens, item: Item, binding: Binding) -> T
 
 
 def declared_type(source: Source, name: str, item: Item) -> Tokens | None:
-    """The type of a variable or parameter of a function, with its stars."""
+    """Return the type of a variable or parameter of a function, with its stars."""
     tokens = source.tokens
     for place in range(item.first, item.last):
         if tokens[place] == name and tokens[place + 1] in (",", ";", "=", ")", "{", "("):
@@ -221,12 +223,12 @@ def substituted(tokens: Tokens, values: Binding) -> Tokens:
 
 
 def parameter_name(part: Tokens) -> str:
-    """The name of a template's parameter, as of "typename T = float"."""
+    """Return the name of a template's parameter, as of "typename T = float"."""
     return part[part.index("=") - 1] if "=" in part else part[-1]
 
 
 def local_names(source: Source, item: Item, known: set[str], binding: Binding, use: int) -> dict[str, Tokens]:
-    """A template's arguments, and the types and constants that a function has named where something is used.
+    """Return a template's arguments, and the types and constants that a function has named before a use.
 
     Constants as far as they are computed of these, numbers and the ``known``. What is in blocks that have ended before
     counts no more: macros that choose among types name each of them so, in a block of its own.
@@ -250,14 +252,14 @@ def local_names(source: Source, item: Item, known: set[str], binding: Binding, u
 
 
 def end_of_value(source: Source, place: int, ends: str) -> int:
-    """Where the value that begins at a token ends; a comma in <> is taken for one that ends it."""
+    """Return where the value that begins at a token ends; a comma in <> is taken for one that ends it."""
     while source.tokens[place] and source.tokens[place] not in ends:
         place = source.partner.get(place, place) + 1
     return place
 
 
 def is_known(arguments: Tokens, known: set[str]) -> bool:
-    """Whether all names are known; what stands before :: is a namespace or class of a name that is."""
+    """Return whether all names are known; a name before :: is a namespace or class of a known name."""
     return all(
         token in BETWEEN or token in known or token[:1].isdigit() or TYPES.fullmatch(token) or following == "::"
         for token, following in itertools.zip_longest(arguments, arguments[1:])
@@ -265,7 +267,7 @@ def is_known(arguments: Tokens, known: set[str]) -> bool:
 
 
 def closing(tokens: Tokens, place: int) -> int:
-    """The angle bracket that closes what the one at ``place`` opens; the end where there is none."""
+    """Return the angle bracket that closes the one at ``place``; the end if there is none."""
     depth = 1
     while depth and place < len(tokens) - 1:
         place += 1
@@ -292,3 +294,81 @@ def with_scopes(tokens: Tokens, place: int) -> str:
     while tokens[first - 1] == "::":
         first -= 2 if tokens[first - 2].isidentifier() else 1
     return " ".join(tokens[first : place + 1])
+
+
+INSTANCE = "softcuda-instance-"  # what the file of an instance is called, with its number
+
+
+def wrong_ones(errors: str) -> list[int]:
+    """Return the numbers of instances whose very words g++ refuses, not of those within which it finds an error."""
+    return [int(number) for number in re.findall(rf"^{INSTANCE}(\d+):.*: error:", errors, re.MULTILINE)]
+
+
+def bare(instance: str) -> str:
+    """Return the name of an instance without namespaces and spaces, which g++ writes as it likes."""
+    return re.sub(r"\w+::", "", "".join(instance.split()))
+
+
+def launches(
+    source: Source, declared: list[Item], hosts: list[Item], remaining: list[Item], refused: set[str]
+) -> dict[Item, list[str]]:
+    """Return the instances that host functions launch, by the function in whose place they are to be made.
+
+    For functions of a class that is behind it. ``refused``: instances that are none.
+    """
+    known = {name[-1] for item in remaining for name in item.names}
+    templates: dict[str, list[Item]] = {}
+    for item in remaining:
+        template = item.kind == "function" and source.tokens[item.first : item.first + 2] == ["template", "<"]
+        if template and "__global__" in head(source, item):
+            templates.setdefault(item.names[0][-1], []).append(item)
+    owners = {member: item for item in declared for member in host_members(source, item)} if templates else {}
+    hosts = [*hosts, *owners]
+    instances: dict[Item, list[str]] = {}
+    done: set[str] = set()
+    for item in hosts:
+        for instance, behind in launched(source, hosts, item, templates, known) if item.body else ():
+            if instance not in done and bare(instance) not in refused:
+                instances.setdefault(owners.get(behind, behind), []).append(instance)
+                done.add(instance)
+    return instances
+
+
+def made_at(source: Source, token: int, numbered: dict[int, str]) -> str:
+    """Return C++ that makes instances where a token is: each in a file of its own, which errors name."""
+    if not numbered:
+        return ""
+    file, line = line_of(source, token)
+    variables = (
+        f'\n# 1 "{INSTANCE}{number}"\n__attribute__((used)) static const auto softcuda_instance{number} = &{instance};'
+        for number, instance in numbered.items()
+    )
+    return f'{"".join(variables)}\n# {line} "{file}"\n'
+
+
+def host_members(source: Source, item: Item) -> Iterator[Item]:
+    """Yield the functions of a class that have a body and are not the device's."""
+    if item.kind == "class" and item.body and "enum" not in head(source, item):
+        for member in functions(source, [item]):
+            if not is_marked(source, member):
+                yield member
+
+
+VARIABLE = "softcuda_name_expression"
+
+
+def name_expressions(expressions: Sequence[str]) -> str:
+    """Return C++ that takes the address of each expression; errors of g++ are at a line of that name."""
+    lines = []
+    for number, expression in enumerate(expressions):
+        written = expression.strip().removeprefix("&")
+        place = f"the name expression {expression}".replace("\\", "\\\\").replace('"', '\\"')
+        declared = f"__attribute__((used)) extern const void* const {VARIABLE}{number}"
+        lines.append(f'# 1 "{place}"\nextern "C" {{ {declared} = (const void*)&{written}; }}\n')
+    return "".join(lines)
+
+
+def lowered_names(assembly: str, expressions: Sequence[str]) -> str:
+    """Return the name of each expression, one a line, as the assembly of name_expressions() has it."""
+    labels = dict(re.findall(rf"^{VARIABLE}(\d+):\n\s*\.quad\s+(\S+)", assembly, re.MULTILINE))
+    return "".join(f"{labels.get(str(number), '')}\n" for number in range(len(expressions)))

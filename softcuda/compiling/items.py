@@ -6,6 +6,7 @@ by its brackets and its words, not by its types, so that nothing has to be known
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ WITH_BRACKETS = {"__launch_bounds__", "__attribute__", "alignas", "decltype", "n
                  "__typeof__", "throw", "static_assert"}  # fmt: skip
 OTHER_NAMES = {"using", "typedef", "static_assert", "namespace", "concept"}
 ACCESS = {"public", "private", "protected"}
+DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,7 @@ class Item:
 
 
 def source_of(text: str, begin: int, end: int, foreign: str) -> Source | None:
-    """The tokens of ``text`` between two places; None where its brackets do not match.
+    """Return the tokens of ``text`` between two places; None where its brackets do not match.
 
     ``foreign``: the beginning of the paths of headers that are left alone, as those of the system are.
     """
@@ -103,13 +105,13 @@ def source_of(text: str, begin: int, end: int, foreign: str) -> Source | None:
 
 
 def is_systems(marker: re.Match, own: set[str]) -> bool:
-    """Whether a header is the system's: beside a file of the user's it has that flag of a pragma of the one before."""
+    """Return whether a header is the system's. Beside a file of the user's, the flag may be that of a pragma before."""
     beside = marker["file"].rpartition("/")[0] in {path.rpartition("/")[0] for path in own}
     return SYSTEM in marker["flags"].split() and (not beside or marker["file"][0] == "<")
 
 
 def items(source: Source, first: int, last: int) -> Iterator[Item]:
-    """The declarations between two tokens, those in namespaces and in extern "C" { } too."""
+    """Yield the declarations between two tokens, also those in namespaces and in extern "C" { }."""
     position, tokens = first, source.tokens
     while position < last:
         if tokens[position] in (";", "}"):
@@ -126,7 +128,7 @@ def items(source: Source, first: int, last: int) -> Iterator[Item]:
 
 
 def container(source: Source, position: int) -> int:
-    """The bracket that opens the namespace or extern "C" at a token; 0 where none begins there."""
+    """Return the bracket that opens the namespace or extern "C" at a token; 0 if none begins there."""
     tokens = source.tokens
     if tokens[position] == "extern" and tokens[position + 1][:1] == '"' and tokens[position + 2] == "{":
         return position + 2
@@ -140,7 +142,7 @@ def container(source: Source, position: int) -> int:
 
 
 class Reader:
-    """Reads one declaration, token by token."""
+    """Reader of one declaration, token by token."""
 
     def __init__(self, source: Source, first: int, last: int) -> None:
         self.source, self.tokens, self.first, self.end = source, source.tokens, first, last
@@ -150,7 +152,7 @@ class Reader:
         self.declared: list[int] = []  # tokens that are names of variables
 
     def item(self) -> Item:
-        """The declaration that begins at the first token."""
+        """Return the declaration that begins at the first token."""
         while self.position < self.end:
             token = self.tokens[self.position]
             if token == ";" and not self.depth:
@@ -177,7 +179,7 @@ class Reader:
         return "class" if self.classish and not self.declared[1:] else "variable"
 
     def word(self, token: str) -> None:
-        """Takes note of a token that is no bracket."""
+        """Take note of a token that is not a bracket."""
         following = self.tokens[self.position + 1]
         if token == "operator":
             self.position += 2 if following == "(" else 0
@@ -203,7 +205,7 @@ class Reader:
             self.declared.append(self.position)
 
     def bracket(self, token: str) -> bool:
-        """Goes behind what a bracket encloses. Returns whether the declaration ends there."""
+        """Go behind what a bracket encloses. Returns whether the declaration ends there."""
         opened, close = self.position, self.source.partner[self.position]
         self.position = close + 1
         following = self.tokens[close + 1]
@@ -225,7 +227,7 @@ class Reader:
         return True
 
     def round_bracket(self, opened: int, close: int) -> None:
-        """Takes note of the parameters of a function, or of the name of a pointer to one."""
+        """Take note of the parameters of a function, or of the name of a pointer to one."""
         if self.brackets or self.value or self.tokens[opened - 1] in WITH_BRACKETS:
             return
         inside = self.tokens[opened + 1 : opened + 4]
@@ -237,7 +239,7 @@ class Reader:
             self.classish = False
 
     def names(self, kind: str, last: int) -> Iterator[tuple[str, ...]]:
-        """What the declaration declares."""
+        """Yield the names that the declaration introduces."""
         tokens = self.tokens
         if kind == "function":
             yield qualified(tokens, self.brackets - 1, self.first)
@@ -267,7 +269,7 @@ class Reader:
 
 
 def qualified(tokens: list[str], place: int, first: int) -> tuple[str, ...]:
-    """The parts of the name that ends at a token: A<T>::f is A and f, an operator of it is A and "operator+"."""
+    """Return the parts of the name that ends at a token: A<T>::f is A and f, an operator of it A and "operator+"."""
     named = next((each for each in range(place, first - 1, -1) if tokens[each] == "operator"), None)
     if named is not None:
         before = qualified(tokens, named - 2, first) if tokens[named - 1] == "::" and named > first + 1 else ()
@@ -292,3 +294,46 @@ def qualified(tokens: list[str], place: int, first: int) -> tuple[str, ...]:
         else:
             break
     return tuple(parts) or ("",)
+
+
+def head(source: Source, item: Item) -> list[str]:
+    """Return the tokens of a declaration in front of its body."""
+    return source.tokens[item.first : item.body or item.last]
+
+
+def is_marked(source: Source, item: Item) -> bool:
+    return not DEVICE.isdisjoint(head(source, item))
+
+
+def line_of(source: Source, token: int) -> tuple[str, int]:
+    """Return file and line of a token."""
+    place = source.places[token][0]
+    first, marker = source.markers[bisect.bisect_left(source.markers, (place, place)) - 1]
+    line, file = re.findall(r'^# (\d+) "(.*)"', source.text[first:marker])[0]
+    return file, int(line) + source.text.count("\n", marker, place)
+
+
+def place_of(source: Source, token: int) -> str:
+    """Return file, line and column of a token, as compilers write them."""
+    file, line = line_of(source, token)
+    place = source.places[token][0]
+    return f"{file}:{line}:{place - source.text.rfind(chr(10), 0, place)}"
+
+
+def functions(source: Source, declared: list[Item]) -> Iterator[Item]:
+    """Yield the functions that have a body, also those of classes."""
+    for item in declared:
+        if item.kind == "function" and item.body:
+            yield item
+        elif item.kind == "class" and item.body and "enum" not in head(source, item):
+            yield from functions(source, list(items(source, item.body + 1, source.partner[item.body])))
+
+
+def closing(text: str, position: int) -> int:
+    """Return where the round bracket closes that is open at ``position``."""
+    depth = 1
+    for match in re.compile(rf"{STRING}|[()]").finditer(text, position):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if not depth:
+            return match.start()
+    return len(text)

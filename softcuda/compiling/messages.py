@@ -58,14 +58,14 @@ COPIES = re.compile(
 
 
 def forbidden(match: re.Match) -> str:
-    """The error at the innermost line that is the kernel's own, and notes with the lines that led there."""
+    """Return the error at the innermost line that is the kernel's own, and notes with the lines that led there."""
     called = [match["place"].rstrip(":"), *re.findall(r" at (\S+:\d+:\d+)[,:]", match["chain"])]
     places = [place for place in called if not place.startswith(str(SOFTCUDA))]
     return "\n".join([f"{places[0]}: error: {match['why']}", *(f"{place}: note: called here" for place in places[1:])])
 
 
 def unsupported_name(before: list[str], name: str) -> str:
-    """The name as the table has it, with or without the namespace in front of it; "" for another."""
+    """Return the name as the table has it, with or without its namespace; "" if it is supported."""
     qualified = "".join([*before, name])
     return qualified if qualified in REASON else name if name in REASON else ""
 
@@ -75,7 +75,7 @@ def not_supported(name: str) -> str:
 
 
 def notes(line: str, host: set[str]) -> list[str]:
-    """What to do about an error, where it comes of host code or of a header that is not there."""
+    """Return what to do about an error that comes of host code or of a missing header."""
     place = line.partition(": ")[0]
     if missing := re.search(r"fatal error: (\S+): No such file", line):
         return [f"{place}: note: softcuda has no {missing[1]}: give its folder with -I, or leave it out where"
@@ -88,7 +88,7 @@ def notes(line: str, host: set[str]) -> list[str]:
 
 
 def explain(errors: str, text: str, source: Path, host: set[str]) -> str:
-    """g++'s messages, with what is not supported in words of our own. ``host``: names of what was set aside."""
+    """Return g++'s messages, with softcuda's own words for what is not supported."""
     errors = REFUSED_PTX.sub(r"\g<place> error: \g<why>", errors)
     errors = FORBIDDEN_CALL.sub(forbidden, errors)
     errors = REFUSED.sub(r"\g<place> error: \g<why>", errors)

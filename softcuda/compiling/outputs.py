@@ -33,7 +33,7 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
 
 
 def replaced(path: str | Path) -> Path | None:
-    """The ordinary file that an output takes the place of, links followed; None for what is written to as it is.
+    """Return the ordinary file that an output replaces, links followed; None if it is written to as it is.
 
     Raises OSError for a folder and for links in a circle.
     """
@@ -47,7 +47,7 @@ def replaced(path: str | Path) -> Path | None:
 
 
 def _open_file(path: str | Path) -> re.Match[str] | None:
-    """The process and the number of the open file that a path such as /dev/stdout names, if it does."""
+    """Return the process and the number of the open file that a path such as /dev/stdout names, if it does."""
     name = os.fspath(path)
     while os.path.islink(name):
         folder, last = os.path.realpath(os.path.dirname(name)), os.path.basename(name)
@@ -77,16 +77,16 @@ def _replace(target: Path, data: bytes) -> None:
     before = target.stat() if target.exists() else None
     if before and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    made = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        with os.fdopen(os.open(made, WRITE | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
+        with os.fdopen(os.open(temporary, WRITE | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
             if before:
                 os.fchown(stream.fileno(), before.st_uid, before.st_gid)
                 os.fchmod(stream.fileno(), stat.S_IMODE(before.st_mode))
-        made.replace(target)
+        temporary.replace(target)
     except OSError as error:
         if before is None or error.errno not in KEEPS:
             raise
@@ -94,4 +94,4 @@ def _replace(target: Path, data: bytes) -> None:
             stream.write(data)
             stream.truncate()
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ptx_table
+from items import STRING, SYSTEM, closing
 from ptx_table import Row
 
 # Functions of ptx.h that stand for a whole instruction each, by its name with _ for each dot.
 PTX_HEADER = Path(__file__).resolve().parents[1] / "include" / "softcuda" / "ptx.h"
 KNOWN = set(re.findall(r"\bcp_\w+", PTX_HEADER.read_text()))
-STRING = r'"(?:\\.|[^"\\\n])*"'
 TOKEN = re.compile(
     rf"""^\#\ (?P<line>\d+)\ "(?P<file>(?:\\.|[^"])*)"(?P<flags>[\ \d]*)$  # where what follows comes from
-    | {STRING} | '(?:\\.|[^'\\\n])*'
+    | {STRING}
     | \b(?P<asm>asm|__asm__|__asm)\b (?:\s*(?:volatile|__volatile__)\b)? \s*(?P<open>\(?)""",
     re.MULTILINE | re.VERBOSE,
 )
 REFUSED = "softcuda_refused_ptx"  # messages.py knows calls by it
-SYSTEM = "3"  # the flag of a line marker for a header of the system's
 NUMBERS = {
     r"0[fF]([0-9a-fA-F]{8})": "__int_as_float(0x{0})",
     r"0[dD]([0-9a-fA-F]{16})": "__longlong_as_double(0x{0})",
@@ -34,7 +33,7 @@ FUNCTION = re.compile(r"(?<![\w:])(?!u?int\d+_t\b)[a-z]\w*(?=[(<]|>\()")
 
 
 class UnknownPtx(Exception):
-    """An instruction or operand that softcuda has not."""
+    """Raised for an instruction or operand that softcuda does not support."""
 
 
 def translate(text: str, source: str) -> str:
@@ -67,18 +66,8 @@ def refusal(line: int, why: str) -> str:
     return f'({{ __attribute__((error("{text}"))) void {REFUSED}_{line}(); {REFUSED}_{line}(); }})'
 
 
-def closing(text: str, position: int) -> int:
-    """Where the bracket closes that is open at ``position``."""
-    depth = 1
-    for match in re.compile(rf"{STRING}|[()]").finditer(text, position):
-        depth += {"(": 1, ")": -1}.get(match[0], 0)
-        if not depth:
-            return match.start()
-    return len(text)
-
-
 def split(text: str, separator: str) -> list[str]:
-    """Parts between separators that are in no bracket and no string."""
+    """Split at separators that are in no bracket and no string."""
     parts, depth, begin = [], 0, 0
     for match in re.finditer(rf"{STRING}|[(){{}}\[\]{separator}]", text):
         depth += (match[0] in "([{") - (match[0] in ")]}")
@@ -89,7 +78,7 @@ def split(text: str, separator: str) -> list[str]:
 
 
 def statement(inside: str) -> str:
-    """A statement expression that does what is in the brackets of an asm statement."""
+    """Return a statement expression that does what is in the brackets of an asm statement."""
     template, *sections = split(" ".join(inside.split("\n")), ":")
     try:
         code = ast.literal_eval(f"({template})") if template else None
@@ -115,7 +104,7 @@ def statement(inside: str) -> str:
 
 
 def body(code: str, operands: dict[str, str]) -> tuple[list[str], list[str]]:
-    """Statements for the text of PTX, and its labels. ``operands``: what those of the asm statement are in C++."""
+    """Return statements for the text of PTX, and its labels. ``operands``: those of the asm statement in C++."""
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", code, flags=re.DOTALL)
     names = dict(operands)
     lines: list[str] = []
@@ -145,12 +134,12 @@ class Line:
 
 
 def own_name(name: str) -> str:
-    """A C++ name for a register or label of PTX."""
+    """Return a C++ name for a register or label of PTX."""
     return "softcuda_r_" + re.sub(r"\W", "_", name)
 
 
 def registers(line: str) -> tuple[str, list[str]]:
-    """The C++ type and the names of `.reg .b32 a, b<4>`."""
+    """Return the C++ type and the names of `.reg .b32 a, b<4>`."""
     match = re.fullmatch(r"\.reg\s*\.(\w+)\s+(.*)", line)
     if not match or match[1] not in ptx_table.TYPES:
         raise UnknownPtx(line)
@@ -162,19 +151,19 @@ def registers(line: str) -> tuple[str, list[str]]:
 
 
 def predicated(line: Line) -> str:
-    """A statement for an instruction, which may have a predicate in front."""
+    """Return a statement for an instruction, which may have a predicate in front."""
     match = re.fullmatch(r"(?:@(!?)\s*([$\w%]+)\s+)?(.*)", line.text)
     if not match:
         raise UnknownPtx(line.text)
     if jump := re.fullmatch(r"bra(?:\.uni)?\s+([$\w%]+)", match[3]):
-        made = f"goto {own_name(jump[1])};"
+        code = f"goto {own_name(jump[1])};"
     else:
-        made = instruction(Line(text=match[3], names=line.names))
-    return f"if ({match[1]}{value(match[2], line)}) {{ {made} }}" if match[2] else made
+        code = instruction(Line(text=match[3], names=line.names))
+    return f"if ({match[1]}{value(match[2], line)}) {{ {code} }}" if match[2] else code
 
 
 def value(written: str, line: Line) -> str:
-    """A C++ expression for an operand that is read: of the asm statement, a register of either kind, or a number."""
+    """Return a C++ expression for an operand that is read: of the asm statement, a register, or a number."""
     written = written.strip()
     if written in line.names:
         return line.names[written]
@@ -182,14 +171,14 @@ def value(written: str, line: Line) -> str:
         return f"!{value(written[1:], line)}"
     if register := ptx_table.REGISTERS.get(written.lstrip("%")):
         return f"({register})"
-    for pattern, made in NUMBERS.items():
+    for pattern, expression in NUMBERS.items():
         if match := re.fullmatch(pattern, written):
-            return made.format(match[1])
+            return expression.format(match[1])
     raise UnknownPtx(f"{line.text} (it has no operand or register {written})")
 
 
 def instruction(line: Line) -> str:
-    """A statement for an instruction: by its line of the table, or a function of ptx.h."""
+    """Return a statement for an instruction: by its line of the table, or a function of ptx.h."""
     name, _, rest = line.text.partition(" ")
     operands = [part for part in split(rest, ",") if part]
     if name.endswith(".L2::cache_hint") or ".L2::cache_hint." in name:
@@ -207,35 +196,35 @@ def instruction(line: Line) -> str:
 
 
 def by_row(row: Row, match: re.Match[str], operands: list[str], line: Line) -> str:
-    """A statement for an instruction that a line of the table is for."""
-    found = {key: text for key, text in match.groupdict().items() if text}
-    kinds = {key: ptx_table.TYPES[found[key]] for key in "TDS" if key in found}
-    if "T" in found and found["T"] in ptx_table.WIDE:
-        kinds["W"] = ptx_table.TYPES[ptx_table.WIDE[found["T"]]]
+    """Return a statement for an instruction, by its line of the table."""
+    classes = {key: text for key, text in match.groupdict().items() if text}
+    kinds = {key: ptx_table.TYPES[classes[key]] for key in "TDS" if key in classes}
+    if "T" in classes and classes["T"] in ptx_table.WIDE:
+        kinds["W"] = ptx_table.TYPES[ptx_table.WIDE[classes["T"]]]
     result, given = operands[: len(row.results)], operands[len(row.results) :]
     flush = ".ftz" in match[0]
     sources: list[str] = []
     for kind, operand in zip(row.operands, given, strict=False):
-        sources += source(kind.strip("[]"), operand, kinds, found, line, flush)
+        sources += source(kind.strip("[]"), operand, kinds, classes, line, flush)
     targets = members(result[0]) if result else []
     number = len(targets) if row.results and row.results[0].endswith("*") else max(0, len(sources) - 1)
     kind = of_kind(row.results[0], kinds) if row.results else ""
-    filled = [fill(text, found, kinds, sources, number) for text in (row.expression, row.second) if text]
+    filled = [fill(text, classes, kinds, sources, number) for text in (row.expression, row.second) if text]
     if not kind:
         return f"{filled[0]};"
-    made = f"static_cast<{kind}>({filled[0]})" if not row.results[0].endswith("*") else filled[0]
+    expression = f"static_cast<{kind}>({filled[0]})" if not row.results[0].endswith("*") else filled[0]
     if kind == "float":
-        made = f"softcuda_ptx::saturated({made})" if ".sat" in match[0] else made
-        made = f"softcuda_ptx::flushed({made})" if flush else made
-    return assigned(result[0], made, filled[1:], row.results[0].endswith("*"), line)
+        expression = f"softcuda_ptx::saturated({expression})" if ".sat" in match[0] else expression
+        expression = f"softcuda_ptx::flushed({expression})" if flush else expression
+    return assigned(result[0], expression, filled[1:], row.results[0].endswith("*"), line)
 
 
-def assigned(result: str, made: str, second: list[str], several: bool, line: Line) -> str:
-    """Assignments to what an instruction writes: one place, d|p, or the members of a vector."""
+def assigned(result: str, expression: str, second: list[str], several: bool, line: Line) -> str:
+    """Return assignments to the destination of an instruction: one place, d|p, or the members of a vector."""
     first, _, other = result.partition("|")
     targets = members(first)
     both = f" const bool softcuda_second = {second[0]};" if other and second else ""
-    out = [f"const auto softcuda_result = {made};"]
+    out = [f"const auto softcuda_result = {expression};"]
     for number, target in enumerate(targets):
         if target == "_":
             continue
@@ -251,18 +240,20 @@ def assigned(result: str, made: str, second: list[str], several: bool, line: Lin
 
 
 def members(operand: str) -> list[str]:
-    """The parts of {a, b}; the operand itself where it is no vector."""
+    """Return the parts of {a, b}; the operand itself if it is not a vector."""
     return split(operand[1:-1], ",") if operand.startswith("{") else [operand]
 
 
 def of_kind(kind: str, kinds: dict[str, str]) -> str:
-    """The C++ type for one of the second column."""
+    """Return the C++ type for one of the second column."""
     kind = kind.rstrip("*")
     return kinds.get(kind) or ptx_table.TYPES[kind]
 
 
-def source(kind: str, operand: str, kinds: dict[str, str], found: dict[str, str], line: Line, flush: bool) -> list[str]:
-    """C++ for an operand that is read, as the type that the table says; several for the members of a vector."""
+def source(
+    kind: str, operand: str, kinds: dict[str, str], classes: dict[str, str], line: Line, flush: bool
+) -> list[str]:
+    """Return C++ for an operand that is read, as the type of the table; several for the members of a vector."""
     if kind.startswith("@"):
         match = re.fullmatch(r"\[\s*([^\s+]+)\s*(?:\+\s*(-?\w+)\s*)?\]", operand)
         if not match:
@@ -270,7 +261,7 @@ def source(kind: str, operand: str, kinds: dict[str, str], found: dict[str, str]
         address = f"softcuda_ptx::as<uint64_t>({value(match[1], line)}) + {match[2] or 0}"
         if kind == "@shared":
             return [f"unsigned({address})"]
-        shared = found.get("SPACE", "").startswith("shared")
+        shared = classes.get("SPACE", "").startswith("shared")
         return [
             f"static_cast<void*>(softcuda_ptx::at(unsigned({address})))"
             if shared
@@ -282,21 +273,21 @@ def source(kind: str, operand: str, kinds: dict[str, str], found: dict[str, str]
     values = [value(part, line) for part in parts]
     if kind.endswith("*"):
         return [f"softcuda_ptx::as<{wanted}>({each})" for each in values]
-    made = (
+    expression = (
         f"softcuda_ptx::as<{wanted}>({values[0]})"
         if len(values) == 1
         else f"softcuda_ptx::joined<{wanted}>({', '.join(values)})"
     )
-    return [f"softcuda_ptx::flushed({made})" if flush and wanted == "float" else made]
+    return [f"softcuda_ptx::flushed({expression})" if flush and wanted == "float" else expression]
 
 
-def fill(text: str, found: dict[str, str], kinds: dict[str, str], sources: list[str], number: int) -> str:
-    """An expression of the table with the operands of an instruction."""
-    text = re.sub(r"\\(\d)", lambda match: found.get(f"_{match[1]}", ""), text)
+def fill(text: str, classes: dict[str, str], kinds: dict[str, str], sources: list[str], number: int) -> str:
+    """Return an expression of the table with the operands of an instruction."""
+    text = re.sub(r"\\(\d)", lambda match: classes.get(f"_{match[1]}", ""), text)
     for word, default in (("SEM", "weak"), ("OP", ""), ("CMP", ""), ("BOOL", ""), ("HOW", "plain")):
-        text = text.replace(word, found.get(word, default))
+        text = text.replace(word, classes.get(word, default))
     text = FUNCTION.sub(lambda match: match[0] if match[0] in WORDS else f"softcuda_ptx::{match[0]}", text)
-    rounding = f"softcuda::Rounding::{ptx_table.ROUNDINGS[found.get('R', 'rn')]}"
+    rounding = f"softcuda::Rounding::{ptx_table.ROUNDINGS[classes.get('R', 'rn')]}"
     names = {"R": rounding, "N": str(number), "ALL": ", ".join(sources), **kinds}
     names |= {letter: f"({each})" for letter, each in zip("abce", sources, strict=False)}
     return re.sub(r"(?<![\w:])(?:ALL|[A-Zabce])(?!\w)", lambda match: names.get(match[0], match[0]), text)

@@ -28,7 +28,7 @@ ROUNDINGS = {"rn": "nearest", "rz": "to_zero", "rm": "down", "rp": "up"}
 
 
 def shapes(*several: str) -> str:
-    """A pattern for the shape of a product; its rows are \\8 and its depth \\9."""
+    """Return a pattern for the shape of a product; its rows are \\8 and its depth \\9."""
     return rf"(?=m(?:{'|'.join(several)})\.)m(?P<_8>\d+)n8k(?P<_9>\d+)"
 
 
@@ -234,20 +234,20 @@ class Row(NamedTuple):
 
 @cache
 def rows(opcode: str) -> list[Row]:
-    """The lines for an instruction, which is known by its name in front of the first dot."""
-    made = []
+    """Return the lines for an instruction, which is known by its name in front of the first dot."""
+    lines = []
     for line in filter(None, TABLE.split("\n")):
         heads = re.match(r"\{([\w|]+)\}|(\w+)", line)
         if heads and opcode in (heads[1] or heads[2]).split("|"):
             written, types, expression = re.split(r" {2,}", line, maxsplit=2)
             results, _, operands = types.partition("=")
             first, _, second = expression.partition(" ;; ")
-            made.append(Row(re.compile(regex(written)), results.split(), operands.split(), first, second))
-    return made
+            lines.append(Row(re.compile(regex(written)), results.split(), operands.split(), first, second))
+    return lines
 
 
 def regex(written: str) -> str:
-    """A regular expression for the first column of the table."""
+    """Return a regular expression for the first column of the table."""
     parts, number = [], 0
     for token in re.findall(r"\\w\+|[A-Z]+(?![\w:])|\w+|.", written):
         number += token == "{"

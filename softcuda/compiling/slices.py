@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """One statement: what it sets, and the text of what it sets it to, or of the condition that it is."""
+    """Statement of a dump: its target, and the text of its value or of the condition that it is."""
 
     number: int
     place: Place | None
@@ -57,13 +57,13 @@ class Statement(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The variable that it sets, as the source calls it; "" for what g++ made up."""
+        """Variable of the source that it sets; "" for one of g++'s own."""
         match = NAMED_VALUE.fullmatch(self.target) or MEMBER.search(self.target) or ELEMENT.match(self.target)
         return match[1] if match else ""
 
 
 class Slice(NamedTuple):
-    """What the address of one access depends on: where variables are set, and conditions; the nearest first."""
+    """Backward slice of one access: where variables of its address are set, and conditions; the nearest first."""
 
     place: Place
     writes: bool
@@ -74,7 +74,7 @@ class Slice(NamedTuple):
 
 
 def table(dump: str, rename: Callable[[str], str]) -> str:
-    """A line for each access: its place, r or w or rw, names and places of variables, conditions, all lines.
+    """Return a line for each access: its place, r or w or rw, names and places of variables, conditions, all lines.
 
     ``dump``: what FLAG made. ``rename``: the path as findings show it, "" for a file that is none of the kernel's.
     """
@@ -122,21 +122,21 @@ class Function:
                 self.stores.setdefault(variable, []).append(statement)
 
     def _read(self, block: int, line: str) -> None:
-        found = LOCATION.match(line)
+        location = LOCATION.match(line)
         plain = LOCATION.sub("", line).removeprefix("# ").rstrip(";")
         if jump := re.search(r"goto <bb (\d+)>", plain):
             self.next.setdefault(block, []).append(int(jump[1]))
         elif plain.startswith("return"):
             self.next.setdefault(block, [])
         elif plain.startswith("if ("):
-            self._add(found, "", plain, block, True)
+            self._add(location, "", plain, block, True)
         elif " = " in plain or WATCHED_CALL.match(plain):
             target, equals, source = plain.partition(" = ")
             if "CLOBBER" not in source and not source.startswith(".DEFERRED_INIT"):
-                self._add(found, target if equals else "", source if equals else plain, block, False)
+                self._add(location, target if equals else "", source if equals else plain, block, False)
 
-    def _add(self, found: re.Match[str] | None, target: str, source: str, block: int, is_condition: bool) -> None:
-        place = self._place(found[1], found[2]) if found else None
+    def _add(self, location: re.Match[str] | None, target: str, source: str, block: int, is_condition: bool) -> None:
+        place = self._place(location[1], location[2]) if location else None
         self.statements.append(Statement(len(self.statements), place, target, source, block, is_condition))
 
     def _place(self, file: str, line: str) -> Place | None:
@@ -146,14 +146,14 @@ class Function:
         return self._places[file, line]
 
     def _local(self, text: str) -> str:
-        """What a piece of a local array or struct is called, the same for all that store to it and load from it."""
+        """Return the name of a piece of a local array or struct, the same for every store to it and load from it."""
         if member := MEMBER.search(text):
             return f".{member[1]}"
         base = BASE.match(text)
         return base[1] if base and base[1] in self.locals and text != base[1] else ""
 
     def _is_memory(self, text: str) -> bool:
-        """Whether it stands for shared, global or constant memory."""
+        """Return whether a text stands for shared, global or constant memory."""
         if VALUE.fullmatch(text) or text.startswith("&") or LAUNCH.match(text):
             return False
         if text.startswith(("*", "MEM")) or "->" in text:
@@ -163,7 +163,7 @@ class Function:
         return bool(base and base[1] not in self.locals and re.search(r"[\[.]", text))
 
     def slices(self) -> Iterator[Slice]:
-        """The slice of each access of memory that threads share."""
+        """Yield the slice of each access of memory that threads share."""
         for statement in self.statements:
             if not statement.place or statement.is_condition:
                 continue
@@ -177,11 +177,11 @@ class Function:
 
     def _slice(self, access: Statement, memory: str, *, writes: bool, reads: bool) -> Slice:
         assert access.place
-        found = self._depends_on(self._setters(memory))
+        statements = self._depends_on(self._setters(memory))
         own = {
-            s.place for s in found if s.place and OWN_INDEX.search(s.source)
+            s.place for s in statements if s.place and OWN_INDEX.search(s.source)
         }  # where the thread's or block's own part is chosen
-        named = self._named(found, access.place)
+        named = self._named(statements, access.place)
         for place in own - {access.place, *named, *self._heads}:  # g++ did without the variable
             named[place] = self._only_name(place)
         variables = sorted(named, key=lambda place: place not in own)
@@ -197,11 +197,11 @@ class Function:
             access.place, writes, reads,
             [(named[place], place) for place in variables],
             [(name, place) for place, name in conditions.items()],
-            {s.place for s in found if s.place},
+            {s.place for s in statements if s.place},
         )  # fmt: skip
 
     def _named(self, statements: Iterable[Statement], access: Place) -> dict[Place, str]:
-        """The lines where variables are set, but not that of the access, nor what the head of a loop counts."""
+        """Return the lines where variables are set, without that of the access and heads of loops."""
         named: dict[Place, str] = {}
         for one in statements:
             statement = one if one.name else self.converted.get(one.target, one)
@@ -210,29 +210,29 @@ class Function:
         return named
 
     def _setters(self, text: str) -> Iterator[Statement]:
-        """The statements that set what a text uses."""
+        """Yield the statements that set a value of a text."""
         for value, _ in VALUE.findall(text):
             if value in self.set_by:
                 yield self.set_by[value]
 
     def _depends_on(self, seeds: Iterable[Statement]) -> list[Statement]:
-        """These statements and all that they depend on, the nearest first; through local variables, not memory."""
-        found: dict[int, Statement] = {}
+        """Return these statements and all that they depend on by local variables, the nearest first."""
+        statements: dict[int, Statement] = {}
         waiting = deque(seeds)
         while waiting:
             statement = waiting.popleft()
-            if statement.number in found:
+            if statement.number in statements:
                 continue
-            found[statement.number] = statement
+            statements[statement.number] = statement
             if self._is_memory(statement.source) and not self._local(statement.source):
                 continue  # a loaded value, not an index
             waiting.extend(self._setters(statement.source))
             if not statement.is_condition and not CALL.match(statement.source):
                 waiting.extend(self.stores.get(self._local(statement.source), ()))
-        return list(found.values())
+        return list(statements.values())
 
     def _conditions(self, block: int) -> Iterator[Statement]:
-        """The conditions that decide whether a block is reached, the nearest first; not those of constants alone."""
+        """Yield the conditions, other than of constants, that decide whether a block is reached; the nearest first."""
         waiting, seen = deque([block]), {block}
         while waiting:
             for branch in self._deciders[waiting.popleft()]:
@@ -245,13 +245,13 @@ class Function:
                     yield condition
 
     def _only_name(self, place: Place) -> str:
-        """The variable that is set in a line, "" where it is not one alone."""
+        """Return the variable that is set in a line; "" if it is not the only one."""
         names = self.variables.get(place, set())
         return next(iter(names)) if len(names) == 1 else ""
 
     @cached_property
     def _heads(self) -> set[Place]:
-        """The lines that have a condition."""
+        """Lines that have a condition."""
         return {s.place for s in self.statements if s.is_condition and s.place}
 
     @cached_property
@@ -260,7 +260,7 @@ class Function:
 
     @cached_property
     def _deciders(self) -> dict[int, list[int]]:
-        """For each block those whose branch decides whether it is reached (control dependence)."""
+        """Blocks whose branch decides whether a block is reached (control dependence), by that block."""
         after = self._always_after()
         decide: dict[int, list[int]] = {block: [] for block in after}
         for branch, successors in self.next.items():
@@ -275,7 +275,7 @@ class Function:
         return decide
 
     def _always_after(self) -> dict[int, int]:
-        """For each block those that every way from it to the end goes through (post-dominators), as bits."""
+        """Return, for each block, those on every way from it to the end (post-dominators), as bits."""
         blocks = {s.block for s in self.statements} | set(self.next)
         blocks.update(*self.next.values())
         everything = sum(1 << block for block in blocks)

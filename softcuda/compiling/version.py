@@ -15,7 +15,7 @@ VERSION = "0.1"
 
 
 def text(checks: bool) -> str:
-    """The lines of ``--version``. Who keeps images by them must not take one with checks for one without."""
+    """Return the lines of ``--version``. They differ with checks, because images are kept by them."""
     gxx = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.split("\n", 1)[0]
     contents = b"".join(path.read_bytes() for path in sources())
     build = f"{hashlib.sha256(contents).hexdigest()[:16]}{'-checks' if checks else ''}"
@@ -23,7 +23,7 @@ def text(checks: bool) -> str:
 
 
 def asks_for_checks() -> bool:
-    """Whether every kernel is to be compiled with checks, also without ``--checks``."""
+    """Return whether every kernel is compiled with checks, also without ``--checks``."""
     return os.environ.get("SOFTCUDA_CHECKS", "") not in ("", "0")
 
 

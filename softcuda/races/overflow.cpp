@@ -17,7 +17,7 @@ struct Data {
 };
 
 struct Bounds {
-    const char* variable; // by local_arrays.py; null where it is none of a thread's own
+    const char* variable; // by assembly.py; null where it is none of a thread's own
     uint32_t line, column;
     const Type *array, *index; // "'float [4]'", "'int'"
 };

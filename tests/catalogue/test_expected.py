@@ -11,8 +11,9 @@ import pytest
 
 import warpwatch as ww
 from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.by_name import takes
 from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.declaration import Family, takes_part
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import expected
 from warpwatch.catalogue.names import BadCase
@@ -95,10 +96,10 @@ def test_some_rows_are_computed_alone_where_the_reference_can() -> None:
     assert made.reference.tolist() == X.sum(axis=1)[rows].tolist()
     assert np.asarray(made.bound).shape == (2,)
     assert all(part is rows for part in asked)
-    assert takes_part(can.family)
+    assert takes(can.family.reference, "part")
     cannot = case(lambda x: x.sum(axis=1), several=False)
     assert expected(cannot, {"x": X}, rows)["sums"].reference.tolist() == X.sum(axis=1)[rows].tolist()
-    assert not takes_part(cannot.family)
+    assert not takes(cannot.family.reference, "part")
 
 
 def test_the_bound_of_products_is_asked_for_by_magnitudes_of_inputs_or_of_products() -> None:
@@ -118,7 +119,7 @@ def test_the_bound_of_products_is_asked_for_by_magnitudes_of_inputs_or_of_produc
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int8"])
-def test_the_bound_of_products_takes_the_magnitudes_of_every_signed_type_and_of_scalars(dtype: str) -> None:
+def test_bounds_of_products_take_magnitudes_of_signed_types_and_of_scalars(dtype: str) -> None:
     values = np.array([[-128, 1, 127]] * 4).astype(numpy_type(dtype))
     own = case(
         lambda x, a: a * x.astype(np.float64).sum(axis=1),

@@ -176,7 +176,10 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"tolerance": lambda rows: ww.exact},
         "tolerance cannot be used: it asks for 'rows'; it can be given shape",
     ),
-    ({"tolerance": ww.dot_error("q")}, "tolerance cannot be used: dot_error names 'q', which is no size; there are m"),
+    (
+        {"tolerance": ww.dot_error("q")},
+        "tolerance cannot be used: dot_error names 'q', which is not a size; there",
+    ),
     ({"tolerance": ww.error_of(lambda X: X)}, "tolerance cannot be used: it asks for 'X'; it can be given block, c"),
     ({"reference": rounded}, "tolerance at 17x33x65, float64, gives shape (3,): give a number, or one for each"),
     ({"tolerance": ww.relative(-1.0)}, "tolerance at 17x33x65, float64, gives values that are not errors"),

@@ -42,7 +42,10 @@ def refusal(folder: Path) -> str:
         ('[tool]\nwarpwatch = "mine"\n', "tool.warpwatch is 'mine': write a table [tool.warpwatch] with kernels in it"),
         ("[tool.warpwatch\n", "pyproject.toml: cannot be read ("),
         (BOTH.format("other"), "[tool.warpwatch] kernels = 'mine', but warpwatch_kernels = 'other': leave one of them"),
-        (TABLE.replace("mine", "mine/__init__.py"), "is no import path of a package or module, such as mine.__init__"),
+        (
+            TABLE.replace("mine", "mine/__init__.py"),
+            "is not an import path of a package or module, such as mine",
+        ),
         (TABLE.replace("mine", "absent"), "kernels = 'absent': {root} has no such package or module (No module named"),
         (TABLE.replace("mine", "mine.absent"), "{root} has no such package or module (No module named 'mine.absent')"),
     ],
@@ -63,8 +66,8 @@ def test_a_wrong_setting_is_refused_in_a_sentence(tmp_path: Path, settings: str,
         ("raise SystemExit(3)\n", "mine/__init__.py:1: SystemExit: 3"),
         ("", "mine/__init__.py declares no Family: write one there, or import it there"),
         ("FAMILIES = ()\n", "FAMILIES in {root}/mine/__init__.py is empty"),
-        ("FAMILIES = 3\n", "FAMILIES in {root}/mine/__init__.py is no tuple of warpwatch's Family"),
-        ("FAMILIES = ('copy',)\n", "FAMILIES in {root}/mine/__init__.py is no tuple of warpwatch's Family"),
+        ("FAMILIES = 3\n", "FAMILIES in {root}/mine/__init__.py is not a tuple of warpwatch's Family"),
+        ("FAMILIES = ('copy',)\n", "FAMILIES in {root}/mine/__init__.py is not a tuple of warpwatch's Family"),
     ],
 )
 def test_a_module_that_raises_or_declares_nothing_is_refused_with_its_place(

@@ -61,7 +61,7 @@ def test_dot_error_takes_sizes_numbers_and_functions_of_sizes_for_the_length() -
     assert (bound(ww.dot_error(100)) == 2 * share).all()
     assert (bound(ww.dot_error(lambda n: n)) == 2 * share).all()
     assert (bound(ww.dot_error("m", 4)) == 2 * dot_share(12, np.dtype("float32"))).all()
-    with pytest.raises(BadFunction, match="dot_error names 'k', which is no size; there are m, n"):
+    with pytest.raises(BadFunction, match="dot_error names 'k', which is not a size; there are m, n"):
         bound(ww.dot_error("k"))
 
 

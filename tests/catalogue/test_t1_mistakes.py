@@ -60,7 +60,7 @@ PLACE = "family file: arrays cannot be used: file.json: "
         (f"{SPACE} TuningParameters 0 Name", "name", "has the parameter 'name', which is there twice or cannot be a"),
         (f"{SPACE} TuningParameters 0 Name", "fused", "has the parameter 'fused', which is there twice or cannot be a"),
         (f"{SPACE} TuningParameters 0 Values", "[]", "TuningParameters[0].Values is '[]': a list of numbers or texts"),
-        (f"{SPACE} TuningParameters 0 Values", "os.listdir()", "Values cannot be calculated: 'os.listdir()' is no ar"),
+        (f"{SPACE} TuningParameters 0 Values", "os.listdir()", "Values cannot be calculated: 'os.listdir()' is not"),
         (f"{SPACE} Conditions 0 Expression", "block_size_x && 1", "Conditions[0].Expression cannot be calculated: 'bl"),
         (f"{SPACE} Conditions 0 Expression", "block_size_x < 1", "Conditions hold for none of 24 configurations"),
         (f"{SPACE} Conditions 0 Expression", 3, "ConfigurationSpace.Conditions[0].Expression is 3: a text is due"),
@@ -125,7 +125,8 @@ def test_what_the_caller_gives_wrongly_is_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("{", "file.json: is no JSON: "), ("[1]", "file.json: is no object with ConfigurationSpace")]
+    ("text", "said"),
+    [("{", "file.json: is not valid JSON: "), ("[1]", "file.json: is not an object with Conf")],
 )
 def test_a_file_that_is_no_object_is_a_sentence(imported: Callable[..., Family], text: str, said: str) -> None:
     assert said in sentence(imported(text))

@@ -159,7 +159,7 @@ SANE = {
 @pytest.mark.parametrize("said", TOO_WIDE)
 def test_a_tolerance_that_accepts_wrong_results_is_a_mistake(said: str) -> None:
     (problem,) = problems([TOO_WIDE[said]])
-    assert (problem.field, said in problem.what) == ("tolerance", True), problem
+    assert (problem.field, said in problem.fault) == ("tolerance", True), problem
 
 
 @pytest.mark.parametrize("name", SANE)

@@ -135,9 +135,15 @@ def test_a_benchmark_under_xdist_is_refused_wherever_it_lies(tmp_path: Path) -> 
     ("name", "said"),
     [
         ("absent", "warpwatch_kernels = 'absent': {root} has no such package or module (No module named 'absent')"),
-        (".", "warpwatch_kernels = '.' is no import path of a package or module, such as kernels or project.kernels"),
-        ("my-kernels", "warpwatch_kernels = 'my-kernels' is no import path of a package or module"),
-        ("src/kernels.py", "warpwatch_kernels = 'src/kernels.py' is no import path of a package or module, such as "),
+        (
+            ".",
+            "warpwatch_kernels = '.' is not an import path of a package or module, such as kernels",
+        ),
+        ("my-kernels", "warpwatch_kernels = 'my-kernels' is not an import path of a package or module"),
+        (
+            "src/kernels.py",
+            "warpwatch_kernels = 'src/kernels.py' is not an import path of a package or module, ",
+        ),
         ("json", "warpwatch_kernels = 'json': "),
     ],
 )

@@ -92,7 +92,7 @@ def test_with_a_barrier_it_is_none(software: Worker, images: dict[str, Image], n
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_blocks_that_write_neighbouring_parts_are_not_accused_and_those_that_read_them_are(
+def test_blocks_that_read_neighbouring_parts_are_accused_writers_are_not(
     software: Worker, images: dict[str, Image], kind: str
 ) -> None:
     """Elements 64, 63, 62 ... of blocks 0, 1, 2 share words; a block that reads another's element has a race."""

@@ -199,7 +199,7 @@ def test_no_macro_of_softcudas_breaks_a_standard_header(software: Worker, target
     assert np.frombuffer(left, np.float32)[0] == 9
 
 
-def test_host_code_goes_of_a_header_that_one_with_the_pragma_of_system_headers_includes(
+def test_host_code_goes_of_a_header_that_a_header_with_the_pragma_includes(
     software: Worker, target: Target, tmp_path: Path
 ) -> None:
     (tmp_path / "outer.h").write_text(

@@ -22,10 +22,10 @@ class CallError(Exception):
     """A failed call; the message names the call and its status."""
 
 
-def check_status(what: str, status: int) -> None:
+def check_status(call: str, status: int) -> None:
     """Raise CallError where a call did not return 0."""
     if status:
-        raise CallError(f"{what} failed with status {status}")
+        raise CallError(f"{call} failed with status {status}")
 
 
 class Requirement(Protocol):
@@ -78,10 +78,10 @@ class PythonPackage:
     def version(self) -> str:
         """Return the installed version; empty where it is unknown, or that of a folder, whose code may change."""
         try:
-            found = importlib.metadata.distribution(self.name)
+            distribution = importlib.metadata.distribution(self.name)
         except importlib.metadata.PackageNotFoundError:
             return ""
-        return "" if "dir_info" in (found.read_text("direct_url.json") or "") else found.version
+        return "" if "dir_info" in (distribution.read_text("direct_url.json") or "") else distribution.version
 
 
 class Driver:
@@ -134,8 +134,8 @@ def _load(name: str, majors: tuple[int, ...]) -> ctypes.CDLL:
     package = importlib.util.find_spec("nvidia")
     folders = package.submodule_search_locations or () if package else ()
     file = f"lib{name}.so"
-    found = [str(path) for folder in folders for path in sorted(Path(folder).glob(f"**/{file}.*"), reverse=True)]
-    for path in (*found, *(f"{file}.{major}" for major in majors), f"/usr/local/cuda/lib64/{file}"):
+    files = [str(path) for folder in folders for path in sorted(Path(folder).glob(f"**/{file}.*"), reverse=True)]
+    for path in (*files, *(f"{file}.{major}" for major in majors), f"/usr/local/cuda/lib64/{file}"):
         try:
             return ctypes.CDLL(path)
         except OSError:

@@ -107,20 +107,20 @@ def _tile_of_each_size(build: Build) -> Shape:
 
 def tall_cases(families: Iterable[Family]) -> list[Case]:
     """List a case of each family with more rows of blocks than gridDim.y can have: one column, blocks of one thread."""
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for build in least_builds(families):
-        if _any_block(build) and build.variant.y is not None and build.family.name not in found:
+        if _any_block(build) and build.variant.y is not None and build.family.name not in cases:
             single = replace(build, configuration=Configuration((1, 1)))
-            found[build.family.name] = Case(
+            cases[build.family.name] = Case(
                 single, _shape(single, 1, LARGEST_GRID_Y + 1, (1,) * len(build.family.sizes))
             )
-    return list(found.values())
+    return list(cases.values())
 
 
 def several_blocks(build: Build) -> list[Case]:
     """List cases of three blocks along x, and two more along y than a group of rasterised rows: one for each branch.
 
-    A branch is an entry or a fallback that a kernel takes for a size that is no axis of the result.
+    A branch is an entry or a fallback that a kernel takes for a size that is not an axis of the result.
     """
     x, y = tile(build)
     cases = [Case(build, _shape(build, 2 * x + 1, (GROUP + 1) * y + 1, inner)) for inner in build.family.tests]
@@ -130,9 +130,9 @@ def several_blocks(build: Build) -> list[Case]:
 def aligned(build: Build) -> Case:
     """Make a case of two whole tiles along each axis, whose rows all start at multiples of 16 bytes if they can."""
     x, y = tile(build)
-    made = [_shape(build, 2 * x, 2 * y, inner) for inner in build.family.tests]
+    shapes = [_shape(build, 2 * x, 2 * y, inner) for inner in build.family.tests]
     pack = _pack(build)
-    cases = [Case(build, shape) for shape in made if not build.family.problem_of(shape)]
+    cases = [Case(build, shape) for shape in shapes if not build.family.problem_of(shape)]
 
     def rank(case: Case) -> tuple[int, bool]:
         return sum(size % pack > 0 for size in case.shape), bool(_branch(case)[1])
@@ -166,22 +166,22 @@ def ends(build: Build) -> list[Case]:
     reach = 2 * SECTOR_BYTES // itemsize(build.dtype)
     family = build.family
     free = _free(family)
-    made = []
+    shapes = []
     for i in range(1, reach + 1):
         inner = tuple(i if j in free else size for j, size in enumerate(_usual(build)))
-        made += [_shape(build, x + i, 2 * y - i + 1, inner), _shape(build, 2 * x - i + 1, y + i, inner)]
-    made += [
+        shapes += [_shape(build, x + i, 2 * y - i + 1, inner), _shape(build, 2 * x - i + 1, y + i, inner)]
+    shapes += [
         _shape(build, max(1, x * part // 8 + 1), max(1, y * (8 - part) // 8), _usual(build)) for part in range(1, 8)
     ]
-    return [Case(build, shape) for shape in dict.fromkeys(made) if min(shape) > 0 and not family.problem_of(shape)]
+    return [Case(build, shape) for shape in dict.fromkeys(shapes) if min(shape) > 0 and not family.problem_of(shape)]
 
 
 def branch_changes(build: Build) -> list[Case]:
     """List cases on both sides of sizes at which a kernel takes another branch: another entry, or a fallback.
 
-    These are the first and the last such sizes in SEARCHED, for each size that is no axis of the result.
+    These are the first and the last such sizes in SEARCHED, for each size that is not an axis of the result.
     """
-    found = []
+    cases = []
     for axis in set(range(len(build.family.sizes))) - set(_outer(build.family)):
 
         def at(size: int, axis: int = axis) -> Case:
@@ -190,8 +190,8 @@ def branch_changes(build: Build) -> list[Case]:
 
         changing = [size for size in SEARCHED if _branch(at(size)) != _branch(at(size - 1))]
         chosen = dict.fromkeys((*changing[: MOST_BRANCH_SIZES // 2], *changing[-MOST_BRANCH_SIZES // 2 :]))
-        found += [at(side) for size in chosen for side in (size - 1, size)]
-    return list(dict.fromkeys(found))
+        cases += [at(side) for size in chosen for side in (size - 1, size)]
+    return list(dict.fromkeys(cases))
 
 
 def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
@@ -203,7 +203,7 @@ def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
     inners = [
         tuple(FEW if i in _free(build.family) else n for i, n in enumerate(c.shape)) for c in several_blocks(build)
     ]
-    found = []
+    cases = []
     for inner, (axis, step) in product(inners, enumerate(tile(build))):
         if axis == 1 and build.variant.y is None:
             continue
@@ -213,8 +213,8 @@ def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
             sizes = [(size - short, FEW) if axis == 0 else (FEW, size - short) for size in (many, 2 * step)]
             large, small = (Case(build, _shape(build, *xy, inner)) for xy in sizes)
             if max(large.shape) <= LARGEST_SIZE and large.array_bytes > BEYOND * large.itemsize:
-                found.append((large, small))
-    return found
+                cases.append((large, small))
+    return cases
 
 
 def _branch(case: Case) -> tuple[str, str]:
@@ -228,33 +228,37 @@ def _usual(build: Build) -> Shape:
 @functools.cache
 def _growing(family: Family) -> Mapping[int, int]:
     """Map each axis of the result to the size of a shape that it grows with, one for one."""
-    base = tuple(64 + size for size in family.tests[0])
-    before, found = _result(family, base), {}
-    for i in range(len(base)):
-        after = _result(family, tuple(size + (i == j) for j, size in enumerate(base)))
+    before, grown = _results(family)
+    axes = {}
+    for i, after in enumerate(grown):
         changes = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if new != old]
         if len(changes) == 1 and after[changes[0]] == before[changes[0]] + 1:
-            found[changes[0]] = i
-    return found
+            axes[changes[0]] = i
+    return axes
 
 
-def _result(family: Family, shape: Shape) -> Shape:
-    found = family.result_shape(shape)
-    assert found is not None
-    return found
+@functools.cache
+def _free(family: Family) -> tuple[int, ...]:
+    """Return the sizes that the result's shape does not depend on, which are summed over."""
+    before, grown = _results(family)
+    return tuple(i for i, after in enumerate(grown) if after == before)
 
 
 def _outer(family: Family) -> tuple[int, ...]:
     return tuple(sorted(_growing(family).values()))
 
 
-@functools.cache
-def _free(family: Family) -> tuple[int, ...]:
-    """Return the sizes that the result's shape does not depend on, which are summed over."""
+def _results(family: Family) -> tuple[Shape, list[Shape]]:
+    """Return the shape of the result of a usual shape, and those with each of its sizes larger by one."""
     base = tuple(64 + size for size in family.tests[0])
-    same = _result(family, base)
-    grown = [tuple(size + (i == j) for j, size in enumerate(base)) for i in range(len(base))]
-    return tuple(i for i, shape in enumerate(grown) if _result(family, shape) == same)
+    grown = (tuple(size + (i == j) for j, size in enumerate(base)) for i in range(len(base)))
+    return _result(family, base), [_result(family, shape) for shape in grown]
+
+
+def _result(family: Family, shape: Shape) -> Shape:
+    result = family.result_shape(shape)
+    assert result is not None
+    return result
 
 
 def _shape(build: Build, x: int, y: int, inner: Shape) -> Shape:

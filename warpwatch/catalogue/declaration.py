@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.arrays import CaseArray, DeclaredArray, Scalar, Shape
-from warpwatch.catalogue.by_name import call, takes
+from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.elements import C_TYPES, NONE, itemsize
 from warpwatch.catalogue.launches import Work
 from warpwatch.catalogue.names import pick, print_short
@@ -158,11 +158,6 @@ def of_case(name: str, array: DeclaredArray, dtype: str, drawn: Shape | None = N
     """Return a declared array with the element type of a case, where it has none, or with a shape that was drawn."""
     known = {"name": name, "shape": drawn or array.shape, "dtype": array.dtype or dtype}
     return CaseArray(**vars(array) | known, is_drawn=array.shape is None)
-
-
-def takes_part(family: Family) -> bool:
-    """Tell whether the reference can compute some rows of a result alone."""
-    return takes(family.reference, "part")
 
 
 _families: dict[str, Family] = {}  # of the projects that this process has loaded

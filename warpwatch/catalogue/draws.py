@@ -71,19 +71,14 @@ def further_draws(case: Case, seed: int, by: Compute = compute) -> list[Draw]:
     """
     if case.family.draw or case.family.prints:
         return []
-    cases = [
-        (dtype, configuration, shape)
-        for dtype in case.family.dtypes_of(case.variant)
-        for configuration in case.variant.listed
-        for shape in case.family.tests
-    ]
+    cases = list(itertools.product(case.family.dtypes_of(case.variant), case.variant.listed, case.family.tests))
     own = (case.dtype, case.build.configuration, case.shape)
     takes_turns = case.launch_cost > DEAR or not has_few_cases(case)
     # Every dtype and configuration begins with another one, so that each shape gets them all too.
     turn = cases.index(own) + cases.index(own) // len(case.family.tests) if own in cases and takes_turns else 0
     first = turn % len(KINDS)
-    made = (draw for kind in (*KINDS[first:], *KINDS[:first]) if (draw := kind(case, seed, by)))
-    return list(itertools.islice(made, 1 if takes_turns else None))
+    draws = (draw for kind in (*KINDS[first:], *KINDS[:first]) if (draw := kind(case, seed, by)))
+    return list(itertools.islice(draws, 1 if takes_turns else None))
 
 
 def has_few_cases(case: Case) -> bool:
@@ -289,14 +284,11 @@ def _can_be_met(case: Case, array: CaseArray, reference: Array) -> bool:
 
 def _are_finite(case: Case, results: Mapping[str, Array]) -> bool:
     """Tell whether results are finite in the types that kernels return."""
-    rounded = [array for array in case.results if is_float(numpy_type(array.dtype))]
+    rounded = ((results[array.name], numpy_type(array.dtype)) for array in case.results)
     return all(
-        bool(
-            (
-                np.abs(results[array.name].astype(wide(numpy_type(array.dtype)))) <= greatest(numpy_type(array.dtype))
-            ).all()
-        )
-        for array in rounded
+        bool((np.abs(result.astype(wide(dtype))) <= greatest(dtype)).all())
+        for result, dtype in rounded
+        if is_float(dtype)
     )
 
 
@@ -330,8 +322,8 @@ def widened(
         if is_exact and not _is_stepwise(right.reference, [other[array.name] for other in nearby if other is not None]):
             nearby = []
         others = [None if other is None else other[array.name] for other in (*nearby, flushed)]
-        if (made := _judged(right, others, got[array.name], is_exact=is_exact)) is not None:
-            judged[array.name] = made
+        if (result := _judged(right, others, got[array.name], is_exact=is_exact)) is not None:
+            judged[array.name] = result
     return judged
 
 

@@ -41,8 +41,8 @@ def numpy_type(name: str) -> np.dtype[Any]:
         return np.dtype(name)
     import ml_dtypes  # noqa: PLC0415  # takes 20 ms, and few declarations need it
 
-    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-    return found
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
 
 
 def itemsize(name: str) -> int:
@@ -56,8 +56,9 @@ def word_of(value: float | bool, dtype: str) -> int | None:
         element = np.array([value]).astype(numpy_type(dtype))
     if element.dtype.kind in "iub" and element[0] != value:
         return None
-    found = np.resize(element.view(np.uint8), max(WORD, element.nbytes))
-    return int(found[:WORD].view(np.uint32)[0]) if np.array_equal(found, np.resize(found[:WORD], found.size)) else None
+    content = np.resize(element.view(np.uint8), max(WORD, element.nbytes))
+    word = content[:WORD]
+    return int(word.view(np.uint32)[0]) if np.array_equal(content, np.resize(word, content.size)) else None
 
 
 def no_word(value: object, dtype: str) -> str:

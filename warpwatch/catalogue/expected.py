@@ -70,18 +70,19 @@ def _magnitude(array: Array) -> Array:
     return np.abs(array.astype(np.int64)) if array.dtype.kind == "i" and (array < 0).any() else array
 
 
-def _named(case: Case, made: Any) -> dict[str, Any]:
+def _named(case: Case, returned: Any) -> dict[str, Any]:
     """Return by name what a reference returned: a mapping, several values in order, or one. Raises BadCase."""
     names = [array.name for array in case.results]
-    if isinstance(made, Mapping):
-        have, right = ", ".join(map(str, made)), set(made) == set(names)
+    if isinstance(returned, Mapping):
+        have, right = ", ".join(map(str, returned)), set(returned) == set(names)
     else:
-        made = made if isinstance(made, tuple) or (isinstance(made, list) and len(names) > 1) else (made,)
-        have, right = f"{len(made)} value{'s' if len(made) != 1 else ''}", len(made) == len(names)
-        made = dict(zip(names, made, strict=False))
+        is_several = isinstance(returned, tuple) or (isinstance(returned, list) and len(names) > 1)
+        returned = returned if is_several else (returned,)
+        have, right = f"{len(returned)} value{'s' if len(returned) != 1 else ''}", len(returned) == len(names)
+        returned = dict(zip(names, returned, strict=False))
     if not right:
         raise BadCase(f"{case.id}: the reference returns {have or 'nothing'}; the results are {', '.join(names)}")
-    return {name: made[name] for name in names}
+    return {name: returned[name] for name in names}
 
 
 def rule_of(case: Case, name: str) -> Rule:

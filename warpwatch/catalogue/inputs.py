@@ -85,24 +85,24 @@ def draw_each(
 ) -> dict[str, Array]:
     """Draw each piece of an array from its own random stream, so that the number of cores changes nothing."""
     own = _own_inputs(case, seed, exact)
-    seeds = np.random.SeedSequence([seed, *case.shape])
-    made = {
-        array.name: np.empty(array.shape, numpy_type(array.dtype)) for array in case.inputs if array.name not in own
+    inputs = {
+        array.name: own[array.name] if array.name in own else np.empty(array.shape, numpy_type(array.dtype))
+        for array in case.inputs
     }
-    declared = {array.name: array for array in case.inputs}
     pieces = [
-        (a.reshape(-1)[i : i + DRAWN_AT_ONCE], declared[name])
-        for name, a in made.items()
-        for i in range(0, a.size, DRAWN_AT_ONCE)
+        (inputs[array.name].reshape(-1)[i : i + DRAWN_AT_ONCE], array)
+        for array in case.inputs
+        if array.name not in own
+        for i in range(0, array.size, DRAWN_AT_ONCE)
     ]
-    streams = [np.random.default_rng(stream) for stream in seeds.spawn(len(pieces))]
-    drawn = list(zip(streams, pieces, strict=True))
+    streams = np.random.SeedSequence([seed, *case.shape]).spawn(len(pieces))
+    draws = [(np.random.default_rng(stream), *piece) for stream, piece in zip(streams, pieces, strict=True)]
     if sum(piece.size for piece, _ in pieces) > DRAWN_AT_ONCE:
-        for_each(lambda each: draw(each[0], *each[1]), drawn)
+        for_each(lambda given: draw(*given), draws)
     else:  # to start threads takes longer than to draw small pieces
-        for stream, piece in drawn:
-            draw(stream, *piece)
-    return {array.name: own[array.name] if array.name in own else made[array.name] for array in case.inputs}
+        for given in draws:
+            draw(*given)
+    return inputs
 
 
 def check_inputs(case: Case, inputs: Mapping[str, Array]) -> None:

@@ -27,8 +27,8 @@ class Capability:
 
 def read_capability(arch: str) -> Capability | None:
     """Read a capability from an architecture's name: 'sm_90' -> 9.0. None for other words."""
-    found = re.fullmatch(r"sm_(\d+)(\d)[a-z]?", arch)
-    return Capability(int(found[1]), int(found[2])) if found else None
+    match = re.fullmatch(r"sm_(\d+)(\d)[a-z]?", arch)
+    return Capability(int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,13 @@ def split_id(case_id: str) -> tuple[str, str, str, str, str]:
     return family, variant, block, shape, dtype
 
 
-def pick(name: str, known: Mapping[str, _T], what: str) -> _T:
+def pick(name: str, known: Mapping[str, _T], kind: str) -> _T:
     """Return the value of that name. Raises BadCase, which suggests the nearest name."""
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-    raise BadCase(f"no {what} is named {name!r}; {hint}")
+    raise BadCase(f"no {kind} is named {name!r}; {hint}")
 
 
 def print_short(named: object, printer: Any, cycle: bool) -> None:

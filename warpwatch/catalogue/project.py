@@ -55,32 +55,26 @@ class Project:
         return self.root / self.runs_folder
 
 
-def load_project(
-    root: Path, module: str, *, named: str = SETTING, baselines: str = BASELINES, runs: str = RUNS
-) -> Project:
-    """Import the package or module ``module`` in the folder ``root`` and take its families. Raises BadProject.
-
-    ``named``: the option or setting that names it, for messages. ``baselines``, ``runs``: folders from ``root`` on.
-    """
-    said = f"{named} = {module!r}"
-    if not all(part.isidentifier() for part in module.split(".")):
-        path = module.removesuffix("/").removesuffix(".py").replace("/", ".")
-        right = path if "/" in module and path.replace(".", "").isidentifier() else "kernels or project.kernels"
-        raise BadProject(f"{said} is no import path of a package or module, such as {right}")
-    keep_alive()
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
-    loaded = _import(root, module, said)
-    families = _families(loaded, said)
-    register(families, root)
-    return Project(root=root, module=module, families=families, baselines_folder=baselines, runs_folder=runs)
+def load_project(root: Path, module: str) -> Project:
+    """Load the project that the package or module ``module`` in the folder ``root`` declares. Raises BadProject."""
+    return load_setting(Setting(root=root, module=module, named=SETTING))
 
 
 def load_setting(setting: Setting) -> Project:
-    """Load the project that a setting names. Raises BadProject."""
-    return load_project(
-        setting.root, setting.module, named=setting.named, baselines=setting.baselines, runs=setting.runs
-    )
+    """Import the package or module that a setting names, and take its families. Raises BadProject."""
+    root, module = setting.root, setting.module
+    named = f"{setting.named} = {module!r}"
+    if not all(part.isidentifier() for part in module.split(".")):
+        path = module.removesuffix("/").removesuffix(".py").replace("/", ".")
+        right = path if "/" in module and path.replace(".", "").isidentifier() else "kernels or project.kernels"
+        raise BadProject(f"{named} is not an import path of a package or module, such as {right}")
+    keep_alive()
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    families = _families(_import(root, module, named), named)
+    register(families, root)
+    folders = {"baselines_folder": setting.baselines, "runs_folder": setting.runs}
+    return Project(root=root, module=module, families=families, **folders)
 
 
 def find_project(start: Path) -> Project:
@@ -102,16 +96,16 @@ def find_setting(start: Path) -> Setting:
     raise BadProject(f"no pyproject.toml at or above {start} says where kernels are declared: {HOW}")
 
 
-def _import(root: Path, module: str, said: str) -> ModuleType:
+def _import(root: Path, module: str, named: str) -> ModuleType:
     try:
         loaded = importlib.import_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            raise BadProject(f"{said}: {root} has no such package or module ({error})") from None
-        raise BadProject(f"{said}: {_place(error, root)}{type(error).__name__}: {error}") from None
+            raise BadProject(f"{named}: {root} has no such package or module ({error})") from None
+        raise BadProject(f"{named}: {_place(error, root)}{type(error).__name__}: {error}") from None
     first, file = root / module.partition(".")[0], Path(loaded.__file__ or root).resolve()
     if (first.is_dir() or first.with_suffix(".py").is_file()) and not file.is_relative_to(root.resolve()):
-        raise BadProject(f"{said}: Python finds another one first, {file}: give yours in {root} another name")
+        raise BadProject(f"{named}: Python finds another one first, {file}: give yours in {root} another name")
     return loaded
 
 
@@ -124,16 +118,16 @@ def _place(error: BaseException, root: Path) -> str:
     return "{}:{}: ".format(*own[-1]) if own else ""
 
 
-def _families(module: ModuleType, said: str) -> tuple[Family, ...]:
+def _families(module: ModuleType, named: str) -> tuple[Family, ...]:
     """Return FAMILIES or, where it is missing, a module's families in order of definition. Raises BadProject."""
     where = module.__file__ or f"the folder {', '.join(module.__path__)}"
     listed = getattr(module, "FAMILIES", None)
     if listed is None:
         listed = tuple(dict.fromkeys(value for value in vars(module).values() if isinstance(value, Family)))
         if not listed:
-            raise BadProject(f"{said}: {where} declares no Family: write one there, or import it there")
+            raise BadProject(f"{named}: {where} declares no Family: write one there, or import it there")
     if not isinstance(listed, tuple | list) or not all(isinstance(each, Family) for each in listed):
-        raise BadProject(f"{said}: FAMILIES in {where} is no tuple of warpwatch's Family")
+        raise BadProject(f"{named}: FAMILIES in {where} is not a tuple of warpwatch's Family")
     if not listed:
-        raise BadProject(f"{said}: FAMILIES in {where} is empty: write the families there, or leave FAMILIES out")
+        raise BadProject(f"{named}: FAMILIES in {where} is empty: write the families there, or leave FAMILIES out")
     return tuple(listed)

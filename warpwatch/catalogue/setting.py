@@ -8,7 +8,7 @@ loads the plugin, so it costs next to nothing: what reads TOML is imported late.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,34 +45,22 @@ class BadProject(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """The table [tool.warpwatch] of a pyproject.toml.
-
-    ``kernels``: import path of the package or module that declares the kernels, empty where the table names none.
-    ``baselines``, ``runs``: folders of the committed baselines and of saved runs, from ``root`` on.
-    """
-
-    root: Path
-    kernels: str = ""
-    baselines: str = BASELINES
-    runs: str = RUNS
-
-
-@dataclass(frozen=True, kw_only=True)
 class Setting:
     """The place of a repository's declarations, and the folders of its results.
 
-    ``named``: the option or setting that named the declarations, for messages.
+    ``module``: import path of the package or module that declares the kernels, empty where a table names none.
+    ``named``: the option or setting that named it, for messages. ``baselines``, ``runs``: folders of the committed
+    baselines and of saved runs, from ``root`` on.
     """
 
     root: Path
-    module: str
-    named: str
+    module: str = ""
+    named: str = f"{TABLE} kernels"
     baselines: str = BASELINES
     runs: str = RUNS
 
 
-def read_table(file: Path | None) -> Table | None:
+def read_table(file: Path | None) -> Setting | None:
     """Read the table of a pyproject.toml; None where there is none. Raises BadProject."""
     if file is None or b"warpwatch" not in _bytes(file):
         return None
@@ -86,9 +74,9 @@ def read_table(file: Path | None) -> Table | None:
         if key not in known:
             raise BadProject(f"{file}: {TABLE} has an unknown key {key!r}; {_nearest(key, known)}")
         if not isinstance(value, str) or not value.strip():
-            what = "the import path of a package" if key == "kernels" else "the path of a folder"
-            raise BadProject(f"{file}: {TABLE} has {key} = {value!r}: write {what} in quotes")
-    return Table(root=file.parent, **content)
+            kind = "the import path of a package" if key == "kernels" else "the path of a folder"
+            raise BadProject(f"{file}: {TABLE} has {key} = {value!r}: write {kind} in quotes")
+    return Setting(root=file.parent, module=content.pop("kernels", ""), **content)
 
 
 def pytest_settings(file: Path) -> Mapping[str, Any]:
@@ -97,19 +85,19 @@ def pytest_settings(file: Path) -> Mapping[str, Any]:
     return {**table.get("ini_options", {}), **table}
 
 
-def choose(root: Path, given: str, setting: str, table: Table | None) -> Setting | None:
+def choose(root: Path, given: str, setting: str, table: Setting | None) -> Setting | None:
     """Choose among the option ``given``, pytest's ``setting`` and the table; None where none names declarations.
 
     ``root``: pytest's own. The option takes precedence. Raises BadProject where the two settings differ.
     """
-    folders = {"baselines": table.baselines, "runs": table.runs} if table else {}
+    folders = replace(table or Setting(root=root), root=root)
     if given:
-        return Setting(root=root, module=given, named="--warpwatch-kernels", **folders)
-    if table and table.kernels:
-        if setting not in ("", table.kernels):
-            raise BadProject(f"{TABLE} kernels = {table.kernels!r}, but {SETTING} = {setting!r}: leave one of them out")
-        return Setting(root=table.root, module=table.kernels, named=f"{TABLE} kernels", **folders)
-    return Setting(root=root, module=setting, named=SETTING, **folders) if setting else None
+        return replace(folders, module=given, named="--warpwatch-kernels")
+    if table and table.module:
+        if setting not in ("", table.module):
+            raise BadProject(f"{TABLE} kernels = {table.module!r}, but {SETTING} = {setting!r}: leave one of them out")
+        return table
+    return replace(folders, module=setting, named=SETTING) if setting else None
 
 
 def _bytes(file: Path) -> bytes:

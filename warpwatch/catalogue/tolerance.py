@@ -99,7 +99,7 @@ class DotError:
 
 def _length(given: Length, sizes: Mapping[str, Any]) -> int:
     if isinstance(given, str) and given not in sizes:
-        raise BadFunction(f"dot_error names {given!r}, which is no size; there are {', '.join(sizes['sizes'])}")
+        raise BadFunction(f"dot_error names {given!r}, which is not a size; there are {', '.join(sizes['sizes'])}")
     if isinstance(given, str):
         return int(sizes[given])
     return int(call(given, sizes)) if callable(given) else given
@@ -187,15 +187,15 @@ def _by_rows(a: Array, right: Array, magnitudes: bool) -> Array:
 
     The pieces depend on the shape alone, so that the number of cores changes nothing.
     """
-    made = np.empty(len(a))
+    result = np.empty(len(a))
     rows = max(1, CONVERTED_AT_ONCE // max(1, a.shape[1]))
 
     def compute(row: int) -> None:
         piece = a[row : row + rows].astype(np.float64)
-        np.matmul(np.abs(piece, out=piece) if magnitudes else piece, right, out=made[row : row + rows])
+        np.matmul(np.abs(piece, out=piece) if magnitudes else piece, right, out=result[row : row + rows])
 
     for_each(compute, range(0, len(a), rows))
-    return made
+    return result
 
 
 def _wrapping_product(a: Array, b: Array) -> Array:

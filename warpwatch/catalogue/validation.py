@@ -26,7 +26,7 @@ class Problem:
     family: str
     variant: str = ""
     field: str
-    what: str
+    fault: str
 
     @property
     def id(self) -> str:
@@ -34,7 +34,7 @@ class Problem:
 
     def __str__(self) -> str:
         variant = f", variant {self.variant}" if self.variant else ""
-        return f"family {self.family}{variant}: {self.field} {self.what}"
+        return f"family {self.family}{variant}: {self.field} {self.fault}"
 
 
 def problems(families: Iterable[Family]) -> tuple[Problem, ...]:
@@ -43,10 +43,10 @@ def problems(families: Iterable[Family]) -> tuple[Problem, ...]:
     ``families``: all that there are, because the reference case of one may belong to another.
     """
     every = tuple(families)
-    found = _inspect(every)[1]
-    wrong = {problem.family for problem in found if not problem.variant}
+    faults = _inspect(every)[1]
+    wrong = {problem.family for problem in faults if not problem.variant}
     references = (_reference_case_fault(family, every) for family in every if family.name not in wrong)
-    return (*found, *filter(None, references))
+    return (*faults, *filter(None, references))
 
 
 def sound(families: Iterable[Family]) -> tuple[tuple[Family, Variant], ...]:
@@ -69,12 +69,12 @@ def _inspect(families: tuple[Family, ...]) -> tuple[tuple[tuple[Family, Variant]
     for i, family in enumerate(families):
         fault = _twice(family, families[:i]) or _fault_of(family)
         if fault:
-            bad.append(Problem(family=str(family.name), field=fault[0], what=fault[1]))
+            bad.append(Problem(family=str(family.name), field=fault[0], fault=fault[1]))
             continue
         for j, (variant, own_fault) in enumerate(zip(family.variants, _faults_of_variants(family), strict=True)):
             fault = _twice(variant, family.variants[:j]) or own_fault
             if fault:
-                bad.append(Problem(family=family.name, variant=str(variant.name), field=fault[0], what=fault[1]))
+                bad.append(Problem(family=family.name, variant=str(variant.name), field=fault[0], fault=fault[1]))
             else:
                 good.append((family, variant))
     return tuple(good), tuple(bad)
@@ -107,8 +107,8 @@ def _faults_of_variants(family: Family) -> tuple[tuple[str, str] | None, ...]:
 def _twice(declared: Family | Variant, before: Sequence[Family | Variant]) -> tuple[str, str] | None:
     if declared.name not in [other.name for other in before]:
         return None
-    what = "family" if isinstance(declared, Family) else "variant"
-    return "name", f"is that of another {what} too, which is used; give this one a name of its own"
+    kind = "family" if isinstance(declared, Family) else "variant"
+    return "name", f"is that of another {kind} too, which is used; give this one a name of its own"
 
 
 def _first_fault(rules: Mapping[str, Callable[..., Checks]], *declared: object) -> tuple[str, str] | None:
@@ -134,5 +134,5 @@ def _reference_case_fault(family: Family, families: tuple[Family, ...]) -> Probl
             for case_id in {call(family.reference_case, family.given(shape, dtype)) for shape in shapes} - {""}:
                 find_case(families, case_id)
     except Exception as error:  # from the declaration's function, or from another family that has a mistake
-        return Problem(family=family.name, field="reference_case", what=f"names no case: {error}")
+        return Problem(family=family.name, field="reference_case", fault=f"names no case: {error}")
     return None

@@ -54,14 +54,14 @@ def configurations(given: object) -> tuple[Configuration, ...]:
     """
     if not isinstance(given, tuple | list) or not given:
         raise ValueError(f"is {given!r}: give a tuple of at least one, such as ((16, 16),) or (dict(block=(256,)),)")
-    made = tuple(_configuration(each) for each in given)
-    if len({len(each.block) for each in made}) > 1:
-        first, other = next((a.block, b.block) for a in made for b in made if len(a.block) < len(b.block))
+    read = tuple(_configuration(each) for each in given)
+    if len({len(each.block) for each in read}) > 1:
+        first, other = next((a.block, b.block) for a in read for b in read if len(a.block) < len(b.block))
         raise ValueError(f"has blocks of {len(first)} and of {len(other)} sizes: {first!r} and {other!r}")
-    labels = [each.label for each in made]
+    labels = [each.label for each in read]
     if twice := next((label for i, label in enumerate(labels) if label in labels[:i]), None):
         raise ValueError(f"has {twice} twice: ids would be the same; give one of them a name=")
-    return made
+    return read
 
 
 def _configuration(given: object) -> Configuration:
@@ -195,8 +195,8 @@ class Variant:
     @property
     def missing(self) -> str:
         """Say what it needs that is not installed, and how to get it; empty where it lacks nothing."""
-        said = (each.missing() for each in self.requires)
-        return next(filter(None, said), "") or (self.call.missing() if self.call else "")
+        lacks = (each.missing() for each in self.requires)
+        return next(filter(None, lacks), "") or (self.call.missing() if self.call else "")
 
     @property
     def follows_tiles(self) -> bool:
@@ -261,8 +261,8 @@ def call(
     oldest, packages = _needs(needs)
     if (function is None) == (prepare is None):
         raise TypeError(f"the call {name} needs either function= or prepare=")
-    made = Call(prepare=prepare or Deferred(function), needs=packages, needs_gpu=needs_gpu)
-    return Variant(name, note, call=made, capability=oldest, **fields)
+    queued = Call(prepare=prepare or Deferred(function), needs=packages, needs_gpu=needs_gpu)
+    return Variant(name, note, call=queued, capability=oldest, **fields)
 
 
 @dataclass(frozen=True)

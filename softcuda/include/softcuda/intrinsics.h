@@ -1,6 +1,6 @@
 // Device functions that many kernels call, which C++ has under other names or not at all: memory, integers, floats,
 // atomics. The others are in the tables of intrinsics/, of which a file gets those that it names something of
-// (chosen_headers.py).
+// (headers.py).
 #pragma once
 
 // Loads and stores with cache hints: plain ones, in the caller's own line for the checker.

@@ -1,5 +1,5 @@
 // Textures and surfaces by objects: CUDA's functions as tables over five calls into the driver, which has the arrays.
-// A file gets this header where it names one of them (chosen_headers.py).
+// A file gets this header where it names one of them (headers.py).
 #pragma once
 
 typedef unsigned long long cudaTextureObject_t;

@@ -36,7 +36,7 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 
 
 class BadExpression(ValueError):
-    """A text that is no arithmetic, or has no value; the message says which part."""
+    """Raised for a text that is not valid arithmetic, or has no value; the message says which part."""
 
 
 def evaluate(text: str, names: Mapping[str, Any]) -> Any:
@@ -66,58 +66,50 @@ def _parsed(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise BadExpression(f"{_shown(text)} is no arithmetic, such as '4096 // block_size_x'") from None
+        raise BadExpression(f"{_shown(text)} is not valid arithmetic, such as '4096 // block_size_x'") from None
 
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:77]}...")
 
 
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:  # noqa: PLR0911  # one for each kind of node
     """Return the value of a part of an expression. Raises BadExpression, and what arithmetic raises."""
-    read = _PARTS.get(type(node))
-    if not read:
-        raise _unknown(node)
-    return read(node, names)
+
+    def value(part: ast.expr) -> Any:
+        return _value(part, names)
+
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() as constant):
+            return constant
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.Name(id=name):
+            raise BadExpression(f"{name} is not known; there are {', '.join(names)}")
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return [value(part) for part in parts]
+        case ast.Subscript(value=whole, slice=index):
+            return value(whole)[value(index)]
+        case ast.IfExp(test=test, body=body, orelse=other):
+            return value(body if value(test) else other)
+        case ast.BoolOp(op=sign, values=parts):
+            join = all if isinstance(sign, ast.And) else any
+            return join(bool(value(part)) for part in parts)
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*map(value, parts))
+        case ast.BinOp(left=left, op=operation, right=right):
+            return _numeric(operation, value(left), value(right))
+        case ast.UnaryOp(op=negation, operand=operand):
+            return _numeric(negation, value(operand))
+        case ast.Compare():
+            return _compared(node, names)
+        case ast.ListComp():
+            return _comprehended(node, names)
+    raise _unknown(node)
 
 
 def _unknown(node: ast.expr) -> BadExpression:
-    return BadExpression(f"{_shown(ast.unparse(node))} is no arithmetic that is known here")
-
-
-def _constant(node: ast.Constant, names: Mapping[str, Any]) -> Any:
-    if not isinstance(node.value, bool | int | float | str):
-        raise _unknown(node)
-    return node.value
-
-
-def _named(node: ast.Name, names: Mapping[str, Any]) -> Any:
-    if node.id not in names:
-        raise BadExpression(f"{node.id} is not known; there are {', '.join(names)}")
-    return names[node.id]
-
-
-def _listed(node: ast.List | ast.Tuple, names: Mapping[str, Any]) -> list[Any]:
-    return [_value(part, names) for part in node.elts]
-
-
-def _element(node: ast.Subscript, names: Mapping[str, Any]) -> Any:
-    return _value(node.value, names)[_value(node.slice, names)]
-
-
-def _chosen(node: ast.IfExp, names: Mapping[str, Any]) -> Any:
-    return _value(node.body if _value(node.test, names) else node.orelse, names)
-
-
-def _joined(node: ast.BoolOp, names: Mapping[str, Any]) -> bool:
-    parts = (bool(_value(part, names)) for part in node.values)
-    return all(parts) if isinstance(node.op, ast.And) else any(parts)
-
-
-def _called(node: ast.Call, names: Mapping[str, Any]) -> Any:
-    if not isinstance(node.func, ast.Name) or node.func.id not in _FUNCTIONS or node.keywords:
-        raise _unknown(node)
-    return _FUNCTIONS[node.func.id](*(_value(part, names) for part in node.args))
+    return BadExpression(f"{_shown(ast.unparse(node))} is not arithmetic that is known here")
 
 
 def _numeric(sign: ast.AST, *values: Any) -> Any:
@@ -126,7 +118,7 @@ def _numeric(sign: ast.AST, *values: Any) -> Any:
         return _limited(values[0] + values[1])
     if type(sign) not in _OPERATORS or not all(isinstance(value, int | float) for value in values):
         shown = " and ".join(_shown(str(value)) for value in values)
-        raise BadExpression(f"{type(sign).__name__} of {shown} is no arithmetic that is known here")
+        raise BadExpression(f"{type(sign).__name__} of {shown} is not arithmetic that is known here")
     if isinstance(sign, ast.Pow) and abs(values[1]) > LARGEST_POWER:
         raise BadExpression(f"a power of {values[1]:,} is too large; exponents end at {LARGEST_POWER}")
     result = _OPERATORS[type(sign)](*values)
@@ -141,7 +133,7 @@ def _compared(node: ast.Compare, names: Mapping[str, Any]) -> bool:
     for sign, part in zip(node.ops, node.comparators, strict=True):
         right = _value(part, names)
         if type(sign) not in _OPERATORS:
-            raise BadExpression(f"{_shown(ast.unparse(node))} is no comparison that is known here")
+            raise BadExpression(f"{_shown(ast.unparse(node))} is not a comparison that is known here")
         if not _OPERATORS[type(sign)](left, right):
             return False
         left = right
@@ -153,25 +145,21 @@ def _comprehended(node: ast.ListComp, names: Mapping[str, Any]) -> list[Any]:
         raise BadExpression(f"{_shown(ast.unparse(node))} goes over more than one list")
     if sum(isinstance(part, ast.ListComp) for part in ast.walk(node)) > 1:  # each multiplies the time by LARGEST_LIST
         raise BadExpression(f"{_shown(ast.unparse(node))} has a list within a list")
-    (each,), made = node.generators, []
+    (each,), values = node.generators, []
     assert isinstance(each.target, ast.Name)
     for value in _limited(_value(each.iter, names)):
         inner = {**names, each.target.id: value}
         if all(_value(test, inner) for test in each.ifs):
-            made.append(_value(node.elt, inner))
-    return made
+            values.append(_value(node.elt, inner))
+    return values
 
 
 def _limited(values: Iterable[Any]) -> list[Any]:
     """Make a list. Raises BadExpression where it would be too long."""
-    made = [value for _, value in zip(range(LARGEST_LIST + 1), values, strict=False)]
-    if len(made) > LARGEST_LIST:
+    listed = [value for _, value in zip(range(LARGEST_LIST + 1), values, strict=False)]
+    if len(listed) > LARGEST_LIST:
         raise BadExpression(f"a list has more than {LARGEST_LIST:,} elements")
-    return made
-
-
-def _range(*ends: Any) -> list[int]:
-    return _limited(range(*ends))
+    return listed
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -182,20 +170,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "list": _limited,
     "max": max,
     "min": min,
-    "range": _range,
+    "range": lambda *ends: _limited(range(*ends)),
     "sum": sum,
-}
-_PARTS: Mapping[type[ast.expr], Callable[..., Any]] = {
-    ast.BinOp: lambda node, names: _numeric(node.op, _value(node.left, names), _value(node.right, names)),
-    ast.BoolOp: _joined,
-    ast.Call: _called,
-    ast.Compare: _compared,
-    ast.Constant: _constant,
-    ast.IfExp: _chosen,
-    ast.List: _listed,
-    ast.ListComp: _comprehended,
-    ast.Name: _named,
-    ast.Subscript: _element,
-    ast.Tuple: _listed,
-    ast.UnaryOp: lambda node, names: _numeric(node.op, _value(node.operand, names)),
 }

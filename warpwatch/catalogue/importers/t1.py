@@ -107,10 +107,10 @@ class _Problem:
     def sides(self) -> list[Field]:
         """LocalSize along x, y and z, without those at the end that are always 1."""
         local = self.kernel.take("LocalSize")
-        found = [local.find(axis) or Field(where=local.where, value=1) for axis in AXES]
-        while len(found) > 1 and str(found[-1].value) == "1":
-            found.pop()
-        return found
+        sides = [local.find(axis) or Field(where=local.where, value=1) for axis in AXES]
+        while len(sides) > 1 and str(sides[-1].value) == "1":
+            sides.pop()
+        return sides
 
     @property
     def shape(self) -> Shape:
@@ -153,7 +153,7 @@ class _Problem:
             return tuple(-(-size // self._divisor(i, threads[i], names)) for i, size in enumerate(shape[: len(AXES)]))
         kind, sizes = self.kernel.find("GlobalSizeType"), self.kernel.take("GlobalSize")
         of_threads = (kind.one_of("CUDA", "OpenCL") if kind else "CUDA") == "OpenCL"
-        counts = (found.count(names) if (found := sizes.find(axis)) else 1 for axis in AXES)
+        counts = (side.count(names) if (side := sizes.find(axis)) else 1 for axis in AXES)
         return tuple(-(-count // (threads[i] if of_threads else 1)) for i, count in enumerate(counts))
 
     def _divisor(self, axis: int, threads: int, names: Mapping[str, Any]) -> int:
@@ -279,15 +279,15 @@ def _source(file: Path, name: str) -> str:
 
 def _named(text: str) -> str:
     """Make a name for ids of a text."""
-    made = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
-    return made if made[:1].isalpha() else f"t1_{made}"
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return name if name[:1].isalpha() else f"t1_{name}"
 
 
-def _refused(file: Path, name: str, reference: Callable[..., Any], said: str) -> Family:
+def _refused(file: Path, name: str, reference: Callable[..., Any], message: str) -> Family:
     """Make a family with one mistake, which says why a file was not imported, so that everything else runs."""
 
     def arrays() -> dict[str, DeclaredArray]:
-        raise BadT1(said)
+        raise BadT1(message)
 
     return Family(
         name or _named(file.stem),

@@ -28,16 +28,16 @@ class BadT1(BadCase):
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """Holds a value of a file, and where it stands: ``add.json: KernelSpecification.GlobalSize.X``."""
+    """Value of a file, and its place: ``add.json: KernelSpecification.GlobalSize.X``."""
 
     where: str
     value: Any
 
-    def bad(self, said: str) -> BadT1:
-        return BadT1(f"{self.where} {said}")
+    def bad(self, fault: str) -> BadT1:
+        return BadT1(f"{self.where} {fault}")
 
     def find(self, name: str) -> Field | None:
-        """Return a member of an object; None where it is missing or null. Raises BadT1 where this is no object."""
+        """Return a member of an object; None where it is missing or null. Raises BadT1 unless this is an object."""
         if not isinstance(self.value, Mapping):
             raise self.bad(f"is {self.value!r}: an object with {name} is due")
         value = self.value.get(name)
@@ -46,10 +46,10 @@ class Field:
 
     def take(self, name: str) -> Field:
         """Return a member of an object. Raises BadT1 where it is missing."""
-        found = self.find(name)
-        if found is None:
+        member = self.find(name)
+        if member is None:
             raise self.bad(f"has no {name}")
-        return found
+        return member
 
     def each(self) -> Iterator[Field]:
         """Return the elements of a list. Raises BadT1 where it is none."""
@@ -94,16 +94,16 @@ class Field:
 
 
 def read_t1(path: Path) -> Field:
-    """Read a file. Raises BadT1 where it is no object in JSON."""
+    """Read a file. Raises BadT1 unless it is an object in JSON."""
     where = f"{path.name}:"
     try:
         value = json.loads(path.read_text())
     except OSError as error:
         raise BadT1(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise BadT1(f"{where} is no JSON: {error}") from None
+        raise BadT1(f"{where} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise BadT1(f"{where} is no object with ConfigurationSpace and KernelSpecification")
+        raise BadT1(f"{where} is not an object with ConfigurationSpace and KernelSpecification")
     return Field(where=where, value=value)
 
 
@@ -200,16 +200,16 @@ def _spread(space: Space, count: int) -> list[Values]:
     """Return so many valid configurations, or all where there are fewer: the default, then a fixed random choice."""
     total = prod(len(each.values) for each in space.parameters)
     tries = random.Random(0).sample(range(min(total, 2**62)), min(total, TRIES))
-    found = [] if space.broken(space.defaults) else [space.defaults]
-    for number in tries if len(found) < count else ():
+    chosen = [] if space.broken(space.defaults) else [space.defaults]
+    for number in tries if len(chosen) < count else ():
         values = _numbered(space, number)
-        if values not in found and not space.broken(values):
-            found.append(values)
-        if len(found) >= count:
+        if values not in chosen and not space.broken(values):
+            chosen.append(values)
+        if len(chosen) >= count:
             break
-    if not found:
+    if not chosen:
         raise BadT1(f"{space.where}.Conditions hold for none of {len(tries):,} configurations: give configurations=")
-    return found
+    return chosen
 
 
 def _numbered(space: Space, number: int) -> Values:
@@ -294,8 +294,8 @@ class Argument:
             initial = self.constant if self.fill == "Constant" else None
             return Out(shape, self.dtype, initial=initial, aligned=ALIGNED)
         low, high = self._range()
-        made = In if self.access == "ReadOnly" else InOut
-        return made(shape, self.dtype, aligned=ALIGNED, low=low, high=high)
+        declare = In if self.access == "ReadOnly" else InOut
+        return declare(shape, self.dtype, aligned=ALIGNED, low=low, high=high)
 
     def _range(self) -> tuple[float | None, float | None]:
         """Return the range of random numbers, as KTT has it: from 0 to FillValue; the usual one without a FillValue."""
@@ -308,10 +308,10 @@ class Argument:
         """Return the value of a scalar in its type. Raises BadT1 where it does not fit."""
         value = self.number(names)
         with np.errstate(over="ignore"):
-            made = np.array([value]).astype(numpy_type(self.dtype))[0]
-        if (made != value) if made.dtype.kind in "iub" else (np.isfinite(value) and not np.isfinite(made)):
+            scalar = np.array([value]).astype(numpy_type(self.dtype))[0]
+        if (scalar != value) if scalar.dtype.kind in "iub" else (np.isfinite(value) and not np.isfinite(scalar)):
             raise self.field.bad(f"has the value {value!r}, which does not fit into {self.dtype}")
-        return made  # type: ignore[no-any-return]
+        return scalar  # type: ignore[no-any-return]
 
     def number(self, names: Mapping[str, Any]) -> float:
         if self.value is None:
@@ -320,7 +320,7 @@ class Argument:
 
 
 def mentions_size(given: Field | None) -> bool:
-    """Tell whether a field is arithmetic with the problem's size. Raises BadT1 where it is no arithmetic."""
+    """Tell whether a field is arithmetic with the problem's size. Raises BadT1 unless it is valid arithmetic."""
     if given is None or not isinstance(given.value, str):
         return False
     try:
@@ -362,7 +362,7 @@ def _argument(given: Field, has_draw: bool) -> Argument:
     is_array, fill, access = memory != "Scalar", given.find("FillType"), "ReadOnly"
     if memory == "Vector":
         access = given.take("AccessType").one_of("ReadOnly", "WriteOnly", "ReadWrite")
-    made = Argument(
+    argument = Argument(
         name=name,
         dtype=dtype,
         lanes=lanes,
@@ -374,9 +374,9 @@ def _argument(given: Field, has_draw: bool) -> Argument:
         is_passed=memory != "Symbol",
         is_symbol=memory == "Symbol" or (is_array and given.value.get("MemType") == "Constant"),
     )
-    if made.is_input and not has_draw and made.fill not in ("Constant", "Random"):
-        raise given.bad(f"has the FillType {made.fill!r}: give draw=, a function that returns {name}")
-    return made
+    if argument.is_input and not has_draw and argument.fill not in ("Constant", "Random"):
+        raise given.bad(f"has the FillType {argument.fill!r}: give draw=, a function that returns {name}")
+    return argument
 
 
 def make_draw(arguments: list[Argument], own: Callable[..., Any] | None, names: Callable[[Shape], Any]) -> Any:
@@ -389,13 +389,13 @@ def make_draw(arguments: list[Argument], own: Callable[..., Any] | None, names: 
     strange = [each for each in inputs if each.fill not in ("Constant", "Random")]
 
     def draw(rng: np.random.Generator, exact: bool, shape: Shape, sizes: Mapping[str, int]) -> dict[str, Array]:
-        made = {
+        inputs_by_name = {
             each.name: np.full(each.shape(names(shape)), each.constant, numpy_type(each.dtype)) for each in constants
         }
         if own:
-            made |= call(own, {"rng": rng, "exact": exact, "shape": shape, "sizes": sizes, **sizes})
-        if missing := [each for each in strange if each.name not in made]:
+            inputs_by_name |= call(own, {"rng": rng, "exact": exact, "shape": shape, "sizes": sizes, **sizes})
+        if missing := [each for each in strange if each.name not in inputs_by_name]:
             raise BadT1(f"{missing[0].field.where} has the FillType {missing[0].fill!r}, and draw= does not return it")
-        return made
+        return inputs_by_name
 
     return draw if constants or own else None

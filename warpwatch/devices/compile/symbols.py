@@ -14,7 +14,7 @@ FUNCTION, GLOBAL, CUDA = 2, 1, 190  # STT_FUNC, STB_GLOBAL, EM_CUDA
 CUDA_ENTRY = 0x10  # STO_CUDA_ENTRY: a function of a cubin that can be launched
 CUDA_INFO = 0x70000000  # the kind of a section .nv.info: of all kernels, or of the one whose section is linked
 WITH_SIZE = 4  # the format of an entry of .nv.info that has a payload, of the size that it says
-SOFTWARE_KERNEL = "softcuda_kernel."  # what softcuda/compiling/declarations.py puts before a kernel's name
+SOFTWARE_KERNEL = "softcuda_kernel."  # what softcuda/compiling/assembly.py puts before a kernel's name
 BROKEN = (struct.error, UnicodeDecodeError, IndexError, ValueError)  # a file that is cut off, or no ELF file
 
 
@@ -125,7 +125,7 @@ def pointed_to(image: bytes, table: str) -> list[str]:
                     names[(offset - array.value) // 8] = others[number].name if number else functions.get(added, "")
     except (*BROKEN, StopIteration):
         return []
-    from softcuda.compiling.declarations import external  # noqa: PLC0415  # whose images alone need it
+    from softcuda.compiling.assembly import external  # noqa: PLC0415  # whose images alone need it
 
     return names if is_cubin else [external(name) for name in names]  # as the image's list of kernels has them
 

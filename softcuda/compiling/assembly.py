@@ -1,0 +1,280 @@
+"""Changes the assembly that g++ writes, for the driver and the checker.
+
+- Variables get gaps between them, and the driver gets tables of variables and kernels.
+- An unset variable of a checked kernel becomes a NaN. With -ftrivial-auto-var-init=pattern, g++ fills what nothing set
+  with bytes 0xFE: -1.7e38 as a float. That shows in a sum, but vanishes where it is multiplied by a zero. So each such
+  word is made 0xFFFEFEFE, which is a NaN as float32 and, twice, as float64; as an integer it is -65,794, an index that
+  leads out of every array.
+- An index is checked where it is one of a thread's own array, which is named for the driver. g++ -fsanitize=bounds
+  calls a function where an index is not one of an array whose size it knows, with a record of the place. It does so for
+  shared arrays and members too, where an index past a row may be meant; an access past such an array is found by what
+  lies around it. So a record is left empty but for an array that is declared inside a function, alone, and for the
+  first index of it.
+"""
+
+from __future__ import annotations
+
+import re
+
+RECORD = "softcuda_kernel"  # the variable that holds a kernel's record (declarations.py)
+RED_ZONE = 128  # bytes between variables, which belong to none of them
+MAX_SHARED = 48 * 1024
+# Bytes that a launch adds to shared memory: dynamic_gap and dynamic_area of image.h say how much.
+DYNAMIC_AREA = 232448 + 128
+
+# What would run before main, for variables of the host such as those of <iostream>. The linker leaves out what nothing
+# but such a section refers to.
+NEVER_RUN = re.compile(r"^\s*\.section\s+\.(?:init_array|fini_array|ctors|dtors)\b.*$", re.MULTILINE)
+LIBRARY = re.compile(r"(?:^|\s)_Z(?:GV)?N?K?St|(?:^|\s)__dso_handle")  # a variable of the C++ library's
+
+INSTRUCTION_OR_LINE = re.compile(r"\t(?:[a-z]|\.loc\b|\.(?:byte|value|long|quad|string|uleb128|sleb128)\b)|\.L")
+
+
+def with_red_zones(lines: list[str]) -> tuple[list[str], str]:
+    """Return the assembly with gaps between variables, and a list of them at its end.
+
+    What a function calls its own and static is shared memory; what lies in .data or .bss is a device variable.
+    Returns the lines, and what is wrong with them: more shared memory than a block may have.
+    """
+    text = NEVER_RUN.sub('\t.section .softcuda_never_run,"e",@progbits', "\n".join(lines))
+    objects = set(re.findall(r"^\s*\.type\s+(\S+),\s*[@%]object", text, re.MULTILINE))
+    sizes = {name: int(size) for name, size in re.findall(r"^\s*\.size\s+(\S+),\s*(\d+)$", text, re.MULTILINE)}
+    gap = f"\t.zero {RED_ZONE}"
+    out = ['\t.section softcuda_shared,"aw"', "\t.balign 128", *hidden("softcuda_shared_first"), gap]
+    symbols: list[tuple[str, int, int]] = []
+    late: list[tuple[str, int, int]] = []  # zeroed variables that the linker would have placed: name, size, alignment
+    section = ".text"
+    for line in text.split("\n"):
+        if INSTRUCTION_OR_LINE.match(line):  # nearly all of them
+            out.append(line)
+            continue
+        if match := re.match(r"\s*\.section\s+([^,\s]+)|\s*(\.text|\.data|\.bss)\b", line):
+            section = match[1] or match[2]
+        label = re.match(r"(\S+):$", line)
+        if (match := re.match(r"\s*\.comm\s+([^,]+),(\d+),(\d+)", line)) and not LIBRARY.search(line):
+            late.append((match[1], int(match[2]), int(match[3])))
+        elif label and label[1] in objects and (kind := kind_of(label[1], section)) is not None:
+            out += [gap, line]
+            symbols.append((label[1], sizes[label[1]], kind))
+        elif not re.match(r"\s*\.local\s", line) or LIBRARY.search(line):
+            out.append(line)
+    for name, size, alignment in late:
+        kind = SHARED if name.startswith("_ZZ") else DEVICE
+        begin = [f'\t.section {SECTIONS[kind]},"aw"', f"\t.balign {max(alignment, 64)}", gap]
+        out += [*begin, f"{name}:", f"\t.zero {size}"]
+        symbols.append((name, size, kind))
+    own = (f'\t.section {section},"aw"' for section in SECTIONS.values())
+    for section in (*own, "\t.data", "\t.section .bss"):
+        out += [section, gap]
+    out += ['\t.section softcuda_shared,"aw"', *hidden("softcuda_shared_last")]
+    out += ['\t.section softcuda_dynamic,"aw",@nobits', "\t.balign 128", gap, *hidden("softcuda_dynamic_area")]
+    out += [f"\t.zero {DYNAMIC_AREA}", *symbol_table(symbols), *kernel_table(text)]
+    return out, shared_too_large(symbols)
+
+
+def hidden(label: str) -> list[str]:
+    """Return a label that the other parts of an image see, and nothing else."""
+    return [f"\t.globl {label}", f"\t.hidden {label}", f"{label}:"]
+
+
+def table(label: str, entries: list[str], names: list[str]) -> list[str]:
+    """Return a table in assembly between two labels, and the strings that its entries name."""
+    begin = ['\t.section .data.rel.ro,"aw"', "\t.balign 16", *hidden(label)]
+    return [*begin, *entries, *hidden(f"{label}_end"), "\t.section .rodata", *names]
+
+
+SHARED, CONSTANT, DEVICE = 0, 1, 2  # as in image.h
+SECTIONS = {SHARED: "softcuda_shared", CONSTANT: "softcuda_constant", DEVICE: "softcuda_device"}
+
+
+def kind_of(name: str, section: str) -> int | None:
+    """Return the kind of memory that a variable in a section belongs to; None if it is not one of a kernel."""
+    if section in SECTIONS.values():
+        return next(kind for kind, known in SECTIONS.items() if known == section)
+    if (
+        name.startswith(("softcuda_", ".L"))
+        or LIBRARY.search(name)
+        or not re.match(r"\.(data|bss)\b", section)
+        or section.startswith(".data.rel.ro")
+    ):
+        return None
+    return SHARED if name.startswith("_ZZ") else DEVICE
+
+
+def symbol_table(symbols: list[tuple[str, int, int]]) -> list[str]:
+    """Return softcuda::Symbol in assembly, one for each variable, and their names."""
+    entries, names = [], []
+    for number, (name, size, kind) in enumerate(symbols):
+        entries.append(f"\t.quad {name}, {size}, .Lsoftcuda_name{number}, {kind}")
+        names += [f".Lsoftcuda_name{number}:", f'\t.string "{name}"']
+    return table("softcuda_symbols", entries, names)
+
+
+def shared_too_large(symbols: list[tuple[str, int, int]]) -> str:
+    """Return ptxas's complaint about the function that has more shared memory than a block may have."""
+    totals: dict[str, int] = {}
+    for name, size, kind in symbols:
+        if kind == SHARED:
+            function = match[1] if (match := re.match(r"_ZZ\d*(.*)E\d", name)) else ""
+            totals[function] = totals.get(function, 0) + size
+    for function, total in totals.items():
+        if total > MAX_SHARED:
+            return f"{function} uses too much shared data ({total:,} bytes, {MAX_SHARED:,} max)"
+    return ""
+
+
+LABEL = re.compile(rf"^_ZZ(\S+)E{len(RECORD)}{RECORD}:$", re.MULTILINE)
+
+
+def kernel_table(assembly: str) -> list[str]:
+    """Return softcuda::KernelEntry in assembly, one for each record of a kernel that g++ wrote.
+
+    Each has a label of its own, softcuda_kernel.NAME, so that a reader of the image's symbols finds its kernels.
+    """
+    functions = set(re.findall(r"^\s*\.type\s+(\S+),\s*[@%]function", assembly, re.MULTILINE))
+    records = {match[1]: match[0][:-1] for match in LABEL.finditer(assembly)}
+    entries: list[str] = []
+    names: list[str] = []
+    for number, (encoded, label) in enumerate(sorted(records.items())):
+        name = f"_Z{encoded}"
+        if name not in functions:  # extern "C"
+            name = re.sub(r"^(?:N(?:\d+\w+?)*?)?\d+(\D\w*?)E?$", r"\1", encoded)
+        entries += [f"{RECORD}.{external(name)}:", f"\t.quad {name}, .Lsoftcuda_kernel{number}, {label}"]
+        names += [f".Lsoftcuda_kernel{number}:", f'\t.string "{external(name)}"']
+    return table("softcuda_kernels", entries, names)
+
+
+def external(name: str) -> str:
+    """Return the mangled name of a function as nvcc has it: that of a static one too is as if it were not."""
+    place = 3 if name.startswith("_ZN") else 2
+    while part := re.compile(r"\d+").match(name, place):
+        place = part.end() + int(part[0])
+    return name[:place] + name[place + 1 :] if re.compile(r"L\d").match(name, place) else name
+
+
+def slices_in_assembly(slices: str) -> str:
+    """Return the table of slices as a string in assembly."""
+    text = slices.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return "\n".join(["\t.section .rodata", *hidden("softcuda_slices"), f'\t.string "{text}"', ""])
+
+
+# Of g++ 12 and later. Without the last three, what is set in one branch alone is taken to be set in all.
+FILL_FLAGS = ["-ftrivial-auto-var-init=pattern", "-fno-tree-fre", "-fno-tree-pre", "-fno-code-hoisting"]
+WORD, LONG = -16843010, -72340172838076674  # 0xFE, four and eight times
+NAN, TWO_NANS = (int.from_bytes(b"\xfe\xfe\xfe\xff" * n, "little", signed=True) for n in (1, 2))
+NUMBERS = {str(number): str(nan) for number, nan in ((WORD, NAN), (LONG, TWO_NANS))}
+NUMBERS |= {str(number % 2**32): str(NAN % 2**32) for number in (WORD,)} | {str(LONG % 2**64): str(TWO_NANS % 2**64)}
+# What a kernel's own constant of such a value looks like in g++'s last intermediate form, where what is unset has no
+# value yet: the numbers, the same as float32 and float64, bytes of a vector, and memset.
+OWN = re.compile(rf"{'|'.join(NUMBERS)}|-1\.694739\d*e\+38|-5\.3130\d*e\+303|\{{ (?:254|-2), |memset \([^;]*, 254, ")
+
+
+def with_nans(assembly: str, intermediate: str) -> str:
+    """Return the assembly with NaNs for unset variables; unchanged if a constant of the kernel could be taken for one.
+
+    ``intermediate``: of -fdump-tree-optimized. Only x86-64's instructions are known here; elsewhere what is unset
+    stays the huge number.
+    """
+    if OWN.search(intermediate):
+        return assembly
+    assembly = re.sub(rf"(?<![\w.-])(?:{'|'.join(NUMBERS)})(?![\w.])", lambda match: NUMBERS[match[0]], assembly)
+    assembly = re.sub(
+        r"(?<=:\n)(?:\t\.byte\t-2\n){8,}",
+        lambda match: "".join(f"\t.byte\t{-1 if i % 4 == 3 else -2}\n" for i in range(match[0].count("\n"))),
+        assembly,
+    )
+    # Large arrays: rdi, esi and edx are set in any order, and then memset is called.
+    return re.sub(r"\$254, %esi(?=\n(?:(?!\t(?:call|j|ret))[^\n]*\n){0,40}\tcall\t\*?memset)", "$255, %esi", assembly)
+
+
+# A record as g++ writes it: the file's name, line, column, the types of array and index.
+BOUNDS_RECORD = re.compile(
+    r"^(\.Lubsan_data\d+:\n\t\.(?:quad|xword)\t)(\.LC\d+)(\n\t\.(?:long|word)\t)(\d+)(\n\t\.(?:long|word)\t)(\d+)"
+    r"(?=\n\t\.(?:quad|xword)\t\.Lubsan_type\d+\n\t\.(?:quad|xword)\t\.Lubsan_type\d+\n)",
+    re.MULTILINE,
+)
+STRING = re.compile(r"^(\.LC\d+):\n\t\.string\t\"(.*)\"$", re.MULTILINE)
+MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
+SPACE = r"__shared__|__constant__|__device__|__managed__|static|extern|typedef|using|return|new|delete|case|sizeof"
+
+
+def with_array_names(written: str, plain: str, source: str) -> str:
+    """Return the assembly with a variable's name in the records that count, and without any in the others.
+
+    ``plain``: what g++ compiled. ``source``: the same with CUDA's words.
+    """
+    if "__ubsan_handle_out_of_bounds" not in written:
+        return written
+    files = dict(STRING.findall(written))
+    lines = _lines_of(plain, {int(match[4]) for match in BOUNDS_RECORD.finditer(written)})
+    names: dict[str, str] = {}
+
+    def changed(match: re.Match[str]) -> str:
+        places = lines.get((files.get(match[2], ""), int(match[4])), [])
+        arrays = {_array_at(line, int(match[6])) for line in places}
+        name = arrays.pop() if len(arrays) == 1 else ""
+        label = "0"
+        if name and _is_local(name, source):
+            label = names.setdefault(name, f".Lsoftcuda_array{len(names)}")
+        return "".join([match[1], label, *match.groups()[2:]])
+
+    written = BOUNDS_RECORD.sub(changed, written)
+    strings = "".join(f'{label}:\n\t.string "{name}"\n' for name, label in names.items())
+    return written + (f"\t.section .rodata\n{strings}" if names else "")
+
+
+def _lines_of(plain: str, wanted: set[int]) -> dict[tuple[str, int], list[str]]:
+    """Return the text of such lines by file and number. Macros may make several of one."""
+    lines: dict[tuple[str, int], list[str]] = {}
+    file, number = "", 0
+    for line in plain.split("\n"):
+        if line.startswith("# ") and (marker := MARKER.match(line)):
+            number, file = int(marker[1]), marker[2]
+            continue
+        if number in wanted:
+            lines.setdefault((file, number), []).append(line)
+        number += 1
+    return lines
+
+
+def _array_at(line: str, column: int) -> str:
+    """Return the variable whose first index ends in that column, counted from 1; "" where there is none."""
+    depth = 0
+    for at in range(column - 1, -1, -1) if line[column - 1 : column] == "]" else ():
+        depth += (line[at] == "]") - (line[at] == "[")
+        if not depth:
+            match = re.search(r"([A-Za-z_]\w*)\s*$", line[:at])
+            return match[1] if match and not re.search(r"(?:\.|->|::)\s*$", line[: match.start()]) else ""
+    return ""
+
+
+def _is_local(name: str, source: str) -> bool:
+    """Return whether each array of that name is declared inside a function, as a variable of a thread."""
+    declared = False
+    for match in re.finditer(rf"(?<![\w.>:]){name}\s*\[", source):
+        begin = max(source.rfind(end, 0, match.start()) for end in ";{}(")
+        before = source[begin + 1 : match.start()]
+        before = re.sub(r"^\s*(?:#.*\n)+", "", before)
+        if not re.match(r"\s*[A-Za-z_][\w:<>, \t\n]*[\w>\s]\s*(?:\[[^\]]*\]\s*)?,?\s*$", before) or "=" in before:
+            continue  # it is used here
+        if re.search(rf"\b(?:{SPACE})\b", before):
+            if re.search(r"\b(?:return|new|delete|case|sizeof)\b", before):
+                continue
+            return False
+        if source[begin : begin + 1] != "(":
+            if not _is_in_function(source, match.start()):
+                return False
+            declared = True
+    return declared
+
+
+def _is_in_function(source: str, at: int) -> bool:
+    """Return whether the innermost braces around a place are those of no class, namespace or linkage."""
+    depth = 0
+    for match in re.finditer(r"[{}]", source[:at][::-1]):
+        depth += 1 if match[0] == "}" else -1
+        if depth < 0:
+            head = source[: at - match.end()]
+            head = head[max(head.rfind(end) for end in ";{}") + 1 :]
+            return not re.search(r"\b(?:struct|class|union|namespace|extern)\b[^()]*$", head)
+    return False
