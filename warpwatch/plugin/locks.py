@@ -85,7 +85,7 @@ def take(title: str, name: str, seconds: float, say: Callable[[str], None], fold
     descriptor = open_lock_file(path, 0o666)
     with ExitStack() as held:
         held.callback(os.close, descriptor)
-        waited = []
+        waited = list[str]()
 
         def wait() -> None:
             holder = _holder(descriptor)
