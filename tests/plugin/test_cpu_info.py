@@ -49,6 +49,6 @@ def test_an_answer_that_cannot_be_used_is_asked_for_late(
 
 
 def test_an_answer_that_does_not_come_is_asked_for_late(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "SECONDS", 0.0)
+    monkeypatch.setattr(storage, "CPU_INFO_SECONDS", 0.0)
     storage.ask_early(config)
     assert plugin.get_cpu_info() == {"asked": "late"}

@@ -13,7 +13,12 @@ from warpwatch.catalogue.selection import builds, tested_cases
 from warpwatch.plugin.device import MODEL
 from warpwatch.plugin.device import PROJECT as PROJECT_KEY
 from warpwatch.plugin.xdist import scheduling
-from warpwatch.plugin.xdist.scheduling import libraries_of_variants, pytest_xdist_make_scheduler, scheduler, unit_of
+from warpwatch.plugin.xdist.scheduling import (
+    libraries_of_variants,
+    pytest_xdist_make_scheduler,
+    scheduler_of_results,
+    unit_of,
+)
 
 FILES = ("correctness/test_edges.py", "correctness/test_kernels.py")
 TESTS = [
@@ -50,7 +55,7 @@ def config_with(**options: object) -> Any:
 
 def run_all(nodes: list[Node]) -> None:
     """Let processes run all tests, each one test after the other, as xdist does."""
-    made = scheduler(config_with(), None, FAMILIES)
+    made = scheduler_of_results(config_with(), None, FAMILIES)
     for node in nodes:
         made.add_node(node)
         made.add_node_collection(node, TESTS)
@@ -84,7 +89,7 @@ def test_units_are_the_variants_of_a_file() -> None:
 
 def test_where_nothing_calls_a_library_xdist_chooses() -> None:
     plain = tuple(family for family in FAMILIES if family.name == "hello")
-    assert scheduler(config_with(), None, plain) is None
+    assert scheduler_of_results(config_with(), None, plain) is None
 
 
 @pytest.mark.parametrize(

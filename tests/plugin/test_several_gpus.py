@@ -17,8 +17,8 @@ from tests.checkout import Bench, lent_checkout
 from tests.project import PROJECT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.plugin.xdist import several_gpus
-from warpwatch.plugin.xdist.several_gpus import UNITS_A_PART, load_once, scheduler, units_of
+from warpwatch.plugin.xdist import scheduling
+from warpwatch.plugin.xdist.scheduling import UNITS_A_PART, load_once, scheduler_of_times, units_of
 from warpwatch.runs.record import by_gpu, read_run, read_usable
 from warpwatch.verdict.rule import Prior, Verdict, decide, unpaired
 
@@ -105,9 +105,9 @@ def test_a_library_is_loaded_by_one_process_while_the_others_have_other_work() -
 def test_units_need_the_libraries_of_their_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scheduler is that of xdist; the driver is no library that anyone loads."""
     found: list[Callable[[str], Set[Any]]] = []
-    monkeypatch.setattr(several_gpus, "load_once", lambda made, libraries_of: found.append(libraries_of))
+    monkeypatch.setattr(scheduling, "load_once", lambda made, libraries_of: found.append(libraries_of))
     config = cast("Any", SimpleNamespace(option=SimpleNamespace(dist="load"), getvalue=lambda name: ["popen"] * 2))
-    made = scheduler(config, None, PROJECT, None)
+    made = scheduler_of_times(config, None, PROJECT, None)
     names = [case.id for case in timed_cases(FAMILIES)]
     made.collection = [f"bench/bench_kernels.py::bench[{name}]" for name in names]
     units = {name: made._split_scope(test) for name, test in zip(names, made.collection, strict=True)}

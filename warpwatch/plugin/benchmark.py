@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
@@ -32,15 +32,16 @@ from warpwatch.devices.model import sees_gpu
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import explanations, locks, outcome
-from warpwatch.plugin.cases import is_timed
-from warpwatch.plugin.device import MODEL, is_first, is_part
+from warpwatch.plugin import pytest_benchmark_bridge as bridge
+from warpwatch.plugin.cases import id_of, is_timed, parameter_in, parameter_of
+from warpwatch.plugin.device import MODEL
 from warpwatch.plugin.options import BENCHMARK, asks_only, names_benchmark, spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.outcome import Postponed, Progress
 from warpwatch.plugin.record import TESTS, Tests
 from warpwatch.plugin.storage import Results
-from warpwatch.plugin.xdist import several_gpus
-from warpwatch.plugin.xdist.several_gpus import number_of_parts
+from warpwatch.plugin.xdist import scheduling, several_gpus
+from warpwatch.plugin.xdist.processes import hand, is_first, is_part, name_of, number_of_parts
 from warpwatch.report.ladder import add_shares
 from warpwatch.revision.commit import checkout, compile_other_kernels, find_commit, other_kernels_of, same_files
 from warpwatch.revision.declared import BadRevision, Reading
@@ -168,12 +169,13 @@ class BenchPlugin:
         self.results = Results(config)
         self.gpu: dict[str, Any] = {}
         self.selected: set[str] = set()
+        self._cases: dict[str, Case] = {}  # those that are selected; one that is declared with a mistake is none
         self.failed: dict[str, str] = {}
         self.passed: dict[str, pytest.TestReport] = {}
         self.broken: dict[str, str] = {}  # cases that were right and failed when they were measured again
         self.concluded = False
         self._done, self._ended = 0, 0  # cases that were measured, processes of xdist that have ended
-        self._postponed = Postponed(several_gpus.announce)
+        self._postponed = Postponed()
         self._notes: list[str] = []
         self._when = ""  # the moment by which saved runs are told apart
         self._last_words: list[str] = []
@@ -197,7 +199,7 @@ class BenchPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self.measures_part:
-            several_gpus.longest_first(items, several_gpus.number_of_parts(self.config))
+            scheduling.longest_first(items, number_of_parts(self.config))
 
     def pytest_sessionstart(self) -> None:
         """Find what is wrong before processes are started, or at once; have spare processes open the GPU."""
@@ -217,16 +219,18 @@ class BenchPlugin:
     def _prepare_for_parts(self) -> None:
         if wrong := several_gpus.objection_to_parts(self.config, self._device()):
             raise pytest.UsageError(wrong)
-        self._prepare({case.id for case in timed_cases(self.project.families)})
+        self._cases = {case.id: case for case in timed_cases(self.project.families)}
+        self._prepare(set(self._cases))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = list(filter(is_timed, session.items))
         if self._first or self.measures_part:
-            several_gpus.measure_here(self.config)
+            bridge.measure_here(self.config, save=self._first)
         if not items or self.config.option.collectonly or (is_part(self.config) and not self.measures_part):
             return
         try:
-            self._prepare({item.callspec.id for item in items})  # type: ignore[attr-defined]
+            self._cases = {case.id: case for item in items if isinstance(case := parameter_of(item), Case)}
+            self._prepare({id_of(item) for item in items})
         except pytest.UsageError as error:
             if not self.measures_part:
                 raise
@@ -263,25 +267,19 @@ class BenchPlugin:
             self._notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
     def _take_over_storage(self) -> None:
-        """Set private attributes of pytest-benchmark's session, which no other code does."""
-        benchmark = self.config._benchmarksession  # type: ignore[attr-defined]
-        benchmark.save_data = True
+        """Let pytest-benchmark save this run with all samples, in the folder of this GPU."""
         if self.measures_part or self._first:
-            several_gpus.measure_here(self.config)
-        if self.gpu and not (self.measures_part or benchmark.save or benchmark.disabled):
-            from pytest_benchmark.utils import get_tag  # noqa: PLC0415  # asks git
-
-            benchmark.autosave = benchmark.autosave or get_tag()
+            bridge.measure_here(self.config, save=self._first)
+        bridge.save_samples(self.config, always=bool(self.gpu) and not self.measures_part)
         self.results.take_over(self.gpu.get("slug", NO_GPU), len(self.selected), self._notes.append)
 
     def _find_baseline(self) -> BaselineComparison:
         if not self.gpu:
             self.asked.nothing = "there is no GPU to have a baseline"
             return BaselineComparison()
-        storage = self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
         try:
             where = baselines_of(self.config, self.project, self.gpu["slug"], self._notes.append)
-            found = find_reference(self.compare, storage, where, self.gpu)
+            found = find_reference(self.compare, self.results.root, where, self.gpu)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
         self._notes += found.notes
@@ -299,12 +297,11 @@ class BenchPlugin:
             gpu_uuid=self.gpu["uuid"],
             incomparable_reason=found.incomparable_reason,
             doubt=self.gpu.get("note", ""),
-            parts=several_gpus.number_of_parts(self.config),
+            parts=number_of_parts(self.config),
         )
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
-        cases = map(functools.partial(find_case, self.project.families), self.selected)
-        if all(case.variant.on_host or case.variant.call for case in cases):
+        if all(case.variant.on_host or case.variant.call for case in self._cases.values()):
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
         self.results.require_space(self._check_path(), CHECK_BYTES, "the self-check is saved there; free some space")
         progress = functools.partial(self._progress, "compiling kernels that wait")
@@ -330,7 +327,7 @@ class BenchPlugin:
             self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
             self.asked.refuse()
         images = {} if self._first else compile_other_kernels(wanted, device.timing_target, progress)  # parts do
-        side_by_side = PairComparison(self.gpu.get("note", ""), several_gpus.number_of_parts(self.config))
+        side_by_side = PairComparison(self.gpu.get("note", ""), number_of_parts(self.config))
         return RevisionComparison(
             revision=revision,
             commit=other.commit,
@@ -391,7 +388,7 @@ class BenchPlugin:
     def _check_path(self) -> Path:
         """Return the file of the self-check: beside the baseline if it has all cases, else among saved runs."""
         good = self._whole() and not self.gpu.get("note")
-        folder = self.project.baselines if good else self.config._benchmarksession.storage.root  # type: ignore[attr-defined]
+        folder = self.project.baselines if good else self.results.root
         return path_of(self.gpu["slug"], folder)
 
     def _keep(self, check: SelfCheck) -> None:
@@ -402,12 +399,14 @@ class BenchPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = several_gpus.parameter_in(report.nodeid)
+        name = parameter_in(report.nodeid)
         if report.failed and name in self.selected:
             self.failed[name] = report.longreprtext
         if report.passed and report.when == "call" and name in self.selected:
             self.passed[name] = report
-        explanations.add_to_junit(self.config, report)
+        explanation = dict(report.user_properties).get(explanations.PROPERTY)
+        if explanation and report.when == "call":
+            bridge.add_to_junit(self.config, report, str(explanation))
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         machine_info["gpu"] = self.gpu
@@ -419,7 +418,7 @@ class BenchPlugin:
 
     def _about(self, benchmarks: list[dict[str, Any]]) -> dict[str, Any]:
         """Add shares to the cases of a run that is to be saved, and return what it records of itself."""
-        add_shares(self.project.families, benchmarks)
+        add_shares(self._cases, benchmarks)
         whole = self._whole() and len(benchmarks) == len(self.selected)
         about = outcome.facts_of_run(self.comparison, self.failed.keys(), whole=whole)
         return about | {"missing": self._missing(), "nothing": self._last_words}
@@ -427,8 +426,7 @@ class BenchPlugin:
     def _record(self) -> None:
         """Hand what is known of a run that measures to its record, where that has a file of its own."""
         if self.selected and self._tests.is_written:
-            measured = self.config._benchmarksession.benchmarks  # type: ignore[attr-defined]
-            benchmarks = [each.as_dict(include_data=True) for each in measured if not each.has_error]
+            benchmarks = [saved for saved, _ in bridge.measured(self.config)]
             self._tests.about = self._about(benchmarks)
             self._tests.document = {"benchmarks": benchmarks, "machine_info": {"gpu": self.gpu}}
         self._tests.about["nothing"] = self._last_words
@@ -470,7 +468,7 @@ class BenchPlugin:
         return Part(
             gpu=self.gpu,
             selected=frozenset(self.selected),
-            benchmarks=several_gpus.measured_here(self.config, self.gpu),
+            benchmarks=bridge.measured(self.config, gpu_uuid=self.gpu.get("uuid", "")),
             decisions=comparison.decisions,
             controls=getattr(comparison, "controls", {}),
             energy=energies_in(comparison),
@@ -484,16 +482,16 @@ class BenchPlugin:
     def pytest_testnodedown(self, node: Any) -> None:
         self._ended += 1
         if part := several_gpus.received(node):
-            self._parts[node.gateway.id] = part
+            self._parts[name_of(node)] = part
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput[several_gpus.SLUG] = self.gpu.get("slug", "") or self.config.stash[MODEL]
+        hand(node, several_gpus.SLUG, self.gpu.get("slug", "") or self.config.stash[MODEL])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         progress = functools.partial(self._progress, "timing") if self._first and self.comparison.active else None
-        return several_gpus.scheduler(config, log, self.project, progress) if self._first else None
+        return scheduling.scheduler_of_times(config, log, self.project, progress) if self._first else None
 
     def _join(self) -> None:
         """Take over what the processes of xdist have found, as if it had been found here."""
@@ -510,7 +508,7 @@ class BenchPlugin:
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
         """Set the exit status that follows from the comparison, and return the last lines of the run."""
         comparison, reasons = self.comparison, value_of(self.config, "fail-on")
-        silent = outcome.nothing_measured(self.config, self.project.families)
+        silent = outcome.nothing_measured(self.config, self._cases)
         if self._missing() or outcome.fails(self.asked, comparison, reasons) or (silent and "energy" in reasons):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         left = outcome.uncompared(self.asked, comparison.decisions, self.passed, comparison.compared)
@@ -531,7 +529,7 @@ class BenchPlugin:
                 )
             else:
                 lines.append("interrupted: no case has a verdict")
-        lines += outcome.left_out_lines(self.config, self.project.families)
+        lines += outcome.left_out_lines(self.config, self._cases)
         lines += outcome.what_is_left_out(self.config, lines, self.results.saved)
         lines += outcome.next_step(self.config, self.comparison, self.comparison.decisions, self.failed.keys())
         slug, asked = self.gpu.get("slug", ""), bool(self.asked.option)

@@ -19,7 +19,9 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.cases import build_of, is_timed
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 from warpwatch.plugin.locks import is_locked, permit_to_compile
+from warpwatch.plugin.xdist.processes import hand_back, handed_back, is_part
 
+NOTES = "warpwatch_cache_notes"  # handed back to the first process of xdist
 BUILDS_TOGETHER = 5  # heavy kernels gain little by it, and more would leave cores idle at the end
 COMPILATION = pytest.StashKey[Compilation]()
 COMPILED = {"warpwatch_kernel", "warpwatch_source_module"}  # fixtures that need a build's machine code
@@ -38,7 +40,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     try:
         open_device(config)
     except pytest.UsageError as broken:
-        if not hasattr(config, "workerinput"):
+        if not is_part(config):
             raise
         # In a worker process of xdist this would be an internal error. So the next test fails and ends the run.
         session.shouldfail = str(broken)
@@ -121,14 +123,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if COMPILATION in session.config.stash:
         session.config.stash[COMPILATION].stop()
-    if (output := getattr(session.config, "workeroutput", None)) is not None:
-        output["cache_notes"] = [*session.config.stash[CACHE_NOTES], *cache_notes()]
+    if is_part(session.config):
+        hand_back(session.config, NOTES, [*session.config.stash[CACHE_NOTES], *cache_notes()])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    notes = getattr(node, "workeroutput", {}).get("cache_notes", ())
-    node.config.stash[CACHE_NOTES].update(dict.fromkeys(notes))
+    node.config.stash[CACHE_NOTES].update(dict.fromkeys(handed_back(node, NOTES) or ()))
 
 
 @pytest.fixture(scope="session")

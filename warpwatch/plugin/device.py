@@ -14,6 +14,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.options import spelled, value_of
+from warpwatch.plugin.xdist.processes import is_first, is_part
 
 PROJECT = pytest.StashKey[Project]()
 WORKER = pytest.StashKey[Worker]()
@@ -59,16 +60,6 @@ def _cause(error: Exception) -> str:
         return str(error)
     said = str(error).strip().splitlines() or [""]
     return f"the device cannot be opened: {type(error).__name__}: {said[-1]}"
-
-
-def is_first(config: pytest.Config) -> bool:
-    """Tell whether this process hands its tests to processes of xdist."""
-    return config.getoption("dist", "no") != "no" and not is_part(config)
-
-
-def is_part(config: pytest.Config) -> bool:
-    """Tell whether this is a process of xdist."""
-    return hasattr(config, "workerinput")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -6,10 +6,6 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from xml.etree import ElementTree
-
-import pytest
-from _pytest.junitxml import xml_key
 
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.code_difference import first_line
@@ -147,13 +143,3 @@ def reports(decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str
         if each.verdict == Verdict.SLOWER:
             slower[name] = line(each)
     return slower, properties
-
-
-def add_to_junit(config: pytest.Config, report: pytest.TestReport) -> None:
-    """Write the explanation of a case to the <system-out> of its entry in JUnit's file, where there is one."""
-    text = dict(report.user_properties).get(PROPERTY)
-    xml = config.stash.get(xml_key, None)
-    if text and xml and report.when == "call":
-        node = ElementTree.Element("system-out")
-        node.text = str(text)
-        xml.node_reporter(report).append(node)

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from pytest_benchmark.fixture import BenchmarkFixture
 
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.draws import has_few_cases
@@ -36,8 +35,10 @@ from warpwatch.devices.worker import Kernel, call_missing
 from warpwatch.plugin.benchmark import BENCH
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
-from warpwatch.plugin.device import PROJECT, WORKER, is_part, open_device
+from warpwatch.plugin.device import PROJECT, WORKER, open_device
 from warpwatch.plugin.options import spelled, value_of
+from warpwatch.plugin.pytest_benchmark_bridge import BenchmarkFixture, discard, time_rounds
+from warpwatch.plugin.xdist.processes import is_part
 from warpwatch.plugin.xdist.several_gpus import NOT_SHARED
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.timing.parent_samples import Budget, announce_next
@@ -78,27 +79,20 @@ class Measure:
             version = measured.facts.get("library", "")
             identity = of_code(own_identity(self.case), self.kernel.image.image_hash, version)
             measured.facts["identity"] = msgspec.to_builtins(identity)
-        benchmark.params = self.case.parameters
-        benchmark.extra_info = measured.facts
-        benchmark.pedantic(measured.sample, rounds=measured.rounds)
-        if benchmark.stats:
-            measured.finish(benchmark.stats.stats.median)
+        stats = time_rounds(
+            benchmark, measured.sample, measured.rounds, parameters=self.case.parameters, facts=measured.facts
+        )
+        if stats:
+            measured.finish(stats.median)
         try:
             measured.check_last_result()
         except Exception:
-            _discard(benchmark)
+            discard(benchmark)
             raise
         if self.budget.energy:
             measured.measure_energy()
-        if benchmark.stats:
-            self.comparison.add(measured, benchmark.stats.stats.data)
-
-
-def _discard(benchmark: BenchmarkFixture) -> None:
-    """Discard the samples of a wrong kernel, so that they are neither saved nor shown."""
-    benchmark.has_error = True
-    if benchmark.stats:
-        benchmark.stats.stats.data.clear()
+        if stats:
+            self.comparison.add(measured, stats.data)
 
 
 # Copies of operands and result: as drawn, as read back, in the memory of a device that uses the host's, of further

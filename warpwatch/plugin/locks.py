@@ -23,6 +23,7 @@ from typing import IO, Any
 import pytest
 
 from warpwatch.plugin.options import spelled, value_of
+from warpwatch.plugin.xdist.processes import hand, handed
 
 WAIT = "gpu-wait"  # our option
 SECONDS_TO_ASK = 0.2  # between two requests for the lock
@@ -151,7 +152,7 @@ def pytest_configure_node(node: Any) -> None:
     if FOLDER not in config.stash:
         config.stash[FOLDER] = tempfile.mkdtemp(prefix="warpwatch-")
         config.add_cleanup(functools.partial(shutil.rmtree, config.stash[FOLDER], ignore_errors=True))
-    node.workerinput[FOLDER_INPUT] = config.stash[FOLDER]
+    hand(node, FOLDER_INPUT, config.stash[FOLDER])
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +191,7 @@ def is_locked(config: pytest.Config) -> bool:
 
 def _folder(config: pytest.Config) -> Path | None:
     """Return the folder of the lock files in a worker process of xdist; None in other processes."""
-    folder = getattr(config, "workerinput", {}).get(FOLDER_INPUT)
+    folder = handed(config, FOLDER_INPUT)
     return Path(folder) if folder else None
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Generator
 
 import pytest
-from _pytest._code.code import ExceptionChainRepr
 
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems
@@ -14,6 +13,7 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.machine import DeviceError
+from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.cases import LAUNCHED, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER
 from warpwatch.plugin.fixtures import FAILURES, LEFT_OUT, command_of, with_command
@@ -69,12 +69,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         return report
     rest = f"`pytest -s '{item.nodeid}'` prints all of them"
     report.sections = [(name, limited(text, MOST_SHOWN, rest)) for name, text in report.sections]
-    if isinstance(report.longrepr, ExceptionChainRepr):
-        for traceback, place, _ in report.longrepr.chain:
-            for entry in traceback.reprentries:
-                entry.lines = [plain_lines(line) for line in entry.lines]
-            if place:
-                place.message = plain_lines(place.message)
+    bridge.change_lines(report, plain_lines)
     return report
 
 

@@ -178,8 +178,9 @@ def _leave_out_values(config: pytest.Config, args: list[str]) -> None:
 
 
 def _add_short_names(parser: pytest.Parser) -> frozenset[str]:
-    groups = (parser._anonymous, *parser._groups)
-    taken = {name for group in groups for option in group.options for name in option.names()}
+    from warpwatch.plugin.pytest_benchmark_bridge import option_names  # noqa: PLC0415  # where there are kernels
+
+    taken = option_names(parser)
     free = frozenset(name for name in OPTIONS if f"--{name}" not in taken)
     for name, attributes in OPTIONS.items():
         if name in free:

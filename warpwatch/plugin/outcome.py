@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
 
-from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.energy import energies_in, takes_more
 from warpwatch.compare.energy import lines as energy_lines
@@ -30,9 +28,11 @@ from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
+from warpwatch.plugin import pytest_benchmark_bridge as bridge
+from warpwatch.plugin.cases import id_of
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.storage import Results
-from warpwatch.plugin.xdist.several_gpus import parameter_in
+from warpwatch.plugin.xdist.processes import announce
 from warpwatch.report.tables import summary
 from warpwatch.revision.commit import check_name
 from warpwatch.revision.declared import BadRevision
@@ -205,9 +205,8 @@ def wants_tables(config: pytest.Config, cases: int) -> bool:
 
 def choose_tables(config: pytest.Config) -> None:
     """Keep pytest-benchmark from printing tables of more cases than anybody reads, unless they are asked for."""
-    benchmark = config._benchmarksession  # type: ignore[attr-defined]
-    if not wants_tables(config, len(benchmark.benchmarks)):
-        benchmark.quiet = True
+    if not wants_tables(config, len(bridge.facts_by_case(config))):
+        bridge.hide_tables(config)
 
 
 def how_times_are_read(gpu: Mapping[str, Any]) -> str:
@@ -245,9 +244,7 @@ def verdicts(
 
 def timeouts(config: pytest.Config) -> Iterator[str]:
     """Yield how many samples were thrown away, if any were."""
-    benchmarks = config._benchmarksession.benchmarks  # type: ignore[attr-defined]
-    thrown = sum(bench.extra_info.get("hold_timeouts", 0) for bench in benchmarks)
-    if thrown:
+    if thrown := sum(facts.get("hold_timeouts", 0) for _, facts in bridge.facts_by_case(config)):
         yield f"{thrown} samples were thrown away and taken again, because the hold ran into its limit"
 
 
@@ -256,7 +253,7 @@ def what_is_left_out(config: pytest.Config, lines: Collection[str], saved: str) 
 
     ``lines``: of the summary. ``saved``: the run's file, or an empty text.
     """
-    cases = len(config._benchmarksession.benchmarks)  # type: ignore[attr-defined]
+    cases = len(bridge.facts_by_case(config))
     report = f"python -m warpwatch report {shlex.quote(saved)}"
     if not wants_tables(config, cases):
         yield f"times of {cases} cases: {report if saved else '--benchmark-columns=median'}; -v prints them here"
@@ -287,22 +284,18 @@ def first_baseline(baselines: Path, slug: str, *, has_clock: bool, compared: boo
 
 
 class Postponed:
-    """A test runner that holds back the reports of passed tests until ``release``.
+    """Runner of tests that holds back the reports of passed ones until ``release``."""
 
-    ``announce`` is called with each item before its reports are given.
-    """
-
-    def __init__(self, announce: Callable[[pytest.Item], None] = lambda item: None) -> None:
-        self._announce = announce
+    def __init__(self) -> None:
         self._kept: list[tuple[pytest.Item, list[pytest.TestReport]]] = []
 
     def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Run one item. A failure or a skip is reported at once."""
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        reports = bridge.run_unreported(item, nextitem)
         if all(report.passed for report in reports):
             self._kept.append((item, reports))
         else:
-            self._tell(item, reports)
+            self._report(item, reports)
 
     def release(self, failures: Mapping[str, str], properties: Mapping[str, Mapping[str, str]]) -> None:
         """Report the tests that were held back. ``failures``: messages of cases that fail after all, by id.
@@ -310,16 +303,16 @@ class Postponed:
         ``properties``: what reports for machines, such as pytest's JUnit XML, hold of a case beside its outcome, by id.
         """
         for item, reports in self._kept:
-            why = failures.get(item.callspec.id)  # type: ignore[attr-defined]
+            why = failures.get(id_of(item))
             for report in reports:
-                report.user_properties += properties.get(item.callspec.id, {}).items()  # type: ignore[attr-defined]
+                report.user_properties += properties.get(id_of(item), {}).items()
                 if why and report.when == "call":
                     report.outcome, report.longrepr = "failed", why
-            self._tell(item, reports)
+            self._report(item, reports)
         self._kept.clear()
 
-    def _tell(self, item: pytest.Item, reports: list[pytest.TestReport]) -> None:
-        self._announce(item)
+    def _report(self, item: pytest.Item, reports: list[pytest.TestReport]) -> None:
+        announce(item)
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)
@@ -383,33 +376,33 @@ def objection_to_energy(config: pytest.Config, device: DeviceInfo | NoDevice, wo
     return f"{word}: {why}" if why else ""
 
 
-def nothing_measured(config: pytest.Config, families: Sequence[Family]) -> list[str]:
+def nothing_measured(config: pytest.Config, cases: Mapping[str, Case]) -> list[str]:
     """Return the last line of a run that was asked for energies, measured kernels, and has no energy of any."""
-    measured, left_out = _count(config, families)
+    measured, left_out = _count(config, cases)
     if measured or not left_out:
         return []
     return [f"NO ENERGY WAS MEASURED ({spelled(config, 'energy')}): {_told(left_out)}"]
 
 
-def left_out_lines(config: pytest.Config, families: Sequence[Family]) -> list[str]:
+def left_out_lines(config: pytest.Config, cases: Mapping[str, Case]) -> list[str]:
     """Return a line on the kernels without an energy, where others have one."""
-    measured, left_out = _count(config, families)
+    measured, left_out = _count(config, cases)
     if not measured or not left_out:
         return []
     total = measured + left_out.total()
     return [f"energy of {left_out.total()} of {total} kernels was not measured: {_told(left_out)}"]
 
 
-def _count(config: pytest.Config, families: Sequence[Family]) -> tuple[int, Counter[str]]:
+def _count(config: pytest.Config, cases: Mapping[str, Case]) -> tuple[int, Counter[str]]:
     """Return how many timed cases have an energy, and why others have none; neither where no energy was asked for."""
     measured, left_out = 0, Counter[str]()
     if not value_of(config, "energy"):
         return measured, left_out
-    for bench in config._benchmarksession.benchmarks:  # type: ignore[attr-defined]
-        if bench.extra_info.get("joules"):
+    for name, facts in bridge.facts_by_case(config):
+        if facts.get("joules"):
             measured += 1
         else:
-            left_out[_reason(find_case(families, parameter_in(bench.fullname)), config)] += 1
+            left_out[_reason(cases[name], config)] += 1
     return measured, left_out
 
 

@@ -5,7 +5,6 @@ What takes long to import is imported in ``_set_up``, after the worker process w
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import signal
@@ -22,8 +21,10 @@ from warpwatch.catalogue.table import HOW, Setting, choose, read_table
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.stages import Stage
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, is_first, is_part, open_device
+from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, open_device
 from warpwatch.plugin.options import KERNELS, asks_only, value_of
+from warpwatch.plugin.pytest_benchmark_bridge import without_capture
+from warpwatch.plugin.xdist.processes import is_first, is_part
 
 if TYPE_CHECKING:
     from warpwatch.plugin.storage import Results
@@ -80,8 +81,7 @@ class Waiting:
             return
         self._stage, self._said = stage, stage.age
         text = f"waiting for {stage.text}: {stage.age:.0f} s"
-        capture = self._config.pluginmanager.get_plugin("capturemanager")
-        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        with without_capture(self._config):
             if reporter is not None:
                 reporter.ensure_newline()
                 reporter.write_line(text)

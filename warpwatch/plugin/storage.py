@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.junitxml import xml_key
-from pytest_benchmark.utils import safe_dumps
 
 from warpwatch.devices.outputs import replaced
+from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.runs.files import write_run, write_whole
 
+CPU_INFO_SECONDS = 10.0  # that the description of the processor may take
 BYTES_OF_A_CASE = 4096  # in a saved run, with 100 samples: 2.6 kB on average
 
 
@@ -64,6 +64,7 @@ class Results:
         self._config = config
         self.lost: list[str] = []
         self.saved = ""  # the file of this run
+        self.root = Path()  # the folder of saved runs, once it is taken over
         storage: str = config.option.benchmark_storage  # FOLDER or file://FOLDER; pytest-benchmark has others
         if "://" in storage and not storage.startswith("file://"):
             raise pytest.UsageError(f"--benchmark-storage={storage}: give a folder, as FOLDER or file://FOLDER")
@@ -85,49 +86,24 @@ class Results:
 
     def take_over(self, slug: str, cases: int, say: Callable[[str], None]) -> None:
         """Replace pytest-benchmark's storage by ``Storage``, once its folder and --benchmark-json can be written."""
-        benchmark = self._config._benchmarksession  # type: ignore[attr-defined]
-        benchmark.storage = Storage(Path(benchmark.storage.path), slug, say, self)
-        size = cases * BYTES_OF_A_CASE
-        if (benchmark.save or benchmark.autosave) and not benchmark.disabled:
-            run = benchmark.storage.root / slug / "run.json"
+        config, size = self._config, cases * BYTES_OF_A_CASE
+        self.root = bridge.storage_folder(config)
+        bridge.replace_storage(config, Storage(self.root, slug, say, self))
+        saves, json_file = bridge.saves(config), bridge.json_file(config)
+        if saves:
+            run = self.root / slug / "run.json"
             self.require_space(run, size, "runs are saved there; free some space, or give --benchmark-storage=FOLDER")
-        if (benchmark.save or benchmark.autosave or benchmark.json) and not benchmark.disabled:
-            ask_early(self._config)
-        if benchmark.json:
-            self.require_space(Path(benchmark.json), size, "free some space, or give another --benchmark-json=FILE")
-
-            def save_json(document: Mapping[str, Any]) -> None:
-                with self.saving(f"--benchmark-json={benchmark.json}"):
-                    write_whole(benchmark.json, safe_dumps(document, ensure_ascii=True, indent=4))
-                    benchmark.logger.info(f"Wrote benchmark data in: {benchmark.json}", purple=True)
-
-            benchmark.save_json = save_json
+        if saves or (json_file and bridge.is_enabled(config)):
+            ask_early(config)
+        if json_file:
+            self.require_space(Path(json_file), size, "free some space, or give another --benchmark-json=FILE")
+            bridge.write_json_by(config, write_whole, self.saving(f"--benchmark-json={json_file}"))
 
     def pytest_sessionstart(self) -> None:
         """Catch errors in writing JUnit's file, which pytest writes at the end, where they would hide the summary."""
-        xml = self._config.stash.get(xml_key, None)
-        if xml is None:
-            return
-        self.require_space(Path(xml.logfile), BYTES_OF_A_CASE, "free some space, or give another --junitxml=FILE")
-        write, tell, written = xml.pytest_sessionfinish, xml.pytest_terminal_summary, [False]
-
-        def write_or_tell() -> None:
-            with self.saving(f"--junitxml={xml.logfile}"):
-                write()
-                written[0] = True
-
-        def tell_if_written(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-            if written[0]:
-                tell(terminalreporter, config)
-
-        hook = self._config.hook
-        for implementation in (
-            *hook.pytest_sessionfinish.get_hookimpls(),
-            *hook.pytest_terminal_summary.get_hookimpls(),
-        ):
-            if implementation.plugin is xml:
-                own = write_or_tell if implementation.function == write else tell_if_written
-                implementation.function = own  # type: ignore[misc]  # pytest offers no hook around the writing
+        if path := bridge.junit_file(self._config):
+            self.require_space(path, BYTES_OF_A_CASE, "free some space, or give another --junitxml=FILE")
+            bridge.guard_junit(self._config, self.saving(f"--junitxml={path}"))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -142,37 +118,30 @@ class Results:
             terminalreporter.line(sentence)
 
 
-SECONDS = 10.0  # that the answer may take
-
-
 def ask_early(config: pytest.Config) -> None:
-    """Start to describe the processor in a process of its own, and let pytest-benchmark wait for it only at the end."""
-    from pytest_benchmark import plugin  # noqa: PLC0415  # only where something is timed
+    """Start to describe the processor in a process of its own, and let pytest-benchmark wait for it only at the end.
 
+    pytest-benchmark saves that description, and it can take over a second.
+    """
     asking = subprocess.Popen(
         [sys.executable, "-m", "cpuinfo", "--json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-    before = plugin.get_cpu_info
-    vars(plugin)["get_cpu_info"] = lambda: _answer(asking, before)
-    config.add_cleanup(lambda: _end(asking, before))
 
+    def answer(late: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the description, by ``late`` where the process did not give it."""
+        try:
+            output, _ = asking.communicate(timeout=CPU_INFO_SECONDS)
+            description = json.loads(output)
+        except (subprocess.TimeoutExpired, ValueError):
+            return late()
+        return description if isinstance(description, dict) else late()
 
-def _answer(asking: subprocess.Popen[bytes], before: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return the description, by ``before`` where the process did not give it."""
-    try:
-        output, _ = asking.communicate(timeout=SECONDS)
-        found = json.loads(output)
-    except (subprocess.TimeoutExpired, ValueError):
-        return before()
-    return found if isinstance(found, dict) else before()
+    def end() -> None:
+        asking.kill()
+        asking.communicate()
 
-
-def _end(asking: subprocess.Popen[bytes], before: Callable[[], dict[str, Any]]) -> None:
-    from pytest_benchmark import plugin  # noqa: PLC0415
-
-    vars(plugin)["get_cpu_info"] = before
-    asking.kill()
-    asking.communicate()
+    bridge.replace_cpu_info(config, answer)
+    config.add_cleanup(end)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from warpwatch.plugin.xdist.processes import hand, handed, is_part
 from warpwatch.revision.commit import git
 from warpwatch.revision.declared import BadRevision
 
@@ -64,13 +65,13 @@ def _in_checkout(config: pytest.Config, test: str) -> str:
 def pytest_configure_node(node: Any) -> None:
     """Hand a process the names of the tests, and the state of the checkout."""
     if TESTS in node.config.stash:
-        node.workerinput[SENT] = node.config.stash[TESTS]
-        node.workerinput[STATE] = state_of(node.config.rootpath)
+        hand(node, SENT, node.config.stash[TESTS])
+        hand(node, STATE, state_of(node.config.rootpath))
 
 
 def take_over_tests(config: pytest.Config) -> None:
     """Run, in a process of xdist, the tests that the first one names."""
-    tests = getattr(config, "workerinput", {}).get(SENT)
+    tests = handed(config, SENT)
     if tests is not None:
         config.args = [str(config.rootpath / test) for test in tests]
 
@@ -78,7 +79,7 @@ def take_over_tests(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """End a process of xdist whose checkout is in another state; an error would be an internal one there."""
-    wanted = getattr(session.config, "workerinput", {}).get(STATE)
+    wanted = handed(session.config, STATE)
     if not wanted:
         return
     root = session.config.rootpath
@@ -92,7 +93,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail a test that a process of xdist must not run: it ends only after its first one."""
-    if hasattr(item.config, "workerinput") and isinstance(item.session.shouldfail, str):
+    if is_part(item.config) and isinstance(item.session.shouldfail, str):
         raise pytest.fail.Exception(item.session.shouldfail, pytrace=False)
 
 
