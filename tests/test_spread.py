@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from tools.spread import table
-from warpwatch.runs.saved import Commit, Facts, Gpu, Run, Timed
+from warpwatch.runs.record import CaseRecord, Commit, Facts, Gpu, RunRecord
 
 
-def run(median: float, *cases: str) -> Run:
-    timed = Timed(samples=(0.5 * median, median, 3 * median), facts=Facts())
-    return Run(path=Path("run.json"), gpu=Gpu(uuid="GPU-1"), cases=dict.fromkeys(cases, timed), commit=Commit(id="abc"))
+def run(median: float, *cases: str) -> RunRecord:
+    timed = CaseRecord(samples=(0.5 * median, median, 3 * median), facts=Facts())
+    return RunRecord(
+        path=Path("run.json"), gpu=Gpu(uuid="GPU-1"), cases=dict.fromkeys(cases, timed), commit=Commit(id="abc")
+    )
 
 
 RUNS = [run(0.99e-4, "one", "two"), run(1.00e-4, "one"), run(1.01e-4, "one", "two")]
@@ -35,6 +37,6 @@ def test_the_spread_is_of_the_runs_medians_and_names_what_is_left_out() -> None:
         ([*RUNS, run(1e-4, "three")], "no case is in all of these runs"),
     ],
 )
-def test_what_has_no_spread_is_said(runs: list[Run], said: str) -> None:
+def test_what_has_no_spread_is_said(runs: list[RunRecord], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         table(runs)

@@ -13,8 +13,8 @@ from statistics import median
 import numpy as np
 
 from tools.other_rules import Samples
-from warpwatch.runs.record import difference
-from warpwatch.runs.saved import BadRun, Run
+from warpwatch.runs.identity import difference
+from warpwatch.runs.record import BadRun, RunRecord
 from warpwatch.timing.pair_samples import log_ratio
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 
@@ -45,7 +45,7 @@ class Recording:
         return made
 
 
-def record(runs: Sequence[Run]) -> Recording:
+def record(runs: Sequence[RunRecord]) -> Recording:
     """Make a recording of saved runs: the cases that all have as the same work, GPU by GPU.
 
     Raises BadRun where no GPU has two runs: one process does not show a spread.
@@ -87,7 +87,7 @@ def record(runs: Sequence[Run]) -> Recording:
     )
 
 
-def _start(run: Run) -> datetime:
+def _start(run: RunRecord) -> datetime:
     if run.when is None:
         raise BadRun(f"{run.path}: does not say when it was measured (datetime)")
     return run.when
@@ -101,7 +101,7 @@ class PairRecording:
     logs: Mapping[str, Sequence[float]]
 
 
-def record_pairs(runs: Sequence[Run]) -> PairRecording:
+def record_pairs(runs: Sequence[RunRecord]) -> PairRecording:
     """Make a recording of runs of --self-check."""
     logs: dict[str, list[float]] = defaultdict(list)
     medians = {}
@@ -113,7 +113,7 @@ def record_pairs(runs: Sequence[Run]) -> PairRecording:
     return PairRecording(medians, {name: each for name, each in logs.items() if each})
 
 
-def same_code(name: str, run: Run, other: Run) -> bool:
+def same_code(name: str, run: RunRecord, other: RunRecord) -> bool:
     """True where a GPU case is known to have done the same work in both runs."""
     if name not in run.cases or run.cases[name].facts.cache == "host":
         return False

@@ -24,7 +24,7 @@ from warpwatch.catalogue.cases import VENDOR_BLOCK
 from warpwatch.compare.doubts import SAME_CODE
 from warpwatch.compare.saved_self_check import CLASSES
 from warpwatch.compare.with_baseline import MAX_PROCESSES
-from warpwatch.runs.saved import BadRun, Run
+from warpwatch.runs.record import BadRun, RunRecord
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MAX_PAIR_PROCESSES,
@@ -89,7 +89,7 @@ def called_side_by_side(recording: PairRecording, logs: Mapping[str, Floats]) ->
     return {name for name, decision in decisions.items() if decision.verdict == Verdict.SLOWER}, len(todo), worth
 
 
-def play_other_gpus(runs: Sequence[Run], seed: int = 1) -> Score:
+def play_other_gpus(runs: Sequence[RunRecord], seed: int = 1) -> Score:
     """Replay each run against other GPUs' baselines, ten times, with a random tenth of the cases treated as modified.
 
     The comparison is that of with_baseline.py with GPUs other than the one at hand: each GPU counts once, and the
@@ -128,7 +128,7 @@ def play_other_gpus(runs: Sequence[Run], seed: int = 1) -> Score:
     return score
 
 
-def _common_cases(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
+def _common_cases(runs: Sequence[RunRecord]) -> tuple[list[str], list[str]]:
     """List the cases of the same machine code in all runs, and those of them that are no library's. Raises BadRun."""
     names = [name for name in runs[0].cases if all(same_code(name, run, runs[0]) for run in runs)]
     ours = [name for name in names if f"-{VENDOR_BLOCK}-" not in name]

@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpwatch.runs.saved import BadRun, Run, read_run
+from warpwatch.runs.record import BadRun, RunRecord, read_run
 
 
-def medians(runs: Sequence[Run]) -> dict[str, list[float]]:
+def medians(runs: Sequence[RunRecord]) -> dict[str, list[float]]:
     """Return for each case the median of each run that has it, in seconds."""
     found = defaultdict[str, list[float]](list)
     for run in runs:
@@ -24,7 +24,7 @@ def medians(runs: Sequence[Run]) -> dict[str, list[float]]:
     return found
 
 
-def table(runs: Sequence[Run]) -> list[str]:
+def table(runs: Sequence[RunRecord]) -> list[str]:
     """Return a line for each case that every run has, and one for those that are left out.
 
     Raises ValueError where these runs have no spread: too few, of several GPUs or commits, or without a common case.

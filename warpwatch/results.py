@@ -1,7 +1,7 @@
-"""Names for programs that read saved runs.
+"""Public names for programs that read saved runs.
 
-A run is the file that ``pytest bench`` saves: pytest-benchmark's JSON, with the GPU, and what Warpwatch knows of each
-case.
+A run is the file that ``pytest bench`` saves, or that ``--benchmark-json`` names: pytest-benchmark's JSON with the GPU,
+the commit, and of each case its samples in seconds, its facts, its verdict and its faults.
 
 Examples
 --------
@@ -10,6 +10,36 @@ Examples
 >>> {name: case.seconds for name, case in run.cases.items()}  # doctest: +SKIP
 """
 
-from warpwatch.runs.saved import BadRun, Commit, Facts, Gpu, Run, Timed, by_gpu, read_run, read_runs
+from warpwatch.runs.faults import Fault, Place
+from warpwatch.runs.record import (
+    BadRun,
+    CaseRecord,
+    Commit,
+    Facts,
+    Gpu,
+    Outcome,
+    RunRecord,
+    TestRecord,
+    by_gpu,
+    read_run,
+    read_runs,
+)
+from warpwatch.verdict.rule import Decision, Verdict
 
-__all__ = ["BadRun", "Commit", "Facts", "Gpu", "Run", "Timed", "by_gpu", "read_run", "read_runs"]
+__all__ = [
+    "BadRun",
+    "CaseRecord",
+    "Commit",
+    "Decision",
+    "Facts",
+    "Fault",
+    "Gpu",
+    "Outcome",
+    "Place",
+    "RunRecord",
+    "TestRecord",
+    "Verdict",
+    "by_gpu",
+    "read_run",
+    "read_runs",
+]

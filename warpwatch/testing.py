@@ -1,4 +1,4 @@
-"""Names for test files: what fixtures give to tests, and what tests build on.
+"""Public names for test files: what fixtures give to tests, and what tests build on.
 
 ``import pytest`` is enough for a test that asks for ``check`` or ``measure``; these names are for its annotations, and
 for tests of other kinds. Declarations of kernels need ``import warpwatch`` alone.

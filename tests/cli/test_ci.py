@@ -18,7 +18,7 @@ from warpwatch.catalogue.project import Project, find_project
 from warpwatch.cli import ci
 from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Kind, Result, read_result
 from warpwatch.runs.files import read_content, run_files
-from warpwatch.runs.saved import LARGEST
+from warpwatch.runs.record import LARGEST
 
 CASE = "copy-naive-16x16-1024x1024-float32"
 
@@ -209,13 +209,16 @@ def test_files_of_an_earlier_call_are_gone_and_others_stay(repository: Path) -> 
     assert (folder / "mine.txt").read_text() == "mine"
 
 
-JUNIT = """<testsuites><testsuite>
-<testcase name="bench_kernel[{case}]"><properties><property name="verdict" value="slower"/>
-<property name="comparison" value="slower: median 1.0 -&gt; 2.0 µs, +100.0 % (95 %: +99 to +101)"/>
-<property name="explanation" value="more registers"/></properties>
-<failure message="slower">slower</failure></testcase>
-<testcase name="bench_kernel[other]"><properties><property name="verdict" value="same"/></properties></testcase>
-</testsuite></testsuites>"""
+def record_of(*, timing: bool) -> bytes:
+    """Return the record of a run whose tests passed; where it was timed, a case is slower."""
+    tests: list[dict[str, Any]] = [{"id": "test_x.py::test_x", "outcome": "passed"}]
+    about: dict[str, Any] = {"version": 1, "tests": tests}
+    if timing:
+        figures = {"before": 1e-6, "after": 2e-6, "ratio": 2.0, "low": 1.9, "high": 2.1, "floor": 0.01, "processes": 3}
+        slower = {"verdict": "slower", **figures, "explanation": "more registers"}
+        about["decisions"] = {CASE: slower, "other": {"verdict": "same"}}
+        tests[0] = {"id": f"bench.py::bench[{CASE}]", "outcome": "failed", "case": CASE}
+    return json.dumps({"benchmarks": [], "warpwatch": about}).encode()
 
 
 def test_a_job_with_a_gpu_times_against_the_base_and_makes_a_site(
@@ -229,9 +232,8 @@ def test_a_job_with_a_gpu_times_against_the_base_and_makes_a_site(
         calls.append(command)
         if command[0] == "pytest":
             timing = any(word.startswith("--benchmark-json=") for word in command)
-            named = next(word.partition("=")[2] for word in command if word.startswith("--junitxml="))
-            passed = '<testsuites><testsuite><testcase name="a"/></testsuite></testsuites>'
-            Path(named).write_text(JUNIT.format(case=CASE) if timing else passed)
+            named = next(word.partition("=")[2] for word in command if word.startswith("--warpwatch-record="))
+            Path(named).write_bytes(record_of(timing=timing))
             if timing:
                 job.file("bench.json").write_bytes(read_content(saved, LARGEST))
             return int(timing), "1 failed"
@@ -259,9 +261,9 @@ def test_a_job_with_a_gpu_times_against_the_base_and_makes_a_site(
 
 def test_a_benchmark_that_compared_nothing_is_red(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(job: ci.Job, command: list[str]) -> tuple[int, str]:
-        named = next((word.partition("=")[2] for word in command if word.startswith("--junitxml=")), "")
+        named = next((word.partition("=")[2] for word in command if word.startswith("--warpwatch-record=")), "")
         if named:
-            Path(named).write_text('<testsuites><testsuite><testcase name="a"/></testsuite></testsuites>')
+            Path(named).write_bytes(record_of(timing=False))
         bench = any(word.startswith("--benchmark-json=") for word in command)
         return (1, "NOTHING WAS COMPARED (--against): ...") if bench else (0, "")
 

@@ -13,7 +13,7 @@ import pytest
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.migrate_runs import migrate
-from warpwatch.runs.saved import read_run
+from warpwatch.runs.record import read_run
 
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
 DECLARATION = """

@@ -20,7 +20,7 @@ from warpwatch.catalogue.project import find_project
 from warpwatch.cli import record_baseline
 from warpwatch.cli.record_baseline import Recording
 from warpwatch.devices.gpu import NoDevice
-from warpwatch.runs.saved import Run, read_runs
+from warpwatch.runs.record import RunRecord, read_runs
 
 FEW = "matmul and naive and 128x128x128 and float32 and not host"
 
@@ -57,7 +57,7 @@ def test_the_time_left_is_that_of_runs_that_do_not_compile() -> None:
     project = find_project(ROOT)
     begun = time.monotonic() - 65
     held: dict[str, Any] = {"project": project, "label": "", "count": 5, "keywords": "", "allowed": (), "begun": begun}
-    run = Run(path=Path("a run"))
+    run = RunRecord(path=Path("a run"))
     assert Recording(**held).progress() == "run 1 of 5: 65 s so far"
     first = Recording(**held, runs=[run], seconds=[60.0])
     assert first.progress() == "run 2 of 5: 65 s so far, at most 235 s left"  # four more as long, of which 5 s passed

@@ -15,7 +15,7 @@ from tests.recorder import Recorder
 from tests.report.pull_request.stand_in import TOKEN, StandIn, serve
 from tests.stranger import run_command
 from warpwatch.cli.update_baseline import update
-from warpwatch.runs.saved import read_runs
+from warpwatch.runs.record import read_runs
 
 FEW = "matmul and naive and 128x128x128 and float32 and not host"
 

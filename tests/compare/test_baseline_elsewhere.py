@@ -18,7 +18,7 @@ from tests.project import ROOT
 from warpwatch.runs import elsewhere
 from warpwatch.runs.elsewhere import fetch_baselines
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 
 SLUG = "fake-gpu-1"
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from warpwatch.revision.declarations import NotFollowed, described, digest_of_source, number
-from warpwatch.runs.record import Scalar
+from warpwatch.runs.identity import Scalar
 
 NUMBERS = itertools.count()
 

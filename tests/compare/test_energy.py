@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.checkout import Bench
 from tests.compare.test_with_revision import NAIVE, old  # noqa: F401  # the fixture
 from warpwatch.compare.energy import PRIOR, energy_effect, lines, millijoules, takes_more
 from warpwatch.report.tables import figures
-from warpwatch.runs.saved import read_run
+from warpwatch.runs.record import read_run
 from warpwatch.timing.clocks import Clock
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.verdict.rule import Verdict, decide
@@ -91,7 +92,8 @@ def test_more_energy_is_said_and_fails_no_run_unless_asked(old: Bench) -> None: 
     path = next(path for path in old.saved if path.endswith("_compared.json"))
     with open(path) as file:
         entries = {each["param"]: each["extra_info"] for each in json.load(file)["benchmarks"]}
-    assert entries[NAIVE]["energy"] == "more"
+    energy = read_run(Path(path)).energies[NAIVE]
+    assert (energy.verdict, round(energy.ratio, 1)) == (Verdict.SLOWER, 1.1)
     assert len(entries[NAIVE]["pairs"]["new_joules"]) == 3
     asked = old.bench("--against", "HEAD", "--energy", "--fail-on", "energy", **play)
     assert asked.returncode == 1

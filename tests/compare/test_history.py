@@ -14,7 +14,7 @@ import pytest
 from tests.fork_server import run_module
 from tests.project import ROOT
 from warpwatch.compare.history import find_steps, levels, load, show
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 from warpwatch.verdict.rule import MEASURED
 
 NIGHTS, CASES = 40, 60

@@ -13,13 +13,13 @@ import pytest
 from warpwatch.cli.saved_runs import write_new
 from warpwatch.compare.new_steps import issue, new_steps
 from warpwatch.runs.files import write_run
-from warpwatch.runs.saved import Commit, Facts, Gpu, Run, Timed
+from warpwatch.runs.record import CaseRecord, Commit, Facts, Gpu, RunRecord
 
 CASES = [f"copy-naive-{number}-float32" for number in range(40)]
 FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)
 
 
-def nights(count: int, slower: dict[str, tuple[int, float]]) -> list[Run]:
+def nights(count: int, slower: dict[str, tuple[int, float]]) -> list[RunRecord]:
     """Make runs of which some cases change: the night from which they do, and the factor."""
     draw, runs = random.Random(7), []
     for night in range(count):
@@ -27,9 +27,9 @@ def nights(count: int, slower: dict[str, tuple[int, float]]) -> list[Run]:
         for index, name in enumerate(CASES):
             begin, factor = slower.get(name, (count, 1.0))
             seconds = 2e-5 * (1 + index) * math.exp(draw.gauss(0, 0.001)) * (factor if night >= begin else 1)
-            cases[name] = Timed(samples=(round(seconds, 10),), facts=Facts(cache="cold"))
+            cases[name] = CaseRecord(samples=(round(seconds, 10),), facts=Facts(cache="cold"))
         runs.append(
-            Run(
+            RunRecord(
                 path=Path(f"{night:04}_night.json"),
                 gpu=Gpu(name="A GPU", slug="a-gpu"),
                 cases=cases,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.runs.identities import known
 from warpwatch.compare.with_baseline import CONTROL_BYTES, PROCESSES_OF_UNCHANGED, Processes
-from warpwatch.runs.saved import Facts, Gpu, Run, Timed
+from warpwatch.runs.record import CaseRecord, Facts, Gpu, RunRecord
 from warpwatch.verdict.rule import MIN_CONTROLS, Decision, Verdict
 
 GPU = "GPU-1"
@@ -47,11 +47,13 @@ def processes_of(cases: dict[str, Case], runs: int = 3, spread: float = 0.0, gpu
         return Facts(cache="cold", identity=identity, bytes=case.bytes, library=case.library)
 
     past = [
-        Run(
+        RunRecord(
             path=Path(f"{number}.json"),
             gpu=Gpu(uuid=gpu),
             cases={
-                name: Timed(samples=(seconds[name] * (1 + spread * number * (-1) ** place),), facts=facts(case, "old"))
+                name: CaseRecord(
+                    samples=(seconds[name] * (1 + spread * number * (-1) ** place),), facts=facts(case, "old")
+                )
                 for place, (name, case) in enumerate(cases.items())
             },
         )

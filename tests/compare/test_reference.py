@@ -14,7 +14,7 @@ from tests.checkout import FEW, Bench
 from tests.project import ROOT
 from tests.recorder import Recorder
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import read_document
+from warpwatch.runs.record import read_document
 
 
 def test_after_a_driver_update_the_run_says_how_to_record_the_next_baseline(

@@ -28,8 +28,8 @@ from warpwatch.explain.commit_range import Commit, stretches
 from warpwatch.explain.commits import CommitCase
 from warpwatch.revision import declarations
 from warpwatch.revision.declared import of_code, own_identity
-from warpwatch.runs.record import Identity, Scalar, difference
-from warpwatch.runs.saved import Facts, Run, Timed, read_runs
+from warpwatch.runs.identity import Identity, Scalar, difference
+from warpwatch.runs.record import CaseRecord, Facts, RunRecord, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
 KERNEL = find_case(FAMILIES, "matmul-tiled-8x8-128x128x128-float32")
@@ -148,7 +148,7 @@ def test_a_baseline_excuses_only_what_all_its_runs_are_known_to_have_done() -> N
 
 
 def baseline_of(identity: Identity | None) -> BaselineComparison:
-    run = Run(path=Path("0.json"), cases={KERNEL.id: Timed(samples=(1e-5,), facts=Facts(identity=identity))})
+    run = RunRecord(path=Path("0.json"), cases={KERNEL.id: CaseRecord(samples=(1e-5,), facts=Facts(identity=identity))})
     comparison = BaselineComparison(runs=[run])
     comparison.changed = {KERNEL.id: change_of_work(Facts(identity=KNOWN), [Facts(identity=identity)])}
     return comparison

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from tests.project import BASELINES, ROOT
-from warpwatch.compare.saved_verdicts import against_baseline, side_by_side
-from warpwatch.runs.saved import Run, Sides, Timed, read_run, read_runs
+from warpwatch.compare.saved_verdicts import against_baseline, side_by_side, verdicts_of
+from warpwatch.runs.record import CaseRecord, RunRecord, Sides, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
 RECORDED = ROOT / "bench" / "recordings" / "nvidia-h200"
@@ -16,24 +17,24 @@ CASE = "matmul-tiled-16x16-2048x2048x2048-float32"
 
 
 @pytest.fixture(scope="module")
-def baseline() -> list[Run]:
+def baseline() -> list[RunRecord]:
     return read_runs(BASELINES / "nvidia-h200")
 
 
 @pytest.fixture(scope="module")
-def run() -> Run:
+def run() -> RunRecord:
     """A run that was compared with that very baseline when it was made."""
     return read_run(RECORDED / "0012_h200.json.xz")
 
 
-def slowed(timed: Timed, factor: float, processes: int) -> Timed:
+def slowed(timed: CaseRecord, factor: float, processes: int) -> CaseRecord:
     """Return a case of other machine code that is slower in so many processes."""
     samples = tuple(factor * sample for sample in timed.samples)
     facts = replace(timed.facts, identity=None, again=(samples,) * (processes - 1))
-    return Timed(samples=samples, facts=facts)
+    return CaseRecord(samples=samples, facts=facts)
 
 
-def test_the_verdicts_are_those_that_the_run_recorded(run: Run, baseline: list[Run]) -> None:
+def test_the_verdicts_are_those_that_the_run_recorded(run: RunRecord, baseline: list[RunRecord]) -> None:
     found = against_baseline(run, baseline)
     recorded = {name: timed.facts.verdict for name, timed in run.cases.items() if timed.facts.verdict}
     assert len(recorded) == 872
@@ -43,15 +44,37 @@ def test_the_verdicts_are_those_that_the_run_recorded(run: Run, baseline: list[R
     assert {other.gpu_uuid for other in found.past} == {run.gpu_uuid}
 
 
+def test_a_run_that_recorded_its_decisions_is_not_decided_again(run: RunRecord, baseline: list[RunRecord]) -> None:
+    slower = Decision(verdict=Verdict.SLOWER, ratio=1.5, reason="as it was said then")
+    past = [baseline[0].path.name]
+    record = replace(run, version=1, decisions={CASE: slower}, past=past, notes=["a note"], missing=["x"])
+    found = verdicts_of(record, baseline)
+    assert found.decisions == {CASE: slower}
+    assert (list(found.past), found.notes, found.missing) == ([baseline[0]], ["a note"], ["x"])
+
+
+def test_an_older_run_keeps_its_words_and_figures_only_where_they_agree(
+    run: RunRecord, baseline: list[RunRecord]
+) -> None:
+    other = replace(run, decisions={**run.decisions, CASE: Decision(verdict=Verdict.FASTER)})
+    found = verdicts_of(other, baseline).decisions
+    assert (found[CASE].verdict, found[CASE].processes) == (Verdict.FASTER, 0)
+    assert {name: each.verdict for name, each in found.items()} == {
+        name: each.verdict for name, each in other.decisions.items()
+    }
+    assert sum(each.processes > 0 for each in found.values()) == len(found) - 1
+
+
 def test_each_gpu_of_a_run_decides_about_its_own_cases() -> None:
     two = read_run(ROOT / "bench/recordings/nvidia-h100-80gb-hbm3/0001_two-gpus.json.xz")
     found = against_baseline(two, read_runs(BASELINES / "nvidia-h100-80gb-hbm3"))
     recorded = {name: timed.facts.verdict for name, timed in two.cases.items() if timed.facts.verdict}
     assert {name: str(decision.verdict) for name, decision in found.decisions.items()} == recorded
-    assert [effect.controls > 300 for effect in found.effects] == [True, True]
+    effects = [re.fullmatch(r"common to this run, .*, by (\d+) unchanged cases", note) for note in found.notes]
+    assert [int(effect[1]) > 300 for effect in effects if effect] == [True, True]
 
 
-def test_a_slower_case_needs_its_processes(run: Run, baseline: list[Run]) -> None:
+def test_a_slower_case_needs_its_processes(run: RunRecord, baseline: list[RunRecord]) -> None:
     for processes, verdict in ((1, Verdict.UNSURE), (5, Verdict.SLOWER)):
         cases = {**run.cases, CASE: slowed(run.cases[CASE], 1.05, processes)}
         decision = against_baseline(replace(run, cases=cases), baseline).decisions[CASE]
@@ -60,13 +83,13 @@ def test_a_slower_case_needs_its_processes(run: Run, baseline: list[Run]) -> Non
         assert decision.ratio == pytest.approx(1.05, abs=0.01)
 
 
-def test_of_a_disturbed_case_the_fresh_process_counts(run: Run, baseline: list[Run]) -> None:
+def test_of_a_disturbed_case_the_fresh_process_counts(run: RunRecord, baseline: list[RunRecord]) -> None:
     timed = run.cases[CASE]
     facts = replace(timed.facts, other_processes=("python (pid 12)",))
     twice = tuple(2 * sample for sample in timed.samples)
 
     def decided(again: tuple[tuple[float, ...], ...]) -> Decision:
-        disturbed = Timed(samples=twice, facts=replace(facts, again=again))
+        disturbed = CaseRecord(samples=twice, facts=replace(facts, again=again))
         return against_baseline(replace(run, cases={**run.cases, CASE: disturbed}), baseline).decisions[CASE]
 
     assert decided((timed.samples,)).verdict == Verdict.SAME
@@ -76,12 +99,12 @@ def test_of_a_disturbed_case_the_fresh_process_counts(run: Run, baseline: list[R
     assert disturbed.reason == "another process was at work on the GPU: python (pid 12)"
 
 
-def test_a_run_is_not_compared_with_itself(baseline: list[Run]) -> None:
+def test_a_run_is_not_compared_with_itself(baseline: list[RunRecord]) -> None:
     assert against_baseline(baseline[0], baseline[:1]).decisions == {}
     assert baseline[0] not in against_baseline(baseline[0], baseline).past
 
 
-def test_new_missing_and_incomparable_cases_are_told(run: Run, baseline: list[Run]) -> None:
+def test_new_missing_and_incomparable_cases_are_told(run: RunRecord, baseline: list[RunRecord]) -> None:
     cases = {name: timed for name, timed in run.cases.items() if name != CASE}
     cases["matmul-newest-16x16-128x128x128-float32"] = run.cases[CASE]
     found = against_baseline(replace(run, cases=cases), baseline)

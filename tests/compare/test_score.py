@@ -12,7 +12,7 @@ from tools import other_rules as rules
 from tools.recording import PairRecording, record
 from tools.score import OURS, called_by_baseline_rule, play_other_gpus, play_pairs, score, table
 from warpwatch.compare.with_baseline import MAX_PROCESSES
-from warpwatch.runs.saved import BadRun, Run, read_run, read_runs
+from warpwatch.runs.record import BadRun, RunRecord, read_run, read_runs
 
 H200 = BASELINES / "nvidia-h200"
 RECORDINGS = BASELINES.parent / "recordings" / "nvidia-h200"
@@ -23,7 +23,7 @@ def near(seconds: float, spread: float = 0.001, count: int = 100) -> rules.Sampl
     return np.asarray(seconds * RNG.normal(1, spread, count))
 
 
-def several() -> list[Run]:
+def several() -> list[RunRecord]:
     """The baseline's runs on GPUs that have more than one."""
     runs = read_runs(H200)
     gpu_uuids = [run.gpu_uuid for run in runs]

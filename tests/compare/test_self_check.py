@@ -23,7 +23,7 @@ from warpwatch.devices.compile.compiler import Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
-from warpwatch.runs.saved import BadRun, Gpu, read_run, typed
+from warpwatch.runs.record import BadRun, Gpu, read_run, typed
 from warpwatch.timing.delayed import KERNEL, delayed, write_delayed
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair

@@ -13,7 +13,7 @@ import pytest
 
 from tests.checkout import FEW, Bench
 from warpwatch.compare.with_baseline import find_runs
-from warpwatch.runs.saved import BadRun, read_run
+from warpwatch.runs.record import BadRun, read_run
 
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
 

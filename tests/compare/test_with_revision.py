@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.watch_reports import read_report, times
 from warpwatch.compare.saved_verdicts import side_by_side as verdicts_of_pairs
+from warpwatch.report.tables import line, sentence
 from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
 from warpwatch.revision.declared import BadRevision, own_identity
 from warpwatch.runs.baseline import objections
-from warpwatch.runs.record import difference, incomparable
-from warpwatch.runs.saved import read_run
+from warpwatch.runs.identity import difference, incomparable
+from warpwatch.runs.record import read_run
 from warpwatch.verdict.rule import Verdict
 
 NAIVE = "matmul-naive-8x8-128x128x128-float32"
@@ -99,9 +101,14 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     (entry,) = (entry for entry in document["benchmarks"] if entry["param"] == NAIVE)
     assert [len(side) for side in entry["extra_info"]["pairs"].values()] == [3, 3]
     assert entry["stats"]["data"] == entry["extra_info"]["pairs"]["new"][0]
-    assert entry["extra_info"]["explanation"] == explained
-    assert len(document["warpwatch"]["controls"]) == 1
     run = read_run(path)
+    assert f"{NAIVE}: {sentence(run.decisions[NAIVE])}\n" in done.stdout
+    assert (run.decisions[NAIVE].explanation, run.decisions[NAIVE].processes) == (explained, 3)
+    assert Counter(each.verdict for each in run.decisions.values()) == {"slower": 1, "same": 3, "identical": 13}
+    assert [str(control.verdict) for control in run.controls.values()] == ["same"]
+    ((test, fault),) = ((test, fault) for test in run.tests for fault in test.faults)
+    assert (test.case, run.is_slower(test), fault.kind) == (NAIVE, True, "slower")
+    assert fault.place.message == line(run.decisions[NAIVE])
     assert run.against == find_commit("HEAD", old.folder)
     assert "against" in objections([run], [])
 

@@ -18,7 +18,7 @@ from warpwatch.devices.compile.compiler import CompileError, Target
 from warpwatch.explain.commits import CommitCase
 from warpwatch.plugin import explanations
 from warpwatch.plugin.explanations import CALL, TOO_MANY, _built_again, _newest, _of_baseline, explain_cases
-from warpwatch.runs.saved import Commit, Facts, Run, Timed
+from warpwatch.runs.record import CaseRecord, Commit, Facts, RunRecord
 from warpwatch.timing.parent_samples import Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -26,12 +26,12 @@ NIGHTS = [datetime(2026, 11, day, tzinfo=UTC) for day in (1, 2, 3)]
 CASE = "copy-naive-256-1048576-float32"
 
 
-def run(day: int, commit: str, *, dirty: bool | None = False) -> Run:
-    return Run(path=Path(f"{day}.json"), commit=Commit(id=commit, dirty=dirty), when=NIGHTS[day])
+def run(day: int, commit: str, *, dirty: bool | None = False) -> RunRecord:
+    return RunRecord(path=Path(f"{day}.json"), commit=Commit(id=commit, dirty=dirty), when=NIGHTS[day])
 
 
 def test_the_newest_run_of_a_clean_commit_is_built() -> None:
-    runs = [run(0, "a" * 40), run(1, "b" * 40), run(2, "c" * 40, dirty=True), Run(path=Path("no commit"))]
+    runs = [run(0, "a" * 40), run(1, "b" * 40), run(2, "c" * 40, dirty=True), RunRecord(path=Path("no commit"))]
     assert _newest(runs) is runs[1]
     assert _newest(runs[2:]) is None
 
@@ -46,7 +46,7 @@ def test_the_newest_run_of_a_clean_commit_is_built() -> None:
         ),
     ],
 )
-def test_a_commit_that_is_not_this_branchs_own_is_not_run(runs: list[Run], said: str) -> None:
+def test_a_commit_that_is_not_this_branchs_own_is_not_run(runs: list[RunRecord], said: str) -> None:
     found = _of_baseline(BaselineComparison(runs=runs), [CASE], find_project(ROOT), Target("sm_90"))
     assert found == {CASE: said}
 
@@ -61,8 +61,10 @@ def test_of_each_case_it_is_said_why_its_code_of_then_is_not_there() -> None:
     past = run(0, "a" * 40)
     assert _built_again(measured("copy-memcpy-vendor-1048576-float32"), None, past) == CALL
     assert _built_again(measured(CASE), None, past) == "aaaaaaaaaaaa, the baseline's newest, does not have it"
-    had = Run(
-        path=Path("0.json"), commit=past.commit, cases={CASE: Timed(samples=(1.0,), facts=Facts(image_hash="then"))}
+    had = RunRecord(
+        path=Path("0.json"),
+        commit=past.commit,
+        cases={CASE: CaseRecord(samples=(1.0,), facts=Facts(image_hash="then"))},
     )
     broken = CommitCase(other=other, image=CompileError("copy.cu: no code\nin many lines"))
     assert _built_again(measured(CASE), broken, had) == "in aaaaaaaaaaaa, copy.cu: no code"

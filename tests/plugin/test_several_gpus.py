@@ -19,7 +19,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.plugin.xdist import scheduling
 from warpwatch.plugin.xdist.scheduling import UNITS_A_PART, load_once, scheduler_of_times, units_of
-from warpwatch.runs.saved import by_gpu, read_run, read_usable
+from warpwatch.runs.record import by_gpu, read_run, read_usable
 from warpwatch.verdict.rule import Prior, Verdict, decide, unpaired
 
 TWO = ("-n", "2")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from warpwatch.report.sarif import document, found_in, merged
+from warpwatch.report.sarif import document
+from warpwatch.runs.faults import Fault, merged, reported, sentence
 
 RACE = """matmul-tiled-16x16-17x33x65-float32: the kernel failed: cuEventQuery failed: unspecified launch failure
 softcuda: race in matmul_tiled
@@ -23,15 +24,15 @@ NVCC = 'kernels/copy/naive.cu(9): error: identifier "n" is undefined\n'
 
 
 def lines(message: str) -> list[tuple[str, int]]:
-    return [(fault.place.file, fault.place.line) for fault in found_in(message, "test")]
+    return [(fault.place.file, fault.place.line) for fault in reported(message)]
 
 
 def test_a_finding_is_at_its_first_line_and_names_the_other_side() -> None:
-    (fault,) = found_in(RACE, "test_exact[one]")
-    assert (fault.rule, fault.kernel) == ("race", "matmul_tiled")
+    (fault,) = reported(RACE)
+    assert (fault.kind, fault.kernel) == ("race", "matmul_tiled")
     assert (fault.place.file, fault.place.line) == ("kernels/matmul/tiled.cu", 28)
     assert [(other.file, other.line) for other in fault.others] == [("kernels/matmul/tiled.cu", 21)]
-    assert fault.text == (
+    assert sentence(fault, ("test_exact[one]",)) == (
         "race in matmul_tiled: thread (1, 0) of block (0, 0) reads 4 bytes of shared a_tile at byte 0; "
         "kernels/matmul/tiled.cu:21: thread (0, 0) of block (0, 0) wrote them, with no barrier between; "
         "found by test_exact[one]"
@@ -52,16 +53,20 @@ def test_each_message_with_a_line_is_a_fault(message: str, expected: list[tuple[
     assert lines(message) == expected
 
 
+def found_by(text: str, *tests: str) -> list[tuple[Fault, str]]:
+    return [(fault, test) for test in tests for fault in reported(text)]
+
+
 def test_a_fault_that_many_tests_find_is_one() -> None:
-    faults = [fault for test in ("one", "two", "three") for fault in found_in(RACE, test)]
-    other = found_in(RACE.replace("tiled.cu:28", "tiled.cu:29"), "four")
-    assert [fault.tests for fault in merged([*faults, *other])] == [("one", "two", "three"), ("four",)]
-    assert merged(faults)[0].text.endswith("; found by one and 2 other tests")
+    faults = found_by(RACE, "one", "two", "three")
+    other = found_by(RACE.replace("tiled.cu:28", "tiled.cu:29"), "four")
+    assert [tests for _, tests in merged([*faults, *other])] == [("one", "two", "three"), ("four",)]
+    assert sentence(*merged(faults)[0]).endswith("; found by one and 2 other tests")
 
 
 def test_the_document_has_rules_and_paths_as_code_hosts_want_them() -> None:
     absolute = RACE.replace("kernels/matmul", "/home/me/repo/kernels/a b")
-    faults = merged([*found_in(absolute, "one"), *found_in(GXX, "two"), *found_in(BOUNDS, "three")])
+    faults = merged([*found_by(absolute, "one"), *found_by(GXX, "two"), *found_by(BOUNDS, "three")])
     (run,) = document(faults, Path("/home/me/repo"))["runs"]
     rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     assert rules == {"race", "compile-error", "out-of-bounds"} == {result["ruleId"] for result in run["results"]}

@@ -20,7 +20,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.cli.report_site import make_site
 from warpwatch.report.site.material import gather
 from warpwatch.report.site.render import render
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 
 NAMES = case_ids(60)
 SLOWER, FASTER, UNSURE, GONE, STEPPED, AGAIN = NAMES[3:9]
@@ -158,8 +158,8 @@ def test_the_first_page_tells_what_changed_and_what_was_not_measured(pages: Mapp
 def test_the_page_of_a_case_has_the_figures_of_its_verdict(pages: Mapping[str, Page]) -> None:
     text = pages[of_case(SLOWER)].text
     number = r"\+?([\d.,]+)"
-    interval = rf"{number} % \(95 %: {number} % to {number} %\)"
-    found = re.search(rf"slower {number} to {number} µs, {interval}, noise floor {number} %, 5 processes", text)
+    interval = rf"{number} % \(95 %: {number} to {number}\)"
+    found = re.search(rf"slower median {number} -> {number} µs, {interval}, floor {number} %, 5 processes", text)
     assert found
     before, after, change, low, high, floor = (float(each.replace(",", "")) for each in found.groups())
     assert change == pytest.approx(30, abs=1)

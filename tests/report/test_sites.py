@@ -9,7 +9,7 @@ import pytest
 
 from tests.stranger import run_command
 from warpwatch.report.site.overview import ABOUT, Site, about, write_overview
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 
 SITE = Site(gpu="NVIDIA H200", commit="abc", when="2026-11-23T02:20+00:00", nights=9, verdicts={"slower": 2, "same": 8})
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from warpwatch.runs.record import VERSION, Array, Identity, Pointer, Scalar, Step
+from warpwatch.runs.identity import VERSION, Array, Identity, Pointer, Scalar, Step
 
 STEP = Step(
     entry="scale",

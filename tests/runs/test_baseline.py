@@ -27,7 +27,7 @@ from warpwatch.cli.saved_runs import promote
 from warpwatch.report.tables import changes, summary, tables
 from warpwatch.runs.baseline import objections, replace_baseline
 from warpwatch.runs.files import write_run
-from warpwatch.runs.saved import BadRun, Facts, Run, read_document, read_run, read_runs
+from warpwatch.runs.record import BadRun, Facts, RunRecord, read_document, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
 
@@ -147,7 +147,7 @@ def test_what_later_versions_add_is_no_error(tmp_path: Path) -> None:
 
 
 def test_a_file_may_not_unpack_to_more_than_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpwatch.runs.saved.LARGEST", 2**20)
+    monkeypatch.setattr("warpwatch.runs.record.LARGEST", 2**20)
     path = tmp_path / "0001_x.json.xz"
     path.write_bytes(lzma.compress(bytes(2**24)))
     with pytest.raises(BadRun, match="holds more than 1,048,576 bytes, and no run does"):
@@ -287,7 +287,7 @@ def test_a_number_that_json_cannot_hold_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def runs(tmp_path: Path, *documents: dict[str, Any]) -> list[Run]:
+def runs(tmp_path: Path, *documents: dict[str, Any]) -> list[RunRecord]:
     return [read_run(save(tmp_path / f"{i}.json", content)) for i, content in enumerate(documents)]
 
 

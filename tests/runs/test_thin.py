@@ -17,7 +17,7 @@ from warpwatch.cli.thin_runs import thin_folder
 from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.saved_verdicts import against_baseline
 from warpwatch.runs.files import PACKED, PLAIN, read_content, run_files
-from warpwatch.runs.saved import LARGEST, read_document, read_run, read_runs
+from warpwatch.runs.record import LARGEST, read_document, read_run, read_runs
 from warpwatch.runs.thin import KEPT, octiles, thin
 
 BASELINE = run_files(ROOT / "bench" / "baselines" / "nvidia-h200")

@@ -11,7 +11,8 @@ from tests.project import ROOT
 from tests.softcuda import calls
 from warpwatch.devices.compile.compiler import Image, compile_file
 from warpwatch.devices.worker import Worker, describe_device
-from warpwatch.report.sarif import document, found_in
+from warpwatch.report.sarif import document
+from warpwatch.runs.faults import reported
 
 LAUNCH_SECONDS = 30.0  # a kernel may run so long
 
@@ -78,9 +79,9 @@ def test_a_launch_goes_on_for_a_second_only(software: Worker, image: Image) -> N
 
 
 def test_each_is_a_result_of_sarif(software: Worker, image: Image) -> None:
-    faults = found_in(said(software, image, "three_kinds"), "a test")
-    assert [fault.rule for fault in faults] == [kind for kind, _ in findings(said(software, image, "three_kinds"))]
-    (run,) = document(faults, ROOT)["runs"]
+    faults = reported(said(software, image, "three_kinds"))
+    assert [fault.kind for fault in faults] == [kind for kind, _ in findings(said(software, image, "three_kinds"))]
+    (run,) = document([(fault, ("a test",)) for fault in faults], ROOT)["runs"]
     places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
     assert [place["region"]["startLine"] for place in places] == [7, 9, 10, 11]
     assert {place["artifactLocation"]["uri"] for place in places} == {"tests/softcuda/several.cu"}

@@ -16,7 +16,7 @@ from warpwatch.devices.worker import Kernel
 from warpwatch.plugin.outcome import how_times_are_read
 from warpwatch.report.ladder import add_shares, tables
 from warpwatch.report.tables import kernel_times, medians
-from warpwatch.runs.saved import read_runs
+from warpwatch.runs.record import read_runs
 from warpwatch.timing.overhead import SHORTEST, kernel_seconds, measure_overhead
 from warpwatch.timing.parent_samples import Measured
 
@@ -63,8 +63,9 @@ def test_a_saved_share_is_the_kernels() -> None:
 
     assert CASE.reference_case
     entries = [entry(CASE.id, 7.0), entry(CASE.reference_case, 4.0)]
-    add_shares(FAMILIES, entries)
-    ratio = CASE.work.bytes / find_case(FAMILIES, CASE.reference_case).work.bytes
+    reference = find_case(FAMILIES, CASE.reference_case)
+    add_shares({CASE.id: CASE, reference.id: reference}, entries)
+    ratio = CASE.work.bytes / reference.work.bytes
     assert entries[0]["extra_info"]["share"] == pytest.approx(ratio)
 
 

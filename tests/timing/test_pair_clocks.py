@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from warpwatch.compare.doubts import disturbance
-from warpwatch.runs.saved import Facts
+from warpwatch.runs.record import Facts
 from warpwatch.timing.clocks import POWER_CAP, Clock
 from warpwatch.timing.pair_clocks import is_steady, record_clocks
 from warpwatch.timing.pair_samples import PairSamples

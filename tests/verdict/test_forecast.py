@@ -8,7 +8,7 @@ import pytest
 
 from tests.project import ROOT
 from warpwatch.compare.with_baseline import Processes
-from warpwatch.runs.saved import Facts, Run, Timed, read_run
+from warpwatch.runs.record import CaseRecord, Facts, RunRecord, read_run
 from warpwatch.verdict.forecast import expected_unsure
 from warpwatch.verdict.rule import MEASURED, Effect, Verdict, unpaired
 
@@ -24,11 +24,11 @@ class Sampled:
     processes: list[tuple[float, ...]]
 
 
-def cases_of(run: Run) -> dict[str, Timed]:
+def cases_of(run: RunRecord) -> dict[str, CaseRecord]:
     return {name: timed for name, timed in run.cases.items() if timed.facts.cache != "host"}
 
 
-def compared(past: list[Run], run: Run) -> Processes:
+def compared(past: list[RunRecord], run: RunRecord) -> Processes:
     """Compare a saved run with earlier ones of its GPU."""
     measured = {name: Sampled(timed.facts, [timed.samples]) for name, timed in cases_of(run).items()}
     return Processes(past, measured, run.gpu_uuid, "")

@@ -29,7 +29,7 @@ from warpwatch.explain.search import Found, Measure, Range, Unusable, search
 from warpwatch.report.tables import line
 from warpwatch.revision.commit import same_files
 from warpwatch.revision.declared import BadRevision, own_identity
-from warpwatch.runs.record import incomparable
+from warpwatch.runs.identity import incomparable
 from warpwatch.verdict.rule import Decision, Verdict
 
 LISTED = 3  # commits that a line names

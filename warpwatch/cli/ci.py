@@ -17,20 +17,12 @@ from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.foreign_text import Limited, pass_on, plain
 from warpwatch.report.pull_request.annotations import annotate
 from warpwatch.report.pull_request.comment import About, comment, marker
-from warpwatch.report.pull_request.gather import (
-    JunitTest,
-    count_tests,
-    count_verdicts,
-    findings,
-    read_code,
-    read_tests,
-    why_untested,
-)
+from warpwatch.report.pull_request.gather import count_tests, count_verdicts, findings, read_code, why_untested
 from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Finding, Result, limited, one_line, text_of
 from warpwatch.revision.commit import find_commit, find_merge_base, git
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import write_whole
-from warpwatch.runs.saved import BadRun, read_run
+from warpwatch.runs.record import BadRun, Outcome, RunRecord, read_run
 
 OWN = "warpwatch-"  # what the files in the folder of results begin with
 SOFTWARE = "the software device"
@@ -60,8 +52,8 @@ class Job:
     project: Project
     on_gpu: bool
     base: str = ""
-    tests: list[JunitTest] = field(default_factory=list)
-    timed: list[JunitTest] = field(default_factory=list)
+    tests: RunRecord = field(default_factory=lambda: RunRecord(path=Path()))
+    timed: RunRecord = field(default_factory=lambda: RunRecord(path=Path()))
     code: dict[str, dict[str, int]] = field(default_factory=dict)
     worse: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -122,9 +114,11 @@ def _check(job: Job) -> None:
     """Run the tests on the device."""
     device = "gpu" if job.on_gpu else "software"
     junit = job.file("tests.xml")
+    record = job.file("tests.json")
     options = [f"--warpwatch-device={device}", f"--junitxml={junit}", f"--warpwatch-sarif={job.file('tests.sarif')}"]
-    status, said = _run(job, ["pytest", *job.request.tests, *options, *_chosen(job)])
-    job.tests = _read(job, junit, status, said, "the tests")
+    command = ["pytest", *job.request.tests, *options, f"--warpwatch-record={record}", *_chosen(job)]
+    status, said = _run(job, command)
+    job.tests = _read(job, record, status, said, "the tests")
     if why := why_untested(job.tests):
         job.fail(why)
 
@@ -159,11 +153,11 @@ def _time(job: Job) -> None:
         return
     if not job.base:
         return
-    junit, saved = job.file("bench.xml"), job.file("bench.json")
+    junit, saved, record = job.file("bench.xml"), job.file("bench.json"), job.file("times.json")
     options = ["--warpwatch-device=gpu", f"--warpwatch-against={job.base}", f"--junitxml={junit}"]
-    command = ["pytest", job.request.bench, *options, f"--benchmark-json={saved}", *_chosen(job)]
-    status, said = _run(job, command)
-    job.timed = _read(job, junit, status, said, "the benchmark")
+    options += [f"--benchmark-json={saved}", f"--warpwatch-record={record}"]
+    status, said = _run(job, ["pytest", job.request.bench, *options, *_chosen(job)])
+    job.timed = _read(job, record, status, said, "the benchmark")
     if not count_verdicts(job.timed):
         job.fail("no kernel was timed: no case of the benchmark has a verdict")
     try:
@@ -176,17 +170,17 @@ def _time(job: Job) -> None:
         job.notes.append(one_line(f"no site was made: {said}"))
 
 
-def _read(job: Job, junit: Path, status: int, said: str, what: str) -> list[JunitTest]:
-    """Read the tests that ran. A status that they do not explain makes the job red, with the last that was said."""
+def _read(job: Job, path: Path, status: int, said: str, what: str) -> RunRecord:
+    """Read the record of a run. A status that it does not explain makes the job red, with the last that was said."""
     try:
-        tests = read_tests(junit)
-    except (OSError, ValueError):
-        tests = []
-    bad = any(test.outcome == "failed" for test in tests)
+        record = read_run(path, tolerant=True)
+    except BadRun:
+        record = RunRecord(path=path)
+    bad = any(test.outcome == Outcome.FAILED for test in record.tests)
     job.failed |= status != 0
-    if not tests or (status and not bad) or status > 1:
+    if not record.tests or (status and not bad) or status > 1:
         job.fail(f"{what} ended with exit status {status}{': ' if said else ''}{said}")
-    return tests
+    return record
 
 
 def _chosen(job: Job) -> list[str]:
@@ -212,9 +206,9 @@ def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
 
 
 def _result(job: Job) -> Result:
-    families, root = job.project.families, job.project.root
+    root = job.project.root
     inside = _git(root, "rev-parse", "--show-prefix")  # of a checkout whose kernels are in a folder of it
-    found = [*findings([*job.tests, *job.timed], families, root), *job.worse]
+    found = [*findings([job.tests, job.timed], root), *job.worse]
     named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in found]
     shown, more = limited(named)
     return Result(

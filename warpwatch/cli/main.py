@@ -23,7 +23,7 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.runs.files import chosen_files
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 
 EXTRAS = {
     "matplotlib": "pictures",

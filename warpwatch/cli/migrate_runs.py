@@ -27,8 +27,8 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.revision.commit import checkout, compile_other_kernels, find_commit, read_other_kernels
 from warpwatch.revision.declared import BadRevision, of_code
 from warpwatch.runs.files import chosen_files, read_content, run_files, write_whole
-from warpwatch.runs.record import Identity
-from warpwatch.runs.saved import LARGEST, BadRun, Facts, Run, read_document, read_run
+from warpwatch.runs.identity import Identity
+from warpwatch.runs.record import LARGEST, BadRun, Facts, RunRecord, read_document, read_run
 
 ANEW = "`python -m warpwatch baseline record` records it anew"
 # How runs are written: by this suite, and by pytest-benchmark's --benchmark-json.
@@ -109,7 +109,7 @@ def _migrate(path: Path, commit: str, derive: Callable[[str, str, str], CommitWo
     return len(made) == len(lacking) and not run.problems
 
 
-def _objection(run: Run) -> str:
+def _objection(run: RunRecord) -> str:
     """Say why nothing can be derived from a run's commit; empty where something can."""
     if not re.fullmatch("[0-9a-f]{40}", run.commit.id):
         return f"it does not say which commit was measured: name it by --commit, or {ANEW}"

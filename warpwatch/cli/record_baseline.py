@@ -28,7 +28,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.report.tables import spreads
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import Run, read_run
+from warpwatch.runs.record import RunRecord, read_run
 
 LAST_LINES = 12  # of a failed run's output
 SHOWN = 20  # lines on the cases
@@ -48,7 +48,7 @@ class Recording:
     count: int
     keywords: str
     allowed: Collection[str]
-    runs: list[Run] = field(default_factory=list)
+    runs: list[RunRecord] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # of each run that has ended
     begun: float = field(default_factory=time.monotonic)
 

@@ -16,7 +16,7 @@ from warpwatch.compare.with_baseline import MIN_GPUS
 from warpwatch.report import ladder, tables
 from warpwatch.runs.baseline import objections, refuse_twice, replace_baseline
 from warpwatch.runs.files import run_files, write_whole
-from warpwatch.runs.saved import read_run
+from warpwatch.runs.record import read_run
 
 
 def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], dry_run: bool) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warpwatch.runs.files import chosen_files, run_files
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 from warpwatch.runs.thin import KEPT, thin
 
 

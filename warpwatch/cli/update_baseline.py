@@ -18,7 +18,7 @@ from warpwatch.report.tables import changes, spreads
 from warpwatch.revision.commit import git
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import SETTINGS, Run, read_run
+from warpwatch.runs.record import SETTINGS, RunRecord, read_run
 
 LISTED = 10  # cases whose processes differ most
 GITHUB = re.compile(r"github\.com[:/](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
@@ -75,13 +75,13 @@ def _prepare(project: Project, base: str) -> Proposal:
     return Proposal(project=project, host=host, branch=branch, base=base or here)
 
 
-def _baselines(project: Project) -> dict[str, list[Run]]:
+def _baselines(project: Project) -> dict[str, list[RunRecord]]:
     """Read the baselines as they are, by the names of their GPUs."""
     folders = [folder for folder in project.baselines.glob("*") if folder.is_dir()]
     return {folder.name: [read_run(path) for path in run_files(folder)] for folder in folders}
 
 
-def _propose(proposal: Proposal, before: Mapping[str, list[Run]]) -> int:
+def _propose(proposal: Proposal, before: Mapping[str, list[RunRecord]]) -> int:
     """Commit what was recorded on a branch of its own, push it and open the pull request; returns its number."""
     root, folder = proposal.project.root, proposal.project.baselines
     after = _baselines(proposal.project)
@@ -106,11 +106,11 @@ def _propose(proposal: Proposal, before: Mapping[str, list[Run]]) -> int:
         _git(root, "switch", "--quiet", here, otherwise=f"{here} cannot be checked out again; {kept}")
 
 
-def _names(runs: list[Run]) -> list[tuple[str, object]]:
+def _names(runs: list[RunRecord]) -> list[tuple[str, object]]:
     return [(run.path.name, run.when) for run in runs]
 
 
-def _body(before: list[Run], after: list[Run]) -> str:
+def _body(before: list[RunRecord], after: list[RunRecord]) -> str:
     """Write what a reviewer wants to know: settings, what changes, and how far processes differ, in Markdown."""
     gpu = after[0].gpu
     rows = ["| | before | after |", "|---|---|---|", f"| runs | {len(before)} | {len(after)} |"]
@@ -130,7 +130,7 @@ def _body(before: list[Run], after: list[Run]) -> str:
     )
 
 
-def _commits(runs: list[Run]) -> str:
+def _commits(runs: list[RunRecord]) -> str:
     return ", ".join(dict.fromkeys(f"`{run.commit}`" for run in runs)) or "none"
 
 

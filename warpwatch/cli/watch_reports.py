@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from warpwatch.report.sarif import found_in
+from warpwatch.runs.faults import reported, sentence
 from warpwatch.verdict.rule import Verdict
 
 WORST_FIRST = (
@@ -84,11 +84,8 @@ def correctness(report: Report | None, printed: Sequence[str]) -> Told:
 
 def first_fault(message: str) -> str:
     """Return a failure's message in one line: place and fault where it names them, else how far a result is off."""
-    if found := found_in(message, ""):
-        fault, place = found[0], found[0].place
-        kernel = f" in {fault.kernel}" if fault.kernel else ""
-        others = (f"; {each.file}:{each.line}: {each.said}" for each in fault.others)
-        return _short(f"{place.file}:{place.line}: {fault.rule}{kernel}: {place.said}{''.join(others)}")
+    if faults := reported(message):
+        return _short(f"{faults[0].place.file}:{faults[0].place.line}: {sentence(faults[0])}")
     lines = [" ".join(line.split()) for line in message.splitlines() if line.strip()]
     raised = [line.removeprefix("E ") for line in lines if line.startswith("E ")]
     if raised:  # a traceback of pytest's

@@ -17,7 +17,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.machine_code.cubin import Cubin, Needs, read_cubin
 from warpwatch.machine_code.disassembler import Code, NoDisassembler, read_code
 from warpwatch.machine_code.occupancy import Occupancy, occupancy
-from warpwatch.runs.record import difference
+from warpwatch.runs.identity import difference
 
 NO_CODE = "it is PTX or a fatbin, of which the driver makes machine code: nothing more can be said of it here"
 ONLY_DATA = "the instructions are the same, and constants or variables of the file differ"

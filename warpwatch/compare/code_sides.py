@@ -18,7 +18,7 @@ from warpwatch.devices.compile.builds import compile_build, entries_of
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.revision.commit import compile_other, read_other_kernels
 from warpwatch.revision.declared import own_identity
-from warpwatch.runs.record import Identity
+from warpwatch.runs.identity import Identity
 
 Threads = tuple[int, int]  # of a block: how many, and its bytes of dynamic shared memory
 Launches = Mapping[str, tuple[Threads, ...]]

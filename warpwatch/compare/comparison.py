@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.worker import Kernel
-from warpwatch.runs.saved import Facts, typed
+from warpwatch.runs.record import Facts, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.verdict.rule import Decision, Verdict
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from warpwatch.runs.record import Difference, difference
-from warpwatch.runs.saved import Facts
+from warpwatch.runs.identity import Difference, difference
+from warpwatch.runs.record import Facts
 from warpwatch.timing.clocks import STEADY_CLOCK
 
 SAME_CODE = "its machine code, launches, arguments and inputs are the baseline's: GPU, driver or memory, not the kernel"

@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from warpwatch.compare.doubts import disturbance
-from warpwatch.runs.saved import Facts
+from warpwatch.runs.record import Facts
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.parent_samples import others_at_work
 from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, paired

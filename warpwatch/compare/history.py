@@ -19,8 +19,8 @@ from statistics import median
 import numpy as np
 
 from warpwatch.runs.files import numbered_runs
-from warpwatch.runs.record import Difference, difference
-from warpwatch.runs.saved import BadRun, Run, Timed, read_usable
+from warpwatch.runs.identity import Difference, difference
+from warpwatch.runs.record import BadRun, CaseRecord, RunRecord, read_usable
 from warpwatch.verdict.process_effects import aligned
 from warpwatch.verdict.rule import MEASURED, RELEVANT
 
@@ -36,8 +36,8 @@ class Step:
 
     case: str
     ratio: float
-    before: Run
-    after: Run
+    before: RunRecord
+    after: RunRecord
 
     def __str__(self) -> str:
         revisions = f"{self.before.commit}..{self.after.commit}"
@@ -58,15 +58,15 @@ def _work(changed: Difference) -> str:
     return f"; changed: {changed.words}" if changed.changed else ""
 
 
-def _minute(run: Run) -> str:
+def _minute(run: RunRecord) -> str:
     return run.when.isoformat(timespec="minutes")[:16] if run.when else "at no known time"
 
 
-def _day(run: Run) -> str:
+def _day(run: RunRecord) -> str:
     return run.when.date().isoformat() if run.when else "no known day"
 
 
-def load(folder: Path) -> tuple[list[Run], list[str]]:
+def load(folder: Path) -> tuple[list[RunRecord], list[str]]:
     """Read the saved runs of one GPU, oldest first, with a sentence for each file or case that had to be left out.
 
     Raises BadRun where the folder holds no runs of one GPU, or none that can be read.
@@ -138,7 +138,7 @@ def _large(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], bounds: li
     return bounds[1:-1]
 
 
-def find_steps(runs: Sequence[Run]) -> list[Step]:
+def find_steps(runs: Sequence[RunRecord]) -> list[Step]:
     """Find every step of every case, the largest slowdown first."""
     medians = aligned([{name: median(t.samples) for name, t in _gpu_cases(run)} for run in runs])
     names = dict.fromkeys(name for times in medians for name in times)
@@ -154,7 +154,7 @@ def find_steps(runs: Sequence[Run]) -> list[Step]:
     return sorted(found, key=lambda step: -step.ratio)
 
 
-def _gpu_cases(run: Run) -> list[tuple[str, Timed]]:
+def _gpu_cases(run: RunRecord) -> list[tuple[str, CaseRecord]]:
     return [(name, timed) for name, timed in run.cases.items() if timed.facts.cache != "host"]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpwatch.compare.history import SHORTEST, Step, find_steps
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import RunRecord
 
 MOST_LINES = 20
 FEWEST = 2 * SHORTEST  # runs, in which two levels have room
 
 
-def new_steps(runs: Sequence[Run]) -> list[Step]:
+def new_steps(runs: Sequence[RunRecord]) -> list[Step]:
     """Find the slowdowns that were not found without the newest run, the largest first.
 
     A level lasts SHORTEST nights at least, so a step is found some nights after it happened, and may then be placed a
@@ -33,7 +33,7 @@ def new_steps(runs: Sequence[Run]) -> list[Step]:
     return found
 
 
-def issue(steps: Sequence[Step], newest: Run) -> str:
+def issue(steps: Sequence[Step], newest: RunRecord) -> str:
     """Write what became slower for good, the commits between which it did, and what finds the commit, in Markdown."""
     count = f"{len(steps)} case{'s' * (len(steps) != 1)}"
     when = f", night of {newest.when.date().isoformat()}" if newest.when else ""

@@ -16,7 +16,7 @@ from warpwatch.compare.spares import open_more_spares
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.runs.saved import Facts
+from warpwatch.runs.record import Facts
 from warpwatch.timing.pair_samples import Fingerprints, PairSamples
 from warpwatch.timing.parent_samples import (
     WARM_UP_SHARE,

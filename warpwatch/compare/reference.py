@@ -8,7 +8,7 @@ from pathlib import Path
 
 from warpwatch.compare.with_baseline import difference, find_runs
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import RunRecord
 
 NAMED = 3  # the most files named in one line
 RECORD = "python -m warpwatch baseline record"
@@ -24,7 +24,7 @@ class Reference:
     here, because driver, toolkit or GPU have changed; a run with another cache mode can be measured anew.
     """
 
-    runs: Sequence[Run] = ()
+    runs: Sequence[RunRecord] = ()
     incomparable_reason: str = ""
     notes: Sequence[str] = ()
     committed: bool = False

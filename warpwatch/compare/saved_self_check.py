@@ -15,7 +15,7 @@ from msgspec import Meta
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.runs.files import write_whole
-from warpwatch.runs.saved import BadRun, Gpu, Seconds, Text, read_document, typed
+from warpwatch.runs.record import BadRun, Gpu, Seconds, Text, read_document, typed
 
 SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
 CLASSES = {"under 10 µs": (0.0, 10e-6), "10 to 100 µs": (10e-6, 100e-6), "above 100 µs": (100e-6, float("inf"))}

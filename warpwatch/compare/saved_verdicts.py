@@ -1,7 +1,7 @@
-"""Repeats the comparison of a saved run with a baseline, from the samples of both: no kernel runs.
+"""Gives the verdicts of a saved run: those that it recorded, or worked out again from the samples of an older one.
 
-The verdict that the run itself recorded rests on the baseline of that day. The figures beside it, ratio, interval and
-noise floor, are not recorded, and are worked out here by the same rule.
+Runs of version 0 recorded the words of their verdicts alone. Ratio, interval and noise floor are worked out by the same
+rule, with the baseline of now; no kernel runs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from statistics import fmean, median
 import msgspec
 
 from warpwatch.compare.doubts import disturbance
-from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out
-from warpwatch.runs.saved import Facts, Run, Sides, Timed, by_gpu
+from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out, taken_out
+from warpwatch.runs.record import CaseRecord, Facts, RunRecord, Sides, by_gpu
 from warpwatch.timing.pair_samples import log_ratio, log_ratio_in_cycles
 from warpwatch.verdict.in_cycles import combine
-from warpwatch.verdict.process_effects import ProcessEffect
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, SCREENING_PROCESSES, Decision, Effect, decide, learn, paired
 
 
@@ -31,26 +30,43 @@ class SavedCase:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdicts:
-    """Holds the verdicts of a saved run.
+    """Verdicts of a saved run.
 
-    ``past``: the runs that it was compared with; empty with another revision. ``effects``: what the run did to every
-    case, on each of its GPUs. ``notes``: what holds for the run as a whole. ``missing``: cases that the baseline has
-    and a whole run has not.
+    ``past``: the runs that it was compared with; empty with another revision. ``notes``: what holds for the run as a
+    whole, and ``alarm``: what changed for all cases together. ``missing``: cases that the baseline has and a whole run
+    has not.
     """
 
     decisions: Mapping[str, Decision] = field(default_factory=dict)
-    past: Sequence[Run] = ()
-    effects: Sequence[ProcessEffect] = ()
+    past: Sequence[RunRecord] = ()
     notes: Sequence[str] = ()
+    alarm: str = ""
     missing: Sequence[str] = ()
 
 
-def on_gpu(run: Run) -> Iterator[tuple[str, Timed]]:
+def verdicts_of(run: RunRecord, baseline: Sequence[RunRecord]) -> Verdicts:
+    """Return the verdicts of a saved run. ``baseline``: of its GPU, as it is now."""
+    if run.version:
+        past = [other for other in baseline if other.path.name in set(run.past)]
+        return Verdicts(decisions=run.decisions, past=past, notes=run.notes, alarm=run.alarm, missing=run.missing)
+    again = side_by_side(run) if run.against else against_baseline(run, baseline)
+    figures = {name: _as_recorded(run, name, decision) for name, decision in again.decisions.items()}
+    return replace(again, decisions={**run.decisions, **figures})
+
+
+def _as_recorded(run: RunRecord, name: str, decision: Decision) -> Decision:
+    """Return the figures for a verdict that a run recorded; without them where now they say something else."""
+    recorded = run.decisions.get(name, decision)
+    known = decision if recorded.verdict == decision.verdict else recorded
+    return replace(known, explanation=run.cases[name].facts.explanation)
+
+
+def on_gpu(run: RunRecord) -> Iterator[tuple[str, CaseRecord]]:
     """Yield the cases of a run that a GPU ran, not the host."""
     yield from ((name, timed) for name, timed in run.cases.items() if timed.facts.cache != "host")
 
 
-def against_baseline(run: Run, baseline: Sequence[Run]) -> Verdicts:
+def against_baseline(run: RunRecord, baseline: Sequence[RunRecord]) -> Verdicts:
     """Compare a saved run with a baseline, of which the run itself is no part."""
     others = [other for other in baseline if (other.when, other.gpu_uuid) != (run.when, run.gpu_uuid)]
     if not others:
@@ -61,13 +77,13 @@ def against_baseline(run: Run, baseline: Sequence[Run]) -> Verdicts:
     return Verdicts(
         decisions={name: each for part in found for name, each in part.decisions.items()},
         past=list({id(other): other for part in found for other in part.past}.values()),
-        effects=[part.effects[0] for part in found if part.effects],
         notes=list(dict.fromkeys(note for part in found for note in part.notes)),
+        alarm="; ".join(part.alarm for part in found if part.alarm),
         missing=sorted(past - run.cases.keys() - set(run.failed)) if run.whole else (),
     )
 
 
-def _part(run: Run, baseline: Sequence[Run], parts: int) -> Verdicts:
+def _part(run: RunRecord, baseline: Sequence[RunRecord], parts: int) -> Verdicts:
     """Compare the cases that one GPU measured."""
     cases = {name: _saved(timed) for name, timed in on_gpu(run)}
     past = relevant_runs(baseline, run.gpu_uuid)
@@ -79,21 +95,21 @@ def _part(run: Run, baseline: Sequence[Run], parts: int) -> Verdicts:
     for number in range(1, max(len(cases[name].processes) for name in names)):
         processes.absorb({n: cases[n].processes[number] for n in names if len(cases[n].processes) > number})
     processes.settle([name for name in names if len(cases[name].processes) > 1])
+    decisions |= processes.decide()
     effect = processes.effects[0]
-    notes = [processes.floor_note(), effect.alarm(processes.baseline_effects)]
     return Verdicts(
-        decisions=decisions | processes.decide(),
+        decisions=decisions,
         past=past,
-        effects=processes.effects,
-        notes=list(filter(None, notes)),
+        notes=list(filter(None, [taken_out(effect), processes.floor_note()])),
+        alarm=effect.alarm(processes.baseline_effects),
     )
 
 
-def _saved(timed: Timed) -> SavedCase:
+def _saved(timed: CaseRecord) -> SavedCase:
     return SavedCase(facts=timed.facts, processes=[timed.samples, *timed.facts.again])
 
 
-def side_by_side(run: Run) -> Verdicts:
+def side_by_side(run: RunRecord) -> Verdicts:
     """Decide about the pairs of a run that was measured side by side with another revision."""
     effects, in_cycles, reasons = dict[str, Effect](), dict[str, Effect](), dict[str, str]()
     for name, timed in on_gpu(run):

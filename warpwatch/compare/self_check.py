@@ -26,7 +26,7 @@ from warpwatch.devices.worker import Kernel
 from warpwatch.revision import declarations
 from warpwatch.revision.commit import compile_other_kernels, other_kernel_of
 from warpwatch.revision.declared import declared_case
-from warpwatch.runs.saved import typed
+from warpwatch.runs.record import typed
 from warpwatch.timing.delayed import write_delayed
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import Delay

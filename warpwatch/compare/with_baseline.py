@@ -16,8 +16,8 @@ from warpwatch.compare.doubts import SAME_CODE, change_of_work, clock_ratio, dis
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.files import number_of, run_files
-from warpwatch.runs.record import Difference
-from warpwatch.runs.saved import SETTINGS, BadRun, Facts, Gpu, Run, read_usable, typed
+from warpwatch.runs.identity import Difference
+from warpwatch.runs.record import SETTINGS, BadRun, Facts, Gpu, RunRecord, read_usable, typed
 from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
 from warpwatch.timing.worker_samples import get_ready
 from warpwatch.verdict.forecast import expected_unsure
@@ -62,7 +62,7 @@ class BaselineComparison:
     comparison. ``changed``: how each case's work differs from the baseline's.
     """
 
-    runs: Sequence[Run] = ()
+    runs: Sequence[RunRecord] = ()
     gpu_uuid: str = ""
     incomparable_reason: str = ""
     doubt: str = ""
@@ -109,12 +109,11 @@ class BaselineComparison:
         self.floor_note, self.outlook = processes.floor_note(), processes.outlook()
         self.alarm = self.process_effect.alarm(processes.baseline_effects)
         self.changed = processes.changed
-        for name, measured in self.measured.items():
-            measured.facts["verdict"] = str(self.decisions[name].verdict)
+        for measured in self.measured.values():
             if len(measured.processes) > 1:
                 measured.facts["again"] = measured.processes[1:]
 
-    def _past(self) -> list[Run]:
+    def _past(self) -> list[RunRecord]:
         return relevant_runs(self.runs, self.gpu_uuid)
 
     def describe(self) -> list[str]:
@@ -129,11 +128,8 @@ class BaselineComparison:
                 f"too few runs ({len(self.runs)}) to show the spread between processes: that of an H200 is assumed; "
                 "five make a baseline"
             )
-        effect = self.process_effect
-        if effect.controls:
-            found = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
-            lines.append(f"common to this run, and taken out: {found}, by {effect.controls} unchanged cases")
-        return [*lines, *self._changes(), *filter(None, [self.outlook, self.floor_note, self.alarm])]
+        effect, notes = taken_out(self.process_effect), [self.outlook, self.floor_note, self.alarm]
+        return [*lines, *filter(None, [effect]), *self._changes(), *filter(None, notes)]
 
     def _changes(self) -> list[str]:
         """Lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
@@ -153,14 +149,20 @@ class BaselineComparison:
         return sorted(names - ran)
 
 
-def relevant_runs(runs: Sequence[Run], gpu_uuid: str) -> list[Run]:
+def taken_out(effect: ProcessEffect) -> str:
+    """Say what a run did to every case; empty where too few cases show it."""
+    change = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
+    return f"common to this run, and taken out: {change}, by {effect.controls} unchanged cases" * bool(effect.controls)
+
+
+def relevant_runs(runs: Sequence[RunRecord], gpu_uuid: str) -> list[RunRecord]:
     """Select the runs of a baseline that a GPU is compared with: its own where there are enough, else all."""
     own = [run for run in runs if run.gpu_uuid == gpu_uuid]
     return own if len(own) >= MIN_OWN_RUNS else list(runs)
 
 
 def sort_out(
-    names: Iterable[str], runs: Sequence[Run], past: Sequence[Run], incomparable: str
+    names: Iterable[str], runs: Sequence[RunRecord], past: Sequence[RunRecord], incomparable: str
 ) -> tuple[dict[str, Decision], list[str]]:
     """Decide about the cases that cannot be compared, and list those that can.
 
@@ -215,7 +217,7 @@ class Processes:
     """Compares the processes of this run with those of ``past``, over the cases that both have."""
 
     def __init__(
-        self, past: Sequence[Run], measured: Mapping[str, Sampled], gpu_uuid: str, doubt: str, parts: int = 1
+        self, past: Sequence[RunRecord], measured: Mapping[str, Sampled], gpu_uuid: str, doubt: str, parts: int = 1
     ) -> None:
         self.measured, self.gpu_uuid, self.doubt, self.parts = measured, gpu_uuid, doubt, parts
         runs = [{name: median(t.samples) for name, t in run.cases.items() if name in measured} for run in past]
@@ -339,7 +341,7 @@ class Processes:
 
 def find_runs(
     chosen: str | bool, storage: Path, baselines: Path, slug: str, gpu_uuid: str
-) -> tuple[list[Run], list[str]]:
+) -> tuple[list[RunRecord], list[str]]:
     """Read the baseline that --benchmark-compare names, and say what of it cannot be used. Raises BadRun.
 
     Without a value it is the committed one of this GPU, or where there is none, all runs that were saved here with no
@@ -363,9 +365,9 @@ def find_runs(
     return read_usable(found)
 
 
-def difference(runs: Sequence[Run], gpu: Mapping[str, object]) -> str:
+def difference(runs: Sequence[RunRecord], gpu: Mapping[str, object]) -> str:
     """Settings that make this run and the baseline incomparable, or nothing."""
-    here = Run(path=Path(), gpu=typed(gpu, Gpu))
+    here = RunRecord(path=Path(), gpu=typed(gpu, Gpu))
     reasons = [
         f"another {word} ({run.setting(name) or 'none'} then, {here.setting(name) or 'none'} now)"
         for name, word in SETTINGS.items()

@@ -14,7 +14,6 @@ from statistics import median
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import count_compared, listed, load_in_background
-from warpwatch.compare.energy import WORDS as ENERGY_WORDS
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError, Image
@@ -22,7 +21,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.declared import of_code, own_identity
-from warpwatch.runs.record import Difference, difference, incomparable
+from warpwatch.runs.identity import Difference, difference, incomparable
 from warpwatch.timing.parent_samples import Again, Budget, Measured
 from warpwatch.timing.worker_pairs import OtherSideFailed
 from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
@@ -170,11 +169,8 @@ class RevisionComparison:
         self.decisions |= {name: decision for name, decision in verdicts.items() if name in changed}
         if self.apart:
             self.apart.stop()
-        for name, pair in changed.items():
-            pair.measured.facts["verdict"] = str(self.decisions[name].verdict)
+        for pair in changed.values():
             pair.measured.facts["pairs"] = recorded(pair)
-            if name in self.energy:
-                pair.measured.facts["energy"] = ENERGY_WORDS[self.energy[name].verdict]
 
     def _add_controls(self, again: Again) -> None:
         """Measure some identical cases too; none where nothing differs, and there is nothing that they could show.

@@ -13,7 +13,7 @@ from warpwatch.devices.compile.entries import Kernels
 
 
 class Argument(Protocol):
-    """An argument of a kernel (warpwatch/runs/record.py has them)."""
+    """An argument of a kernel (warpwatch/runs/identity.py has them)."""
 
     def fill(self, addresses: Mapping[str, int]) -> np.generic:
         """Return its value for arrays at these addresses."""
@@ -38,7 +38,7 @@ class OtherKernel:
 
     ``call``: the name of a call that takes the kernel's place, or empty. ``code``: machine code, where a function
     returns it; ``kernels``: what is compiled otherwise. ``symbols``: variable of the module -> the input that is copied
-    there. ``identity``: a warpwatch.runs.record.Identity without the machine code, which this room knows nothing of.
+    there. ``identity``: a warpwatch.runs.identity.Identity without the machine code, which this room knows nothing of.
     """
 
     call: str

@@ -11,7 +11,7 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.explain.commits import CommitCase
 from warpwatch.revision.commit import UNSHALLOW, find_commit, git, is_ancestor, is_shallow
 from warpwatch.revision.declared import BadRevision, shortened
-from warpwatch.runs.record import difference
+from warpwatch.runs.identity import difference
 
 FIELDS = "%H%x00%an%x00%as%x00%s"  # of git's log: commit, author, day, subject
 

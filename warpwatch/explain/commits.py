@@ -11,7 +11,7 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.explain.explanation import CaseCode, other_code
 from warpwatch.revision.commit import checkout, compile_other_kernels, read_other_kernels
 from warpwatch.revision.declared import of_code
-from warpwatch.runs.record import Identity
+from warpwatch.runs.identity import Identity
 
 
 @dataclass(frozen=True, kw_only=True)

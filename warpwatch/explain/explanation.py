@@ -18,7 +18,7 @@ from warpwatch.explain.sides import KernelSide
 from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
 from warpwatch.revision.declared import of_code, own_identity
-from warpwatch.runs.record import Identity, difference
+from warpwatch.runs.identity import Identity, difference
 from warpwatch.verdict.rule import Verdict
 
 NO_RULE = "no rule names a cause in the machine code"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
@@ -33,11 +33,12 @@ from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import explanations, locks, outcome
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
-from warpwatch.plugin.cases import id_of, is_timed, parameter_in
+from warpwatch.plugin.cases import id_of, is_timed, parameter_in, parameter_of
 from warpwatch.plugin.device import MODEL
 from warpwatch.plugin.options import BENCHMARK, asks_only, names_benchmark, spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.outcome import Postponed, Progress
+from warpwatch.plugin.record import TESTS, Tests
 from warpwatch.plugin.storage import Results
 from warpwatch.plugin.xdist import scheduling, several_gpus
 from warpwatch.plugin.xdist.processes import hand, is_first, is_part, name_of, number_of_parts
@@ -46,7 +47,7 @@ from warpwatch.revision.commit import checkout, compile_other_kernels, find_comm
 from warpwatch.revision.declared import BadRevision, Reading
 from warpwatch.revision.unpacked import missing_submodules, naming_missing_submodules
 from warpwatch.runs.elsewhere import fetch_baselines
-from warpwatch.runs.saved import NO_GPU, BadRun
+from warpwatch.runs.record import NO_GPU, BadRun, Outcome, recorded
 from warpwatch.timing import worker_samples as sampling
 from warpwatch.timing.parent_samples import Again
 
@@ -168,6 +169,7 @@ class BenchPlugin:
         self.results = Results(config)
         self.gpu: dict[str, Any] = {}
         self.selected: set[str] = set()
+        self._cases: dict[str, Case] = {}  # those that are selected; one that is declared with a mistake is none
         self.failed: dict[str, str] = {}
         self.passed: dict[str, pytest.TestReport] = {}
         self.broken: dict[str, str] = {}  # cases that were right and failed when they were measured again
@@ -176,6 +178,7 @@ class BenchPlugin:
         self._postponed = Postponed()
         self._notes: list[str] = []
         self._when = ""  # the moment by which saved runs are told apart
+        self._last_words: list[str] = []
         # Taken from pytest-benchmark, which would compare with a single run and without regard to GPU and noise.
         self.compare: str | bool = config.option.benchmark_compare
         config.option.benchmark_compare = []
@@ -217,7 +220,8 @@ class BenchPlugin:
     def _prepare_for_parts(self) -> None:
         if wrong := several_gpus.objection_to_parts(self.config, self._device()):
             raise pytest.UsageError(wrong)
-        self._prepare({case.id for case in timed_cases(self.project.families)})
+        self._cases = {case.id: case for case in timed_cases(self.project.families)}
+        self._prepare(set(self._cases))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = list(filter(is_timed, session.items))
@@ -226,6 +230,7 @@ class BenchPlugin:
         if not items or self.config.option.collectonly or (is_part(self.config) and not self.measures_part):
             return
         try:
+            self._cases = {case.id: case for item in items if isinstance(case := parameter_of(item), Case)}
             self._prepare({id_of(item) for item in items})
         except pytest.UsageError as error:
             if not self.measures_part:
@@ -298,8 +303,7 @@ class BenchPlugin:
         )
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
-        cases = map(functools.partial(find_case, self.project.families), self.selected)
-        if all(case.variant.on_host or case.variant.call for case in cases):
+        if all(case.variant.on_host or case.variant.call for case in self._cases.values()):
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
         self.results.require_space(self._check_path(), CHECK_BYTES, "the self-check is saved there; free some space")
         progress = functools.partial(self._progress, "compiling kernels that wait")
@@ -379,6 +383,10 @@ class BenchPlugin:
         finally:
             self._postponed.release(slower | self.broken, verdicts)
 
+    @property
+    def _tests(self) -> Tests:
+        return self.config.stash[TESTS]
+
     def _check_path(self) -> Path:
         """Return the file of the self-check: beside the baseline if it has all cases, else among saved runs."""
         good = self._whole() and not self.gpu.get("note")
@@ -407,9 +415,23 @@ class BenchPlugin:
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         output_json["datetime"] = self._when = self._when or output_json["datetime"]  # in both files of one run
-        add_shares(self.project.families, output_json["benchmarks"])
-        whole = self._whole() and len(output_json["benchmarks"]) == len(self.selected)
-        output_json["warpwatch"] = outcome.facts_of_run(self.comparison, self.failed.keys(), whole=whole)
+        unusual = [test for test in self._tests.tests if test.outcome != Outcome.PASSED]
+        output_json["warpwatch"] = recorded(self._about(output_json["benchmarks"]) | {"tests": unusual})
+
+    def _about(self, benchmarks: list[dict[str, Any]]) -> dict[str, Any]:
+        """Add shares to the cases of a run that is to be saved, and return what it records of itself."""
+        add_shares(self._cases, benchmarks)
+        whole = self._whole() and len(benchmarks) == len(self.selected)
+        about = outcome.facts_of_run(self.comparison, self.failed.keys(), whole=whole)
+        return about | {"missing": self._missing(), "nothing": self._last_words}
+
+    def _record(self) -> None:
+        """Hand what is known of a run that measures to its record, where that has a file of its own."""
+        if self.selected and self._tests.is_written:
+            benchmarks = [saved for saved, _ in bridge.measured(self.config)]
+            self._tests.about = self._about(benchmarks)
+            self._tests.document = {"benchmarks": benchmarks, "machine_info": {"gpu": self.gpu}}
+        self._tests.about["nothing"] = self._last_words
 
     def _whole(self) -> bool:
         return self.selected >= {case.id for case in timed_cases(self.project.families)}
@@ -433,6 +455,8 @@ class BenchPlugin:
             words = self._conclude(session, reporter)
         if reporter and not words:
             words = outcome.nothing_tested(reporter)
+        self._last_words = words
+        self._record()
         result = yield
         colour = "yellow" if session.exitstatus == pytest.ExitCode.OK else "red"
         for text in words:
@@ -486,7 +510,7 @@ class BenchPlugin:
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
         """Set the exit status that follows from the comparison, and return the last lines of the run."""
         comparison, reasons = self.comparison, value_of(self.config, "fail-on")
-        silent = outcome.nothing_measured(self.config, self.project.families)
+        silent = outcome.nothing_measured(self.config, self._cases)
         if self._missing() or outcome.fails(self.asked, comparison, reasons) or (silent and "energy" in reasons):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         left = outcome.uncompared(self.asked, comparison.decisions, self.passed, comparison.compared)
@@ -507,7 +531,7 @@ class BenchPlugin:
                 )
             else:
                 lines.append("interrupted: no case has a verdict")
-        lines += outcome.left_out_lines(self.config, self.project.families)
+        lines += outcome.left_out_lines(self.config, self._cases)
         lines += outcome.what_is_left_out(self.config, lines, self.results.saved)
         lines += outcome.next_step(self.config, self.comparison, self.comparison.decisions, self.failed.keys())
         slug, asked = self.gpu.get("slug", ""), bool(self.asked.option)

@@ -24,6 +24,7 @@ from warpwatch.timing.timer import read
 
 PARAMETER = "warpwatch_parameter"  # the fixture that all others depend on which need a case or a build
 CASE = "case"  # the property of JUnit's file that names the case or build of a test that runs it
+LAUNCHED = "launched"  # the property of a test that ran a kernel
 Families = tuple[Family, ...]
 _T = TypeVar("_T")
 CASES: Mapping[str, Callable[[Families], Iterable[Case]]] = {

@@ -19,10 +19,10 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key
 from warpwatch.explain.commits import CommitCase, build_cases
 from warpwatch.explain.explanation import BESIDES, CaseCode, could_read_code, explain, other_code, own_code
-from warpwatch.report.tables import line, told
+from warpwatch.report.tables import line, sentence
 from warpwatch.revision.commit import is_ancestor
 from warpwatch.revision.declared import BadRevision
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import RunRecord
 from warpwatch.timing.parent_samples import Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -63,9 +63,8 @@ def explain_cases(comparison: Comparison, project: Project, device: DeviceInfo |
     on_all_cores(read, lambda done, _: progress(done, steps + len(calls)))
     explained = on_all_cores(calls, lambda done, _: progress(steps + done, steps + len(calls)))
     said |= {name: job.result() for name, job in explained.items()}
-    for name, sentence in said.items():
-        decisions[name] = replace(decisions[name], explanation=sentence)
-        _measured(comparison)[name].facts[PROPERTY] = sentence
+    for name, explanation in said.items():
+        decisions[name] = replace(decisions[name], explanation=explanation)
 
 
 def _codes(found: Iterable[Both | str]) -> Iterator[CaseCode]:
@@ -114,7 +113,7 @@ def _of_baseline(
     return {name: _built_again(comparison.measured[name], made.get(name), run) for name in names}
 
 
-def _built_again(measured: Measured, built: CommitCase | None, run: Run) -> Both | str:
+def _built_again(measured: Measured, built: CommitCase | None, run: RunRecord) -> Both | str:
     """Return a measured case and what a run's commit has for it, where that is what the run measured."""
     name = measured.case.id
     if measured.case.variant.call:
@@ -128,7 +127,7 @@ def _built_again(measured: Measured, built: CommitCase | None, run: Run) -> Both
     return measured, other_code(built.other, built.image)
 
 
-def _newest(runs: Sequence[Run]) -> Run | None:
+def _newest(runs: Sequence[RunRecord]) -> RunRecord | None:
     """Return the last of the runs that were made of a clean commit."""
     clean = [run for run in runs if run.commit.id and not run.commit.dirty and run.when]
     return max(clean, key=lambda run: run.when or NEVER, default=None)
@@ -138,7 +137,7 @@ def reports(decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str
     """Return the messages of slower cases, and what reports for machines hold of each case, by id."""
     slower, properties = {}, {}
     for name, each in decisions.items():
-        properties[name] = {"verdict": str(each.verdict), "comparison": told(each)}
+        properties[name] = {"verdict": str(each.verdict), "comparison": sentence(each)}
         if each.explanation:
             properties[name][PROPERTY] = each.explanation
         if each.verdict == Verdict.SLOWER:

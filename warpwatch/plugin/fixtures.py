@@ -23,6 +23,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import Problem
 from warpwatch.compare.comparison import Comparison
 from warpwatch.devices import gpu, memory
+from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.describe import SOFTWARE_LAUNCHES
@@ -128,7 +129,9 @@ def assert_right(
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None
     if problems:
-        pytest.fail("\n".join(problems), pytrace=False)
+        failure = pytest.fail.Exception("\n".join(problems), pytrace=False)
+        failure.__context__ = WrongResult(str(failure))  # its kind, for the record of this run
+        raise failure from None
     return left_out
 
 

@@ -8,6 +8,7 @@ or another plugin, has an option of that name.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import os
 import sys
@@ -38,6 +39,7 @@ PARTS = (
     "locks",
     "messages",
     "xdist.other_hosts",
+    "record",
 )
 # Some of them are imported before pytest does it, by others; where that was before this module, it is too late.
 pytest.register_assert_rewrite(*({f"warpwatch.plugin.{part}" for part in PARTS} - sys.modules.keys()))
@@ -97,6 +99,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "FILE",
         "help": "Write what fails as SARIF for code hosts: faults and wrong results of kernels, errors of compilers, "
         "and all else.",
+    },
+    "record": {
+        "metavar": "FILE",
+        "help": argparse.SUPPRESS,  # for programs: the record of the run (runs/record.py)
     },
     "gpu-wait": {
         "type": seconds_or_none,
@@ -178,7 +184,8 @@ def _add_short_names(parser: pytest.Parser) -> frozenset[str]:
     free = frozenset(name for name in OPTIONS if f"--{name}" not in taken)
     for name, attributes in OPTIONS.items():
         if name in free:
-            same = {**attributes, "help": f"Same as {PREFIX}{name}."}
+            hidden = attributes["help"] == argparse.SUPPRESS
+            same = {**attributes, "help": argparse.SUPPRESS if hidden else f"Same as {PREFIX}{name}."}
             parser.getgroup("warpwatch").addoption(f"--{name}", dest=f"warpwatch_{name.replace('-', '_')}", **same)
     return free
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.energy import energies_in, takes_more
 from warpwatch.compare.energy import lines as energy_lines
@@ -30,7 +29,7 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
-from warpwatch.plugin.cases import id_of, parameter_in
+from warpwatch.plugin.cases import id_of
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.storage import Results
 from warpwatch.plugin.xdist.processes import announce
@@ -160,19 +159,25 @@ def refuse_rules_without_comparison(config: pytest.Config, compare: str | bool, 
 
 
 def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool) -> dict[str, Any]:
-    """Return what a saved run records of itself.
+    """Return fields of ``About``, which a saved run records of itself.
 
     ``failed``: cases that failed, slower ones among them. ``whole``: all cases were timed.
     """
     slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
-    controls = getattr(comparison, "controls", {})
-    commit = getattr(getattr(comparison, "whole", comparison), "commit", "")
+    compared_with = getattr(comparison, "whole", comparison)
+    runs = compared_with.runs if isinstance(compared_with, BaselineComparison) else ()
+    commit = getattr(compared_with, "commit", "")
     return {
         "failed": sorted(set(failed) - slower),
         "slower": sorted(slower),
         "whole": whole,
-        "controls": {name: str(decision.verdict) for name, decision in controls.items()},
         "against": SELF_CHECK if isinstance(comparison, SelfCheck) else commit,
+        "decisions": comparison.decisions,
+        "controls": getattr(comparison, "controls", {}),
+        "energies": energies_in(comparison),
+        "past": [run.path.name for run in runs],
+        "notes": comparison.describe() if comparison.active else (),
+        "alarm": comparison.alarm,
     }
 
 
@@ -200,7 +205,7 @@ def wants_tables(config: pytest.Config, cases: int) -> bool:
 
 def choose_tables(config: pytest.Config) -> None:
     """Keep pytest-benchmark from printing tables of more cases than anybody reads, unless they are asked for."""
-    if not wants_tables(config, len(bridge.facts_by_test(config))):
+    if not wants_tables(config, len(bridge.facts_by_case(config))):
         bridge.hide_tables(config)
 
 
@@ -239,7 +244,7 @@ def verdicts(
 
 def timeouts(config: pytest.Config) -> Iterator[str]:
     """Yield how many samples were thrown away, if any were."""
-    if thrown := sum(facts.get("hold_timeouts", 0) for _, facts in bridge.facts_by_test(config)):
+    if thrown := sum(facts.get("hold_timeouts", 0) for _, facts in bridge.facts_by_case(config)):
         yield f"{thrown} samples were thrown away and taken again, because the hold ran into its limit"
 
 
@@ -248,7 +253,7 @@ def what_is_left_out(config: pytest.Config, lines: Collection[str], saved: str) 
 
     ``lines``: of the summary. ``saved``: the run's file, or an empty text.
     """
-    cases = len(bridge.facts_by_test(config))
+    cases = len(bridge.facts_by_case(config))
     report = f"python -m warpwatch report {shlex.quote(saved)}"
     if not wants_tables(config, cases):
         yield f"times of {cases} cases: {report if saved else '--benchmark-columns=median'}; -v prints them here"
@@ -371,33 +376,33 @@ def objection_to_energy(config: pytest.Config, device: DeviceInfo | NoDevice, wo
     return f"{word}: {why}" if why else ""
 
 
-def nothing_measured(config: pytest.Config, families: Sequence[Family]) -> list[str]:
+def nothing_measured(config: pytest.Config, cases: Mapping[str, Case]) -> list[str]:
     """Return the last line of a run that was asked for energies, measured kernels, and has no energy of any."""
-    measured, left_out = _count(config, families)
+    measured, left_out = _count(config, cases)
     if measured or not left_out:
         return []
     return [f"NO ENERGY WAS MEASURED ({spelled(config, 'energy')}): {_told(left_out)}"]
 
 
-def left_out_lines(config: pytest.Config, families: Sequence[Family]) -> list[str]:
+def left_out_lines(config: pytest.Config, cases: Mapping[str, Case]) -> list[str]:
     """Return a line on the kernels without an energy, where others have one."""
-    measured, left_out = _count(config, families)
+    measured, left_out = _count(config, cases)
     if not measured or not left_out:
         return []
     total = measured + left_out.total()
     return [f"energy of {left_out.total()} of {total} kernels was not measured: {_told(left_out)}"]
 
 
-def _count(config: pytest.Config, families: Sequence[Family]) -> tuple[int, Counter[str]]:
+def _count(config: pytest.Config, cases: Mapping[str, Case]) -> tuple[int, Counter[str]]:
     """Return how many timed cases have an energy, and why others have none; neither where no energy was asked for."""
     measured, left_out = 0, Counter[str]()
     if not value_of(config, "energy"):
         return measured, left_out
-    for test, facts in bridge.facts_by_test(config):
+    for name, facts in bridge.facts_by_case(config):
         if facts.get("joules"):
             measured += 1
         else:
-            left_out[_reason(find_case(families, parameter_in(test)), config)] += 1
+            left_out[_reason(cases[name], config)] += 1
     return measured, left_out
 
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import warnings
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,8 +26,11 @@ from warpwatch.plugin.options import KERNELS, asks_only, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import without_capture
 from warpwatch.plugin.xdist.processes import is_first, is_part
 
+if TYPE_CHECKING:
+    from warpwatch.plugin.storage import Results
+
 SECONDS = 10.0  # between two lines on what is waited for
-SARIF_BYTES = 2**16  # of a file of faults, for which there must be space
+REPORT_BYTES = 2**16  # of a record or a file of faults, for which there must be space
 # Warnings of pytest-benchmark's: a kernel that is wrong, or that is the same machine code as before, gets no figure.
 EXPECTED = ("Benchmark fixture was not used at all", "Not saving anything, no benchmarks have been run")
 
@@ -106,7 +110,7 @@ def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
         config.add_cleanup(functools.partial(computed_by.__setitem__, 0, computed_fault))
     config.pluginmanager.register(bench, "warpwatch-bench")
     config.pluginmanager.register(bench.results, "warpwatch-results")
-    _register_sarif(config)
+    _register_reports(config, bench.results)
     # SIGTERM, from a scheduler or a CI service, interrupts the run like Ctrl-C, so that everything is cleaned up.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -140,17 +144,24 @@ def _load(setting: Setting) -> Project:
         raise pytest.UsageError(str(error)) from None
 
 
-def _register_sarif(config: pytest.Config) -> None:
-    """Have the faults of this run written, if that is asked for; xdist's processes leave it to the first one."""
-    from warpwatch.plugin.benchmark import BENCH  # noqa: PLC0415
-    from warpwatch.plugin.messages import SarifPlugin  # noqa: PLC0415
+def _register_reports(config: pytest.Config, results: Results) -> None:
+    """Have the tests of this run recorded, and files for programs written that options name.
 
-    given = value_of(config, "sarif")
-    if given and not is_part(config):
-        results, path = config.stash[BENCH].results, config.invocation_params.dir / given
-        results.require_space(path, SARIF_BYTES, "free some space, or give another --warpwatch-sarif=FILE")
-        families = config.stash[PROJECT].families
-        config.pluginmanager.register(SarifPlugin(path, config.rootpath, families, results), "warpwatch-sarif")
+    xdist's processes leave all of it to the first one.
+    """
+    from warpwatch.plugin.record import TESTS, SarifFile, Tests  # noqa: PLC0415
+
+    files = {}
+    for name in () if is_part(config) else ("record", "sarif"):
+        if given := value_of(config, name):
+            files[name] = config.invocation_params.dir / given
+            cure = f"free some space, or give another --warpwatch-{name}=FILE"
+            results.require_space(files[name], REPORT_BYTES, cure)
+    config.stash[TESTS] = tests = Tests(files.get("record"), results)
+    if not is_part(config):
+        config.pluginmanager.register(tests, "warpwatch-tests")
+    if "sarif" in files:
+        config.pluginmanager.register(SarifFile(files["sarif"], config.rootpath, tests, results), "warpwatch-sarif")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

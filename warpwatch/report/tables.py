@@ -15,22 +15,25 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.energy import millijoules
 from warpwatch.compare.saved_self_check import path_of, read, table
-from warpwatch.runs.saved import Run, Timed
+from warpwatch.runs.record import CaseRecord, RunRecord
 from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.verdict.rule import Decision, Verdict
 
 MORE = "; -v prints all"  # what a list ends with that is cut off, where no file has the rest
 
 
-def line(decision: Decision) -> str:
-    """Line on a case: ``slower: median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, 5 processes``."""
-    if math.isnan(decision.ratio):  # it was not compared
-        return str(decision.verdict)
+def figures_of(decision: Decision) -> str:
+    """Say what a comparison measured: ``median 45.20 -> 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), floor 1.2 %, ...``."""
     digits = 2 if decision.before < 100e-6 else 1
     times = f"median {decision.before * 1e6:,.{digits}f} -> {decision.after * 1e6:,.{digits}f} µs"
-    floor = f"floor {100 * decision.floor:.1f} %"
     count = f"{decision.processes} process{'es' if decision.processes > 1 else ''}"
-    return f"{decision.verdict}: {times}, {decision.change}, {floor}, {count}"
+    return f"{times}, {decision.change}, floor {100 * decision.floor:.1f} %, {count}"
+
+
+def line(decision: Decision) -> str:
+    """Say what a comparison concluded and measured: ``slower: median 45.20 -> 47.90 µs, +6.0 % (...), ...``."""
+    verdict = str(decision.verdict)
+    return verdict if math.isnan(decision.ratio) else f"{verdict}: {figures_of(decision)}"
 
 
 def summary(
@@ -51,7 +54,7 @@ def summary(
         chosen = [(name, decision) for name, decision in decisions.items() if decision.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
         for name, decision in chosen[:most]:
-            lines += [f"{name}: {told(decision)}", *[f"    {decision.explanation}"] * bool(decision.explanation)]
+            lines += [f"{name}: {sentence(decision)}", *[f"    {decision.explanation}"] * bool(decision.explanation)]
         if most is not None and len(chosen) > most:
             lines.append(f"... and {len(chosen) - most} more {verdict}{rest}")
     new = [f"{name}: new" for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
@@ -67,15 +70,17 @@ def _first(lines: Sequence[str], most: int | None, what: str) -> list[str]:
     return [*lines[:most], *[f"... and {rest} more {what}"] * bool(rest)]
 
 
-def told(decision: Decision) -> str:
-    """Line on a case, followed by what else explains it."""
-    parts = [decision.reason] if decision.reason else []
+def sentence(decision: Decision, *, verdict: bool = True) -> str:
+    """Say what a comparison concluded, measured and knows of the reasons. ``verdict``: begin with that word."""
+    compared = not math.isnan(decision.ratio)
+    parts = [figures_of(decision) if compared and not verdict else line(decision)]
+    parts += [decision.reason] * bool(decision.reason)
     if decision.suspect and decision.verdict == Verdict.UNSURE:
         parts.append("probably slower (of those listed so, at most one in twenty is not)")
-    return "".join((line(decision), *(f"; {part}" for part in parts)))
+    return "; ".join(parts)
 
 
-def _over_runs(runs: Sequence[Run], value: Callable[[Timed], float | None]) -> dict[str, float]:
+def _over_runs(runs: Sequence[RunRecord], value: Callable[[CaseRecord], float | None]) -> dict[str, float]:
     """Median over the runs of a figure of each case, by its id; cases without it are left out."""
     values: dict[str, list[float]] = {}
     for run in runs:
@@ -85,12 +90,12 @@ def _over_runs(runs: Sequence[Run], value: Callable[[Timed], float | None]) -> d
     return {name: statistics.median(figures) for name, figures in values.items()}
 
 
-def medians(runs: Sequence[Run]) -> dict[str, float]:
+def medians(runs: Sequence[RunRecord]) -> dict[str, float]:
     """Median over the runs of each case's median, in seconds."""
     return _over_runs(runs, lambda timed: statistics.median(timed.samples))
 
 
-def kernel_times(runs: Sequence[Run]) -> dict[str, float]:
+def kernel_times(runs: Sequence[RunRecord]) -> dict[str, float]:
     """Median over the runs of each case's median, in seconds, without what a reading holds beside the kernel."""
     return _over_runs(runs, lambda timed: kernel_seconds(statistics.median(timed.samples), timed.facts.overhead))
 
@@ -104,13 +109,13 @@ class Figures:
     joules: Mapping[str, float]
 
 
-def figures(runs: Sequence[Run]) -> Figures:
+def figures(runs: Sequence[RunRecord]) -> Figures:
     """Return the medians over runs."""
     joules = _over_runs(runs, lambda timed: timed.facts.joules)
     return Figures(times=medians(runs), own=kernel_times(runs), joules=joules)
 
 
-def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
+def changes(old: Sequence[RunRecord], new: Sequence[RunRecord]) -> str:
     """List what a new baseline changes: cases that come and go, and the ten that change most."""
     before, after = medians(old), medians(new)
     lines = [f"cases: {len(after)}, {len(after.keys() - before)} of them new, {len(before.keys() - after)} gone"]
@@ -126,7 +131,7 @@ def changes(old: Sequence[Run], new: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
-def spreads(runs: Sequence[Run]) -> list[str]:
+def spreads(runs: Sequence[RunRecord]) -> list[str]:
     """List median and spread between processes of each case, those that are unsure first, then the widest spread.
 
     The spread is that of the processes' medians: the highest over the lowest. The first line sums up.
@@ -146,7 +151,7 @@ def spreads(runs: Sequence[Run]) -> list[str]:
     return [head, *shown]
 
 
-def tables(runs: Sequence[Run], project: Project) -> str:
+def tables(runs: Sequence[RunRecord], project: Project) -> str:
     """Markdown tables by family and element type: a row for each variant and block, a column for each shape."""
     found = figures(runs)
     gpu = runs[0].gpu

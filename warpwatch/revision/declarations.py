@@ -56,7 +56,7 @@ def declared(case: Any, tree: Path, architecture: Callable[[], str] = str) -> di
 
 
 def identity(case: Any, tree: Path) -> dict[str, Any]:
-    """Describe what decides a case's work, as warpwatch/runs/record.py has it, without its machine code."""
+    """Describe what decides a case's work, as warpwatch/runs/identity.py has it, without its machine code."""
     variant, why = case.variant, dict[str, str]()
 
     def known(part: str, describe: Callable[[Any, Path], Any]) -> Any:

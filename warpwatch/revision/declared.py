@@ -24,7 +24,7 @@ from msgspec import Meta
 from warpwatch.catalogue.cases import Case
 from warpwatch.revision import declarations
 from warpwatch.revision.isolated import Isolated
-from warpwatch.runs.record import VERSION, Identity, Name, Text
+from warpwatch.runs.identity import VERSION, Identity, Name, Text
 
 EXPORT_SECONDS = 120.0
 MOST_BYTES = 2**26  # the most that a revision may write to a file or its output; 900 cases take 1 MB

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from warpwatch.runs.files import PACKED, PLAIN, compact_json, run_files, write_numbered
-from warpwatch.runs.saved import SETTINGS, BadRun, Run, read_document
+from warpwatch.runs.record import SETTINGS, BadRun, RunRecord, read_document
 
 
-def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[str]]:
+def objections(runs: Sequence[RunRecord], previous: Sequence[RunRecord]) -> dict[str, list[str]]:
     """Objections to making these runs a baseline: sentences by the word that allows them all the same."""
     found: dict[str, list[str]] = {
         word: [] for word in ("failed", "partial", "dirty", "mixed", "gpu", "against", "same")
@@ -47,7 +47,7 @@ def objections(runs: Sequence[Run], previous: Sequence[Run]) -> dict[str, list[s
     return {word: what for word, what in found.items() if what}
 
 
-def replace_baseline(folder: Path, runs: Sequence[Run], previous: Sequence[Run]) -> list[Path]:
+def replace_baseline(folder: Path, runs: Sequence[RunRecord], previous: Sequence[RunRecord]) -> list[Path]:
     """Make copies of saved runs the baseline in a folder, in place of the ``previous`` ones: all of them, or none.
 
     Returns their paths. Raises BadRun, where another process changes the baseline meanwhile too.
@@ -88,7 +88,7 @@ def _copy(path: Path) -> tuple[str, bytes]:
         raise BadRun(f"{path}: holds a number that JSON does not have ({error})") from None
 
 
-def refuse_twice(runs: Sequence[Run]) -> None:
+def refuse_twice(runs: Sequence[RunRecord]) -> None:
     """Raise BadRun where two of these runs are the same one, which would count as two processes without any noise."""
     for same in _alike(runs).values():
         if len(same) > 1:
@@ -97,9 +97,9 @@ def refuse_twice(runs: Sequence[Run]) -> None:
             raise BadRun(f"{said}, and a baseline counts each process once: name it once")
 
 
-def _alike(runs: Iterable[Run]) -> dict[object, list[Run]]:
+def _alike(runs: Iterable[RunRecord]) -> dict[object, list[RunRecord]]:
     """Sort runs by what they are, whatever their files are called: when and where one began, or else its samples."""
-    alike: dict[object, list[Run]] = {}
+    alike: dict[object, list[RunRecord]] = {}
     for run in runs:
         samples = tuple(sorted((name, timed.samples) for name, timed in run.cases.items()))
         alike.setdefault((run.when, run.gpu_uuid) if run.when else samples, []).append(run)

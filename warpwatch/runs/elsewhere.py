@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from warpwatch.runs.files import PACKED, PLAIN, run_files
-from warpwatch.runs.saved import LARGEST, BadRun
+from warpwatch.runs.record import LARGEST, BadRun
 
 MOST_FILES = 200  # runs of a baseline
 KEPT_SECONDS = 7 * 86400  # how long the copies of a process that was killed stay

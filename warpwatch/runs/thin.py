@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from warpwatch.runs.files import PACKED, PLAIN, compact_json, write_whole
-from warpwatch.runs.saved import read_document, read_run
+from warpwatch.runs.record import read_document, read_run
 
 KEPT = 9  # of a process's samples: the octiles, among them the extremes, the quartiles and the median
 DIGITS = 9  # of pytest-benchmark's figures: a sample has at most that many

@@ -1,54 +1,72 @@
-"""Tests of what is read from the runs of a job: failed tests, faults, verdicts and machine code."""
+"""Tests of what is made of the records of a job's runs: failed tests, faults, verdicts and machine code."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kernels import FAMILIES
 from tests.project import ROOT
+from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.report.pull_request.gather import (
-    JunitTest,
-    count_tests,
-    count_verdicts,
-    findings,
-    read_code,
-    read_tests,
-    why_untested,
-)
+from warpwatch.report.pull_request.gather import count_tests, count_verdicts, findings, read_code, why_untested
 from warpwatch.report.pull_request.result import Kind
-from warpwatch.report.sarif import first_line, place_of
+from warpwatch.runs.faults import FAILED, WRONG, Fault, Place, place_of, reported
+from warpwatch.runs.record import Outcome, RunRecord, TestRecord
+from warpwatch.verdict.rule import Decision, Verdict
 
 TILED = "matmul-tiled-16x16-128x128x128-float32"
 NAIVE = "matmul-naive-16x16-128x128x128-float32"
-RAN = {"case": "a case's id", "launched": "yes"}
 RACE = """softcuda: race in matmul_tiled
   /here/kernels/matmul/tiled.cu:31: thread (1, 0, 0) of block (0, 0, 0) read shared memory
   /here/kernels/matmul/tiled.cu:28: thread (0, 0, 0) of block (0, 0, 0) wrote it
 """
 
 
-def outcome_of(name: str, outcome: str = "failed", text: str = "", **properties: str) -> JunitTest:
-    return JunitTest(name=f"test_right[{name}]", outcome=outcome, text=text, properties=properties)
+def record_of(tests: Sequence[TestRecord], **decisions: Decision) -> RunRecord:
+    named = {name.replace("_", "-"): each for name, each in decisions.items()}
+    return RunRecord(path=Path(), tests=tests, decisions=named)
 
 
-def slower(case: str, change: str) -> JunitTest:
-    return outcome_of(
-        case, verdict="slower", **RAN, comparison=f"slower: median 1.00 -> 2.00 µs, {change} % (95 %: ...)"
+def a_test(case: str, outcome: Outcome = Outcome.FAILED, *faults: Fault, launched: bool = True) -> TestRecord:
+    known = find_case(FAMILIES, case) if case.count("-") == 4 else None
+    return TestRecord(
+        id=f"tests/test_x.py::test_right[{case}]",
+        outcome=outcome,
+        case=case,
+        kernel=f"{known.family.name}-{known.variant.name}" if known else case,
+        launched=launched,
+        place=place_of(known) if known else Place(),
+        faults=faults,
+    )
+
+
+def wrong(case: str, message: str) -> TestRecord:
+    return a_test(case, Outcome.FAILED, Fault(kind=WRONG, place=Place(message=message)))
+
+
+def slower(change: float) -> Decision:
+    ratio = 1 + change / 100
+    return Decision(
+        verdict=Verdict.SLOWER,
+        before=1e-6,
+        after=ratio * 1e-6,
+        ratio=ratio,
+        low=ratio,
+        high=ratio,
+        floor=0.01,
+        processes=3,
     )
 
 
 def test_every_kernel_has_one_line_however_many_tests_fail() -> None:
-    failed = [outcome_of(TILED, text=f"Failed: {TILED} is wrong in 3 of 9 elements\n  worst ...")] * 3
-    failed += [
-        outcome_of(NAIVE, text="Failed: no memory"),
-        JunitTest(name="test_x", outcome="failed", text="", properties={}),
-    ]
-    found = list(findings(failed, FAMILIES, ROOT))
+    failed = [wrong(TILED, f"{TILED} is wrong in 3 of 9 elements")] * 3
+    failed += [wrong(NAIVE, "no memory")]
+    place = Place(file="test_x.py", line=3, message="no message")
+    failed += [TestRecord(id="test_x", outcome=Outcome.FAILED, faults=(Fault(kind=FAILED, place=place),))]
+    found = list(findings([record_of(failed)], ROOT))
     assert [(each.kind, each.name, each.said) for each in found] == [
         (Kind.WRONG, TILED, "is wrong in 3 of 9 elements; 2 more tests of this kernel failed"),
         (Kind.WRONG, NAIVE, "no memory"),
@@ -59,81 +77,62 @@ def test_every_kernel_has_one_line_however_many_tests_fail() -> None:
 
 
 def test_a_fault_stands_at_its_line_once_and_its_test_is_not_wrong_besides() -> None:
-    found = list(findings([outcome_of(TILED, text=RACE), outcome_of(NAIVE, text=RACE)], FAMILIES, Path("/here")))
+    tests = [a_test(case, Outcome.FAILED, *reported(RACE)) for case in (TILED, NAIVE)]
+    found = list(findings([record_of(tests)], Path("/here")))
     assert [(each.kind, each.file, each.line) for each in found] == [(Kind.FAULT, "kernels/matmul/tiled.cu", 31)]
     assert "and 1 other tests" in found[0].said
 
 
 def test_a_compilers_error_stands_at_its_line() -> None:
-    text = "the file does not compile\nkernels/copy/naive.cu(12): error: expected a ;\n"
-    found = list(findings([outcome_of(NAIVE, text=text)], FAMILIES, ROOT))
+    faults = reported("the file does not compile\nkernels/copy/naive.cu(12): error: expected a ;\n")
+    found = list(findings([record_of([a_test(NAIVE, Outcome.FAILED, *faults)])], ROOT))
     assert [(each.kind, each.file, each.line) for each in found] == [(Kind.NOT_COMPILED, "kernels/copy/naive.cu", 12)]
 
 
 def test_the_slowest_case_comes_first_and_a_slower_case_is_right() -> None:
-    tests = [slower(NAIVE, "+3.0"), slower(TILED, "+1,200.0"), outcome_of(NAIVE, "passed", verdict="same", **RAN)]
-    found = list(findings(tests, FAMILIES, ROOT))
+    tests = [a_test(NAIVE), a_test(TILED), a_test("other", Outcome.PASSED)]
+    decisions = {NAIVE: slower(3.0), TILED: slower(1200.0), "other": Decision(verdict=Verdict.SAME)}
+    record = RunRecord(path=Path(), tests=tests, decisions=decisions)
+    found = list(findings([record], ROOT))
     assert [each.name for each in found] == [TILED, NAIVE]
-    assert found[0].said.startswith("median 1.00 -> 2.00 µs, +1,200.0 %")
-    assert count_tests(tests) == {"passed": 3}
-    assert count_verdicts(tests) == {"slower": 2, "same": 1}
+    assert found[0].said.startswith("median 1.00 -> 13.00 µs, +1200.0 %")
+    assert found[0].file == "kernels/matmul/tiled.cu"
+    assert count_tests(record) == {"passed": 3}
+    assert count_verdicts(record) == {"slower": 2, "same": 1}
 
 
-def test_the_explanation_is_beside_the_verdict() -> None:
-    test = outcome_of(TILED, verdict="slower", comparison="slower: ...", explanation="more registers: 32 -> 64")
-    (found,) = findings([test], FAMILIES, ROOT)
-    assert found.likely == "more registers: 32 -> 64"
+def test_the_explanation_and_the_reason_are_beside_the_verdict() -> None:
+    unsure = Decision(verdict=Verdict.UNSURE, reason="clock throttled", explanation="more registers: 32 -> 64")
+    (found,) = findings([record_of([], **{TILED: unsure})], ROOT)
+    assert (found.kind, found.said, found.likely) == (Kind.UNSURE, "unsure; clock throttled", unsure.explanation)
 
 
 def test_the_first_line_of_every_kernel_of_this_repository_is_that_of_its_function() -> None:
     kernels = [case for case in timed_cases(FAMILIES) if not (case.variant.call or case.variant.on_host)]
     assert len(kernels) > 500
     for case in {case.build.source: case for case in kernels}.values():
-        line = case.build.source.read_text().splitlines()[first_line(case) - 1]
+        line = case.build.source.read_text().splitlines()[place_of(case).line - 1]
         assert "__global__" in line, case.id
-    assert place_of("matmul-cublas-vendor-128x128x128-float32", FAMILIES) == ("", 0)
-    assert place_of("no such case", FAMILIES) == ("", 0)
+    assert place_of(find_case(FAMILIES, "matmul-cublas-vendor-128x128x128-float32")) == Place()
 
 
-JUNIT = """<?xml version="1.0"?><testsuites><testsuite>
-<testcase name="a[x]"><properties><property name="verdict" value="same"/></properties></testcase>
-<testcase name="b"><failure message="Failed: off&#10;by one">off by one</failure></testcase>
-<testcase name="c"><error message="no device">text</error></testcase>
-<testcase name="d"><skipped message="too large">text</skipped></testcase>
-<testcase name="e"><skipped type="pytest.xfail" message="">text</skipped></testcase>
-</testsuite></testsuites>"""
-
-
-def test_junits_file_is_read_with_outcomes_and_properties(tmp_path: Path) -> None:
-    path = tmp_path / "tests.xml"
-    path.write_text(JUNIT)
-    tests = read_tests(path)
-    assert [(each.name, each.outcome) for each in tests] == [
-        ("a[x]", "passed"),
-        ("b", "failed"),
-        ("c", "failed"),
-        ("d", "skipped"),
-        ("e", "failed as expected"),
-    ]
-    assert count_tests(tests) == {}
-    assert why_untested(tests) == "no kernel was tested: 5 tests ran, and none is of a case or build"
-    assert why_untested([]) == "no kernel was tested: no test ran"
-    assert tests[0].parameters == "x"
-    path.write_text(JUNIT[:200])
-    with pytest.raises(ValueError, match="is not whole"):
-        read_tests(path)
+def test_no_test_of_a_kernel_shows_nothing() -> None:
+    tests = [TestRecord(id=str(number), outcome=Outcome.PASSED) for number in range(5)]
+    assert count_tests(record_of(tests)) == {}
+    assert why_untested(record_of(tests)) == "no kernel was tested: 5 tests ran, and none is of a case or build"
+    assert why_untested(record_of([])) == "no kernel was tested: no test ran"
 
 
 def test_tests_of_kernels_alone_are_counted_and_only_those_that_ran_one_passed() -> None:
-    case = {"case": "a case's id"}
-    tests = [outcome_of("x", "passed"), outcome_of("y", "skipped"), *(outcome_of("z", "passed", **case) for _ in "12")]
-    tests += [outcome_of("u", "failed as expected", **RAN), outcome_of("v", "skipped", **case)]
-    assert count_tests(tests) == {"skipped": 1, "failed as expected": 1, "ran no kernel": 2}
-    assert why_untested(tests) == (
+    plain = [TestRecord(id="x", outcome=Outcome.PASSED), TestRecord(id="y", outcome=Outcome.SKIPPED)]
+    tests = plain + [a_test("z", Outcome.PASSED, launched=False)] * 2
+    tests += [a_test("u", Outcome.EXPECTED), a_test("v", Outcome.SKIPPED)]
+    assert count_tests(record_of(tests)) == {"skipped": 1, "failed as expected": 1, "ran no kernel": 2}
+    assert why_untested(record_of(tests)) == (
         "no kernel was tested: of the tests of kernels, 1 skipped, 1 failed as expected, 2 ran no kernel"
     )
-    assert why_untested([*tests, outcome_of("w", "failed", **case)]) == ""
-    assert why_untested([*tests, outcome_of("w", "passed", **RAN)]) == ""
+    assert why_untested(record_of([*tests, a_test("w", launched=False)])) == ""
+    assert why_untested(record_of([*tests, a_test("w", Outcome.PASSED)])) == ""
 
 
 def side(local: int, share: float, registers: int = 32) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from warpwatch.report.site.charts import Chart, Roof
 from warpwatch.report.site.entries import Entry
 from warpwatch.report.site.material import Material
 from warpwatch.report.site.tables import micro, percent
-from warpwatch.runs.saved import Facts
-from warpwatch.verdict.rule import Decision
+from warpwatch.runs.record import Facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +91,8 @@ class CasePages:
         if decision is None:
             return ["There was nothing to compare it with."]
         said = [_sentence(decision.reason)] if decision.reason else []
-        if entry.differs:
-            said.insert(
-                0,
-                f"The run said {entry.verdict} when it was made; with the baseline of now its samples say "
-                f"{decision.verdict}.",
-            )
-        if entry.timed and entry.timed.facts.explanation:
-            said.append(_sentence(entry.timed.facts.explanation))
+        if decision.explanation:
+            said.append(_sentence(decision.explanation))
         if decision.suspect and decision.verdict == "unsure":
             said.append("Probably slower: of the cases that are listed so, at most one in twenty is not.")
         if entry.timed and not today.against and same_code(entry.timed.facts, self._past_facts(entry)):
@@ -184,17 +177,6 @@ def _change(entry: Entry) -> Chart | None:
         return None
     says = f"{percent(decision.ratio)} with its 95 % interval, without what a process does to every case; noise floor"
     return Chart(title="Old against new", says=says, spec=charts.change(decision))
-
-
-def said_of(decision: Decision) -> str:
-    """Write the figures of a decision: 45.20 to 47.90 µs, +6.0 % (95 %: +5.1 to +6.9), noise floor 1.2 %, ..."""
-    low, high = percent(decision.low), percent(decision.high)
-    count = f"{decision.processes} process{'es' if decision.processes > 1 else ''}"
-    return (
-        f"{micro(decision.before)} to {micro(decision.after)} µs, {decision.basis}{percent(decision.ratio)} "
-        f"(95 %: {low} to {high}), "
-        f"noise floor {100 * decision.floor:.1f} %, {count}"
-    )
 
 
 def _resources(facts: Facts) -> dict[str, str]:

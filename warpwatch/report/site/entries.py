@@ -12,7 +12,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.report.ladder import share
 from warpwatch.report.site.material import Material
-from warpwatch.runs.saved import Timed
+from warpwatch.runs.record import CaseRecord
 from warpwatch.verdict.rule import Decision
 
 HOST = "serial"
@@ -25,9 +25,8 @@ MISSING = "missing"
 class Entry:
     """Holds a case of today's run, or one that is missing from it.
 
-    ``verdict``: what the run said when it was made, or where it did not, what its samples say now. ``decision``: what
-    they say now, with the figures. ``own_seconds``: the median without what a reading holds beside the kernel.
-    ``operations``, ``bytes``: the least work of a launch. ``share``: of the reference.
+    ``verdict``: that of ``decision``, or why there is none. ``own_seconds``: the median without the fixed overhead of
+    events. ``operations``, ``bytes``: the least work of a launch. ``share``: of the reference.
     """
 
     id: str
@@ -36,7 +35,7 @@ class Entry:
     verdict: str
     seconds: float | None = None
     own_seconds: float | None = None
-    timed: Timed | None = None
+    timed: CaseRecord | None = None
     case: Case | None = None
     decision: Decision | None = None
     operations: int = 0
@@ -88,13 +87,6 @@ class Entry:
         compared = self.decision is not None and self.decision.ratio == self.decision.ratio  # not NaN
         return self.decision.ratio if self.decision and compared else None
 
-    @property
-    def differs(self) -> bool:
-        """True where the run said something else than its samples and the baseline say now."""
-        return (
-            self.decision is not None and self.verdict != self.decision.verdict and self.verdict not in (HOST, FAILED)
-        )
-
 
 def page_of(name: str) -> str:
     """Path of a case's page: its id where that is a plain file name."""
@@ -130,7 +122,7 @@ def _entry(material: Material, name: str) -> Entry:
     elif facts.cache == "host":
         verdict = HOST
     else:
-        verdict = facts.verdict or (str(decision.verdict) if decision else NOT_COMPARED)
+        verdict = str(decision.verdict) if decision else NOT_COMPARED
     work = case.work if case else facts
     return Entry(
         id=name,
@@ -144,7 +136,7 @@ def _entry(material: Material, name: str) -> Entry:
         decision=decision,
         operations=work.operations if work else 0,
         bytes=work.bytes if work else 0,
-        share=share(material.project.families, case, material.kernel_times) if case else None,
+        share=share(material.cases, case, material.kernel_times) if case else None,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from warpwatch.runs.files import write_whole
-from warpwatch.runs.saved import BadRun
+from warpwatch.runs.record import BadRun
 
 LISTING = ".warpwatch-site.json"  # names the files of the site, so that the next one knows them
 

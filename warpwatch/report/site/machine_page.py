@@ -16,7 +16,7 @@ from warpwatch.report.site.charts import Chart
 from warpwatch.report.site.entries import Entry
 from warpwatch.report.site.material import Material
 from warpwatch.report.site.tables import Cell, Table, micro
-from warpwatch.runs.saved import Gpu, Run
+from warpwatch.runs.record import Gpu, RunRecord
 
 Row = tuple[Sequence[str], Sequence[Cell | None]]
 
@@ -30,7 +30,7 @@ class MachinePage:
 
     facts: Mapping[str, str]
     uuids: Mapping[str, tuple[int, int]]
-    baseline: Sequence[Run]
+    baseline: Sequence[RunRecord]
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     throttled: Mapping[str, str] = field(default_factory=dict)

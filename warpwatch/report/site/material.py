@@ -14,11 +14,12 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.history import LONG_AGO, Step, find_steps
 from warpwatch.compare.saved_self_check import Checked, path_of, read
-from warpwatch.compare.saved_verdicts import Verdicts, against_baseline, on_gpu, side_by_side
+from warpwatch.compare.saved_verdicts import Verdicts, on_gpu, verdicts_of
 from warpwatch.runs.files import run_files
-from warpwatch.runs.saved import BadRun, Run, Timed, read_run, read_usable
+from warpwatch.runs.record import BadRun, CaseRecord, RunRecord, read_run, read_usable
 from warpwatch.timing.overhead import kernel_seconds
 from warpwatch.verdict.process_effects import ProcessEffect, mean_of, process_effect
+from warpwatch.verdict.rule import Decision, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +32,10 @@ class Material:
     """
 
     project: Project
-    today: Run
+    today: RunRecord
     verdicts: Verdicts = field(default_factory=Verdicts)
-    baseline: Sequence[Run] = ()
-    nights: Sequence[Run] = ()
+    baseline: Sequence[RunRecord] = ()
+    nights: Sequence[RunRecord] = ()
     steps: Sequence[Step] = ()
     effects: Sequence[ProcessEffect] = ()
     checked: Checked | None = None
@@ -63,22 +64,23 @@ class Material:
         return {name: kernel_seconds(seconds, cases[name].facts.overhead) for name, seconds in self.medians.items()}
 
 
-def thinned(run: Run) -> Run:
-    """Return a run whose cases have their medians in place of their samples, since a hundred runs fill the memory."""
+def thinned(run: RunRecord) -> RunRecord:
+    """Return a run with medians in place of samples and verdicts without figures: a hundred runs fill the memory."""
     cases = {
-        name: Timed(samples=(median(timed.samples),), facts=replace(timed.facts, again=(), pairs=None))
+        name: CaseRecord(samples=(median(timed.samples),), facts=replace(timed.facts, again=(), pairs=None))
         for name, timed in run.cases.items()
     }
-    return replace(run, cases=cases)
+    words = {verdict: Decision(verdict=verdict) for verdict in Verdict}
+    return replace(run, cases=cases, decisions={name: words[each.verdict] for name, each in run.decisions.items()})
 
 
-def read_nights(paths: Iterable[Path]) -> tuple[Run, list[Run], list[str]]:
+def read_nights(paths: Iterable[Path]) -> tuple[RunRecord, list[RunRecord], list[str]]:
     """Read the newest run whole and all of them thinned, oldest first, with sentences on what was left out.
 
     Raises BadRun where none can be read, or where they are of several GPU models.
     """
-    newest: Run | None = None
-    nights: list[Run] = []
+    newest: RunRecord | None = None
+    nights: list[RunRecord] = []
     problems: list[str] = []
     for path in dict.fromkeys(paths):
         try:
@@ -103,7 +105,7 @@ def read_nights(paths: Iterable[Path]) -> tuple[Run, list[Run], list[str]]:
     return newest, nights, problems
 
 
-def with_history(newest: Run, nights: Sequence[Run]) -> tuple[list[Run], list[str]]:
+def with_history(newest: RunRecord, nights: Sequence[RunRecord]) -> tuple[list[RunRecord], list[str]]:
     """Select what has a history in common with the newest run, with sentences on the rest.
 
     Of every run only the cases count that the newest run's GPUs measured: two GPUs of one model differ for good.
@@ -129,7 +131,7 @@ def with_history(newest: Run, nights: Sequence[Run]) -> tuple[list[Run], list[st
     return chosen, problems
 
 
-def gpus_of(run: Run) -> set[str]:
+def gpus_of(run: RunRecord) -> set[str]:
     """UUIDs of the GPUs that measured a run's cases."""
     return {timed.facts.gpu_uuid or run.gpu_uuid for timed in run.cases.values()}
 
@@ -138,7 +140,7 @@ def gather(project: Project, paths: Iterable[Path]) -> Material:
     """Read runs, and beside them the baseline and the self-check of their GPU. Raises BadRun."""
     newest, read_ones, problems = read_nights(paths)
     nights, left_out = with_history(newest, read_ones)
-    baseline: list[Run] = []
+    baseline: list[RunRecord] = []
     if not newest.against:
         baseline, bad = read_usable(run_files(project.baselines / newest.slug))
         left_out += bad
@@ -146,7 +148,7 @@ def gather(project: Project, paths: Iterable[Path]) -> Material:
     return Material(
         project=project,
         today=newest,
-        verdicts=side_by_side(newest) if newest.against else against_baseline(newest, baseline),
+        verdicts=verdicts_of(newest, baseline),
         baseline=baseline,
         nights=nights,
         steps=find_steps(nights),
@@ -156,7 +158,7 @@ def gather(project: Project, paths: Iterable[Path]) -> Material:
     )
 
 
-def common_effects(nights: Sequence[Run]) -> list[ProcessEffect]:
+def common_effects(nights: Sequence[RunRecord]) -> list[ProcessEffect]:
     """Estimate what each run did to every case, against the mean of all runs."""
     times = [{name: timed.samples[0] for name, timed in on_gpu(run)} for run in nights]
     shared = set.intersection(*map(set, times)) if times else set()

@@ -12,7 +12,7 @@ from warpwatch.compare.history import Step
 from warpwatch.report.site import charts
 from warpwatch.report.site.charts import Chart
 from warpwatch.report.site.material import Material
-from warpwatch.runs.saved import Run
+from warpwatch.runs.record import RunRecord
 from warpwatch.verdict.process_effects import ProcessEffect
 
 LONGEST_GAP = 2  # weeks without a run that the calendar shows; of more it says the number
@@ -23,7 +23,7 @@ class Night:
     """Holds one run of the history. ``number``: its place, from which links are made."""
 
     number: int
-    run: Run
+    run: RunRecord
     effect: ProcessEffect
     verdicts: Counter[str]
     steps: int = 0
@@ -86,8 +86,8 @@ def nights_page(material: Material) -> NightsPage:
     return NightsPage(nights=nights[::-1], weeks=calendar(nights), steps=material.steps, charts=_charts(nights))
 
 
-def _verdicts(run: Run) -> Counter[str]:
-    return Counter(timed.facts.verdict for timed in run.cases.values() if timed.facts.verdict)
+def _verdicts(run: RunRecord) -> Counter[str]:
+    return Counter(str(decision.verdict) for decision in run.decisions.values())
 
 
 def calendar(nights: Sequence[Night]) -> list[Week]:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from warpwatch.report.site.folder import write_site
-from warpwatch.runs.saved import BadRun, Count, Text
+from warpwatch.runs.record import BadRun, Count, Text
 
 ABOUT = "site.json"  # what a site says of itself
 LARGEST = 2**16  # bytes of it

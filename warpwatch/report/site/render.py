@@ -16,7 +16,7 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from warpwatch.report.site.case_page import CasePages, said_of
+from warpwatch.report.site.case_page import CasePages
 from warpwatch.report.site.entries import Entry, entries
 from warpwatch.report.site.family_page import family_pages
 from warpwatch.report.site.machine_page import machine_page
@@ -25,6 +25,7 @@ from warpwatch.report.site.nights_page import nights_page
 from warpwatch.report.site.overview import ABOUT, Site, about
 from warpwatch.report.site.tables import micro, nano, percent
 from warpwatch.report.site.today_page import MEANING, OTHERS, SHOWN, today_page
+from warpwatch.report.tables import figures_of
 
 HERE = files("warpwatch.report.site")
 ASSETS = {
@@ -127,7 +128,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"json": as_json, "micro": micro, "percent": percent, "nano": nano, "said": said_of}
+    environment.filters |= {"json": as_json, "micro": micro, "percent": percent, "nano": nano, "said": figures_of}
     return environment
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.report.site.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
 from warpwatch.report.site.material import Material
-from warpwatch.runs.record import Identity, difference
-from warpwatch.runs.saved import Run
-from warpwatch.verdict.process_effects import ProcessEffect
+from warpwatch.runs.identity import Identity, difference
+from warpwatch.runs.record import RunRecord
 
 MOST_LISTED = 25  # cases of a verdict on the first page; all are on that of the cases
 SHOWN = ("slower", "faster", "unsure", MISSING, FAILED)  # first, whatever their number
@@ -54,19 +53,19 @@ class TodayPage:
     """Holds what the first page shows.
 
     ``counts``: cases by verdict. ``lists``: those that need a look. ``renamed``: missing case -> a new one of the same
-    machine code. ``unmeasured``: cases by the reason why they were not measured. ``effects``: what the run did to
-    all, on each GPU. ``left_out``: sentences on files and cases that could not be used.
+    machine code. ``unmeasured``: cases by the reason why they were not measured. ``alarm``: what
+    changed for all cases together. ``left_out``: sentences on files and cases that could not be used.
     """
 
-    run: Run
+    run: RunRecord
     counts: Mapping[str, int]
     lists: Sequence[Listed]
     renamed: Mapping[str, str]
     unmeasured: Mapping[str, Sequence[str]]
     notes: Sequence[str]
     left_out: Sequence[str]
-    effects: Sequence[ProcessEffect]
-    past: Sequence[Run]
+    alarm: str
+    past: Sequence[RunRecord]
 
 
 def today_page(material: Material, entries: Sequence[Entry]) -> TodayPage:
@@ -81,7 +80,7 @@ def today_page(material: Material, entries: Sequence[Entry]) -> TodayPage:
         unmeasured=_unmeasured(material),
         notes=material.verdicts.notes,
         left_out=material.problems,
-        effects=[effect for effect in material.verdicts.effects if effect.controls],
+        alarm=material.verdicts.alarm,
         past=material.verdicts.past,
     )
 
@@ -94,9 +93,8 @@ def _listed(verdict: str, entries: Sequence[Entry]) -> Listed:
 
 
 def _reason(entry: Entry) -> str:
-    if entry.differs or not entry.decision:
-        return "unsure by the baseline of that day"
-    return entry.decision.reason.partition(":")[0] or "no reason is known"
+    reason = entry.decision.reason if entry.decision else ""
+    return reason.partition(":")[0] or "no reason is known"
 
 
 def _renamed(material: Material, entries: Sequence[Entry]) -> dict[str, str]:

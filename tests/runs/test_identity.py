@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.runs.identities import ARRAYS, KNOWN, STEP, known
-from warpwatch.runs.record import (
+from warpwatch.runs.identity import (
     PARTS,
     Argument,
     Array,

@@ -1,0 +1,131 @@
+"""Faults of kernels with their places in sources, and the reports of compilers and the software device as such.
+
+A fault is made once, in the process in which a test failed, from the error itself. Whatever shows faults later reads
+them from the run's record (runs/record.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct, structs
+
+from warpwatch.catalogue.cases import Case
+
+_UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+Line = Annotated[str, Meta(pattern=rf"^[^{_UNPRINTABLE}]*\Z", max_length=10_000)]
+Number = Annotated[int, Meta(ge=0, le=2**31)]
+
+# The report of the software device: what is wrong in which kernel, and below it a line for each place.
+FINDING = re.compile(r"^softcuda: (?P<what>.+) in (?P<kernel>\S+)\n(?P<places>(?:  .*\n?)+)", re.MULTILINE)
+PLACE = re.compile(r"^  (?P<file>[^\s:][^:\n]*?):(?P<line>\d+)(?: \(called at [^)]*\))?: (?P<said>.+)$", re.MULTILINE)
+# The report of a compiler: g++ and clang separate the line by a colon, nvcc puts it in parentheses.
+COMPILE = re.compile(
+    r"^(?P<file>[^\s:(]+)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc>\d+)\)): error: (?P<said>.+)$", re.MULTILINE
+)
+COMPILE_ERROR, WRONG, FAILED, SLOWER = "compile error", "wrong result", "failed test", "slower"
+MISTAKE, TIMEOUT, LOST = "mistake in a declaration", "timeout", "lost device"
+
+
+class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of a file, and what happens there. ``file`` is empty where the place is unknown."""
+
+    file: Line = ""
+    line: Number = 0
+    message: Line = ""
+
+
+class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A fault that a test found.
+
+    ``kind``: such as race, out-of-bounds, compile error, wrong result or timeout. ``kernel``: the function, where it is
+    known. ``place``: where the fault shows; its ``message`` says what is wrong. ``others``: places of its other side.
+    ``in_source``: the place is the line of the fault itself, and not merely where the kernel begins.
+    """
+
+    kind: Line
+    place: Place
+    kernel: Line = ""
+    others: tuple[Place, ...] = ()
+    in_source: bool = False
+
+
+def reported(text: str) -> list[Fault]:
+    """Return the faults that compilers and the software device report with a line."""
+    faults = []
+    for match in FINDING.finditer(text):
+        places = [
+            Place(file=place["file"], line=int(place["line"]), message=place["said"])
+            for place in PLACE.finditer(match["places"])
+        ]
+        if places:
+            kind = match["what"].partition("(")[0].strip() or match["what"]
+            first, *others = places
+            faults.append(Fault(kind=kind, kernel=match["kernel"], place=first, others=tuple(others), in_source=True))
+    return [*faults, *compile_errors(text)]
+
+
+def compile_errors(text: str) -> tuple[Fault, ...]:
+    """Return the errors in the output of a compiler, without what differs between builds."""
+    places = (
+        Place(file=match["file"], line=int(match["line"] or match["nvcc"]), message=match["said"])
+        for match in COMPILE.finditer(text)
+    )
+    return tuple(Fault(kind=COMPILE_ERROR, place=place, in_source=True) for place in places)
+
+
+def place_of(case: Case) -> Place:
+    """Return a kernel's file and the first line of its function; an empty place for a call or a function of Python."""
+    if case.variant.call or callable(case.variant.source):
+        return Place()
+    return Place(file=str(case.build.source), line=first_line(case.build.source, case.entry))
+
+
+@functools.cache
+def first_line(source: Path, entry: str) -> int:
+    """Return the line in which a kernel function begins, or else the file's first kernel."""
+    try:
+        lines = source.read_text(errors="replace").splitlines()
+    except OSError:
+        return 1
+    name = re.split(r"[<(]", entry)[0].rpartition("::")[2]
+    called = re.compile(rf"\b{re.escape(name)}\s*\(")
+    here = [number for number, line in enumerate(lines) if called.search(line.partition("//")[0])]
+    for number in here:
+        for start in range(number, max(-1, number - 6), -1):
+            if "__global__" in lines[start]:
+                return start + 1
+            if start < number and re.search(r"[;}]\s*$", lines[start]):
+                break
+    marked = [number for number, line in enumerate(lines) if "__global__" in line.partition("//")[0]]
+    return next(iter([*here, *marked]), 0) + 1  # the name of a template's or a macro's instance is in no line
+
+
+def merged(faults: Iterable[tuple[Fault, str]]) -> list[tuple[Fault, tuple[str, ...]]]:
+    """Return each fault once, by kind, kernel and lines, with all the tests that found it."""
+    known: dict[tuple[object, ...], tuple[Fault, tuple[str, ...]]] = {}
+    for fault, test in faults:
+        lines = tuple((place.file, place.line) for place in (fault.place, *fault.others))
+        first, tests = known.get(key := (fault.kind, fault.kernel, *lines), (fault, ()))
+        known[key] = (first, (*tests, test))
+    return list(known.values())
+
+
+def sentence(fault: Fault, tests: tuple[str, ...] = ()) -> str:
+    """Return a fault in a sentence, with the first test that found it."""
+    where = f" in {fault.kernel}" if fault.kernel else ""
+    parts = [f"{fault.kind}{where}: {fault.place.message}"]
+    parts += [f"{other.file}:{other.line}: {other.message}" for other in fault.others]
+    if tests:
+        more = f" and {len(tests) - 1} other tests" if len(tests) > 1 else ""
+        parts.append(f"found by {tests[0]}{more}")
+    return "; ".join(parts)
+
+
+def at(fault: Fault, file: str, line: int) -> Fault:
+    """Return a fault at another place, with what it says."""
+    return structs.replace(fault, place=structs.replace(fault.place, file=file, line=line))
