@@ -5,9 +5,9 @@ the commit, and of each case its samples in seconds, its facts, its verdict and 
 
 Examples
 --------
->>> from warpwatch.results import read_run
->>> run = read_run(Path("bench/baselines/nvidia-h200/0001.json.gz"))  # doctest: +SKIP
->>> {name: case.seconds for name, case in run.cases.items()}  # doctest: +SKIP
+>>> run = read_run(Path("bench/baselines/nvidia-h200/0034_h200.json.xz"))
+>>> median(run.cases["hello-hello-5x5-4-none"].samples)
+4.816e-05
 """
 
 from warpwatch.runs.faults import Fault, Place

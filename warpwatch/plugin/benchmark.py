@@ -1,4 +1,4 @@
-"""Implements the hooks of pytest and pytest-benchmark in a benchmark run, by comparison, runs and report."""
+"""Hooks of pytest and pytest-benchmark in a benchmark run, which compares, saves and reports."""
 
 from __future__ import annotations
 
@@ -130,9 +130,9 @@ def open_ahead(
     cold: bool,
 ) -> None:
     """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
-    found = device() if other.may_differ else None
-    if isinstance(found, DeviceInfo) and found.has_gpu_clock:
-        open_spares(worker, families, found, cold=cold)
+    opened = device() if other.may_differ else None
+    if isinstance(opened, DeviceInfo) and opened.has_gpu_clock:
+        open_spares(worker, families, opened, cold=cold)
 
 
 def keep_storage_in_root(config: pytest.Config, project: Project) -> None:
@@ -247,8 +247,8 @@ class BenchPlugin:
         if isinstance(device, DeviceInfo):
             toolkit = {"toolkit": nvcc(device.timing_target.program).version}
             self.gpu = self.worker.call(sampling.describe_gpu, self.cold, not self._first) | toolkit
-            said = f"{device.name}: {device.note}" if device.note else outcome.how_times_are_read(self.gpu)
-            self._notes += [*filter(None, [said]), *self.gpu.get("remarks", ())]
+            note = f"{device.name}: {device.note}" if device.note else outcome.how_times_are_read(self.gpu)
+            self._notes += [*filter(None, [note]), *self.gpu.get("remarks", ())]
             uuid = self.gpu["uuid"]
             if device.has_gpu_clock and not self._first:  # the software device's times judge nothing
                 self._notes += locks.hold_gpu(self.config, f"GPU {uuid}", uuid)
@@ -281,23 +281,23 @@ class BenchPlugin:
             return BaselineComparison()
         try:
             where = baselines_of(self.config, self.project, self.gpu["slug"], self._notes.append)
-            found = find_reference(self.compare, self.results.root, where, self.gpu)
+            reference = find_reference(self.compare, self.results.root, where, self.gpu)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
-        self._notes += found.notes
-        self.asked.nothing = found.nothing(self.selected)
-        if found.void:
+        self._notes += reference.notes
+        self.asked.nothing = reference.nothing(self.selected)
+        if reference.void:
             self.asked.advice = how_to_record()
-        if found.absent:
+        if reference.absent:
             cure = f"`{RECORD}` makes one"
             if self.asked.required:
-                raise pytest.UsageError(f"{found.absent}: {cure}")
-            so = "what was saved here before takes its place" if found.runs else "nothing is compared"
-            self._notes.append(f"{found.absent}, so {so}: {cure}")
+                raise pytest.UsageError(f"{reference.absent}: {cure}")
+            so = "what was saved here before takes its place" if reference.runs else "nothing is compared"
+            self._notes.append(f"{reference.absent}, so {so}: {cure}")
         return BaselineComparison(
-            runs=found.runs,
+            runs=reference.runs,
             gpu_uuid=self.gpu["uuid"],
-            incomparable_reason=found.incomparable_reason,
+            incomparable_reason=reference.incomparable_reason,
             doubt=self.gpu.get("note", ""),
             parts=number_of_parts(self.config),
         )
@@ -465,7 +465,7 @@ class BenchPlugin:
         return result
 
     def _as_part(self) -> Part:
-        """Return what this process of xdist has found, for the first process."""
+        """Return the results of this process of xdist, for the first process."""
         comparison = self.comparison
         return Part(
             gpu=self.gpu,
@@ -496,7 +496,7 @@ class BenchPlugin:
         return scheduling.scheduler_of_times(config, log, self.project, progress) if self._first else None
 
     def _join(self) -> None:
-        """Take over what the processes of xdist have found, as if it had been found here."""
+        """Take over the results of the processes of xdist, as if they were those of this process."""
         parts = [self._parts[name] for name in sorted(self._parts, key=lambda name: (len(name), name))]
         self.selected = set().union(*(part.selected for part in parts))
         self._notes[:] = dict.fromkeys([*self._notes, *(note for part in parts for note in part.notes)])

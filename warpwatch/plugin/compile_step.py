@@ -1,4 +1,4 @@
-"""Compiles the kernels of a pytest run: before anything is timed, or else in the background while tests run."""
+"""Compilation of the kernels of a run: before anything is timed, or else in the background while tests run."""
 
 from __future__ import annotations
 

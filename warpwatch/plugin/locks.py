@@ -67,9 +67,7 @@ def take(title: str, name: str, seconds: float, say: Callable[[str], None], fold
     title, name : str
         GPU in words, and name of the lock.
     seconds : float
-        Longest time to wait for another run.
-    say : callable
-        Called once with a line on the run that is waited for.
+        Longest time to wait for another run, which ``say`` is given a line on.
     folder : Path, optional
         Folder of lock files. By default the system's for temporary files, which all users can write to.
 

@@ -1,4 +1,4 @@
-"""Adds the plugin's options and settings, and loads its other parts in a repository that names its kernels.
+"""Options and settings of the plugin, whose other parts are loaded where a repository names its kernels.
 
 Wherever Warpwatch is installed pytest imports this module, in repositories without CUDA kernels too. So it imports
 little, and there it adds nothing but the option and the setting that name kernels. The names of its other options

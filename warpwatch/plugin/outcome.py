@@ -1,4 +1,4 @@
-"""Decides whether a comparison fails the run, and reports at the end of it that nothing was compared.
+"""Outcome of a benchmark run: which runs fail, what is printed at their end, and when reports of tests are given.
 
 A run that was asked to compare and compared nothing must not look like one that found every kernel as fast as before.
 """
@@ -63,16 +63,16 @@ class Asked:
     def refuse(self) -> None:
         """Raise UsageError before anything is measured, where nothing can be compared and that is an error."""
         if self.required and self.nothing:
-            what = self.nothing if self.option == "--benchmark-compare" else f"{self.option}: {self.nothing}"
-            raise pytest.UsageError("\n".join([f"{what}, so nothing would be compared", *self.advice]))
+            reason = self.nothing if self.option == "--benchmark-compare" else f"{self.option}: {self.nothing}"
+            raise pytest.UsageError("\n".join([f"{reason}, so nothing would be compared", *self.advice]))
 
     def last_words(self, decisions: Mapping[str, Decision], compared: int) -> list[str]:
         """Return the last lines of a run that was asked to compare and compared nothing."""
         if not self.option or compared:
             return []
         why = self.nothing or why_nothing(decisions)
-        said = f"NOTHING WAS COMPARED ({self.option}): {why}; no kernel could be called slower"
-        return [said, *self.advice]
+        line = f"NOTHING WAS COMPARED ({self.option}): {why}; no kernel could be called slower"
+        return [line, *self.advice]
 
 
 def why_nothing(decisions: Mapping[str, Decision]) -> str:
@@ -80,8 +80,8 @@ def why_nothing(decisions: Mapping[str, Decision]) -> str:
     reasons = Counter(
         f"{decision.verdict}{': ' * bool(decision.reason)}{decision.reason}" for decision in decisions.values()
     )
-    told = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common(3))
-    return told or "no case was measured to its end"
+    listed = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common(3))
+    return listed or "no case was measured to its end"
 
 
 def uncompared(asked: Asked, decisions: Mapping[str, Decision], ran: Collection[str], compared: int) -> list[str]:
@@ -154,8 +154,7 @@ def refuse_rules_without_comparison(config: pytest.Config, compare: str | bool, 
     for name, comparison in named.items():
         if value_of(config, name) and not comparison:
             others = "" if name != "fail-on" else f", {word('against')} or {word('self-check')}"
-            said = f"{word(name)} compares nothing by itself: give --benchmark-compare{others} too"
-            raise pytest.UsageError(said)
+            raise pytest.UsageError(f"{word(name)} compares nothing by itself: give --benchmark-compare{others} too")
 
 
 def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool) -> dict[str, Any]:
@@ -213,9 +212,11 @@ def how_times_are_read(gpu: Mapping[str, Any]) -> str:
     """Say in which state of L2 a GPU's times are read, and what of them is not the kernel's; empty if not measured."""
     if "coldness" not in gpu:
         return ""
-    said = f"L2 {gpu['cache']}; after a scrub, reading half takes {gpu['coldness']} times as long"
+    state = f"L2 {gpu['cache']}; after a scrub, reading half takes {gpu['coldness']} times as long"
     beside = 1e6 * gpu.get("overhead", 0.0)
-    return f"{said}; {beside:.1f} µs of each time are not the kernel's, and rates are without them" if beside else said
+    return (
+        f"{state}; {beside:.1f} µs of each time are not the kernel's, and rates are without them" if beside else state
+    )
 
 
 def most_lines(config: pytest.Config, *, has_clock: bool) -> int | None:
@@ -323,16 +324,16 @@ SECONDS = 10  # between two lines of progress
 
 
 class Progress:
-    """A line of progress, which is overwritten on a terminal and repeated every ten seconds elsewhere."""
+    """Line of progress, which is overwritten on a terminal and repeated every ten seconds elsewhere."""
 
     def __init__(self, reporter: pytest.TerminalReporter | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._reporter, self._clock = reporter, clock
-        self._begin, self._what, self._told = clock(), "", clock()
+        self._begin, self._step, self._printed = clock(), "", clock()
 
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Report progress. ``what``, such as 'timing', starts a new estimate of the time left where it changes."""
-        if what != self._what:
-            self._begin, self._what, self._told = self._clock(), what, self._clock()
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Report progress. ``step``, such as 'timing', starts a new estimate of the time left where it changes."""
+        if step != self._step:
+            self._begin, self._step, self._printed = self._clock(), step, self._clock()
         if self._reporter is None or self._reporter.verbosity < 0:
             return
         text = self._text(done, total)
@@ -340,22 +341,22 @@ class Progress:
             self._reporter.rewrite(text + " ", erase=True)
             if done == total:
                 self._reporter.line("")
-        elif self._clock() - self._told > SECONDS:
-            self._told = self._clock()
+        elif self._clock() - self._printed > SECONDS:
+            self._printed = self._clock()
             self._reporter.write_line(text)
 
-    def between_dots(self, what: str, done: int, total: int) -> None:
+    def between_dots(self, step: str, done: int, total: int) -> None:
         """Report progress on a line of its own every ten seconds, where pytest prints a dot for each test."""
-        if what != self._what:
-            self._begin, self._what, self._told = self._clock(), what, self._clock()
-        elif self._reporter and self._reporter.verbosity >= 0 and self._clock() - self._told > SECONDS:
-            self._told = self._clock()
+        if step != self._step:
+            self._begin, self._step, self._printed = self._clock(), step, self._clock()
+        elif self._reporter and self._reporter.verbosity >= 0 and self._clock() - self._printed > SECONDS:
+            self._printed = self._clock()
             self._reporter.ensure_newline()
             self._reporter.write_line(self._text(done, total))
 
     def _text(self, done: int, total: int) -> str:
         left = (self._clock() - self._begin) / max(done, 1) * (total - done)
-        return f"{self._what}: {done} of {total}, {int(left) // 60}:{int(left) % 60:02} left"
+        return f"{self._step}: {done} of {total}, {int(left) // 60}:{int(left) % 60:02} left"
 
 
 def objection_to_energy(config: pytest.Config, device: DeviceInfo | NoDevice, worker: Worker) -> str:
