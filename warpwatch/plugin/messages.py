@@ -1,4 +1,4 @@
-"""What a run prints of its tests: failures without tracebacks, skips by their reason, mistakes in declarations."""
+"""Messages of a run on its tests: failures without tracebacks, skips by their reason, mistakes in declarations."""
 
 from __future__ import annotations
 
