@@ -41,7 +41,7 @@ int main(int, char** arguments)
 }}
 """
 # Sources that are compiled by themselves: they take longest, and names of theirs mean something else in others.
-APART = ("checker", "barriers", "ordering", "coarse", "executor", "footprint")
+APART = ("checker", "barriers", "ordering", "kernel_races_coarse", "executor", "footprint")
 UNITS = 4  # of the other sources; the driver's are forty
 # Unfortified, because fibers leave a stack by ways that glibc would take for a fault.
 FLAGS = ("-std=c++17", "-O3", "-U_FORTIFY_SOURCE", "-fPIC", "-fvisibility=hidden")
@@ -111,13 +111,13 @@ def _kind_of_images() -> str:
 
 def build(folder: Path) -> Path:
     """The driver library, built if the folder has not that of these sources. Processes can share the folder."""
-    sources = sorted(HERE.glob("*.cpp"))
+    sources = sorted((*HERE.glob("device/*.cpp"), *HERE.glob("races/*.cpp")))
     return _kept(folder, "libcuda", ".so", _key(*sources), lambda: _build(sources, "libcuda.so.1"), 0o644)
 
 
 def build_nvrtc(folder: Path, name: str) -> Path:
     """The library that stands in for NVRTC under that name, built if the folder has not that of this source."""
-    source = HERE / "nvrtc" / "nvrtc.cpp"
+    source = HERE / "compiling" / "nvrtc.cpp"
     return _kept(folder, name.replace(".so.", "-"), ".so", _key(source), lambda: _build([source], name), 0o644)
 
 
@@ -214,7 +214,8 @@ def stand_in(folder: Path) -> Path:
     Not a script: a shell would expand the words in the two paths, and a ``#!`` line takes neither blanks nor long
     paths.
     """
-    text = LAUNCHER.format(python=_c_string(os.fsencode(sys.executable)), compiler=_c_string(bytes(HERE / "nvcc")))
+    compiler = _c_string(bytes(HERE / "compiling" / "nvcc"))
+    text = LAUNCHER.format(python=_c_string(os.fsencode(sys.executable)), compiler=compiler)
     key = b"\0".join([_key(), text.encode()])
     return _kept(folder, "bin", "/nvcc", key, lambda: _build_launcher(text), 0o755)
 

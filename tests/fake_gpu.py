@@ -35,7 +35,7 @@ import pytest_benchmark.plugin
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.launches import Capability
 from warpwatch.compare import self_check as selfcheck
-from warpwatch.devices import detect, model, worker
+from warpwatch.devices import gpus, worker
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile import background, compiler
 from warpwatch.devices.compile.compiler import CompileError
@@ -43,11 +43,9 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import benchmark, locks, storage
-from warpwatch.timing import worker_energy
-from warpwatch.timing import worker_pairs as pairs
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
-from warpwatch.timing.energy import why_not
+from warpwatch.timing import observers, sampling
+from warpwatch.timing import side_by_side as pairs
+from warpwatch.timing.nvml import Clock, clock_facts
 from warpwatch.timing.pair_samples import PairSamples
 
 PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
@@ -135,19 +133,15 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     slower, PLAY["slower"] = PLAY.get("slower", {}), {}
     old = tuple(sample(plan.kind)[0] for _ in range(10))
     PLAY["slower"] = slower
-    facts = {"cache": "cold"} if plan.check else {}
-    old_mhz, new_mhz = ((float(mhz),) * 10 for mhz in PLAY["clocks"]) if "clocks" in PLAY else ((), ())
-    joules = _joules(case_id) if plan.energy and not why_not(case) else ((), ())
+    facts: dict[str, Any] = {"cache": "cold"} if plan.check else {}
+    beside: dict[str, Any] = {}
+    if "clocks" in PLAY:
+        beside["mhz"] = tuple((float(mhz),) * 10 for mhz in PLAY["clocks"])
+    if plan.observers and not observers.BY_OPTION["energy"].leaves_out(case):
+        _, new_joules = beside["joules"] = _joules(case_id)
+        facts["joules"] = sum(new_joules) / len(new_joules)
     return PairSamples(
-        old=old,
-        new=new,
-        clocks=(clock(), clock()),
-        cycles=round(1e6 * share),
-        facts=facts,
-        old_mhz=old_mhz,
-        new_mhz=new_mhz,
-        old_joules=joules[0],
-        new_joules=joules[1],
+        old=old, new=new, clocks=(clock(), clock()), cycles=round(1e6 * share), facts=facts, beside=beside
     )
 
 
@@ -195,8 +189,10 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     sampling.sample: sample,
     sampling.take_samples: lambda kind, fewest, most, before: [sample(kind) for _ in range(most - len(before))],
     sampling.finish: finish,
-    worker_energy.objection: lambda: PLAY.get("no_energy", ""),
-    worker_energy.energy_of_case: lambda: {} if "hello" in _prepared else {"joules": 0.05, "watts": 400.0},
+    observers.objection: lambda asked: PLAY.get("no_energy", "") if asked else "",
+    observers.begin: lambda: None,
+    observers.end: lambda: clock_facts([clock(), clock()]),
+    sampling.observe: lambda asked: {} if "hello" in _prepared else {"joules": 0.05, "watts": 400.0},
     pairs.measure_pair: measure_pair,
     sampling.settle: lambda: None,
     sampling.announce: announce,
@@ -227,8 +223,8 @@ def pytest_addoption() -> None:
     worker.Worker.open_spares = lambda self, *given, **named: None  # type: ignore[method-assign]
     worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
     vars(benchmark)["sees_gpu"] = lambda: False
-    vars(model)["model_of_all"] = lambda: PLAY.get("model", "")
-    vars(detect)["number_of_gpus"] = lambda: PLAY.get("gpus", 1)
+    vars(gpus)["model_of_all"] = lambda: PLAY.get("model", "")
+    vars(gpus)["number_of_gpus"] = lambda: PLAY.get("gpus", 1)
 
 
 def pytest_configure() -> None:

@@ -1,7 +1,7 @@
 // mbarriers as functions of C.
 #pragma once
 
-#include "../intrinsics/mbarriers.h"
+#include "softcuda/intrinsics/mbarriers.h"
 
 typedef uint64_t __mbarrier_t, __mbarrier_token_t;
 

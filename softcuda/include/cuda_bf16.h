@@ -1,7 +1,7 @@
 // bfloat16: the upper half of a float32, as CUDA's header of this name has it.
 #pragma once
 
-#include "../narrow_floats.h"
+#include "softcuda/narrow_floats.h"
 
 #define SOFTCUDA_T __nv_bfloat16
 #define SOFTCUDA_T2 __nv_bfloat162
@@ -9,7 +9,7 @@
 #define SOFTCUDA_BITS2 __nv_bfloat162_raw
 #define SOFTCUDA_NAME bfloat16
 #define SOFTCUDA_FRACTION 7
-#include "../narrow_type.h"
+#include "softcuda/narrow_type.h"
 
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;

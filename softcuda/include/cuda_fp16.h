@@ -1,7 +1,7 @@
 // Half precision: IEEE 754 binary16, as CUDA's header of this name has it.
 #pragma once
 
-#include "../narrow_floats.h"
+#include "softcuda/narrow_floats.h"
 
 #define SOFTCUDA_T __half
 #define SOFTCUDA_T2 __half2
@@ -9,7 +9,7 @@
 #define SOFTCUDA_BITS2 __half2_raw
 #define SOFTCUDA_NAME half
 #define SOFTCUDA_FRACTION 10
-#include "../narrow_type.h"
+#include "softcuda/narrow_type.h"
 
 typedef __half half;
 typedef __half2 half2;

@@ -7,7 +7,7 @@
 
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
-#include "../intrinsics/matrices.h"
+#include "softcuda/intrinsics/matrices.h"
 
 namespace nvcuda::wmma {
 

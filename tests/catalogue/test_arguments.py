@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from warpwatch.catalogue.arguments import BadArguments, Known, fill, read
-from warpwatch.catalogue.arrays import CaseArray, Role
+from warpwatch.catalogue.arguments import BadArguments, fill, read
 
-ARRAYS = {name: CaseArray(name=name, role=Role.IN, shape=(3, 5), dtype="float16") for name in ("x", "y")}
-KNOWN = Known(
-    arrays=ARRAYS,
-    addresses={"x": 4096, "y": 2**40},
-    sizes={"m": 7, "n": 2**31},
-    scalars={"eps": ("float32", 1e-5), "alpha": ("float64", 0.1), "count": ("uint8", 200), "flag": ("bool", True)},
-)
+KNOWN: dict[str, Any] = {
+    "addresses": {"x": 4096, "y": 2**40},
+    "shapes": {"x": (3, 5), "y": (3, 5)},
+    "sizes": {"m": 7, "n": 2**31},
+    "scalars": {"eps": ("float32", 1e-5), "alpha": ("float64", 0.1), "count": ("uint8", 200), "flag": ("bool", True)},
+}
 
 
 @pytest.mark.parametrize(
@@ -42,38 +42,38 @@ KNOWN = Known(
     ],
 )
 def test_a_word_is_a_scalar_of_its_type(word: str, dtype: str, value: object) -> None:
-    (made,) = fill(read(word), KNOWN)
+    (made,) = fill(read(word), **KNOWN)
     assert isinstance(made, np.generic)
     assert (made.dtype.name, made.item()) == (dtype, value)
 
 
 def test_words_keep_their_order_and_may_occur_twice() -> None:
-    made = fill(read("  y x\n  m m eps x.size "), KNOWN)
+    made = fill(read("  y x\n  m m eps x.size "), **KNOWN)
     assert [value.dtype.name for value in made] == ["uint64", "uint64", "int32", "int32", "float32", "int32"]
-    assert fill(read(""), KNOWN) == ()
+    assert fill(read(""), **KNOWN) == ()
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x,y", "'x,y' is no argument: write x, m, m:int64, x.size or eps:float32=1e-5"),
-        ("x y.shape", "'y.shape' is no argument"),
-        ("eps=1e-5", "'eps=1e-5' is no argument"),
-        ("m:", "'m:' is no argument"),
-        ("7", "'7' is no argument"),
+        ("x,y", "'x,y' is not an argument: write x, m, m:int64, x.size or eps:float32=1e-5"),
+        ("x y.shape", "'y.shape' is not an argument"),
+        ("eps=1e-5", "'eps=1e-5' is not an argument"),
+        ("m:", "'m:' is not an argument"),
+        ("7", "'7' is not an argument"),
         ("z", "z is neither an array nor a size nor a scalar; there are x, y, m, n, eps, alpha, count, flag"),
         ("z.size", "z.size is of no array; there are x, y"),
         ("m.size", "m.size is of no array; there are x, y"),
         ("n", "n = 2147483648 does not fit into int32: write n:int64"),
-        ("m:int65", "m has the type 'int65', which there is not: write int32, float32"),
+        ("m:int65", "m has the type 'int65', which does not exist: write int32, float32"),
         ("a:int8=128", "a = 128 does not fit into int8"),
         ("a:uint8=-1", "a = -1 does not fit into uint8"),
-        ("a:int32=1.5", "a = '1.5' is no int32"),
-        ("a:float32=b", "a = 'b' is no float32"),
+        ("a:int32=1.5", "a = '1.5' is not a valid int32"),
+        ("a:float32=b", "a = 'b' is not a valid float32"),
         ("a:float16=1e9", "a = 1e9 does not fit into float16"),
     ],
 )
 def test_what_cannot_be_an_argument_is_named(text: str, said: str) -> None:
     with pytest.raises(BadArguments) as caught:
-        fill(read(text), KNOWN)
+        fill(read(text), **KNOWN)
     assert said in str(caught.value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.configurations import Configuration, configurations
+from warpwatch.catalogue.variants import Configuration, configurations
 
 
 @pytest.mark.parametrize(

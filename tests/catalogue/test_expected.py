@@ -12,12 +12,12 @@ import pytest
 import warpwatch as ww
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import Family, takes_part
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import expected
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import dot_share
+from warpwatch.catalogue.variants import Configuration
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
 

@@ -12,11 +12,11 @@ from kernels import FAMILIES
 from tests.project import ROOT
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case, find_case, make_case
-from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.corners import edge_cases
 from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.selection import builds, omitted_cases, tested_cases, timed_cases
+from warpwatch.catalogue.variants import Configuration
 
 EVERY_CASE = [*tested_cases(FAMILIES), *edge_cases(FAMILIES), *timed_cases(FAMILIES)]
 

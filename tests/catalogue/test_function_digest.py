@@ -2,107 +2,242 @@
 
 from __future__ import annotations
 
-import functools
-import types
+import importlib.util
+import itertools
+import math
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-import warpwatch as ww
-from warpwatch.catalogue.function_digest import digest
+from warpwatch.catalogue.function_digest import LOOKUP, NotFollowed, digest_of_source
 
-HELPER = """
-import functools
-import numpy as np
+NUMBERS = itertools.count()
+
+DRAW = """
 import math
-FACTOR = {factor}
-TABLE = np.arange({length})
-{line}
-def inner(x):
-    return x * FACTOR + {added}
-def reference(x, n):
-    return [inner(each) + TABLE[0] for each in x]
+import numpy as np
+{top}
+
+def draw(rng, n):
+    {body}
 """
 
 
-def made(source: str = HELPER, **values: Any) -> Callable[..., Any]:
-    """Return the function ``reference`` of a module with this source."""
-    given = {"factor": 2, "length": 4, "added": 1, "line": ""} | values
-    names: dict[str, Any] = {"__name__": "project.kernels"}
-    exec(source.format(**given), names)
-    return names["reference"]  # type: ignore[no-any-return]
+@pytest.fixture
+def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Return a function that digests the ``draw`` of a module of its own."""
+
+    def load(name: str, text: str) -> ModuleType:
+        path = tmp_path / str(next(NUMBERS)) / f"{name}.py"  # what is read of a file is kept
+        path.parent.mkdir()
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec
+        assert spec.loader
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    def digest(
+        body: str = "return rng.random(n)",
+        top: str = "",
+        *,
+        text: str = DRAW,
+        packages: tuple[str, ...] = (),
+        refused: frozenset[str] = frozenset(),
+        **helpers: str,
+    ) -> str:
+        for name, content in helpers.items():
+            load(name, content)
+        module = load(f"drawn{next(NUMBERS)}", text.format(body=body, top=top))
+        return digest_of_source(module.draw, tmp_path, packages, refused)
+
+    return digest
 
 
-def test_the_same_source_has_the_same_digest_wherever_its_lines_are() -> None:
-    assert digest(made()) == digest(made(line="\n# a comment\n\n")) is not None
+USES = "return {'x': rng.random(n) * SCALE}"
+HELPS = "return {'x': helped(rng, n)}"
 
 
-@pytest.mark.parametrize("change", [{"factor": 3}, {"factor": 2.0}, {"length": 5}, {"added": 2}])
-def test_a_changed_helper_or_constant_changes_the_digest(change: dict[str, Any]) -> None:
-    assert digest(made(**change)) != digest(made())
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("return rng.random(n)",), ("return rng.normal(n)",)),
+        ((USES, "SCALE = 2"), (USES, "SCALE = 3")),
+        ((USES, "SCALE = 2"), (USES, "SCALE = 2.0")),
+        ((USES, "SCALE = 0.0"), (USES, "SCALE = -0.0")),
+        (("return [x + 1 for x in [n]]",), ("return [x + 2 for x in [n]]",)),
+        ((USES, "SCALE = np.array([1, 2])"), (USES, "SCALE = np.array([1, 3])")),
+        ((USES, "SCALE = {'a': (1, 2)}"), (USES, "SCALE = {'a': (1, 3)}")),
+        ((HELPS, "def helped(rng, n):\n    return n"), (HELPS, "def helped(rng, n):\n    return n + 1")),
+        ((HELPS, "def helped(rng, n, k=1):\n    return k"), (HELPS, "def helped(rng, n, k=2):\n    return k")),
+        ((HELPS, "helped = lambda rng, n: n"), (HELPS, "helped = lambda rng, n: n + 1")),
+        (
+            (HELPS, "def make(k):\n    return lambda rng, n: k\nhelped = make(1)"),
+            (HELPS, "def make(k):\n    return lambda rng, n: k\nhelped = make(2)"),
+        ),
+        (
+            (HELPS, "import functools\nhelped = functools.partial(lambda a, rng, n: a, 1)"),
+            (HELPS, "import functools\nhelped = functools.partial(lambda a, rng, n: a, 2)"),
+        ),
+        (
+            (HELPS, "import functools\nhelped = functools.cache(lambda rng, n: n)"),
+            (HELPS, "import functools\nhelped = functools.cache(lambda rng, n: 2 * n)"),
+        ),
+        (
+            (HELPS, "class Way:\n    def __call__(self, rng, n):\n        return n\nhelped = Way()"),
+            (HELPS, "class Way:\n    def __call__(self, rng, n):\n        return 2 * n\nhelped = Way()"),
+        ),
+        ((HELPS, "one, helped = lambda a: 1, lambda a: 2"), (HELPS, "helped, one = lambda a: 1, lambda a: 2")),
+    ],
+)  # fmt: skip
+def test_whatever_a_function_reaches_counts(
+    draw: Callable[..., str], one: tuple[str, ...], other: tuple[str, ...]
+) -> None:
+    assert draw(*one) == draw(*one)
+    assert draw(*one) != draw(*other)
 
 
-def test_defaults_closures_and_nested_functions_count() -> None:
-    def scaled(factor: int, default: int = 1) -> Callable[..., Any]:
-        def reference(x: int, more: int = default) -> list[int]:
-            return [each * factor + more for each in [x]]
-
-        return reference
-
-    assert digest(scaled(2)) == digest(scaled(2)) is not None
-    assert len({digest(scaled(2)), digest(scaled(3)), digest(scaled(2, default=4))}) == 3
-
-
-def test_a_function_of_a_module_of_the_project_is_followed_and_the_rest_of_the_module_is_not() -> None:
-    def using(value: int, other: int) -> str | None:
-        helpers = types.ModuleType("project.helpers")
-        exec(f"def scale(x):\n    return x * {value}\ndef other():\n    return {other}", vars(helpers))
-        names = {"helpers": helpers, "__name__": "project"}
-        exec("def reference(x):\n    return helpers.scale(x)", names)
-        return digest(names["reference"])  # type: ignore[arg-type]
-
-    assert using(1, 1) == using(1, 2) is not None
-    assert using(1, 1) != using(2, 1)
+def test_comments_docstrings_annotations_and_what_is_not_reached_do_not_count(draw: Callable[..., str]) -> None:
+    plain = draw("return rng.random(n)")
+    assert draw('"""Draw."""\n    # from 0 to 1\n    return rng.random( n )', "UNUSED = 3\n\n\n") == plain
+    typed = DRAW.replace("rng, n", "rng: object, n: int")
+    assert draw("return rng.random(n)", text=typed) == plain
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        "open('table').read()",
-        "np.load('table.npy')",
-        "np.loadtxt('table')",
-        "eval('x')",
-        "globals()['inner'](x)",
-        "getattr(np, 'load')('a')",
-        "__import__('os').environ",
-        "helper(x)",
-        "rng.normal()",
-        "vectorized(x)",
+        "import helper_a\n    return helper_a.of(n)",
+        "from helper_a import of\n    return of(n)",
     ],
 )
-def test_what_cannot_be_followed_has_no_digest(body: str) -> None:
-    class Helper:
-        def __call__(self, x: int) -> int:
-            return x
-
-    names = {
-        "np": np,
-        "helper": Helper(),
-        "rng": np.random.default_rng(1),
-        "vectorized": np.frompyfunc(lambda x: x + 1, 1, 1),
-    }
-    exec(f"def reference(x):\n    return {body}", names)
-    assert digest(names["reference"]) is None
+def test_modules_of_the_project_are_followed(draw: Callable[..., str], body: str) -> None:
+    first = draw(body, helper_a="SCALE = 1\nREST = 1\ndef of(n):\n    return SCALE * n")
+    rest = draw(body, helper_a="SCALE = 1\nREST = 2\ndef of(n):\n    return SCALE * n")
+    assert first == rest
+    assert first != draw(body, helper_a="SCALE = 2\nREST = 1\ndef of(n):\n    return SCALE * n")
+    at_top = draw("return helper_a.of(n)", "import helper_a", helper_a="SCALE = 1\ndef of(n):\n    return SCALE * n")
+    changed = draw("return helper_a.of(n)", "import helper_a", helper_a="SCALE = 2\ndef of(n):\n    return SCALE * n")
+    assert at_top != changed
 
 
-def test_functions_of_numpy_and_of_the_engine_are_known_and_a_partial_is_followed() -> None:
-    one, two = (functools.partial(lambda a, b, n: ww.product(a, b) + np.float32(n), n=n) for n in (1, 2))
-    assert digest(one) != digest(two)
-    assert digest(one) is not None
-    assert digest(np.cumsum) is not None
+@pytest.mark.parametrize(
+    ("body", "top", "why"),
+    [
+        ("return np.load('x.npy')", "", "reaches numpy.load"),
+        ("return load('x.npy')", "from numpy import load", "load, which may do anything"),
+        ("return load_npz('x.npz').toarray()", "from scipy.sparse import load_npz", "load_npz, which may do anything"),
+        ("return scipy.io.mmread('x.mtx')", "import scipy.io", "reaches scipy.io.mmread"),
+        ("return open('x').read()", "", r"calls open\(\)"),
+        ("return np.loadtxt('x')", "", "reaches numpy.loadtxt"),
+        ("return eval('n')", "", r"calls eval\(\)"),
+        ("return globals()['n']", "", r"calls globals\(\)"),
+        ("return __import__('os').environ", "", r"calls __import__\(\)"),
+        ("return hash('n')", "", r"calls hash\(\)"),
+        ("global N\n    N = n", "N = 1", "it changes the global variable N"),
+        ("return RNG.normal()", "RNG = np.random.default_rng(1)", "an object of the type Generator"),
+        ("return os.environ['N']", "import os", "reaches os.environ"),
+        ("import random\n    return random.random()", "", "it imports random|reaches random"),
+        ("return Path('x').read_bytes()", "from pathlib import Path", "Path, which may do anything"),
+        ("return helper_b", "import helper_b", "helper_b is passed on as a value"),
+        ("return LOCK", "import threading\nLOCK = threading.Lock()", "it reaches"),
+    ],
+)
+def test_what_cannot_be_followed_is_said(draw: Callable[..., str], body: str, top: str, why: str) -> None:
+    with pytest.raises(NotFollowed, match=why):
+        draw(body, top, helper_b="")
 
 
-def test_a_function_that_calls_itself_has_a_digest() -> None:
-    assert digest(made("def reference(x):\n    return x and reference(x - 1)")) is not None
+def test_a_lookup_by_a_name_is_followed_unless_it_is_refused(draw: Callable[..., str]) -> None:
+    assert draw("return getattr(np, 'cumsum')")
+    with pytest.raises(NotFollowed, match=r"calls getattr\(\)"):
+        draw("return getattr(np, 'load')", refused=LOOKUP)
+
+
+def test_functions_of_numpy_and_of_the_engine_are_named(draw: Callable[..., str], tmp_path: Path) -> None:
+    assert draw("return ww.product(n, n)", "import warpwatch as ww")
+    assert digest_of_source(np.cumsum, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return ctypes.CDLL('./libown.so').run", "it loads './libown.so', a library whose code is not recorded"),
+        ("return ctypes.CDLL(str(rng)).run", r"it loads str\(rng\), a library"),
+        ("return ctypes.cdll.LoadLibrary(rng).run", "it loads rng, a library"),
+        (
+            "return extensions.cpp_extension.load(name='own', sources=['own.cu'])",
+            "reaches extensions.cpp_extension.load",
+        ),
+    ],
+)
+def test_what_a_call_takes_from_a_file_of_code_is_not_followed(
+    draw: Callable[..., str], monkeypatch: pytest.MonkeyPatch, body: str, said: str
+) -> None:
+    packages = ("ctypes", "extensions")
+    extensions = ModuleType("extensions")
+    extensions.cpp_extension = ModuleType("extensions.cpp_extension")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "extensions", extensions)
+    with pytest.raises(NotFollowed, match=said):
+        draw(body, "import ctypes\nimport extensions", packages=packages)
+    assert draw("return ctypes.CDLL('libcuda.so.1').run", "import ctypes", packages=packages)
+
+
+OBJECTS = {
+    "a member of an enumeration": "class Kind(enum.Enum):\n    A = 1\n    def f(self):\n        return {}\nV = Kind.A",
+    "a named tuple": "class Named(typing.NamedTuple):\n    n: int\n    def f(self):\n        return {}\nV = Named(3)",
+    "a list of a class": "class Listed(list):\n    def f(self):\n        return {}\nV = Listed([3])",
+    "attributes of a dictionary": "class Keyed(dict):\n    pass\nV = Keyed(a=3)\nV.k = {}",
+    "a number of a class": "class Number(int):\n    pass\nV = Number({})",
+    "a text of a class": "class Text(str):\n    pass\nV = Text('{}')",
+    "a computed attribute of a class": "K = {}\nclass Owner:\n    k = K\nV = Owner",
+    "a table of a class": "def f():\n    return {}\nclass Owner:\n    table = dict(a=f)\nV = Owner",
+    "a cached property": "class O:\n    @functools.cached_property\n    def f(self):\n        return K\nK = {}\nV = O",
+    "an attribute of a function": "def V():\n    return V.k\nV.k = {}",
+}
+
+
+@pytest.mark.parametrize("what", OBJECTS)
+def test_all_that_belongs_to_an_object_counts(draw: Callable[..., str], what: str) -> None:
+    one, other = (f"import enum, functools, typing\n{OBJECTS[what].format(number)}" for number in (1, 2))
+    assert draw("return V", one) == draw("return V", one)
+    assert draw("return V", one) != draw("return V", other)
+
+
+@pytest.mark.parametrize("made", ["np.vectorize(f)", "np.frompyfunc(f, 1, 1)"])
+def test_what_numpy_makes_of_a_function_is_not_followed(draw: Callable[..., str], made: str) -> None:
+    with pytest.raises(NotFollowed, match="which was made by"):
+        draw("return V(n)", f"def f(x):\n    return x\nV = {made}")
+
+
+def test_functions_that_call_each_other_are_described_once(draw: Callable[..., str]) -> None:
+    top = "def helped(rng, n):\n    return again(rng, n)\ndef again(rng, n):\n    return helped(rng, n) + {}"
+    assert draw(HELPS, top.format(1)) == draw(HELPS, top.format(1))
+    assert draw(HELPS, top.format(1)) != draw(HELPS, top.format(2))
+
+
+def test_a_function_without_a_file_is_not_followed(tmp_path: Path) -> None:
+    made: dict[str, Any] = {"math": math}
+    exec("def draw(rng):\n    return math.pi", made)
+    with pytest.raises(NotFollowed):
+        digest_of_source(made["draw"], tmp_path)
+
+
+def test_a_file_that_changed_since_it_was_loaded_is_not_followed(draw: Callable[..., str], tmp_path: Path) -> None:
+    path = tmp_path / "changing.py"
+    path.write_text(DRAW.format(top="", body="return rng.random(n)"))
+    spec = importlib.util.spec_from_file_location("changing", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    path.write_text(DRAW.format(top="", body="return rng.random(n) + 1"))
+    with pytest.raises(NotFollowed, match="the source of draw is not found in changing"):
+        digest_of_source(module.draw, tmp_path)

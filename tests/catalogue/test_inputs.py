@@ -12,11 +12,11 @@ import pytest
 import warpwatch as ww
 from warpwatch.catalogue.arrays import DeclaredArray
 from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import TIMED_SEED, Family
 from warpwatch.catalogue.elements import C_TYPES, EXTENSIONS, NONE, numpy_type
 from warpwatch.catalogue.inputs import DRAWN, check_inputs, exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.variants import Configuration
 
 TYPES = [name for name in C_TYPES if name != NONE]
 REAL = [name for name in TYPES if numpy_type(name).kind == "f" or name in EXTENSIONS]

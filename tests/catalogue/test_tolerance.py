@@ -18,7 +18,7 @@ from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.tolerance import Rule, dot_share, product
 from warpwatch.catalogue.validation import problems
-from warpwatch.devices.runner import expected
+from warpwatch.devices.references import expected
 
 LOOPS = [case for case in tested_cases(FAMILIES) if case.variant.name == "naive" and max(case.shape) < 200]
 
@@ -136,7 +136,7 @@ TOO_WIDE = {
     ),
     "ulp(1e+08) accepts zeros": family(ww.ulp(1e8), twice),
     "error_of(..., times=1e+09) accepts zeros": family(ww.error_of(lambda x: x * np.float32(2.1), 1e9), twice),
-    "gives values that are no errors": family(ww.relative(float("inf")), twice),
+    "gives values that are not errors": family(ww.relative(float("inf")), twice),
 }
 SANE = {
     "small results": family(ww.relative(1e-6, absolute=1e-6), lambda x: 1e-8 * x.astype(np.float64)),

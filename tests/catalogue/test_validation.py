@@ -15,16 +15,16 @@ from kernels import FAMILIES
 from tests.catalogue.changed import COPY, with_family, with_variant
 from tests.checkout import Bench
 from warpwatch.catalogue.cases import Build, Case, find_case
-from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems, require, sound
+from warpwatch.catalogue.variants import Configuration
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import Target, compile_file
 from warpwatch.devices.compile.symbols import entries
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import expected
+from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 

@@ -16,7 +16,7 @@ from tests.project import ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli.keywords import selector
+from warpwatch.cli.options import selector
 from warpwatch.runs.files import run_files
 
 BASELINE = ROOT / "bench" / "baselines" / "nvidia-h200"

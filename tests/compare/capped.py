@@ -25,8 +25,8 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import key
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.revision.commit import compile_other_kernels
-from warpwatch.timing.parent_samples import Again, Measured
-from warpwatch.timing.worker_pairs import Delay
+from warpwatch.timing.measurement import Again, Measured
+from warpwatch.timing.side_by_side import Delay
 from warpwatch.verdict.rule import Decision, Verdict
 
 CASES = (
@@ -72,7 +72,7 @@ def lines_of(comparison: PairComparison, decisions: dict[str, Decision]) -> Iter
     false, found, injected = 0, 0, 0
     for title, pair in comparison.pairs.items():
         decision = decisions[title]
-        clocks = [median(taken.new_mhz) for taken in pair.taken if taken.new_mhz]
+        clocks = [median(taken.mhz[1]) for taken in pair.taken if taken.has_clocks]
         low, high = (f"{mhz:,.0f}" for mhz in (min(clocks, default=0), max(clocks, default=0)))  # 0: not read
         change, least, most = (f"{100 * (each - 1):+.2f}" for each in (decision.ratio, decision.low, decision.high))
         said = (

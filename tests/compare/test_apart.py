@@ -17,7 +17,7 @@ from tests.stranger import declare, run_pytest
 from warpwatch.compare import apart
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.devices.gpu import Settings
-from warpwatch.timing.worker_pairs import OtherSideFailed
+from warpwatch.timing.side_by_side import OtherSideFailed
 
 CASE = "copy-memcpy-vendor-1048576-float32"
 RUN = ("bench", "--device=software", "--benchmark-max-time=0.01", "-k", CASE, "--against", "HEAD")

@@ -6,11 +6,18 @@ from collections.abc import Mapping
 
 import pytest
 
-from warpwatch.compare.code_difference import BuildChange, Kernel, KernelChange, LaunchOccupancy, State
-from warpwatch.compare.code_gates import GATES, exceeded, unknown
-from warpwatch.machine_code.cubin import Needs
+from warpwatch.compare.code_difference import (
+    GATES,
+    BuildChange,
+    Kernel,
+    KernelChange,
+    LaunchOccupancy,
+    State,
+    exceeded,
+    unknown,
+)
+from warpwatch.machine_code.cubin import Needs, Occupancy
 from warpwatch.machine_code.disassembler import Code
-from warpwatch.machine_code.occupancy import Occupancy
 from warpwatch.report.code_tables import Heading, markdown
 
 EVERY = tuple(GATES)

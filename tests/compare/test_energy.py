@@ -15,7 +15,7 @@ from tests.compare.test_with_revision import NAIVE, old  # noqa: F401  # the fix
 from warpwatch.compare.energy import PRIOR, energy_effect, lines, millijoules, takes_more
 from warpwatch.report.tables import figures
 from warpwatch.runs.record import read_run
-from warpwatch.timing.clocks import Clock
+from warpwatch.timing.nvml import Clock
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.verdict.rule import Verdict, decide
 
@@ -23,9 +23,7 @@ from warpwatch.verdict.rule import Verdict, decide
 def taken(ratio: float, others: tuple[str, ...] = ()) -> PairSamples:
     clock = Clock(1980, (), others)
     joules = (0.05, 0.0501), (0.05 * ratio, 0.0501 * ratio)
-    return PairSamples(
-        old=(1e-3,) * 2, new=(1e-3,) * 2, clocks=(clock, clock), old_joules=joules[0], new_joules=joules[1]
-    )
+    return PairSamples(old=(1e-3,) * 2, new=(1e-3,) * 2, clocks=(clock, clock), beside={"joules": joules})
 
 
 @pytest.mark.parametrize(
@@ -57,8 +55,7 @@ def test_others_at_work_make_an_energy_unsure() -> None:
 
 
 def test_pairs_without_energies_have_no_effect() -> None:
-    clock = Clock(0, ())
-    assert energy_effect([PairSamples(old=(1.0,) * 2, new=(1.0,) * 2, clocks=(clock, clock))], "") is None
+    assert energy_effect([PairSamples(old=(1.0,) * 2, new=(1.0,) * 2)], "") is None
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from warpwatch.compare import pairs
 from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Kernel
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import Again, Measured
+from warpwatch.timing.nvml import Clock
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.parent_samples import Again, Measured
-from warpwatch.timing.worker_pairs import Plan
+from warpwatch.timing.side_by_side import Plan
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES, SCREENING_PROCESSES, Decision, Verdict
 
 CASE = next(iter(timed_cases(PROJECT.families)))
@@ -144,7 +144,7 @@ def test_a_pair_keeps_the_clock_down_that_did_so_in_the_last_process(slowed: tup
 
 @pytest.mark.parametrize(
     ("last", "settle", "stamped"),
-    [({}, True, False), ({"keeps_clock_down": True, "old_mhz": (1.0,) * 2, "new_mhz": (1.0,) * 2}, False, True)],
+    [({}, True, False), ({"keeps_clock_down": True, "beside": {"mhz": ((1.0,) * 2,) * 2}}, False, True)],
 )
 def test_a_pair_that_kept_the_clock_down_itself_does_not_wait_for_it(
     last: dict[str, Any], settle: bool, stamped: bool

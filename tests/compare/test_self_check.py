@@ -26,7 +26,7 @@ from warpwatch.devices.worker import Worker
 from warpwatch.runs.record import BadRun, Gpu, read_run, typed
 from warpwatch.timing.delayed import KERNEL, delayed, write_delayed
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
+from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
 
 KERNELS = {
     str(build.source.relative_to(ROOT / "kernels")): build

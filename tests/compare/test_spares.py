@@ -12,7 +12,7 @@ import pytest
 from tests.fake_gpu import INFO
 from tests.project import PROJECT
 from warpwatch.catalogue.declaration import Family
-from warpwatch.compare.spares import open_spares, start_spares
+from warpwatch.compare.pairs import open_spares, start_spares
 from warpwatch.devices.worker import Worker
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,8 +13,14 @@ from typing import Any
 import pytest
 
 from tests.checkout import FEW, Bench
-from warpwatch.compare.with_baseline import find_runs
-from warpwatch.runs.record import BadRun, read_run
+from tests.project import ROOT
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.project import find_project
+from warpwatch.compare.comparison import CALL
+from warpwatch.compare.with_baseline import BaselineComparison, _built_again, _newest_clean, find_runs
+from warpwatch.devices.compile.compiler import CompileError, Target
+from warpwatch.revision.commit import CommitCase
+from warpwatch.runs.record import BadRun, CaseRecord, Commit, Facts, RunRecord, read_run
 
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
 
@@ -322,3 +329,50 @@ def test_on_another_gpu_unchanged_cases_show_how_wide_floors_must_be(checkout: B
     done = checkout.bench("--benchmark-compare", **slower)
     assert "nothing below 25 % is called slower: it takes 3 GPUs in the baseline and 30 cases" in done.stdout
     assert "17 same" in done.stdout
+
+
+NIGHTS = [datetime(2026, 11, day, tzinfo=UTC) for day in (1, 2, 3)]
+CASE = "copy-naive-256-1048576-float32"
+
+
+def night(day: int, commit: str, *, dirty: bool | None = False) -> RunRecord:
+    return RunRecord(path=Path(f"{day}.json"), commit=Commit(id=commit, dirty=dirty), when=NIGHTS[day])
+
+
+def test_the_newest_run_of_a_clean_commit_is_built() -> None:
+    runs = [night(0, "a" * 40), night(1, "b" * 40), night(2, "c" * 40, dirty=True), RunRecord(path=Path("no commit"))]
+    assert _newest_clean(runs) is runs[1]
+    assert _newest_clean(runs[2:]) is None
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        ([night(0, "a" * 40, dirty=True)], "the baseline does not say which commit it was made of"),
+        (
+            [night(0, "a" * 40)],
+            "aaaaaaaaaaaa, which the baseline was made of, is not in HEAD's history here",
+        ),
+    ],
+)
+def test_a_commit_that_is_not_this_branchs_own_is_not_run(runs: list[RunRecord], said: str) -> None:
+    found = BaselineComparison(runs=runs).old_codes([CASE], find_project(ROOT), Target("sm_90"))
+    assert found == {CASE: said}
+
+
+def case_named(name: str) -> Case:
+    return find_case(find_project(ROOT).families, name)
+
+
+def test_of_each_case_it_is_said_why_its_code_of_then_is_not_there() -> None:
+    other: Any = None
+    past = night(0, "a" * 40)
+    assert _built_again(case_named("copy-memcpy-vendor-1048576-float32"), None, past) == CALL
+    assert _built_again(case_named(CASE), None, past) == "aaaaaaaaaaaa, the baseline's newest, does not have it"
+    had = RunRecord(
+        path=Path("0.json"),
+        commit=past.commit,
+        cases={CASE: CaseRecord(samples=(1.0,), facts=Facts(image_hash="then"))},
+    )
+    broken = CommitCase(other=other, image=CompileError("copy.cu: no code\nin many lines"))
+    assert _built_again(case_named(CASE), broken, had) == "in aaaaaaaaaaaa, copy.cu: no code"

@@ -266,11 +266,9 @@ def test_a_cache_that_cannot_be_written_at_all_is_one_sentence(source: Path, fol
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache with a small driver and the stand-in for nvcc."""
-    (tmp_path / "sources").mkdir()
-    (tmp_path / "sources" / "driver.cpp").write_text("int driver;\n")
-    shutil.copy(ROOT / "softcuda" / "nvcc", tmp_path / "sources")
-    for path in (*(ROOT / "softcuda").glob("*.h"), *(ROOT / "softcuda").glob("*.py")):
-        shutil.copy(path, tmp_path / "sources")
+    (tmp_path / "sources" / "device").mkdir(parents=True)
+    (tmp_path / "sources" / "device" / "driver.cpp").write_text("int driver;\n")
+    shutil.copytree(ROOT / "softcuda" / "compiling", tmp_path / "sources" / "compiling")
     monkeypatch.setattr(softcuda, "HERE", tmp_path / "sources")
     softcuda.build(tmp_path / "built")
     softcuda.stand_in(tmp_path / "built")

@@ -9,7 +9,7 @@ from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.check import PIECE, PIECES_A_THREAD, compare, explain
 from warpwatch.devices.machine import POISON
-from warpwatch.devices.runner import LINE
+from warpwatch.devices.references import LINE
 
 CASE = find_case(FAMILIES, "matmul-tiled-16x16-40x33x50-float32")
 

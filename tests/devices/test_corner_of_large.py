@@ -13,8 +13,8 @@ from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import Build
 from warpwatch.catalogue.corners import beyond_32_bits, least_builds
 from warpwatch.devices.compile.compiler import compile_file
-from warpwatch.devices.corner_of_large import SETTINGS, problem_of_the_last_block
 from warpwatch.devices.gpu import Settings
+from warpwatch.devices.large import SETTINGS, problem_of_the_last_block
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device
 

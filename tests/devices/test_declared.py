@@ -25,10 +25,10 @@ from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import POISON, DeviceError
-from warpwatch.devices.runner import expected, launch_once, load, run, upload
+from warpwatch.devices.references import expected
+from warpwatch.devices.runner import launch_once, load, run, upload
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
-from warpwatch.timing import worker_checks as checks
-from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing import checks, sampling
 
 SERIAL = find_case(FAMILIES, "add-serial-host-100-int32")
 ON_DEVICE = [case for case in tested_cases(FAMILIES) if not case.variant.on_host]

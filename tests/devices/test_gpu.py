@@ -24,11 +24,11 @@ from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError, Resources, pack
-from warpwatch.devices.runner import Outcome, expected
+from warpwatch.devices.references import expected
+from warpwatch.devices.runner import Outcome
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
 from warpwatch.plugin.options import value_of
-from warpwatch.timing import worker_checks as checks
-from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing import checks, sampling
 from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.timer import GpuTimer
 

@@ -18,7 +18,8 @@ from warpwatch.devices import host as host_module
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError, GuardedArray
-from warpwatch.devices.runner import expected, run, run_several
+from warpwatch.devices.references import expected
+from warpwatch.devices.runner import run, run_several
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from warpwatch.devices.model import model_of_all, sees_gpu
+from warpwatch.devices.gpus import model_of_all, sees_gpu
 
 
 class NotSupported(Exception):

@@ -20,9 +20,10 @@ from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import Outcome, expected
+from warpwatch.devices.references import expected
+from warpwatch.devices.runner import Outcome
 from warpwatch.devices.worker import Kernel, Worker
-from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing import sampling
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from warpwatch.catalogue.cases import Build
 from warpwatch.devices.compile.builds import compile_build, kernels_of
 from warpwatch.devices.compile.compiler import CompileError, Target
 from warpwatch.devices.compile.symbols import entries
-from warpwatch.revision.declarations import macros, own_macros
 
 PLAIN = "#pragma once\n__global__ void twice(float* y, const float* x) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n"
 TEMPLATE = """\
@@ -60,9 +59,9 @@ def test_macros_may_have_the_names_of_a_templates_parameters(tmp_path: Path, sou
     (tmp_path / "scale.cuh").write_text(TEMPLATE)
     (tmp_path / "all.cu").write_text('#include "scale.cuh"\n')
     build = build_in(tmp_path, source, "scale<scalar_t, BM, BN>", BM=8, BN=4, FACTOR=3)
-    assert kernels_of(build).macros == macros(build) == {"FACTOR": "3"}
-    assert kernels_of(build).own_macros == own_macros(build)
-    assert own_macros(build) == {"scalar_t": "float", "BLOCK_X": "32", "BLOCK_Y": "1", "BM": "8", "BN": "4"}
+    kernels = kernels_of(build)
+    assert kernels.macros == {"FACTOR": "3"}
+    assert kernels.own_macros == {"scalar_t": "float", "BLOCK_X": "32", "BLOCK_Y": "1", "BM": "8", "BN": "4"}
     assert entries(compile_build(build, target).path.read_bytes()) == ["_Z5scaleIfLj8ELi4EEvPT_PKS0_"]
 
 

@@ -120,8 +120,8 @@ def test_a_source_whose_name_begins_like_an_option_is_a_file(
 
 
 def test_the_stand_in_passes_its_arguments_on_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / NAME).mkdir()
-    (tmp_path / NAME / "nvcc").write_text("import sys\nprint(sys.argv[1:])\n")
+    (tmp_path / NAME / "compiling").mkdir(parents=True)
+    (tmp_path / NAME / "compiling" / "nvcc").write_text("import sys\nprint(sys.argv[1:])\n")
     monkeypatch.setattr(softcuda, "HERE", tmp_path / NAME)
     program = softcuda.stand_in(tmp_path / "cache of mine")
     arguments = ["$(touch X)", "a b", "", "'", '"', "\n", "*", "-S"]
@@ -133,7 +133,7 @@ def test_the_stand_in_passes_its_arguments_on_as_they_are(tmp_path: Path, monkey
 def python_sources() -> list[Path]:
     folders = ("bench", "correctness", "kernels", "softcuda", "tests", "warpwatch")
     found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    return [ROOT / "conftest.py", ROOT / "softcuda" / "nvcc", *found]
+    return [ROOT / "conftest.py", ROOT / "softcuda" / "compiling" / "nvcc", *found]
 
 
 def test_no_python_file_starts_a_shell() -> None:
@@ -146,5 +146,5 @@ def test_no_python_file_starts_a_shell() -> None:
 
 
 def test_no_file_of_the_software_device_starts_a_shell() -> None:
-    for path in (ROOT / "softcuda").glob("*.cpp"):
+    for path in (ROOT / "softcuda").rglob("*.cpp"):
         assert not re.search(r"\b(popen|system)\s*\(", path.read_text()), path

@@ -11,7 +11,7 @@ import pytest
 
 from tests.devices.asked import add, die, ignore_sigterm, process_id
 from tests.project import PROJECT
-from warpwatch.devices import child as child_module
+from warpwatch.devices.child import CLEAN_UP_SECONDS, State, launch
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device
@@ -22,6 +22,17 @@ def child() -> Iterator[Worker]:
     child = Worker(PROJECT)
     yield child
     child.stop()
+
+
+@pytest.fixture
+def failing_first() -> Iterator[Worker]:
+    """A worker whose first child ends before it can be asked anything."""
+    worker = Worker(PROJECT, launch=lambda *given: launch(*given, *([] if worker.started > 1 else [ENDS])))
+    yield worker
+    worker.stop()
+
+
+ENDS = "raise SystemExit(3)"
 
 
 def test_a_spare_process_takes_the_place_of_one_that_ends(child: Worker) -> None:
@@ -61,15 +72,11 @@ def test_a_process_that_cannot_open_the_device_is_replaced_and_the_error_is_that
     assert child.call(describe_device).name
 
 
-def test_a_process_that_ends_before_the_first_call_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Worker(PROJECT)
-    monkeypatch.setattr(child_module, "BOOT", "raise SystemExit(3)")
-    worker.start()
-    monkeypatch.undo()
+def test_a_process_that_ends_before_the_first_call_is_an_error(failing_first: Worker) -> None:
+    failing_first.start()
     with pytest.raises(DeviceError, match="died: exit status 3"):
-        worker.call(add, 1, 2)
-    assert worker.call(add, 1, 2) == 3
-    worker.stop()
+        failing_first.call(add, 1, 2)
+    assert failing_first.call(add, 1, 2) == 3
 
 
 def test_spare_processes_end_with_the_worker(child: Worker) -> None:
@@ -81,14 +88,14 @@ def test_spare_processes_end_with_the_worker(child: Worker) -> None:
     child.stop()
     with pytest.raises(ProcessLookupError):
         os.kill(one, 0)
-    assert [child._spares, child._ready, child.child] == [[], [], None]
+    assert (child.children, child.child) == ([], None)
 
 
 def test_loaded_processes_are_taken_before_new_ones_and_end_with_the_worker(child: Worker) -> None:
     first = child.call(process_id)
     child.start_spares(2)
     assert (child.has_opened_spares, child.spares) == (False, 2)
-    loaded = [each.process.pid for each in child._loaded]
+    loaded = [spare.process.pid for spare in child.children if spare.state is State.LOADED]
     child.open_spares(1, process_id)
     assert (child.has_opened_spares, child.spares) == (True, 2)
     child.renew()
@@ -98,10 +105,10 @@ def test_loaded_processes_are_taken_before_new_ones_and_end_with_the_worker(chil
     child.open_spares(2, process_id)
     assert child.started == 4
     child.start_spares(1)
-    idle = child._loaded[0].process
+    (idle,) = (spare.process for spare in child.children if spare.state is State.LOADED)
     child.stop()
     assert idle.poll() is not None
-    assert child._loaded == []
+    assert child.children == []
 
 
 def test_processes_that_do_not_end_by_themselves_are_killed_together(child: Worker) -> None:
@@ -110,7 +117,7 @@ def test_processes_that_do_not_end_by_themselves_are_killed_together(child: Work
     assert child.call(ignore_sigterm) == child.call(process_id)
     begin = time.monotonic()
     child.stop()
-    assert time.monotonic() - begin < 1.5 * child_module.CLEAN_UP_SECONDS
+    assert time.monotonic() - begin < 1.5 * CLEAN_UP_SECONDS
 
 
 def test_the_next_process_may_be_called_while_the_last_one_ends(child: Worker) -> None:
@@ -135,23 +142,19 @@ def test_a_process_ends_also_where_what_runs_meanwhile_fails(child: Worker) -> N
 
 
 @pytest.mark.parametrize("awaited", [True, False])
-def test_a_spare_process_that_fails_is_replaced(awaited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Worker(PROJECT)
-    boot = child_module.BOOT
-    monkeypatch.setattr(child_module, "BOOT", "raise SystemExit(3)")
-    worker.open_spares(1, process_id)
-    monkeypatch.setattr(child_module, "BOOT", boot)
+def test_a_spare_process_that_fails_is_replaced(failing_first: Worker, awaited: bool) -> None:
+    failing_first.open_spares(1, process_id)
     if awaited:
-        worker.await_spares()
-    assert worker.call(add, 2, 3) == 5
-    worker.stop()
+        failing_first.await_spares()
+        assert failing_first.children == []
+    assert failing_first.call(add, 2, 3) == 5
 
 
 def test_a_process_that_broke_is_replaced_by_a_new_one_and_spare_ones_serve_later(child: Worker) -> None:
     child.call(process_id)
     child.open_spares(1, process_id)
     child.await_spares()
-    spare = child._ready[0].process.pid
+    (spare,) = (each.process.pid for each in child.children if each.state is State.READY)
     with pytest.raises(DeviceError, match="died"):
         child.call(die)
     assert child.call(process_id) != spare
@@ -163,7 +166,7 @@ def test_processes_that_were_told_to_end_are_waited_for_later(child: Worker) -> 
     first = child.call(process_id)
     child.open_spares(1, process_id)
     child.await_spares()
-    spare = child._ready[0].process.pid
+    (spare,) = (each.process.pid for each in child.children if each.state is State.READY)
     child.leave()
     assert not child.has_opened_spares
     assert child.call(process_id) not in (first, spare)

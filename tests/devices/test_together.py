@@ -12,9 +12,8 @@ from kernels import FAMILIES
 from warpwatch.catalogue.cases import Build, find_case
 from warpwatch.devices.compile import compiler
 from warpwatch.devices.compile.background import Compilation
-from warpwatch.devices.compile.builds import check_builds, compile_build
+from warpwatch.devices.compile.builds import check_builds, compile_build, in_one_file
 from warpwatch.devices.compile.compiler import CompileError, NoCompiler, Target, compile_text, nvcc
-from warpwatch.devices.compile.together import in_one_file
 
 BUILDS = [
     find_case(FAMILIES, f"matmul-tiled-{block}-64x64x64-{dtype}").build

@@ -12,8 +12,8 @@ import pytest
 import warpwatch as ww
 from tests.stranger import run_pytest
 from warpwatch.catalogue.cases import Build, Case
+from warpwatch.devices.evaluate import faults, nothing_shown, plan
 from warpwatch.devices.runner import Outcome
-from warpwatch.devices.trials import faults, nothing_shown, plan
 
 N = 40
 

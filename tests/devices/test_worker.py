@@ -25,13 +25,12 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
-from warpwatch.devices import worker
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import expected
+from warpwatch.devices.references import expected
 from warpwatch.devices.transfer import send
 from warpwatch.devices.worker import Kernel, Worker
 
@@ -107,15 +106,15 @@ def test_errors_arrive_as_what_they_are_with_their_traceback(child: Worker) -> N
     assert "in stumble" in "\n".join(caught.value.__notes__)
 
 
-def test_silence_ends_at_the_limit(child: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_ends_at_the_limit(child: Worker) -> None:
     child.settings = Settings(launch_timeout=0.3)
     child.call(add, 1, 1)
-    monkeypatch.setattr(worker, "CALL_SECONDS", 0.2)
+    before, child.call_seconds = child.call_seconds, 0.2
     begin = time.monotonic()
     with pytest.raises(DeviceError, match=r"no answer within 0.5 s"):
         child.call(sleep, 60)
     assert time.monotonic() - begin < 5
-    monkeypatch.undo()
+    child.call_seconds = before
     assert child.call(add, 1, 1) == 2
 
 

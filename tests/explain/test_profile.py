@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from warpwatch.explain import profile as profiling
-from warpwatch.explain.profile import NoProfile, Profile, grown, more_from_memory, profile, read_report
-from warpwatch.explain.profiled import Side
+from warpwatch.explain.profile import NoProfile, Profile, Side, grown, more_from_memory, profile, read_report
 
 SIDE = Side(root=Path.cwd(), module="kernels", case="copy-naive-256-1024-float32", image=Path("none"), other=None)
 
@@ -166,7 +165,7 @@ def test_ncu_leaves_the_clocks_alone_and_is_told_the_kernels(tmp_path: Path, mon
     (command,) = asked
     assert command[command.index("--clock-control") + 1] == "none"
     assert command[command.index("--kernel-name") + 1] == r"regex:^(copy_naive|f<float>)$"
-    assert command[command.index(sys.executable) :][1:4] == ["-P", "-m", "warpwatch.explain.profiled"]
+    assert command[command.index(sys.executable) :][1:4] == ["-P", "-m", "warpwatch.explain.profile"]
 
 
 def test_what_is_missing_is_said_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 
-from warpwatch.machine_code.kinds import kind, mix
-from warpwatch.machine_code.listing import Instruction, parse
-from warpwatch.machine_code.loops import inside_loops, loop_sizes
+from warpwatch.machine_code.listing import Instruction, inside_loops, kind, loops, mix, parse
 
 # A loop of four instructions; then what fills the section up.
 LOOP = """
@@ -65,6 +64,10 @@ $__internal_7_$__cuda_sm20_div_rn_f64_full:
         /*0070*/                   DFMA R4, R4, R6, R8 ;
         /*0080*/                   RET.REL.NODEC R20 `(calls) ;
 """
+
+
+def loop_sizes(instructions: Sequence[Instruction]) -> list[int]:
+    return [end - begin + 1 for begin, end in loops(instructions)]
 
 
 def moved(listing: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.machine_code.occupancy import LIMITS, occupancy
+from warpwatch.machine_code.cubin import LIMITS, occupancy
 
 
 @pytest.mark.parametrize(

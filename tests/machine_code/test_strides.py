@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warpwatch.machine_code.listing import parse
-from warpwatch.machine_code.strides import FAR, Access, Steps, accesses
-from warpwatch.machine_code.warps import bank_ways, sectors
+from warpwatch.machine_code.strides import FAR, Access, Steps, accesses, bank_ways, sectors
 
 INDICES = """
 S2R R0, SR_TID.X

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from warpwatch.devices import detect, model
+from warpwatch.devices import gpus as gpus_module
 from warpwatch.devices.machine import DeviceError
 from warpwatch.plugin import start
 from warpwatch.plugin.xdist import auto_number
@@ -41,8 +41,8 @@ def test_auto_is_the_number_of_gpus_where_times_are_taken(
     monkeypatch.setattr(auto_number, "value_of", lambda config, name: given[name])
     monkeypatch.setattr(start, "setting_of", lambda config: SimpleNamespace(root=None))
     monkeypatch.setattr(auto_number, "names_benchmark", lambda config, root: named)
-    monkeypatch.setattr(detect, "number_of_gpus", lambda: gpus)
-    monkeypatch.setattr(model, "model_of_all", lambda: "nvidia-h200" if given["models"] == "alike" else "")
+    monkeypatch.setattr(gpus_module, "number_of_gpus", lambda: gpus)
+    monkeypatch.setattr(gpus_module, "model_of_all", lambda: "nvidia-h200" if given["models"] == "alike" else "")
     monkeypatch.delenv(auto_number.SET_BY_USER, raising=False)
     if set_by_user is not None:
         monkeypatch.setenv(auto_number.SET_BY_USER, set_by_user)
@@ -56,6 +56,6 @@ def test_a_driver_that_does_not_work_is_left_to_the_run(monkeypatch: pytest.Monk
     monkeypatch.setattr(auto_number, "value_of", lambda config, name: "auto")
     monkeypatch.setattr(start, "setting_of", lambda config: SimpleNamespace(root=None))
     monkeypatch.setattr(auto_number, "names_benchmark", lambda config, root: True)
-    monkeypatch.setattr(detect, "number_of_gpus", fail)
+    monkeypatch.setattr(gpus_module, "number_of_gpus", fail)
     monkeypatch.delenv(auto_number.SET_BY_USER, raising=False)
     assert auto_number.pytest_xdist_auto_num_workers(cast("Any", None)) is None

@@ -14,11 +14,11 @@ import pytest
 from tests.checkout import Bench
 from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
-from warpwatch.devices import ask_driver
-from warpwatch.devices import child as child_module
+from warpwatch.devices import gpus
+from warpwatch.devices.child import BOOT, launch
 from warpwatch.devices.compile.compiler import CompileError
-from warpwatch.devices.detect import number_of_gpus, why_no_gpu
 from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.gpus import number_of_gpus, why_no_gpu
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import try_device
@@ -127,16 +127,11 @@ def import_path() -> list[str]:
     return sys.path
 
 
-def test_a_child_that_does_not_start_says_why(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(
-        child_module, "BOOT", child_module.BOOT.replace("warpwatch.devices.worker", "kernels.no_such_module")
-    )
-    worker = Worker(PROJECT)
+def test_a_child_that_does_not_start_says_why(capfd: pytest.CaptureFixture[str]) -> None:
+    broken = BOOT.replace("warpwatch.devices.worker", "kernels.no_such_module")
+    worker = Worker(PROJECT, launch=lambda *given: launch(*given, *([] if worker.started > 1 else [broken])))
     with pytest.raises(DeviceError, match=r"does not start: ModuleNotFoundError: No module named 'kernels.no_such_mod"):
         worker.call(import_path)
-    monkeypatch.undo()
     assert worker.call(import_path)
     worker.stop()
     assert capfd.readouterr().err == ""
@@ -214,12 +209,12 @@ def test_a_driver_that_does_not_work_is_not_a_missing_one(
 
 def test_a_driver_that_says_much_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "import sys; sys.stderr.write(300_000 * '-'); print('0 1', flush=True); sys.stdin.read()"
-    monkeypatch.setattr(ask_driver, "ASK_FOR_GPUS", said)
+    monkeypatch.setattr(gpus, "ASK_FOR_GPUS", said)
     assert why_no_gpu() == ""
 
 
 def test_a_driver_that_crashes_is_not_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask_driver, "ASK_FOR_GPUS", "import os; os.abort()")
+    monkeypatch.setattr(gpus, "ASK_FOR_GPUS", "import os; os.abort()")
     with pytest.raises(DeviceError, match="the NVIDIA driver cannot be asked for GPUs: exit status -6"):
         why_no_gpu()
 

@@ -25,7 +25,7 @@ from tests.project import BASELINES, PROJECT
 from tools import recording, score
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli.saved_runs import promote
+from warpwatch.cli.baseline_promote import promote
 from warpwatch.compare import history
 from warpwatch.compare import saved_self_check as selfcheck
 from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison, difference, find_runs
@@ -52,9 +52,9 @@ from warpwatch.runs.record import (
     read_usable,
     recorded,
 )
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
-from warpwatch.timing.parent_samples import Again, Measured
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import Again, Measured
+from warpwatch.timing.nvml import Clock
 from warpwatch.verdict.rule import Decision, Verdict
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "150"))

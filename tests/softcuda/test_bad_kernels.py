@@ -27,7 +27,7 @@ from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.check import compare
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.runner import expected
+from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 LAUNCH_SECONDS = 1.0  # a kernel may run so long

@@ -23,7 +23,7 @@ from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Kernel, Worker, describe_device
-from warpwatch.timing import worker_samples as sampling
+from warpwatch.timing import sampling
 
 NAIVE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")
 TILED = find_case(FAMILIES, "matmul-tiled-16x16-33x37x41-float32")

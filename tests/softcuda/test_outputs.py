@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from softcuda.outputs import write_whole
+from softcuda.compiling.outputs import write_whole
 from tests.project import ROOT
 
 KERNEL = 'extern "C" __global__ void f(float* x) { *x = 1; }\n'
@@ -83,7 +83,7 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
 
 
 def nvcc(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-S", str(ROOT / "softcuda" / "nvcc"), *arguments]
+    command = [sys.executable, "-S", str(ROOT / "softcuda" / "compiling" / "nvcc"), *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -93,7 +93,7 @@ def test_an_open_file_goes_on_where_it_is(tmp_path: Path, name: str) -> None:
         "import os, sys; os.write(1, b'before '); sys.path.insert(0, sys.argv[1]); import outputs\n"
         "outputs.write_whole(sys.argv[2], b'written '); os.write(1, b'after')"
     )
-    command = [sys.executable, "-c", code, str(ROOT / "softcuda"), name]
+    command = [sys.executable, "-c", code, str(ROOT / "softcuda" / "compiling"), name]
     with (tmp_path / "file").open("wb") as file:
         subprocess.run(command, stdout=file, check=True)
     assert (tmp_path / "file").read_text() == "before written after"
@@ -156,7 +156,7 @@ def test_a_full_disk_leaves_the_file_of_before_and_nothing_else(tmp_path: Path) 
         "outputs.write_whole('file', b'x' * 100_000)"
     )
     done = subprocess.run(
-        [sys.executable, "-B", "-c", code, str(ROOT / "softcuda")],
+        [sys.executable, "-B", "-c", code, str(ROOT / "softcuda" / "compiling")],
         cwd=tmp_path,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
         capture_output=True,

@@ -17,7 +17,7 @@ from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.check import compare
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.runner import expected
+from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 
 ENTRY = 'extern "C" __global__ void'

@@ -7,16 +7,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from softcuda import version
+from softcuda.compiling import version
 
 FOLDER = Path(version.__file__).parent
+HEADERS = FOLDER.parent / "include"
 
 
 def named_in(path: Path) -> Iterator[Path]:
     """Yield the files of softcuda that one of them imports, includes or names in a text."""
     text = path.read_text()
     for name in re.findall(r'"([\w/.]+\.h)"', text):
-        yield from (each for each in (FOLDER / name, path.parent / name) if each.is_file())
+        yield from (each for each in (HEADERS / name, path.parent / name) if each.is_file())
     if path.suffix != ".h":
         for node in ast.walk(ast.parse(text)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -135,7 +135,7 @@ def test_headers_of_cublas_bring_the_narrow_types_as_nvidias_do(
 def test_headers_beside_a_source_may_have_the_names_of_softcudas(
     software: Worker, target: Target, tmp_path: Path
 ) -> None:
-    names = sorted(path.name for path in (ROOT / "softcuda").glob("*.h"))
+    names = sorted(path.name for path in (ROOT / "softcuda" / "include" / "softcuda").glob("*.h"))
     for number, name in enumerate(names):
         (tmp_path / name).write_text(f"#pragma once\n__device__ int own{number}(int x) {{ return x + {number}; }}\n")
     chain = "".join(f"own{number}(" for number in range(len(names)))
@@ -153,7 +153,8 @@ def test_headers_beside_a_source_may_have_the_names_of_softcudas(
 def test_a_source_in_this_folder_may_be_named_by_its_whole_path(tmp_path: Path) -> None:
     source = tmp_path / "here.cu"
     source.write_text("__global__ void kernel(int* out) { *out = undeclared; }\n")
-    command = [sys.executable, str(ROOT / "softcuda/nvcc"), "-cubin", str(source), "-o", str(tmp_path / "image")]
+    nvcc, image = ROOT / "softcuda/compiling/nvcc", tmp_path / "image"
+    command = [sys.executable, str(nvcc), "-cubin", str(source), "-o", str(image)]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stderr
     assert re.search(r"^here\.cu:1:\d+: error: .undeclared. was not declared", said, re.MULTILINE), said
 

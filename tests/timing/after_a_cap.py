@@ -17,7 +17,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.runner import Loaded
 from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.clocks import POWER_CAP, Clocks
+from warpwatch.timing.nvml import POWER_CAP, Clocks
 from warpwatch.timing.timer import GpuTimer
 
 HOT = "matmul-warptiled-128x64-4096x4096x4096-float64"

@@ -3,7 +3,7 @@
 ``python -m tests.timing.cross_check OUT`` measures each of CASES in PROCESSES processes by events, and as often under
 ncu, twice: with the flush of all caches that ncu makes, and after the scrub of L2 that a sample makes. It prints a
 table, which also goes to OUT/cross-check.txt: what events read, that without what two events with nothing between them
-read (warpwatch/timing/overhead.py), ncu's time, how far apart the two are, of both the highest over the lowest median
+read (warpwatch/timing/timer.py), ncu's time, how far apart the two are, of both the highest over the lowest median
 of a process, the SM clocks, and ncu's time after the scrub. Each process's own medians go to OUT/cross-check.json.
 """
 
@@ -29,8 +29,7 @@ from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.runner import Loaded
 from warpwatch.explain.profile import find_ncu
 from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.overhead import kernel_seconds, measure_overhead
-from warpwatch.timing.timer import GpuTimer, nothing
+from warpwatch.timing.timer import GpuTimer, kernel_seconds, measure_overhead, nothing
 
 # With twelve processes the standard error of a difference of two medians is 0.05 µs for most kernels below 60 µs, and
 # 0.15 at most (an H100): with seven, kernels that are apart by nearly MOST_US fell on either side of it.

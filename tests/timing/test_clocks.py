@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from warpwatch.timing import clocks
-from warpwatch.timing.clocks import POWER_CAP, Clock, Clocks
+from warpwatch.timing import nvml
+from warpwatch.timing.nvml import POWER_CAP, Clock, Clocks
 from warpwatch.timing.pair_samples import log_ratio
 
 
@@ -19,8 +19,8 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def sleep(seconds: float) -> None:
         time[0] += seconds
 
-    monkeypatch.setattr("warpwatch.timing.clocks.time.sleep", sleep)
-    monkeypatch.setattr("warpwatch.timing.clocks.time.monotonic", lambda: time[0])
+    monkeypatch.setattr("warpwatch.timing.nvml.time.sleep", sleep)
+    monkeypatch.setattr("warpwatch.timing.nvml.time.monotonic", lambda: time[0])
     return time
 
 
@@ -44,7 +44,7 @@ def test_what_does_not_pass_is_waited_for_once(monkeypatch: pytest.MonkeyPatch, 
     gpu = until(monkeypatch, now, end)
     for _ in range(9):
         gpu.settle()
-    assert now[0] == pytest.approx(clocks.SETTLE_SECONDS, abs=0.02)
+    assert now[0] == pytest.approx(nvml.SETTLE_SECONDS, abs=0.02)
     now[0] = 101.0
     gpu.settle()  # it is over, so that the next is waited for again
     end[0] = 102.0

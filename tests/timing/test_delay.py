@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from warpwatch.timing import worker_pairs
+from warpwatch.timing import side_by_side
 from warpwatch.timing.delayed import VARIABLES, write_delayed
-from warpwatch.timing.worker_pairs import Delay, Plan
+from warpwatch.timing.side_by_side import Delay, Plan
 
 CLOCK, SECONDS = 1e9, 1e-3  # of the imitated GPU, and of the kernel that does not wait
 
@@ -45,15 +45,15 @@ def test_the_wait_that_is_found_slows_as_much_as_is_wanted(
     monkeypatch: pytest.MonkeyPatch, wanted: float, share: float
 ) -> None:
     gpu = Gpu(share)
-    monkeypatch.setattr(worker_pairs, "gpu", lambda: gpu)
-    monkeypatch.setattr(worker_pairs, "_take", gpu.take)
+    monkeypatch.setattr(side_by_side, "gpu", lambda: gpu)
+    monkeypatch.setattr(side_by_side, "_take", gpu.take)
     old, new = (SimpleNamespace(function=name, case=SimpleNamespace(launch=None)) for name in ("old", "new"))
     plan = Plan(kind="warm", swap=False, check=False, seconds=0.1, warm_up=0.1)
-    cycles = worker_pairs._delay([(old, new)], plan, Delay(wanted))  # type: ignore[list-item]
+    cycles = side_by_side._delay([(old, new)], plan, Delay(wanted))  # type: ignore[list-item]
     assert gpu.waits == {"old": 0, "new": cycles}
     assert math.expm1(gpu.take(None, plan).log) == pytest.approx(wanted, rel=0.01)
     known = Delay(wanted, 12_345)
-    assert worker_pairs._delay([(old, new)], plan, known) == gpu.waits["new"] == 12_345  # type: ignore[list-item]
+    assert side_by_side._delay([(old, new)], plan, known) == gpu.waits["new"] == 12_345  # type: ignore[list-item]
 
 
 def test_a_source_that_is_not_utf_8_is_delayed_as_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

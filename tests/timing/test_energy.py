@@ -10,7 +10,7 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.machine import DeviceError
-from warpwatch.timing.energy import BATCH_SECONDS, Batch, measure, why_not
+from warpwatch.timing.observers.energy import BATCH_SECONDS, Batch, Energy, measure
 
 
 @dataclass
@@ -57,7 +57,7 @@ def energy_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[Gpu, float], tuple[f
     """Measure on a played GPU; returns joules of a launch, and watts."""
 
     def measured(gpu: Gpu, seconds: float) -> tuple[float, float]:
-        monkeypatch.setattr("warpwatch.timing.energy.time.sleep", gpu.sleep)
+        monkeypatch.setattr("warpwatch.timing.observers.energy.time.sleep", gpu.sleep)
         batch = Batch(queue=gpu.queue, launches=gpu.launches)
         found = measure(batch, gpu.joules, seconds=seconds, patience=5.0, now=lambda: gpu.now)
         return found.joules, found.watts
@@ -102,4 +102,4 @@ def test_launches_that_do_not_end_are_an_error(energy_of: Callable[[Gpu, float],
     ],
 )
 def test_which_cases_have_an_energy(case: str, reason: str) -> None:
-    assert why_not(find_case(FAMILIES, case)) == reason
+    assert Energy().leaves_out(find_case(FAMILIES, case)) == reason

@@ -11,8 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from warpwatch.timing.clocks import Clock
-from warpwatch.timing.other_processes import at_work
+from warpwatch.timing.nvml import Clock, at_work
 
 STRANGER = 1  # the first process of a machine is no child of this one's parent
 

@@ -17,8 +17,8 @@ from warpwatch.plugin.outcome import how_times_are_read
 from warpwatch.report.ladder import add_shares, tables
 from warpwatch.report.tables import kernel_times, medians
 from warpwatch.runs.record import read_runs
-from warpwatch.timing.overhead import SHORTEST, kernel_seconds, measure_overhead
-from warpwatch.timing.parent_samples import Measured
+from warpwatch.timing.measurement import Measured
+from warpwatch.timing.timer import SHORTEST, kernel_seconds, measure_overhead
 
 CASE = find_case(FAMILIES, "copy-naive-256-1048576-float32")
 

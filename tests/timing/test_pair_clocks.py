@@ -8,9 +8,8 @@ import pytest
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.runs.record import Facts
-from warpwatch.timing.clocks import POWER_CAP, Clock
-from warpwatch.timing.pair_clocks import is_steady, record_clocks
-from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.timing.nvml import POWER_CAP, Clock
+from warpwatch.timing.pair_samples import PairSamples, is_steady, record_clocks
 
 HIGHEST = 1980
 FREE, CAPPED = Clock(1980, ()), Clock(1905, (POWER_CAP,))
@@ -19,7 +18,7 @@ FREE, CAPPED = Clock(1980, ()), Clock(1905, (POWER_CAP,))
 def pair(old: tuple[float, ...], new: tuple[float, ...]) -> PairSamples:
     """Return a pair whose samples ran at these clocks."""
     times = (1.0,) * 4
-    return PairSamples(old=times, new=times, clocks=(Clock(0, ()), Clock(0, ())), old_mhz=old, new_mhz=new)
+    return PairSamples(old=times, new=times, beside={"mhz": (old, new)})
 
 
 STEADY = pair((1965.0, 1965.0, 1966.0, 1980.0), (1965.0, 1965.0, 1966.0, 1980.0))
@@ -69,7 +68,7 @@ def test_a_cap_that_ended_and_begins_again_is_the_pairs_own() -> None:
     assert not clocks_of(STEADY, CAPPED, FREE, FREE)[1]
 
 
-@pytest.mark.parametrize("taken", [STEADY, replace(STEADY, old_mhz=(), new_mhz=())])
+@pytest.mark.parametrize("taken", [STEADY, replace(STEADY, beside={})])
 def test_nvml_counts_where_it_saw_no_cap_before_or_no_clock_was_measured(taken: PairSamples) -> None:
     assert clocks_of(taken, FREE, CAPPED) == ((FREE, CAPPED), taken.has_clocks)
 
@@ -79,7 +78,7 @@ def test_clocks_that_are_steady_are_not_called_disturbed_once_they_are_rounded()
         taken = pair((lowest,) * 2 + (1980.0,) * 2, (lowest,) * 2 + (1980.0,) * 2)
         clocks, _ = clocks_of(taken, CAPPED, CAPPED)
         facts = Facts(sm_clock_mhz=tuple(clock.mhz for clock in clocks), throttle=tuple(c.throttle for c in clocks))
-        assert (disturbance(facts) == "") == is_steady(taken.old_mhz, taken.new_mhz, HIGHEST)
+        assert (disturbance(facts) == "") == is_steady(*taken.mhz, HIGHEST)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.compare.self_check import own_side
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.worker import Worker, describe_device, gpu
-from warpwatch.timing import worker_pairs
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import POWER_CAP, Clock, Clocks
+from warpwatch.timing import nvml, side_by_side
+from warpwatch.timing.nvml import POWER_CAP, Clock, Clocks
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
+from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
 
 CASE = Case(find_case(FAMILIES, "matmul-naive-8x8-128x128x128-float32").build, (32, 32, 32))
 MHZ = 1000  # clock64() of the software device counts nanoseconds
@@ -60,7 +59,7 @@ class Played:
 def measure(image: Path, played: Played) -> tuple[PairSamples, int]:
     """Return a pair's samples, and how often NVML was read until the first of them: runs in the child."""
     clocks, reads = PlayedClocks(played.highest, played.capped, played.at_the_end), list[int]()
-    take = worker_pairs._take
+    take = side_by_side._take
 
     def noted(*given: object) -> PairSamples:
         reads.append(clocks.reads)
@@ -86,10 +85,10 @@ def measure(image: Path, played: Played) -> tuple[PairSamples, int]:
         "STAMPED_SECONDS": played.stamped_seconds,
     }
     with (
-        mock.patch.dict(vars(worker_pairs), replaced),
+        mock.patch.dict(vars(side_by_side), replaced),
         mock.patch.object(gpu(), "info", replace(gpu().info, has_gpu_clock=True)),
-        mock.patch.object(sampling.state, "clocks", clocks),
-        mock.patch("warpwatch.timing.clocks.SETTLE_SECONDS", 0.5),
+        mock.patch.object(nvml, "clocks", return_value=clocks),
+        mock.patch("warpwatch.timing.nvml.SETTLE_SECONDS", 0.5),
     ):
         return measure_pair(CASE, image, own_side(CASE), image, plan), reads[0]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.timing.remarks import host_remark, remarks
+from warpwatch.timing.nvml import host_remark, remarks
 
 
 class NVMLError(Exception):

@@ -13,9 +13,9 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.worker import Kernel
-from warpwatch.timing import timer
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.parent_samples import MOST_ROUNDS, Budget, choose_rounds, prepare
+from warpwatch.timing import observers, sampling, timer
+from warpwatch.timing.measurement import Budget, prepare
+from warpwatch.timing.stopping import MOST_ROUNDS, choose_rounds
 
 
 def test_readings_subtract_to_the_samples_between() -> None:
@@ -90,7 +90,8 @@ def test_waiting_for_the_clock_takes_no_samples_from_a_case() -> None:
         time.sleep({"settle": 0.4, "sample": 0.001}.get(function.__name__, 0))
         if function is sampling.take_samples:
             return noisy(*arguments[1:])
-        return {"hold_timeouts": 0} if function.__name__ == "prepare" else (0.001, 0)
+        facts: dict[Any, dict[str, int]] = {sampling.prepare: {"hold_timeouts": 0}, observers.end: {}}
+        return facts.get(function, (0.001, 0))
 
     case = find_case(FAMILIES, "matmul-tensor-64x64-4096x4096x4096-float64")
     measured = prepare(kernel_that(call), case, cold=True, budget=Budget(0.3, 3, True))

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from warpwatch.timing import worker_pairs, worker_samples
-from warpwatch.timing.worker_pairs import FEWEST_TURNS, MOST_TURNS, PRECISE, QUIET, TURNS_TO_TELL, Plan
+from warpwatch.timing import sampling, side_by_side
+from warpwatch.timing.side_by_side import Plan
+from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, PRECISE_TURNS, QUIET, TURNS_TO_TELL
 
 PLAN = Plan(kind="cold", swap=False, check=False, seconds=60.0, warm_up=0.0)
 
@@ -22,9 +23,9 @@ def turns(scatter: float, monkeypatch: pytest.MonkeyPatch, plan: Plan = PLAN) ->
         turn = (len(taken) - 1) // 4
         return (math.exp(scatter * (-1) ** turn) if side == "new" else 1.0), 0
 
-    monkeypatch.setattr(worker_samples, "sample_of", sample_of)
-    monkeypatch.setattr(worker_samples, "timer_of", lambda kind: None)
-    pairs = worker_pairs._take(cast("Any", [("old", "new")]), plan)
+    monkeypatch.setattr(sampling, "sample_of", sample_of)
+    monkeypatch.setattr(sampling, "timer_of", lambda kind: None)
+    pairs = side_by_side._take(cast("Any", [("old", "new")]), plan)
     assert len(taken) == 4 * (len(pairs.old) // 2)
     return len(pairs.old) // 2
 
@@ -37,9 +38,9 @@ def turns(scatter: float, monkeypatch: pytest.MonkeyPatch, plan: Plan = PLAN) ->
         (0.00055, TURNS_TO_TELL),
         (0.99 * QUIET * math.sqrt(FEWEST_TURNS - 1), FEWEST_TURNS),
         (1.01 * QUIET * math.sqrt(FEWEST_TURNS - 1), TURNS_TO_TELL),
-        (0.99 * PRECISE * math.sqrt(TURNS_TO_TELL - 1), TURNS_TO_TELL),
-        (1.01 * PRECISE * math.sqrt(TURNS_TO_TELL - 1), TURNS_TO_TELL + 2),
-        (PRECISE * math.sqrt(70 - 0.5), 72),  # after 71 it would be small enough, but turns come in twos
+        (0.99 * PRECISE_TURNS * math.sqrt(TURNS_TO_TELL - 1), TURNS_TO_TELL),
+        (1.01 * PRECISE_TURNS * math.sqrt(TURNS_TO_TELL - 1), TURNS_TO_TELL + 2),
+        (PRECISE_TURNS * math.sqrt(70 - 0.5), 72),  # after 71 it would be small enough, but turns come in twos
         (0.01, MOST_TURNS),
     ],
 )

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from tests.timing.test_worker_ahead import LARGE, OTHER, SMALL, Made, ahead_of
+from tests.timing.test_prefetch import LARGE, OTHER, SMALL, Made, ahead_of
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices import memory
 from warpwatch.devices.host import Host
-from warpwatch.timing.worker_ahead import Ahead
-from warpwatch.timing.worker_checks import Material, host_bytes
+from warpwatch.timing.checks import Material, host_bytes
+from warpwatch.timing.prefetch import Ahead
 
 
 def test_two_shapes_are_made_ahead_in_their_order_and_no_third_one() -> None:

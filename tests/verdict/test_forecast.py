@@ -9,8 +9,7 @@ import pytest
 from tests.project import ROOT
 from warpwatch.compare.with_baseline import Processes
 from warpwatch.runs.record import CaseRecord, Facts, RunRecord, read_run
-from warpwatch.verdict.forecast import expected_unsure
-from warpwatch.verdict.rule import MEASURED, Effect, Verdict, unpaired
+from warpwatch.verdict.rule import MEASURED, Effect, Verdict, expected_unsure, unpaired
 
 RECORDED = ROOT / "bench" / "recordings" / "nvidia-h200"
 NIGHTS = {"one H200": (16, 17, 18), "another": (22, 23, 24)}

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from warpwatch.verdict.in_cycles import combine, in_time_and_cycles
-from warpwatch.verdict.rule import MEASURED, Decision, Verdict, decide, paired
+from warpwatch.verdict.rule import MEASURED, Decision, Verdict, combine, decide, in_time_and_cycles, paired
 
 WHY = "clock throttled: software power cap"
 

@@ -6,10 +6,11 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import CaseArray
+from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.elements import numpy_type
 
 WORD = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<size>\.size)?(:(?P<type>\w+))?(=(?P<value>\S+))?", re.ASCII)
@@ -37,52 +38,46 @@ def read(text: str) -> tuple[Word, ...]:
     """Read the words of a text. Raises BadArguments."""
     words = []
     for part in text.split():
-        found = WORD.fullmatch(part)
-        if not found or (found["value"] and not found["type"]):
-            raise BadArguments(f"{part!r} is no argument: write x, m, m:int64, x.size or eps:float32=1e-5")
-        words.append(
-            Word(
-                name=found["name"],
-                is_count=bool(found["size"]),
-                dtype=found["type"] or "int32",
-                value=found["value"] or "",
-            )
-        )
+        match = WORD.fullmatch(part)
+        if not match or (match["value"] and not match["type"]):
+            raise BadArguments(f"{part!r} is not an argument: write x, m, m:int64, x.size or eps:float32=1e-5")
+        dtype, value = match["type"] or "int32", match["value"] or ""
+        words.append(Word(name=match["name"], is_count=bool(match["size"]), dtype=dtype, value=value))
     return tuple(words)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """Holds what words may name: arrays with their addresses, sizes of the shape, and scalars with their types."""
+def fill(
+    words: Sequence[Word],
+    *,
+    addresses: Mapping[str, int],
+    shapes: Mapping[str, Shape],
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, tuple[str, float]],
+) -> tuple[np.generic, ...]:
+    """Return the arguments as NumPy scalars. Raises BadArguments.
 
-    arrays: Mapping[str, CaseArray]
-    addresses: Mapping[str, int]
-    sizes: Mapping[str, int]
-    scalars: Mapping[str, tuple[str, float]]
+    ``addresses``, ``shapes``: of arrays by name. ``sizes``: of the case's shape. ``scalars``: type and value by name.
+    """
 
+    def value(word: Word) -> np.generic:
+        match word:
+            case Word(value=constant) if constant:
+                return _scalar(word, constant)
+            case Word(name=name, is_count=True):
+                if name not in shapes:
+                    raise BadArguments(f"{name}.size is of no array; there are {', '.join(shapes)}")
+                return _scalar(word, prod(shapes[name]))
+            case Word(name=name) if name in shapes:
+                return np.uint64(addresses[name])
+            case Word(name=name) if name in sizes:
+                return _scalar(word, sizes[name])
+            case Word(name=name) if name in scalars:
+                dtype, number = scalars[name]
+                return _scalar(replace(word, dtype=dtype), number)
+        known = ", ".join((*shapes, *sizes, *scalars))
+        raise BadArguments(f"{word.name} is neither an array nor a size nor a scalar; there are {known}")
 
-def fill(words: Sequence[Word], known: Known) -> tuple[np.generic, ...]:
-    """Return the arguments as NumPy scalars. Raises BadArguments."""
-    return tuple(_fill(word, known) for word in words)
-
-
-def _fill(word: Word, known: Known) -> np.generic:
-    arrays, sizes = known.arrays, known.sizes
-    if word.value:
-        return _scalar(word, word.value)
-    if word.is_count:
-        if word.name not in arrays:
-            raise BadArguments(f"{word.name}.size is of no array; there are {', '.join(arrays)}")
-        return _scalar(word, arrays[word.name].size)
-    if word.name in arrays:
-        return np.uint64(known.addresses[word.name])
-    if word.name in sizes:
-        return _scalar(word, sizes[word.name])
-    if word.name in known.scalars:
-        dtype, value = known.scalars[word.name]
-        return _scalar(replace(word, dtype=dtype), value)
-    there = ", ".join((*arrays, *sizes, *known.scalars))
-    raise BadArguments(f"{word.name} is neither an array nor a size nor a scalar; there are {there}")
+    return tuple(map(value, words))
 
 
 def _scalar(word: Word, value: float | str) -> np.generic:
@@ -92,15 +87,14 @@ def _scalar(word: Word, value: float | str) -> np.generic:
         if kind.kind in "iu" and not np.iinfo(kind).min <= number <= np.iinfo(kind).max:
             raise BadArguments(f"{word.name} = {value} does not fit into {word.dtype}: write {word.name}:int64")
         with np.errstate(over="ignore"):
-            made = np.array([number]).astype(kind)[0]
-        if np.isfinite(number) and not np.isfinite(made):
+            scalar = np.array([number]).astype(kind)[0]
+        if np.isfinite(number) and not np.isfinite(scalar):
             raise BadArguments(f"{word.name} = {value} does not fit into {word.dtype}")
-        return made  # type: ignore[no-any-return]
+        return scalar  # type: ignore[no-any-return]
     except (TypeError, AttributeError):
-        raise BadArguments(
-            f"{word.name} has the type {word.dtype!r}, which there is not: write int32, float32"
-        ) from None
+        unknown = f"{word.name} has the type {word.dtype!r}, which does not exist: write int32, float32"
+        raise BadArguments(unknown) from None
     except ValueError as error:
         if isinstance(error, BadArguments):
             raise
-        raise BadArguments(f"{word.name} = {value!r} is no {word.dtype}") from None
+        raise BadArguments(f"{word.name} = {value!r} is not a valid {word.dtype}") from None

@@ -20,7 +20,7 @@ ALL_ROWS = slice(None)
 
 
 class Role(Enum):
-    """Says what a kernel does with an array."""
+    """Use that a kernel makes of an array."""
 
     IN = "in"
     OUT = "out"
@@ -46,6 +46,16 @@ class DeclaredArray:
     low: float | None = None
     high: float | None = None
     special: bool = False
+
+    @property
+    def is_input(self) -> bool:
+        """True where it is drawn and uploaded."""
+        return self.role in (Role.IN, Role.IN_OUT)
+
+    @property
+    def is_result(self) -> bool:
+        """True where it is compared after a launch."""
+        return self.role in (Role.OUT, Role.IN_OUT)
 
 
 def _shape(given: int | Sequence[int] | None) -> Shape | None:
@@ -117,32 +127,15 @@ class Scalar:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseArray:
-    """An array of one case: its name, shape and element type are known.
+class CaseArray(DeclaredArray):
+    """An array of one case, whose name, shape and element type are known.
 
     ``is_drawn``: its shape is that of the inputs that benchmarks time, and other inputs may have another.
     """
 
     name: str
-    role: Role
     shape: Shape
-    dtype: str
     is_drawn: bool = False
-    initial: float | bool | None = None
-    aligned: int = 0
-    low: float | None = None
-    high: float | None = None
-    special: bool = False
-
-    @property
-    def is_input(self) -> bool:
-        """True where it is drawn and uploaded."""
-        return self.role in (Role.IN, Role.IN_OUT)
-
-    @property
-    def is_result(self) -> bool:
-        """True where it is compared after a launch."""
-        return self.role in (Role.OUT, Role.IN_OUT)
 
     @property
     def size(self) -> int:
@@ -155,4 +148,4 @@ class CaseArray:
     @property
     def moved_bytes(self) -> int:
         """Bytes that at least move between memory and chip: each array once, those that are changed in place twice."""
-        return self.nbytes * {Role.IN: 1, Role.OUT: 1, Role.IN_OUT: 2, Role.SCRATCH: 0}[self.role]
+        return self.nbytes * (self.is_input + self.is_result)

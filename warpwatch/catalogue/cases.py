@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arguments import Known, fill, read
+from warpwatch.catalogue.arguments import fill, read
 from warpwatch.catalogue.arrays import CaseArray, Shape
 from warpwatch.catalogue.by_name import call
-from warpwatch.catalogue.configurations import Block, Configuration
-from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case, registered
 from warpwatch.catalogue.elements import C_TYPES, itemsize
 from warpwatch.catalogue.launches import Launch, Owner, Step, Work, three
 from warpwatch.catalogue.names import BadCase, pick, print_short, read_sizes, size_name, split_id
-from warpwatch.catalogue.registry import registered
-from warpwatch.catalogue.variants import Variant
+from warpwatch.catalogue.variants import Block, Configuration, Variant
 
 HOST_BLOCK = "host"  # replaces the block in the id of a variant that runs on the host
 VENDOR_BLOCK = "vendor"  # the same for a call
@@ -111,8 +109,8 @@ class Build:
 
 
 def _registered_build(family: str, variant: str, configuration: Configuration, dtype: str) -> Build:
-    found = registered(family)
-    return Build(found, found.variant(variant), configuration, dtype)
+    whole = registered(family)
+    return Build(whole, whole.variant(variant), configuration, dtype)
 
 
 @dataclass(frozen=True)
@@ -172,7 +170,7 @@ class Case:
     @property
     def arrays(self) -> tuple[CaseArray, ...]:
         """The family's arrays, then the scratch memory of the variant."""
-        scratch = call(self.variant.scratch, self.given) if self.variant.scratch else {}
+        scratch = self.value(self.variant.scratch or {})
         own = (of_case(name, array, self.dtype) for name, array in scratch.items())
         return (*arrays_of(self.family, self.shape, self.dtype), *own)
 
@@ -213,12 +211,12 @@ class Case:
     @property
     def fallback(self) -> str:
         """The slower branch that the kernel takes, in words; empty where it takes none."""
-        return call(self.variant.fallback, self.given) if self.variant.fallback else ""
+        return self.value(self.variant.fallback or "")  # type: ignore[no-any-return]
 
     @cached_property
     def tile(self) -> tuple[int, int]:
         """Elements of the result that a thread block computes, along x and y."""
-        return call(self.variant.tile, self.given) if self.variant.tile else self.build.block_xy
+        return self.value(self.variant.tile or self.build.block_xy)  # type: ignore[no-any-return]
 
     @property
     def omitted(self) -> str | None:
@@ -231,8 +229,7 @@ class Case:
         """The launches of the case, in order; those of a call and of the host are one, of one thread."""
         if self.variant.launches:
             return tuple(CaseStep(step.entry, self._declared(step), step.arguments) for step in self.variant.launches)
-        entry = self.variant.entry or self.build.entry
-        name = call(entry, self.given) if callable(entry) else entry
+        name = self.value(self.variant.entry or self.build.entry)
         return (CaseStep(name, self._launch(), self.variant.arguments),)
 
     @property
@@ -245,25 +242,25 @@ class Case:
         """Grid and block of the first launch."""
         return self.steps[0].launch
 
-    def _value(self, given: Any) -> Any:
-        """Return what a field of the declaration says: itself, or what its function returns."""
+    def value(self, given: Any) -> Any:
+        """Return what a field of the declaration gives: itself, or what its function returns."""
         return call(given, self.given) if callable(given) else given
 
     def _declared(self, step: Step | Variant, block: Block = ()) -> Launch:
         """Return the launch that a step or a variant declares."""
-        block = block or self._value(getattr(step, "block", ())) or self.build.block
-        grid, cluster = three(self._value(step.grid)), three(self._value(step.cluster))
-        return Launch(grid, three(block), self._value(step.shared_bytes), cluster)
+        block = block or self.value(getattr(step, "block", ())) or self.build.block
+        grid, cluster = three(self.value(step.grid)), three(self.value(step.cluster))
+        return Launch(grid, three(block), self.value(step.shared_bytes), cluster)
 
     def _launch(self) -> Launch:
         """Return the launch that is declared, or one with enough blocks for every element of the result."""
         if self.variant.call:
             return Launch((1, 1, 1), (1, 1, 1))  # a call chooses its own
-        threads = call(self.variant.threads, self.given) if self.variant.threads else ()
+        threads = self.value(self.variant.threads or ())
         if self.variant.grid:
             return self._declared(self.variant, threads)
         (bx, by), (tx, ty) = self.tile, threads or self.build.block_xy
-        shared = self._value(self.variant.shared_bytes)
+        shared = self.value(self.variant.shared_bytes)
         if not self.results:
             return Launch((self.shape[0], 1, 1), (bx, by, 1), shared)
         blocks_x, blocks_y = self._tiles
@@ -287,11 +284,10 @@ class Case:
         given = step.arguments
         if callable(given):
             return tuple(call(given, self.given | {"at": addresses, "padding": padding}))
-        shapes, scalars = drawn or {}, self.family.scalars
-        arrays = {a.name: replace(a, shape=shapes[a.name]) if a.name in shapes else a for a in self.arrays}
+        shapes = {array.name: array.shape for array in self.arrays} | dict(drawn or {})
+        scalars = {name: (each.dtype or self.dtype, each.value) for name, each in self.family.scalars.items()}
         words = read(" ".join(self.words(step)))
-        typed = {name: (scalar.dtype or self.dtype, scalar.value) for name, scalar in scalars.items()}
-        return fill(words, Known(arrays=arrays, addresses=addresses, sizes=self.sizes, scalars=typed))
+        return fill(words, addresses=addresses, shapes=shapes, sizes=self.sizes, scalars=scalars)
 
     def words(self, step: CaseStep) -> tuple[str, ...]:
         """Return the arguments of a launch as they are written, the usual ones if left out; none of a function."""
@@ -307,25 +303,25 @@ class Case:
         """
         variant, given = self.variant, self.given | {"index": index, "offset": offset, "case": self}
         if variant.owner:
-            found = call(variant.owner, given)
+            owner = call(variant.owner, given)
         elif variant.tile_of:
-            found = Owner(call(variant.tile_of, given), None)
+            owner = Owner(call(variant.tile_of, given), None)
         elif variant.follows_tiles:
             bx, by = self.tile
             x, y = index[variant.x], 0 if variant.y is None else index[variant.y]
-            found = Owner((x // bx, y // by), None if variant.threads else (x % bx, y % by))
+            owner = Owner((x // bx, y // by), None if variant.threads else (x % bx, y % by))
         else:
             return None
-        return self._numbered(found)
+        return self._numbered(owner)
 
-    def _numbered(self, found: Owner) -> Owner:
+    def _numbered(self, owner: Owner) -> Owner:
         """Return the owner with the block's own index, where a kernel numbers its tiles in another order."""
-        tile_x, tile_y = found.block
+        tile_x, tile_y = owner.block
         grid_x, grid_y, grid_z = self.launch.grid
         order = self.variant.order
         number = call(order, {"tile": (tile_x, tile_y), "tiles": self._tiles}) if order else tile_y * grid_x + tile_x
         block = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
-        return Owner(block if block[2] or grid_z > 1 else block[:2], found.thread)
+        return Owner(block if block[2] or grid_z > 1 else block[:2], owner.thread)
 
 
 @dataclass(frozen=True)
@@ -337,6 +333,14 @@ class CaseStep:
     arguments: str | Callable[..., tuple[Any, ...]]
 
 
+Checks = Iterable[tuple[object, str]]  # tests, each with the sentence that holds where it fails
+
+
+def first_fault(checks: Checks) -> str | None:
+    """Return the sentence of the first check that fails, or None; those behind it are not made."""
+    return next((sentence for holds, sentence in checks if not holds), None)
+
+
 def exists(variant: Variant, configuration: Configuration, dtype: str) -> bool:
     """Tell whether a variant has a configuration in an element type."""
     return variant.takes is None or bool(call(variant.takes, given_of(configuration, dtype)))
@@ -345,55 +349,37 @@ def exists(variant: Variant, configuration: Configuration, dtype: str) -> bool:
 def make_case(family: Family, variant: Variant, configuration: Configuration, shape: Shape, dtype: str) -> Case:
     """Make a valid case. Raises BadCase, which says what is invalid. Device limits are checked at the launch."""
     case = Case(Build(family, variant, configuration, dtype), shape)
-    if problem := _type_problem(case) or _block_problem(case) or _shape_problem(case):
+    if problem := first_fault(_case_checks(case)):
         raise BadCase(f"{case.id}: {problem}")
     return case
 
 
-def _type_problem(case: Case) -> str | None:
-    known = case.family.dtypes_of(case.variant)
-    if case.dtype in known:
-        return None
-    return f"{case.variant.name} has no element type {case.dtype}; it has {', '.join(known)}"
-
-
-def _block_problem(case: Case) -> str | None:
-    variant, block, name = case.variant, case.build.block, case.build.block_name
-    listed = [each.block for each in variant.listed]
-    if len(case.shape) != len(case.family.sizes):
-        return f"a shape of {case.family.name} is {'x'.join(case.family.sizes)}, not {case.shape_name}"
-    if len(block) != len(listed[0]):
-        return f"a block of {variant.name} looks like {size_name(listed[0])}, not {name}"
-    if variant.fixed_blocks and block not in listed:
-        known = ", ".join(map(size_name, listed))
-        return f"{variant.name} has the blocks {known}; other tile sizes are refused: the kernel needs macros for each"
-    if not exists(variant, case.build.configuration, case.dtype):
-        return f"{variant.name} has no block {name} in {case.dtype}"
-    return _size_problem(case)
-
-
-def _size_problem(case: Case) -> str | None:
-    variant, block, name = case.variant, case.build.block, case.build.block_name
-    if min(block, default=1) < 1:
-        return f"block {name} has a size below 1"
-    if max(block, default=1) > LARGEST_SIZE:
-        return f"block {name} has a size above {LARGEST_SIZE:,}"
-    if variant.threads and min(call(variant.threads, case.given)) < 1:
-        return f"block {name} is too small for {variant.name}: it would have no threads"
-    return None
-
-
-def _shape_problem(case: Case) -> str | None:
-    if min(case.shape) < 1 or max(case.shape) > LARGEST_SIZE:
-        bad = ", ".join(f"{name} = {size}" for name, size in case.sizes.items() if not 1 <= size <= LARGEST_SIZE)
-        return f"{bad} is not in 1..{LARGEST_SIZE:,}"
-    return case.family.problem_of(case.shape)
+def _case_checks(case: Case) -> Checks:
+    """Check the element type, the block and the shape of a case."""
+    family, variant, block, name = case.family, case.variant, case.build.block, case.build.block_name
+    types, listed = family.dtypes_of(variant), [each.block for each in variant.listed]
+    yield case.dtype in types, f"{variant.name} has no element type {case.dtype}; it has {', '.join(types)}"
+    has_sizes = len(case.shape) == len(family.sizes)
+    yield has_sizes, f"a shape of {family.name} is {'x'.join(family.sizes)}, not {case.shape_name}"
+    yield len(block) == len(listed[0]), f"a block of {variant.name} looks like {size_name(listed[0])}, not {name}"
+    known = f"{variant.name} has the blocks {', '.join(map(size_name, listed))}"
+    is_known = not variant.fixed_blocks or block in listed
+    yield is_known, f"{known}; other tile sizes are refused: the kernel needs macros for each"
+    is_taken = exists(variant, case.build.configuration, case.dtype)
+    yield is_taken, f"{variant.name} has no block {name} in {case.dtype}"
+    yield min(block, default=1) >= 1, f"block {name} has a size below 1"
+    yield max(block, default=1) <= LARGEST_SIZE, f"block {name} has a size above {LARGEST_SIZE:,}"
+    has_threads = not variant.threads or min(call(variant.threads, case.given)) >= 1
+    yield has_threads, f"block {name} is too small for {variant.name}: it would have no threads"
+    bad = ", ".join(f"{name} = {size}" for name, size in case.sizes.items() if not 1 <= size <= LARGEST_SIZE)
+    yield not bad, f"{bad} is not in 1..{LARGEST_SIZE:,}"
+    yield not (problem := family.problem_of(case.shape)), str(problem)
 
 
 def _configuration(variant: Variant, name: str, case_id: str) -> Configuration:
     """Return the configuration that an id names: a listed one, or a block that is not listed. Raises BadCase."""
-    if found := [each for each in variant.listed if each.label == name]:
-        return found[0]
+    if same := [each for each in variant.listed if each.label == name]:
+        return same[0]
     if variant.has_no_block or (name == STEPS_BLOCK and not variant.listed[0].block):
         return Configuration(())
     if not variant.listed[0].plain:

@@ -18,10 +18,10 @@ from math import prod
 
 from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.configurations import Block, Configuration
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family
 from warpwatch.catalogue.elements import itemsize
 from warpwatch.catalogue.selection import builds
+from warpwatch.catalogue.variants import Block, Configuration
 
 OBLONG: tuple[Block, ...] = ((4, 2), (2, 4))  # threads along x and y
 PACK_BYTES, SECTOR_BYTES = 16, 32  # the widest load of a thread, and the unit in which memory is read and written

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import CaseArray, DeclaredArray, Role, Scalar, Shape
+from warpwatch.catalogue.arrays import CaseArray, DeclaredArray, Scalar, Shape
 from warpwatch.catalogue.by_name import call, takes
 from warpwatch.catalogue.elements import C_TYPES, NONE, itemsize
 from warpwatch.catalogue.launches import Work
 from warpwatch.catalogue.names import pick, print_short
-from warpwatch.catalogue.registry import root_of
 from warpwatch.catalogue.tolerance import Exact, Rule
 from warpwatch.catalogue.variants import Benchmarks, Variant
 
@@ -121,10 +120,9 @@ class Family:
         """The element type in ids where ``dtypes`` is empty: that of the first result."""
         if self.prints:
             return NONE
-        made = call(self.arrays, self.given(self.tests[0], NONE))
-        arrays = made.values() if isinstance(made, Mapping) else ()  # other mistakes are found by a rule too
-        first = [a.dtype for a in arrays if isinstance(a, DeclaredArray) and a.role in (Role.OUT, Role.IN_OUT)]
-        return first[0] if first else NONE
+        declared = call(self.arrays, self.given(self.tests[0], NONE))
+        arrays = declared.values() if isinstance(declared, Mapping) else ()  # a rule finds other mistakes too
+        return next((a.dtype for a in arrays if isinstance(a, DeclaredArray) and a.is_result), NONE)
 
     def dtypes_of(self, variant: Variant) -> tuple[str, ...]:
         """Return the element types that a variant comes in."""
@@ -148,12 +146,8 @@ def arrays_of(family: Family, shape: Shape, dtype: str) -> tuple[CaseArray, ...]
     declared: Mapping[str, DeclaredArray] = call(family.arrays, family.given(shape, dtype))
     drawn: Mapping[str, Any] = {}
     if family.draw and any(array.shape is None for array in declared.values()):
-        drawn = call(
-            family.draw,
-            family.given(
-                shape, dtype, rng=np.random.default_rng(np.random.SeedSequence([TIMED_SEED, *shape])), exact=False
-            ),
-        )
+        rng = np.random.default_rng(np.random.SeedSequence([TIMED_SEED, *shape]))
+        drawn = call(family.draw, family.given(shape, dtype, rng=rng, exact=False))
     return tuple(
         of_case(name, array, dtype, np.shape(drawn[name]) if array.shape is None else None)
         for name, array in declared.items()
@@ -162,22 +156,34 @@ def arrays_of(family: Family, shape: Shape, dtype: str) -> tuple[CaseArray, ...]
 
 def of_case(name: str, array: DeclaredArray, dtype: str, drawn: Shape | None = None) -> CaseArray:
     """Return a declared array with the element type of a case, where it has none, or with a shape that was drawn."""
-    shape = drawn or array.shape
-    assert shape is not None
-    return CaseArray(
-        name=name,
-        role=array.role,
-        shape=shape,
-        is_drawn=array.shape is None,
-        dtype=array.dtype or dtype,
-        initial=array.initial,
-        aligned=array.aligned,
-        low=array.low,
-        high=array.high,
-        special=array.special,
-    )
+    known = {"name": name, "shape": drawn or array.shape, "dtype": array.dtype or dtype}
+    return CaseArray(**vars(array) | known, is_drawn=array.shape is None)
 
 
 def takes_part(family: Family) -> bool:
     """Tell whether the reference can compute some rows of a result alone."""
     return takes(family.reference, "part")
+
+
+_families: dict[str, Family] = {}  # of the projects that this process has loaded
+_roots: set[Path] = set()
+
+
+def register(families: Iterable[Family], root: Path) -> None:
+    """Make families known to this process by their names, and the folder of the repository that declares them."""
+    _families.update((family.name, family) for family in families)
+    _roots.add(root)
+
+
+def root_of(folder: Path) -> Path | None:
+    """Return the innermost registered repository that a folder lies in, or None."""
+    holding = [root for root in _roots if folder.is_relative_to(root)]
+    return max(holding, key=lambda root: len(root.parts), default=None)
+
+
+def registered(name: str) -> Family:
+    """Return the family of that name. Raises LookupError where the project that this process loaded has none."""
+    try:
+        return _families[name]
+    except KeyError:
+        raise LookupError(f"this process has loaded no family named {name!r}") from None

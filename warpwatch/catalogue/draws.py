@@ -31,8 +31,8 @@ from warpwatch.catalogue.elements import (
 )
 from warpwatch.catalogue.expected import Compute, Expected, compute, expected, rule_of
 from warpwatch.catalogue.inputs import draw_each, usual
+from warpwatch.catalogue.plausibility import unlike_results
 from warpwatch.catalogue.tolerance import Exact
-from warpwatch.catalogue.work_rules import unlike_results
 
 # The largest magnitudes that are tried, the first for which the reference of the inputs and that of their magnitudes
 # are finite in the results' types. Squares of sums of 2^16 squares of the first are finite in float32, the type of most

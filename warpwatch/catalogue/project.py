@@ -13,12 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.declaration import Family, register
 from warpwatch.catalogue.leaving import keep_alive
-from warpwatch.catalogue.registry import register
-from warpwatch.catalogue.setting import SETTING, TABLE
-from warpwatch.catalogue.table import BASELINES, HOW, RUNS, Setting, choose, pytest_settings, read_table
-from warpwatch.catalogue.table import BadProject as BadProject  # noqa: PLC0414  # users import both from here
+from warpwatch.catalogue.setting import (
+    BASELINES,
+    HOW,
+    RUNS,
+    SETTING,
+    TABLE,
+    Setting,
+    choose,
+    pytest_settings,
+    read_table,
+)
+from warpwatch.catalogue.setting import BadProject as BadProject  # noqa: PLC0414  # users import both from here
 
 
 @dataclass(frozen=True, kw_only=True)

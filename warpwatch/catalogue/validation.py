@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from warpwatch.catalogue.arguments import BadArguments
 from warpwatch.catalogue.by_name import BadFunction, call
-from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.cases import Checks, find_case, first_fault
 from warpwatch.catalogue.declaration import Family
-from warpwatch.catalogue.family_rules import COMPUTED_RULES, FAMILY_RULES, types
 from warpwatch.catalogue.names import BadCase, split_id
-from warpwatch.catalogue.variant_rules import VARIANT_RULES
+from warpwatch.catalogue.rules import COMPUTED_RULES, FAMILY_RULES, VARIANT_RULES, types
 from warpwatch.catalogue.variants import Variant
 
 
@@ -112,17 +111,17 @@ def _twice(declared: Family | Variant, before: Sequence[Family | Variant]) -> tu
     return "name", f"is that of another {what} too, which is used; give this one a name of its own"
 
 
-def _first_fault(rules: Mapping[str, Callable[..., str | None]], *declared: object) -> tuple[str, str] | None:
+def _first_fault(rules: Mapping[str, Callable[..., Checks]], *declared: object) -> tuple[str, str] | None:
     """Return field and fault of the first rule that is broken; later rules rely on earlier ones."""
     for field, rule in rules.items():
         try:
-            what = rule(*declared)
+            fault = first_fault(rule(*declared))
         except (BadFunction, BadArguments, BadCase) as error:  # these messages are sentences
-            what = f"cannot be used: {error}"
+            fault = f"cannot be used: {error}"
         except Exception as error:  # a declaration's own function may raise anything
-            what = f"cannot be used: {type(error).__name__}: {error}"
-        if what:
-            return field, what
+            fault = f"cannot be used: {type(error).__name__}: {error}"
+        if fault:
+            return field, fault
     return None
 
 

@@ -5,49 +5,43 @@ No GPU is needed to find which commits changed the machine code; only those are 
 
 from __future__ import annotations
 
+import argparse
 import functools
 import math
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.validation import require
+from warpwatch.cli.options import add_arch, add_device, case_ids, kernel_case, progress
 from warpwatch.compare.history import find_steps, load
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.compile.compiler import Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
-from warpwatch.explain.commit_range import Commit, Stretch, list_commits, stretches
-from warpwatch.explain.commits import CommitCase, build_cases
-from warpwatch.explain.explanation import explain
-from warpwatch.explain.measure_commits import Asked, Failed, measure
-from warpwatch.explain.search import Found, Measure, Range, Unusable, search
+from warpwatch.explain.bisection import (
+    Asked,
+    Commit,
+    Failed,
+    Found,
+    Measure,
+    Range,
+    Stretch,
+    Unusable,
+    list_commits,
+    measure,
+    search,
+    stretches,
+)
+from warpwatch.explain.explanation import code_of, explain
 from warpwatch.report.tables import line
-from warpwatch.revision.commit import same_files
+from warpwatch.revision.commit import CommitCase, build_cases, same_files
 from warpwatch.revision.declared import BadRevision, own_identity
 from warpwatch.runs.identity import incomparable
 from warpwatch.verdict.rule import Decision, Verdict
 
 LISTED = 3  # commits that a line names
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """Holds what was asked for. ``range``: GOOD..BAD. ``all_commits``: those of merged branches too.
-
-    ``arch``: what is compiled for where there is no GPU.
-    """
-
-    cases: tuple[str, ...]
-    range: str
-    all_commits: bool = False
-    cold: bool = True
-    device: str = "auto"
-    arch: str = "sm_90"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +53,54 @@ class Walked:
     why: Mapping[str, str]
 
 
-def range_of_history(project: Project, name: str) -> str:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``warpwatch bisect``."""
+    cases = parser.add_argument(
+        "names", nargs="+", metavar="CASE", help="cases, and last the range of commits: GOOD..BAD"
+    )
+    cases.completer = case_ids  # type: ignore[attr-defined]
+    history = "take the range from the case's saved runs: give one case alone"
+    parser.add_argument("--from-history", action="store_true", help=history)
+    parser.add_argument("--all-commits", action="store_true", help="walk the commits of merged branches too")
+    parser.add_argument("--warm-cache", action="store_true", help="leave L2 as it is between samples")
+    add_arch(parser)
+    add_device(parser)
+
+
+def run(
+    project: Project,
+    *,
+    names: Sequence[str],
+    from_history: bool,
+    all_commits: bool,
+    warm_cache: bool,
+    arch: str,
+    device: str,
+) -> int:
+    """Find the commits that made cases slower; returns the exit status: 0 where each slowdown has its commits.
+
+    Raises BadCase, BadRevision, BadRun, NoCompiler or DeviceError.
+    """
+    *names, span = [*names, _range_of_history(project, names[0])] if from_history else names
+    if not names or ".." not in span:
+        raise BadRevision("give one case or several, then GOOD..BAD; `warpwatch list` shows the cases")
+    cases = [kernel_case(project, name, "bisect") for name in dict.fromkeys(names)]
+    commits = list_commits(span, project.root, first_parent=not all_commits)
+    if not same_files("HEAD", "HEAD", project.root):
+        print("the working tree has changes that are not committed: they take no part")
+    worker = Worker(project, Settings(kind=device))
+    try:
+        target, why_not = _target(worker, arch)
+        good = True
+        for walked in walk(project, cases, commits, target):
+            measurer = None if why_not else _on_gpu(walked, worker, cold=not warm_cache)
+            good &= _bisect_case(walked, commits, target, measurer, why_not)
+        return int(not good)
+    finally:
+        worker.stop()
+
+
+def _range_of_history(project: Project, name: str) -> str:
     """Return the range of commits in which a case's saved runs show its largest slowdown.
 
     Raises BadRun or BadRevision.
@@ -75,45 +116,15 @@ def range_of_history(project: Project, name: str) -> str:
     return f"{step.before.commit.id}..{step.after.commit.id}"
 
 
-def bisect(project: Project, request: Request) -> int:
-    """Find the commits that made cases slower; returns the exit status: 0 where each slowdown has its commits.
-
-    Raises BadCase, BadRevision, NoCompiler, DeviceError.
-    """
-    cases = [_case(project, name) for name in request.cases]
-    commits = list_commits(request.range, project.root, first_parent=not request.all_commits)
-    if not same_files("HEAD", "HEAD", project.root):
-        print("the working tree has changes that are not committed: they take no part")
-    worker = Worker(project, Settings(kind=request.device))
-    try:
-        target, why_not = _target(worker, request)
-        walked = walk(project, cases, commits, target)
-        good = True
-        for each in walked:
-            measurer = None if why_not else _on_gpu(each, worker, cold=request.cold)
-            good &= _bisect_case(each, commits, target, measurer, why_not)
-        return 0 if good else 1
-    finally:
-        worker.stop()
-
-
-def _case(project: Project, name: str) -> Case:
-    require(project.families, name)
-    case = find_case(project.families, name)
-    if case.variant.call or case.variant.on_host:
-        raise BadCase(f"{name} has no machine code of a kernel: bisect takes cases of kernels")
-    return case
-
-
-def _target(worker: Worker, request: Request) -> tuple[Target, str]:
+def _target(worker: Worker, arch: str) -> tuple[Target, str]:
     """Return what to compile for, and why nothing can be measured, or an empty text."""
     try:
         device = worker.call(describe_device)
     except NoDevice as error:
-        return Target(request.arch), f"nothing was measured: {error}"
+        return Target(arch), f"nothing was measured: {error}"
     if not device.has_gpu_clock:
         why = f"nothing was measured: {device.note or 'times of this device judge no kernel'}"
-        return Target(request.arch), why
+        return Target(arch), why
     return device.timing_target, ""
 
 
@@ -228,10 +239,8 @@ def _print_step(codes: Sequence[Stretch], step: Range, target: Target, decision:
     print(f"  {new.commits[0]}")
     if decision:
         print(f"      {line(decision)}{share}")
-    before, after = old.built.code, new.built.code
-    if before and after:
-        found = explain(before, after, target.arch, Verdict.SLOWER)
-        print(f"      {found.sentence if decision else found.summary}")
+    found = explain(code_of(old.built), code_of(new.built), target.arch, Verdict.SLOWER)
+    print(f"      {found.sentence if decision else found.summary}")
     if possible := [*between, *new.skipped]:
         print(f"      or one of the commits before it that cannot be measured: {named(possible)}")
 
@@ -240,13 +249,3 @@ def named(commits: Sequence[Commit]) -> str:
     """Name the first of some commits."""
     more = f" and {len(commits) - LISTED} more" if len(commits) > LISTED else ""
     return ", ".join(commit.id[:12] for commit in commits[:LISTED]) + more
-
-
-def progress(what: str) -> Callable[[int, int], None]:
-    """Make a function that shows on a terminal how far the work is."""
-
-    def show(done: int, total: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{what} {done}/{total} ", end="\n" if done >= total else "", file=sys.stderr, flush=True)
-
-    return show

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.validation import require
+from warpwatch.cli.options import add_arch, case_ids, kernel_case, revisions
 from warpwatch.compare.code_difference import first_line
 from warpwatch.devices.compile.builds import compile_build, symbols_in
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker, describe_device
-from warpwatch.explain.commits import CommitCase, build_cases
-from warpwatch.explain.explanation import CaseCode, explain, own_code
-from warpwatch.explain.profile import NoProfile, Profile, more_from_memory, profile
-from warpwatch.explain.profiled import Side
+from warpwatch.explain.explanation import CaseCode, code_of, explain, own_code
+from warpwatch.explain.profile import NoProfile, Profile, Side, more_from_memory, profile
 from warpwatch.report.explanation import lines_of, profile_lines
-from warpwatch.revision.commit import find_commit, find_merge_base, same_files
+from warpwatch.revision.commit import CommitCase, build_cases, find_commit, find_merge_base, same_files
 from warpwatch.revision.declared import BadRevision
 from warpwatch.revision.unpacked import checkout, missing_submodules
 from warpwatch.verdict.rule import Verdict
@@ -29,16 +27,24 @@ from warpwatch.verdict.rule import Verdict
 SLOWER = 1.005  # a ratio of ncu's times from which on a case is explained as slower or faster
 
 
-def explain_case(project: Project, name: str, revision: str | None, *, arch: str, with_ncu: bool) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``warpwatch explain``."""
+    case = parser.add_argument("name", metavar="CASE", help="a case's id")
+    case.completer = case_ids  # type: ignore[attr-defined]
+    base = "a commit, branch or tag (HEAD where files differ from it, else the merge base with the main branch)"
+    revision = parser.add_argument("--against", metavar="REV", help=base)
+    revision.completer = revisions  # type: ignore[attr-defined]
+    parser.add_argument("--without-ncu", action="store_true", help="compare the machine code alone")
+    add_arch(parser)
+
+
+def run(project: Project, *, name: str, against: str | None, without_ncu: bool, arch: str) -> int:
     """Print the explanation; returns the exit status.
 
     Raises BadCase, BadRevision, NoCompiler, CompileError or DeviceError.
     """
-    require(project.families, name)
-    case = find_case(project.families, name)
-    if case.variant.call or case.variant.on_host:
-        raise BadCase(f"{name} has no machine code of a kernel: explain takes cases of kernels")
-    commit, named = _commit(project, revision)
+    case = kernel_case(project, name, "explain")
+    commit, named = _commit(project, against)
     device = _gpu(project)
     target = device.timing_target if device else Target(arch)
     built = build_cases(commit, named, [name], project, target).get(name)
@@ -48,18 +54,17 @@ def explain_case(project: Project, name: str, revision: str | None, *, arch: str
     if isinstance(built.image, CompileError):
         raise BadRevision(f"in {named}, {first_line(built.image)}")
     image = compile_build(case.build, target)
-    old, new = built.code, own_code(case, image)
-    assert old
+    old, new = code_of(built), own_code(case, image)
     print(f"{name}: against {named} ({commit[:12]}), {target.arch}")
-    profiles, lacking = _profiles(project, case, (built, old), (image, new), device if with_ncu else None)
-    if not with_ncu:
+    profiles, lacking = _profiles(project, case, (built, old), (image, new), None if without_ncu else device)
+    if without_ncu:
         lacking = "ncu was not asked"
-    found = explain(old, new, target.arch, _verdict(profiles))
-    if found.likely and not profiles:
+    explanation = explain(old, new, target.arch, _verdict(profiles))
+    if explanation.likely and not profiles:
         print("no time was measured here; if it is slower:")
-    for line in lines_of(found):
+    for line in lines_of(explanation):
         print(line)
-    if profiles and not found.likely and (more := more_from_memory(*profiles)):
+    if profiles and not explanation.likely and (more := more_from_memory(*profiles)):
         print(f"likely cause: {more}")
     if profiles:
         for line in profile_lines(case, *profiles, device.peak_bytes_per_second if device else 0.0):

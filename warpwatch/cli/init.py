@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from warpwatch.catalogue.setting import SETTING, TABLE
-from warpwatch.catalogue.table import BadProject, pytest_settings, read_table
+from warpwatch.catalogue.setting import SETTING, TABLE, BadProject, pytest_settings, read_table
 from warpwatch.runs.files import write_whole
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -25,7 +25,13 @@ python -m pytest bench                  # how fast is it? Commit it then, and ch
 python -m pytest bench --warpwatch-against HEAD  # is it slower than in the last commit?"""
 
 
-def write_example(folder: Path, *, dry_run: bool) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``warpwatch init``."""
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="the repository (this folder)")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
+
+
+def run(*, folder: Path, dry_run: bool) -> int:
     """Write the files of an example that are not there yet, and print what to do next; returns the exit status.
 
     ``dry_run``: show what would be written, and write nothing. Raises BadProject or OSError, before anything is

@@ -16,7 +16,8 @@ import os
 import select
 import socket
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -28,11 +29,11 @@ from warpwatch.devices.worker import CALL_SECONDS
 from warpwatch.revision import call_process
 from warpwatch.revision.declared import last_line, shortened
 from warpwatch.revision.isolated import Isolated
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.clocks import Clock
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import Measured
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.parent_samples import Measured
-from warpwatch.timing.worker_pairs import FEWEST_TURNS, MOST_TURNS, OtherSideFailed, Plan
+from warpwatch.timing.side_by_side import OtherSideFailed, Plan, take_turns
+from warpwatch.timing.stopping import of_turns_apart
 
 LONGEST = 2**16  # bytes of an answer
 LAST = 4096  # bytes that are kept of what the process prints
@@ -71,7 +72,7 @@ class OtherProcess:
         self._ask("prepare", case_id, cold, checked)
 
     def sample(self, kind: str) -> tuple[float, int]:
-        """Take one sample of the prepared case, as ``worker_samples.sample``. Raises OtherSideFailed."""
+        """Take one sample of the prepared case, as ``sampling.sample``. Raises OtherSideFailed."""
         value = self._ask("sample", kind)
         if value is None:
             raise self._failed("its process took no sample")
@@ -179,37 +180,26 @@ def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: P
     ours.call(sampling.settle)
     ours.call(sampling.warm_up, plan.kind, plan.warm_up)
     before = ours.call(sampling.read_clock)
-    pairs = _take(measured, other, plan)
-    clocks = (before, ours.call(sampling.read_clock))
+    pairs = take_turns(_samples_of(measured, other, plan.kind), of_turns_apart(plan.seconds))
+    pairs = replace(pairs, clocks=(before, ours.call(sampling.read_clock)), facts=facts if plan.check else {})
     if plan.check:
         ours.call(sampling.finish, None)
         other.finish()
-    return PairSamples(
-        old=pairs.old,
-        new=pairs.new,
-        clocks=clocks,
-        thrown_away=pairs.thrown_away,
-        facts=facts if plan.check else {},
-    )
+    return pairs
 
 
-def _take(measured: Measured, other: OtherProcess, plan: Plan) -> PairSamples:
-    """Take samples of both sides until the time of the plan is over."""
-    times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
-    begin, thrown_away, turn, last = time.perf_counter(), 0, 0, None
-    while turn < FEWEST_TURNS or (turn < MOST_TURNS and time.perf_counter() - begin < plan.seconds) or turn % 2:
-        first = turn % 2 == 1
-        for is_new in (first, not first, not first, first):
-            for _ in range(1 if is_new == last else 2):  # the first one after a change is left out
-                seconds, lost = _sample(measured, other, plan.kind, is_new=is_new)
-            times[is_new].append(seconds)
-            thrown_away, last = thrown_away + lost, is_new
-        turn += 1
-    unknown = Clock(0, ())
-    return PairSamples(
-        old=tuple(times[False]), new=tuple(times[True]), clocks=(unknown, unknown), thrown_away=thrown_away
-    )
+def _samples_of(measured: Measured, other: OtherProcess, kind: str) -> Callable[[int, bool], tuple[float, int]]:
+    """Return a function that takes a sample of a side; the first one after a change of sides is left out."""
+    last: bool | None = None
 
+    def take(is_new: bool) -> tuple[float, int]:
+        return measured.kernel.worker.call(sampling.sample, kind) if is_new else other.sample(kind)
 
-def _sample(measured: Measured, other: OtherProcess, kind: str, *, is_new: bool) -> tuple[float, int]:
-    return measured.kernel.worker.call(sampling.sample, kind) if is_new else other.sample(kind)
+    def sample(_copy: int, is_new: bool) -> tuple[float, int]:
+        nonlocal last
+        if is_new != last:
+            take(is_new)
+        last = is_new
+        return take(is_new)
+
+    return sample

@@ -1,4 +1,4 @@
-"""Compares the machine code of two sides, build by build and kernel by kernel."""
+"""Machine code of two revisions, build by build and kernel by kernel: both sides, their differences, and gates."""
 
 from __future__ import annotations
 
@@ -6,18 +6,116 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import prod
+from pathlib import Path
 
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Capability, read_capability
-from warpwatch.compare.code_sides import ANY, Launches, SideBuild
+from warpwatch.catalogue.names import split_id
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import tested_cases, timed_cases
 from warpwatch.compare.comparison import listed
 from warpwatch.devices.compile.background import on_all_cores
-from warpwatch.devices.compile.builds import symbols_in
-from warpwatch.devices.compile.compiler import CompileError, Image, read_image
+from warpwatch.devices.compile.builds import compile_build, entries_of, symbols_in
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, read_image
 from warpwatch.devices.machine import DeviceError
-from warpwatch.machine_code.cubin import Cubin, Needs, read_cubin
+from warpwatch.machine_code.cubin import Cubin, Needs, Occupancy, occupancy, read_cubin
 from warpwatch.machine_code.disassembler import Code, NoDisassembler, read_code
-from warpwatch.machine_code.occupancy import Occupancy, occupancy
-from warpwatch.runs.identity import difference
+from warpwatch.revision.commit import compile_other, read_other_kernels
+from warpwatch.revision.declared import own_identity
+from warpwatch.runs.identity import Identity, difference
+
+Threads = tuple[int, int]  # of a block: how many, and its bytes of dynamic shared memory
+Launches = Mapping[str, tuple[Threads, ...]]
+ANY = Capability(0, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideBuild:
+    """Holds a build of one side.
+
+    ``entries``: the kernels that it is launched by. ``works``: what each of its cases does, without the machine code.
+    ``needs``: the oldest GPUs that it runs on.
+    """
+
+    id: str
+    compile: Callable[[Target], Image]
+    entries: tuple[str, ...]
+    works: Mapping[str, Identity]
+    needs: Capability = ANY
+
+    @property
+    def launches(self) -> Launches:
+        """The different blocks that each kernel is launched with, smallest first."""
+        found: dict[str, set[Threads]] = {}
+        for step in (step for work in self.works.values() for step in work.steps or ()):
+            found.setdefault(step.entry, set()).add((prod(step.block), step.shared_bytes))
+        return {entry: tuple(sorted(blocks)) for entry, blocks in found.items()}
+
+
+def own_builds(project: Project) -> dict[str, SideBuild]:
+    """List the working tree's builds by their ids: all that are timed, then those that are only tested."""
+    timed = timed_cases(project.families)
+    builds = {case.build for case in timed}
+    found: dict[str, list[Case]] = {}
+    for case in (*timed, *(case for case in tested_cases(project.families) if case.build not in builds)):
+        known = found.setdefault(case.build.id, [])
+        if case.build in builds or not known:  # of a build that is not timed, the first shape is enough
+            known.append(case)
+    return {name: _own(name, cases) for name, cases in found.items() if not cases[0].variant.has_no_block}
+
+
+def _own(name: str, cases: Sequence[Case]) -> SideBuild:
+    build = cases[0].build
+    return SideBuild(
+        id=name,
+        compile=functools.partial(compile_build, build),
+        entries=entries_of(build),
+        works={case.id: own_identity(case) for case in cases},
+        needs=build.variant.capability,
+    )
+
+
+def other_builds(tree: Path, module: str, revision: str, arch: str) -> dict[str, SideBuild]:
+    """List the builds of another revision, which lies in ``tree``, by their ids. Raises BadRevision or BadCase."""
+    others: dict[str, list[str]] = {}
+    kernels = read_other_kernels(tree, module, revision, arch, every_build=True)
+    for name, other in kernels.items():
+        if not other.call:
+            family, variant, block, _, dtype = split_id(name)
+            others.setdefault(f"{family}-{variant}-{block}-{dtype}", []).append(name)
+    return {
+        name: SideBuild(
+            id=name,
+            compile=functools.partial(compile_other, kernels[cases[0]]),
+            entries=kernels[cases[0]].kernels.entries,
+            works={case: kernels[case].identity for case in cases},
+        )
+        for name, cases in others.items()
+    }
+
+
+def compile_sides(
+    sides: Mapping[tuple[str, str], Sequence[SideBuild]], progress: Callable[[int, int], None]
+) -> dict[tuple[str, str, str], Image | CompileError]:
+    """Compile builds on all cores; machine code or the error by architecture, side and build.
+
+    ``sides``: builds by architecture and name of the side. Those that come first are in the cache when the same source
+    is asked for by another side.
+    """
+    calls = {
+        (arch, side, build.id): functools.partial(build.compile, Target(arch))
+        for (arch, side), builds in sides.items()
+        for build in builds
+    }
+    made: dict[tuple[str, str, str], Image | CompileError] = {}
+    for key, job in on_all_cores(calls, progress).items():
+        error = job.exception()
+        if error and not isinstance(error, CompileError | OSError):
+            raise error
+        made[key] = CompileError(str(error)) if error else job.result()
+    return made
+
 
 NO_CODE = "it is PTX or a fatbin, of which the driver makes machine code: nothing more can be said of it here"
 ONLY_DATA = "the instructions are the same, and constants or variables of the file differ"
@@ -265,3 +363,88 @@ def first_line(error: Exception) -> str:
     lines = str(error).splitlines()
     wrong = next((line.strip() for line in lines[1:] if "error" in line), "")
     return f"{lines[0]}: {wrong}" if wrong else lines[0]
+
+
+Gate = Callable[[Kernel, Kernel], str]
+
+
+def local_accesses(code: Code, word: str) -> int:
+    """Count the instructions that load or store local memory. ``word``: load or store."""
+    every = (*code.inside.items(), *code.outside.items())
+    return sum(count for kind, count in every if kind.startswith(f"local {word}"))
+
+
+def _spills(old: Kernel, new: Kernel) -> str:
+    if new.needs.local_bytes > old.needs.local_bytes:
+        return f"local memory of a thread grew from {old.needs.local_bytes:,} to {new.needs.local_bytes:,} bytes"
+    if old.code and new.code:
+        for word in ("load", "store"):
+            before, after = local_accesses(old.code, word), local_accesses(new.code, word)
+            if after > before:
+                return f"{word}s of local memory grew from {before:,} to {after:,}"
+    return ""
+
+
+def _registers(old: Kernel, new: Kernel) -> str:
+    before, after = old.needs.registers, new.needs.registers
+    return f"registers grew from {before} to {after}" if after > before else ""
+
+
+def least_share(kernel: Kernel) -> float | None:
+    """Return the lowest occupancy of a kernel at the block sizes that it is launched with; None where it is unknown."""
+    known = [each.occupancy.share for each in kernel.occupancies if each.occupancy]
+    return min(known, default=None)
+
+
+def _occupancy(old: Kernel, new: Kernel) -> str:
+    """Compare at each block size that both sides have; the lowest ones where they have none in common."""
+    before = {(e.threads, e.dynamic_bytes): e.occupancy for e in old.occupancies}
+    for each in new.occupancies:
+        earlier = before.get((each.threads, each.dynamic_bytes))
+        if earlier and each.occupancy and each.occupancy.share < earlier.share:
+            shares = f"{earlier.share:.2f} to {each.occupancy.share:.2f}"
+            return f"occupancy at {each.threads} threads fell from {shares}"
+    lowest = least_share(old), least_share(new)
+    if lowest[0] is not None and lowest[1] is not None and lowest[1] < lowest[0]:
+        return f"the lowest occupancy fell from {lowest[0]:.2f} to {lowest[1]:.2f}"
+    return ""
+
+
+GATES: dict[str, Gate] = {"spills": _spills, "registers": _registers, "occupancy": _occupancy}
+
+
+def exceeded(changes: Sequence[BuildChange], gates: Sequence[str]) -> list[str]:
+    """List what was asked to fail and has happened, a sentence each."""
+    found = []
+    for change in changes:
+        for kernel in change.kernels:
+            said = filter(None, (_said(kernel, gate) for gate in gates))
+            found += [f"{change.id} ({change.arch}): {each}" for each in said]
+    return found
+
+
+def _said(kernel: KernelChange, gate: str) -> str:
+    return GATES[gate](kernel.old, kernel.new) if kernel.old and kernel.new else ""
+
+
+def unknown(changes: Sequence[BuildChange], gates: Sequence[str]) -> list[str]:
+    """List what could not be compared although it was asked to fail, a sentence each; and that there was no build."""
+    if not changes:
+        return ["no build was compared: there is none, or -k chose none (`warpwatch list` shows the cases)"]
+    if not gates:
+        return []
+    if not any(change.compared for change in changes):
+        return ["no build was compared"]
+    found = []
+    for change in changes:
+        name = f"{change.id} ({change.arch})"
+        if change.state == State.FAILED:
+            found.append(f"{name}: not compared, because a side does not compile")
+        pairs = [kernel for kernel in change.kernels if kernel.old and kernel.new]
+        if change.state == State.DIFFERENT and NO_CODE in change.notes:
+            found.append(f"{name}: {NO_CODE}")
+        if "spills" in gates and any(not (k.old and k.old.code and k.new and k.new.code) for k in pairs):
+            found.append(f"{name}: loads and stores of local memory are not known without nvdisasm")
+        if "occupancy" in gates and any(least_share(k.new) is None for k in pairs if k.new):
+            found.append(f"{name}: occupancy is not known for {change.arch}")
+    return found

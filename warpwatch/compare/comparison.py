@@ -1,67 +1,120 @@
-"""Says what all comparisons have in common: with a baseline, with another revision, with the same kernels."""
+"""Common base of all comparisons: with a baseline, with another revision, with the same kernels."""
 
 from __future__ import annotations
 
 import importlib
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.devices.compile.compiler import Image
+from warpwatch.catalogue.project import Project
+from warpwatch.devices.compile.compiler import Image, Target
+from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Kernel
+from warpwatch.runs.identity import Difference
 from warpwatch.runs.record import Facts, typed
-from warpwatch.timing.parent_samples import Again, Budget, Measured
+from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
 # Verdicts of cases that were compared with something.
 COMPARED = frozenset({Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNSURE, Verdict.IDENTICAL})
 MOST_LISTED = 5  # lines on what differs besides machine code
+CALL = "it is a call, whose machine code is not compared"
+OldCode = tuple[OtherKernel, Image]  # the other side of a case, and its machine code
 
 
-class Comparison(Protocol):
-    """Sees every case of a run, and when all are measured gives each its verdict in ``decisions``."""
+@dataclass(kw_only=True)
+class Comparison:
+    """Base of all comparisons: sees every case of a run, and gives each its verdict when all are measured.
 
-    @property
-    def decisions(self) -> Mapping[str, Decision]:
-        """The verdict of each case, by its id; empty until they are given."""
+    Attributes
+    ----------
+    decisions
+        Verdict of each case by its id; empty until ``conclude``.
+    controls
+        Verdicts of cases of the same machine code on both sides that were measured all the same.
+    energy
+        Decisions about the energies of cases, where they were measured.
+    measured
+        The cases that were measured and have a verdict.
+    changed
+        How each case's work differs from the other side's.
+    alarm
+        Sentence about a change of all cases together, or an empty text.
+    lacks
+        Which submodules the other side lacks, and how to get them, or an empty text.
+    """
+
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    controls: dict[str, Decision] = field(default_factory=dict)
+    energy: dict[str, Decision] = field(default_factory=dict)
+    measured: dict[str, Measured] = field(default_factory=dict)
+    changed: dict[str, Difference] = field(default_factory=dict)
+    alarm: str = ""
+    lacks: str = ""
 
     @property
     def active(self) -> bool:
         """True where there is anything to compare with."""
+        return True
 
     @property
     def compared(self) -> int:
-        """Number of cases that were compared with something."""
+        """Number of cases that were compared with something; the others are new, missing or incomparable."""
+        return sum(decision.verdict in COMPARED for decision in self.decisions.values())
 
     @property
-    def alarm(self) -> str:
-        """Sentence about a change of all cases together, or nothing."""
+    def against(self) -> str:
+        """The other side in a saved run, unless it is a baseline."""
+        return ""
+
+    @property
+    def past(self) -> Sequence[str]:
+        """Names of the saved runs that this one is compared with."""
+        return ()
 
     def measures(self, case: Case, image: Image) -> bool:
         """Tell whether ``measure`` will take samples of a case. ``image``: its machine code."""
+        return False
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Prove a case right and make it ready to be sampled; None where no samples are needed.
 
         Raises WrongResult or DeviceError.
         """
+        raise TypeError(f"{type(self).__name__} measures nothing itself")
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
-        """Take note of a case's samples, in seconds."""
+        """Record a case's samples, in seconds; nothing where ``measure`` took those that count."""
 
     def conclude(self, again: Again) -> None:
         """Give all cases their verdicts together. Fresh processes measure again what is undecided."""
 
     def describe(self) -> list[str]:
-        """Lines that say what is compared with what, and what holds for the run as a whole."""
+        """Return lines on what is compared with what, and on what holds for the run as a whole."""
+        return []
 
     def missing(self, ran: set[str]) -> list[str]:
-        """Cases that the other side has and that a whole run did not have."""
+        """List the cases that the other side has and a whole run did not have."""
+        return []
+
+    def old_codes(self, names: Sequence[str], project: Project, target: Target) -> dict[str, OldCode | str]:
+        """Return the other side of cases to explain their verdicts by, or why it cannot be compared."""
+        return {}
+
+    def next_step(self, case: str, against: str) -> str:
+        """Return what to do about a slower case, or an empty text. ``against``: how the option is written."""
+        return ""
+
+    def document(self) -> dict[str, Any]:
+        """Return what is saved beside the baseline; empty where nothing is."""
+        return {}
 
 
 class Sampled(Protocol):
-    """Holds what processes showed of a case of this run: of one that is measured now, or of a saved one."""
+    """Samples and facts of a case of this run: of one that is measured now, or of a saved one."""
 
     @property
     def facts(self) -> Mapping[str, Any] | Facts:
@@ -73,27 +126,24 @@ class Sampled(Protocol):
 
 
 def recorded_facts(measured: Sampled) -> Facts:
-    """Facts recorded beside a case's samples, as they would be read from a saved run."""
+    """Return the facts recorded beside a case's samples, as they would be read from a saved run."""
     return measured.facts if isinstance(measured.facts, Facts) else typed(measured.facts, Facts)
 
 
-def count_compared(decisions: Mapping[str, Decision]) -> int:
-    """Count the cases that were compared with something; the others are new, missing or incomparable."""
-    return sum(decision.verdict in COMPARED for decision in decisions.values())
+def listed(subject: str, words: Mapping[str, str]) -> list[str]:
+    """Return lines that group cases by their description, the most frequent first.
 
-
-def listed(what: str, words: Mapping[str, str]) -> list[str]:
-    """Lines that name cases by what is said of them, those of most cases first. ``words``: by case; may be empty."""
+    ``words``: description of each case; those that are empty do not count.
+    """
     cases: dict[str, list[str]] = {}
-    for name, said in words.items():
-        cases.setdefault(said, []).append(name)
-    told = sorted(((said, names) for said, names in cases.items() if said), key=lambda each: -len(each[1]))
-    lines = [f"{what}: {said} ({_some(names)})" for said, names in told[:MOST_LISTED]]
-    left = sum(len(names) for _, names in told[MOST_LISTED:])
-    return [
-        *lines,
-        *([f"{what}: {left} more cases, in other ways: compare `identity` in the saved runs"] if left else []),
-    ]
+    for name, text in words.items():
+        if text:
+            cases.setdefault(text, []).append(name)
+    groups = sorted(cases.items(), key=lambda group: -len(group[1]))
+    lines = [f"{subject}: {text} ({_some(names)})" for text, names in groups[:MOST_LISTED]]
+    if left := sum(len(names) for _, names in groups[MOST_LISTED:]):
+        lines.append(f"{subject}: {left} more cases, in other ways: compare `identity` in the saved runs")
+    return lines
 
 
 def _some(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from statistics import median
 
 from warpwatch.runs.identity import Difference, difference
 from warpwatch.runs.record import Facts
-from warpwatch.timing.clocks import STEADY_CLOCK
+from warpwatch.timing.nvml import STEADY_CLOCK
 
 SAME_CODE = "its machine code, launches, arguments and inputs are the baseline's: GPU, driver or memory, not the kernel"
 

@@ -14,8 +14,8 @@ from statistics import fmean
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.runs.record import Facts
+from warpwatch.timing.nvml import clock_facts
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.parent_samples import others_at_work
 from warpwatch.verdict.rule import Decision, Effect, Prior, Verdict, paired
 
 # The standard deviation of a process's ratio of energies is the same for all kernels: 0.3 to 0.7 % of six on an H100.
@@ -25,16 +25,14 @@ WORDS = {Verdict.SLOWER: "more", Verdict.FASTER: "less", Verdict.SAME: "same", V
 
 def energy_effect(taken: Sequence[PairSamples], doubt: str) -> Effect | None:
     """Combine the processes that measured energy; None where none did. Effect.before and .after are in joules."""
-    logs = [each.log_energy for each in taken]
-    known = [log for log in logs if log is not None]
-    if not known:
+    joules = [each.beside["joules"] for each in taken if "joules" in each.beside]
+    if not joules:
         return None
-    before, after = (
-        fmean(fmean(getattr(each, side)) for each in taken if each.old_joules) for side in ("old_joules", "new_joules")
-    )
-    others = others_at_work([clock for each in taken for clock in each.clocks])
-    why = disturbance(Facts(other_processes=tuple(others))) or doubt
-    return replace(paired(before, after, known), doubt=why, no_gain=why)
+    logs = [fmean(map(math.log, new)) - fmean(map(math.log, old)) for old, new in joules]
+    before, after = (fmean(map(fmean, side)) for side in zip(*joules, strict=True))
+    others = clock_facts([clock for each in taken for clock in each.clocks]).get("other_processes", ())
+    why = disturbance(Facts(other_processes=others)) or doubt
+    return replace(paired(before, after, logs), doubt=why, no_gain=why)
 
 
 def line(decision: Decision) -> str:
@@ -48,12 +46,6 @@ def millijoules(joules: float) -> str:
     """Write joules as millijoules with four digits."""
     value = 1e3 * joules
     return f"{value:,.{max(0, 3 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
-
-
-def energies_in(comparison: object) -> Mapping[str, Decision]:
-    """Return what a comparison found of energies; nothing for one that compares none."""
-    found: Mapping[str, Decision] = getattr(comparison, "energy", {})
-    return found
 
 
 def takes_more(decisions: Mapping[str, Decision]) -> bool:

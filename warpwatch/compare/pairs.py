@@ -3,43 +3,100 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 
+from warpwatch.catalogue.declaration import Family
 from warpwatch.compare.apart import OtherProcess, measure_apart
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.energy import PRIOR as ENERGY_PRIOR
 from warpwatch.compare.energy import energy_effect
-from warpwatch.compare.spares import open_more_spares
 from warpwatch.devices.check import WrongResult
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
+from warpwatch.devices.worker import Worker
 from warpwatch.runs.record import Facts
-from warpwatch.timing.pair_samples import Fingerprints, PairSamples
-from warpwatch.timing.parent_samples import (
+from warpwatch.timing.measurement import (
     WARM_UP_SHARE,
     Again,
     Measured,
     announce_next,
     declared,
-    others_at_work,
     take_next_process,
 )
-from warpwatch.timing.worker_pairs import Delay, Plan, measure_pair
-from warpwatch.verdict.in_cycles import combine
+from warpwatch.timing.nvml import clock_facts
+from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.timing.sampling import get_ready
+from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
 from warpwatch.verdict.rule import (
     MAX_PAIR_PROCESSES,
+    MIN_PROCESSES,
     SCREENING_PROCESSES,
     Decision,
     Effect,
     Prior,
     Verdict,
+    combine,
     decide,
     learn,
     paired,
 )
+
+# What a process holds of the GPU's memory that has opened it and measured nothing (647 MiB on an H200), and the part of
+# that memory that all spare ones may hold.
+SPARE_BYTES, SMALL_PART = 700 * 2**20, 1 / 8
+
+
+def start_spares(worker: Worker, parts: int = 1) -> None:
+    """Start the processes that most pairs need after the first one, and all others too where each has two cores.
+
+    They load their modules while pytest starts. ``parts``: how many runs do so at the same time.
+    """
+    cores = len(os.sched_getaffinity(0)) // parts
+    worker.start_spares((MAX_PAIR_PROCESSES if cores >= 2 * MAX_PAIR_PROCESSES else MIN_PROCESSES) - 1)
+
+
+def open_spares(worker: Worker, families: Sequence[Family], info: DeviceInfo, *, cold: bool) -> None:
+    """Have the processes that most pairs need after the first one open the GPU.
+
+    Each holds memory of the GPU, which a large case may need, or another run while this one waits for its turn. Where
+    all together hold a small part of it, all that are there open it: later that takes 0.4 s in which nothing is
+    measured. Elsewhere the others open it when a pair is undecided (``open_more_spares``).
+    """
+    have_room = SMALL_PART * info.memory_bytes >= SPARE_BYTES * (MAX_PAIR_PROCESSES - 1)
+    count = max(MIN_PROCESSES - 1, worker.spares if have_room else 0)
+    worker.open_spares(count, get_ready, "cold" if cold else "warm", one_queue=_use_one_queue(families))
+
+
+def _use_one_queue(families: Iterable[Family]) -> bool:
+    """Tell whether all that is measured of these families is launched on one stream: kernels, and calls of libraries.
+
+    Only the first process checks that calls keep to their stream, for which it needs more queues than one.
+    """
+    calls = (variant.call for family in families for variant in family.variants)
+    return all(call is None or call.is_library for call in calls)
+
+
+def open_more_spares(measured: Sequence[Measured], done: int) -> None:
+    """Have processes open the GPU for pairs that are undecided after ``done`` processes, unless some have opened it.
+
+    First those that most pairs need, and then all others at the same time: three take 0.38 s, one takes 0.3 (H100).
+    Their modules are loaded by then.
+    """
+    worker, kind = measured[0].kernel.worker, measured[0].kind
+    if not SCREENING_PROCESSES <= done < MAX_PAIR_PROCESSES:
+        return
+    if not worker.has_opened_spares:
+        one_queue = _use_one_queue(each.case.family for each in measured)
+        most = MIN_PROCESSES if done < MIN_PROCESSES else MAX_PAIR_PROCESSES
+        worker.open_spares(most - done, get_ready, kind, one_queue=one_queue)
+    if done == SCREENING_PROCESSES and (missing := MAX_PAIR_PROCESSES - done - worker.spares) > 0:
+        worker.start_spares(missing)
+
 
 # A case is left unsure whose interval is this share of its floor to either side and still crosses the floor: its change
 # is the floor within a fifth, and five more processes of 1.2 s each (H200) would tell no more of it than that.
@@ -55,7 +112,7 @@ class Pair:
     injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
     ``checked``: a build of the new side that finds more faults, if there is one. ``apart``: the other side's process,
     where the two cannot be in one. ``fingerprints``: of the right results of both sides. ``newer``: the new side, where
-    it is another revision's too. ``energy``: its energy is measured too.
+    it is another revision's too. ``observers``: options of those that are asked for (timing/observers/).
     """
 
     measured: Measured
@@ -66,10 +123,10 @@ class Pair:
     recorded_variance: tuple[float, int] = (0.0, 0)
     checked: Path | None = None
     taken: list[PairSamples] = field(default_factory=list)
-    fingerprints: Fingerprints | None = None
+    fingerprints: tuple[int, int] | None = None
     apart: OtherProcess | None = None
     newer: OtherKernel | None = None
-    energy: bool = False
+    observers: tuple[str, ...] = ()
 
     def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> PairSamples:
         """Measure both sides in the current process, the ``process``-th of this pair; the first proves both right.
@@ -87,7 +144,7 @@ class Pair:
             fingerprints=self.fingerprints,
             checking_image=self.checked,
             newer=self.newer,
-            energy=self.energy,
+            observers=self.observers,
             settle=not self.keeps_clock_down,
         )
         call, case = self.measured.kernel.worker.call, self.measured.case
@@ -103,9 +160,7 @@ class Pair:
         taken, measured = self.take(0, seconds, warm_up), self.measured
         measured.facts |= taken.facts | declared(measured.kernel, measured.case)
         measured.facts["hold_timeouts"] = taken.thrown_away
-        measured.clocks = list(taken.clocks)
-        if taken.new_joules:
-            measured.facts["joules"] = fmean(taken.new_joules)
+        measured.facts |= clock_facts(taken.clocks)
         measured.taken, measured.rounds = list(taken.new), len(taken.new)
         return measured
 
@@ -254,15 +309,13 @@ def _may_change(decision: Decision) -> bool:
 
 
 def recorded(pair: Pair) -> Mapping[str, list[list[float]]]:
-    """Samples of both sides in seconds, a list for each process; clocks in MHz and joules where they were read."""
-    more = [kind for kind in ("mhz", "joules") if any(getattr(taken, f"old_{kind}") for taken in pair.taken)]
-    sides = ["old", "new", *(f"{side}_{kind}" for kind in more for side in ("old", "new"))]
-    return {side: [list(getattr(taken, side)) for taken in pair.taken] for side in sides}
+    """Samples of both sides in seconds, a list for each process; what was observed beside them by the fact's name."""
+    columns = {side: [list(getattr(taken, side)) for taken in pair.taken] for side in ("old", "new")}
+    for name in dict.fromkeys(name for taken in pair.taken for name in taken.beside):
+        sides = [taken.beside.get(name, ((), ())) for taken in pair.taken]
+        columns |= {f"old_{name}": [list(old) for old, _ in sides], f"new_{name}": [list(new) for _, new in sides]}
+    return columns
 
 
 def _clock_facts(taken: PairSamples) -> Facts:
-    return Facts(
-        sm_clock_mhz=tuple(clock.mhz for clock in taken.clocks),
-        throttle=tuple(clock.throttle for clock in taken.clocks),
-        other_processes=tuple(others_at_work(taken.clocks)),
-    )
+    return Facts(**clock_facts(taken.clocks))

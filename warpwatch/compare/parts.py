@@ -6,17 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpwatch.catalogue.cases import Case
-from warpwatch.compare.comparison import Comparison, count_compared
-from warpwatch.devices.compile.compiler import Image
-from warpwatch.devices.worker import Kernel
-from warpwatch.timing.parent_samples import Again, Budget, Measured
+from warpwatch.compare.comparison import Comparison
 from warpwatch.verdict.rule import Decision
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Holds the results of one process of a run.
+    """Results of one process of a run.
 
     ``gpu``: as a run records it; empty where there was none. ``benchmarks``: what pytest-benchmark saves of each case
     and what it shows of it. ``lines`` say what was compared with what. ``concluded``: its cases have their verdicts.
@@ -35,40 +31,34 @@ class Part:
 
 
 @dataclass(kw_only=True)
-class JoinedComparison:
+class JoinedComparison(Comparison):
     """The comparisons of all parts of a run, as one. ``whole``: what the parts were told to compare with."""
 
     whole: Comparison
     parts: Sequence[Part]
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            self.decisions |= part.decisions
+            self.controls |= part.controls
+            self.energy |= part.energy
+        self.alarm = "; ".join(part.alarm for part in self.parts if part.alarm)
+        self.lacks = self.whole.lacks
 
     @property
     def active(self) -> bool:
         return self.whole.active
 
     @property
-    def decisions(self) -> dict[str, Decision]:
-        return {name: decision for part in self.parts for name, decision in part.decisions.items()}
+    def against(self) -> str:
+        return self.whole.against
 
     @property
-    def controls(self) -> dict[str, Decision]:
-        """Verdicts of the cases of the same machine code that were measured all the same."""
-        return {name: decision for part in self.parts for name, decision in part.controls.items()}
-
-    @property
-    def energy(self) -> dict[str, Decision]:
-        """Decisions about energies, where they were measured."""
-        return {name: decision for part in self.parts for name, decision in part.energy.items()}
-
-    @property
-    def compared(self) -> int:
-        return count_compared(self.decisions)
-
-    @property
-    def alarm(self) -> str:
-        return "; ".join(part.alarm for part in self.parts if part.alarm)
+    def past(self) -> Sequence[str]:
+        return self.whole.past
 
     def describe(self) -> list[str]:
-        """Lines that say what is compared with what: those of all parts once, the others with the GPU's number."""
+        """Return lines on what is compared with what: those of all parts once, the others with the GPU's number."""
         common = [line for line in self.parts[0].lines if all(line in part.lines for part in self.parts)]
         own = [
             f"GPU {number} of {len(self.parts)} ({part.gpu.get('uuid', 'unknown')}): {line}"
@@ -81,16 +71,5 @@ class JoinedComparison:
     def missing(self, ran: set[str]) -> list[str]:
         return self.whole.missing(ran)
 
-    def measures(self, case: Case, image: Image) -> bool:
-        return False
-
-    def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
-        """Raise TypeError: the parts have measured."""
-        raise TypeError("the parts of this run have measured")
-
-    def add(self, measured: Measured, samples: Sequence[float]) -> None:
-        """Raise TypeError: the parts have measured."""
-        raise TypeError("the parts of this run have measured")
-
-    def conclude(self, again: Again) -> None:
-        """Do nothing: the parts have concluded."""
+    def next_step(self, case: str, against: str) -> str:
+        return self.whole.next_step(case, against)

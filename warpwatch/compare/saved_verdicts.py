@@ -16,8 +16,16 @@ from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.with_baseline import Processes, difference, relevant_runs, sort_out, taken_out
 from warpwatch.runs.record import CaseRecord, Facts, RunRecord, Sides, by_gpu
 from warpwatch.timing.pair_samples import log_ratio, log_ratio_in_cycles
-from warpwatch.verdict.in_cycles import combine
-from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, SCREENING_PROCESSES, Decision, Effect, decide, learn, paired
+from warpwatch.verdict.rule import (
+    MAX_PAIR_PROCESSES,
+    SCREENING_PROCESSES,
+    Decision,
+    Effect,
+    combine,
+    decide,
+    learn,
+    paired,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,17 +9,18 @@ learns the cases' noise floors from it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, Checked, table
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Image, Target
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
@@ -28,10 +29,11 @@ from warpwatch.revision.commit import compile_other_kernels, other_kernel_of
 from warpwatch.revision.declared import declared_case
 from warpwatch.runs.record import typed
 from warpwatch.timing.delayed import write_delayed
-from warpwatch.timing.parent_samples import Again, Budget, Measured
-from warpwatch.timing.worker_pairs import Delay
+from warpwatch.timing.measurement import Again, Budget, Measured
+from warpwatch.timing.side_by_side import Delay
 from warpwatch.verdict.rule import Decision, Verdict
 
+OPTION = "--self-check"
 PER_SLOWDOWN = 20  # cases of a size class that get the same slowdown
 
 
@@ -46,8 +48,8 @@ class Found:
 
 
 @dataclass(kw_only=True)
-class SelfCheck:
-    """Compares every kernel with itself, then with a copy that is made to wait.
+class SelfCheck(Comparison):
+    """Comparison of every kernel with itself, then with a copy that is made to wait; it decides about no case.
 
     ``root``: the folder that messages name files from. ``target``: what delayed kernels are compiled for.
     ``compiling``: progress of that. ``side_by_side``: the pairs of the A/A test.
@@ -59,13 +61,14 @@ class SelfCheck:
     compiling: Callable[[int, int], None]
     found: dict[str, Found] = field(default_factory=dict)
     unchanged: dict[str, Decision] = field(default_factory=dict)
-    decisions: dict[str, Decision] = field(default_factory=dict)  # empty: nothing here fails a run
-    active = True
-    alarm = ""
 
     @property
     def compared(self) -> int:
         return len(self.unchanged)
+
+    @property
+    def against(self) -> str:
+        return OPTION
 
     def measures(self, case: Case, image: Image) -> bool:
         return not (case.variant.on_host or case.variant.call)
@@ -86,9 +89,6 @@ class SelfCheck:
         pair.first(PAIR_SECONDS, budget.warm_up)
         self.side_by_side.pairs[case.id] = pair
         return measured
-
-    def add(self, measured: Measured, samples: Sequence[float]) -> None:
-        """Do nothing: the samples were taken by ``measure``."""
 
     def conclude(self, again: Again) -> None:
         """Run the other processes of the A/A test, then all of the injected slowdowns."""
@@ -136,9 +136,6 @@ class SelfCheck:
     def describe(self) -> list[str]:
         """Lines of the table by size class."""
         return table(typed(self.document(), Checked))
-
-    def missing(self, ran: set[str]) -> list[str]:
-        return []
 
     def document(self) -> dict[str, Any]:
         """Document to save: each case's variance, noise floor and verdicts."""
@@ -196,4 +193,4 @@ def delayed_side(side: OtherKernel) -> OtherKernel:
 def own_side(case: Case) -> OtherKernel:
     """Describe the case itself as another revision would be described."""
     root = case.family.root
-    return other_kernel_of(root, NVCC_FLAGS, declared_case(declarations.declared(case, root)))
+    return other_kernel_of(root, declared_case(declarations.declared(case, root)))

@@ -6,21 +6,24 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.compare.comparison import Sampled, count_compared, listed, recorded_facts
+from warpwatch.catalogue.project import Project
+from warpwatch.compare.code_difference import first_line
+from warpwatch.compare.comparison import CALL, Comparison, OldCode, Sampled, listed, recorded_facts
 from warpwatch.compare.doubts import SAME_CODE, change_of_work, clock_ratio, disturbance, doubt
-from warpwatch.devices.compile.compiler import Image
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.worker import Kernel
+from warpwatch.revision.commit import CommitCase, build_cases, is_ancestor
+from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import number_of, run_files
-from warpwatch.runs.identity import Difference
 from warpwatch.runs.record import SETTINGS, BadRun, Facts, Gpu, RunRecord, read_usable, typed
-from warpwatch.timing.parent_samples import Again, Budget, Measured, prepare, remeasure
-from warpwatch.timing.worker_samples import get_ready
-from warpwatch.verdict.forecast import expected_unsure
+from warpwatch.timing.measurement import Again, Budget, Measured, prepare, remeasure
+from warpwatch.timing.sampling import get_ready
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MIN_CONTROLS,
@@ -30,10 +33,12 @@ from warpwatch.verdict.rule import (
     Verdict,
     conformal_floor_factor,
     decide,
+    expected_unsure,
     learn,
     unpaired,
 )
 
+NEVER = datetime.min.replace(tzinfo=UTC)
 MIGRATE = "python -m warpwatch baseline migrate"
 ENOUGH_RUNS = 5  # of a baseline: more leave hardly fewer cases unsure
 MIN_OWN_RUNS = 3  # with this many runs of the same GPU in the baseline, only these are compared with
@@ -52,37 +57,32 @@ CONTROL_SECONDS, CONTROL_BYTES = 1e-3, 2**29
 
 
 @dataclass(kw_only=True)
-class BaselineComparison:
-    """Compares a run with saved ones.
+class BaselineComparison(Comparison):
+    """Comparison of a run with saved ones.
 
     ``runs``: the baseline. ``gpu_uuid``: the GPU of this run. ``incomparable_reason`` says why the two cannot be
-    compared, ``doubt`` why times of this device prove nothing, ``alarm`` what changed for all cases together, and
-    ``floor_note`` why noise floors are wider than the baseline's spread asks for, ``outlook`` what more runs in the
-    baseline would bring; each may be empty. ``parts``: the number of parts of the run, each of which has its own
-    comparison. ``changed``: how each case's work differs from the baseline's.
+    compared, ``doubt`` why times of this device prove nothing, ``floor_note`` why noise floors are wider than the
+    baseline's spread asks for, and ``outlook`` what more runs in the baseline would bring; each may be empty.
+    ``parts``: the number of parts of the run, each of which has its own comparison.
     """
 
     runs: Sequence[RunRecord] = ()
     gpu_uuid: str = ""
     incomparable_reason: str = ""
     doubt: str = ""
-    measured: dict[str, Measured] = field(default_factory=dict)
-    decisions: dict[str, Decision] = field(default_factory=dict)
     prior: Prior | None = None
     process_effect: ProcessEffect = field(default_factory=ProcessEffect)
-    alarm: str = ""
     floor_note: str = ""
     outlook: str = ""
     parts: int = 1
-    changed: Mapping[str, Difference] = field(default_factory=dict)
 
     @property
     def active(self) -> bool:
         return bool(self.runs)
 
     @property
-    def compared(self) -> int:
-        return count_compared(self.decisions)
+    def past(self) -> Sequence[str]:
+        return [run.path.name for run in self.runs]
 
     def measures(self, case: Case, image: Image) -> bool:
         return True
@@ -144,9 +144,47 @@ class BaselineComparison:
         )
 
     def missing(self, ran: set[str]) -> list[str]:
-        """GPU cases of the baseline that a whole run did not have."""
+        """List the GPU cases of the baseline that a whole run did not have."""
         names = {name for run in self.runs for name, timed in run.cases.items() if timed.facts.cache != "host"}
         return sorted(names - ran)
+
+    def old_codes(self, names: Sequence[str], project: Project, target: Target) -> dict[str, OldCode | str]:
+        """Build cases again from the commit of the baseline's newest run.
+
+        That is somebody's code, which runs here: so only a commit in HEAD's history is built.
+        """
+        run = _newest_clean(self.runs)
+        if run is None:
+            return dict.fromkeys(names, "the baseline does not say which commit it was made of")
+        if not is_ancestor(run.commit.id, "HEAD", project.root):
+            return dict.fromkeys(names, f"{run.commit}, which the baseline was made of, is not in HEAD's history here")
+        try:
+            built = build_cases(run.commit.id, f"the baseline's commit {run.commit}", names, project, target)
+        except BadRevision as error:
+            return dict.fromkeys(names, str(error))
+        return {name: _built_again(self.measured[name].case, built.get(name), run) for name in names}
+
+    def next_step(self, case: str, against: str) -> str:
+        return f"pytest bench {against} REV -k {case}, with REV a commit in which it was fast"
+
+
+def _newest_clean(runs: Sequence[RunRecord]) -> RunRecord | None:
+    """Return the last of the runs that were made of a clean commit."""
+    clean = [run for run in runs if run.commit.id and not run.commit.dirty and run.when]
+    return max(clean, key=lambda run: run.when or NEVER, default=None)
+
+
+def _built_again(case: Case, built: CommitCase | None, run: RunRecord) -> OldCode | str:
+    """Return what a run's commit has for a case where that is what the run measured, else why not."""
+    if case.variant.call:
+        return CALL
+    if built is None or case.id not in run.cases:
+        return f"{run.commit}, the baseline's newest, does not have it"
+    if isinstance(built.image, CompileError):
+        return f"in {run.commit}, {first_line(built.image)}"
+    if built.image.image_hash != run.cases[case.id].facts.image_hash:
+        return f"{run.commit}, compiled here, is not the code that the baseline was measured with"
+    return built.other, built.image
 
 
 def taken_out(effect: ProcessEffect) -> str:

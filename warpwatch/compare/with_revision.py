@@ -12,18 +12,19 @@ from pathlib import Path
 from statistics import median
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.project import Project
 from warpwatch.compare.apart import OtherProcess
-from warpwatch.compare.comparison import count_compared, listed, load_in_background
+from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed, load_in_background
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.compile.compiler import CompileError, Image
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.declared import of_code, own_identity
-from warpwatch.runs.identity import Difference, difference, incomparable
-from warpwatch.timing.parent_samples import Again, Budget, Measured
-from warpwatch.timing.worker_pairs import OtherSideFailed
+from warpwatch.runs.identity import difference, incomparable
+from warpwatch.timing.measurement import Again, Budget, Measured
+from warpwatch.timing.side_by_side import OtherSideFailed
 from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
 
 # Cases of the same machine code on both sides that are measured all the same: one for each four that differ, at most
@@ -34,15 +35,14 @@ MIN_FOR_MEDIAN = 10  # changed kernels from which on their median change is prin
 
 
 @dataclass(kw_only=True)
-class RevisionComparison:
-    """Compares this revision's kernels with another's.
+class RevisionComparison(Comparison):
+    """Comparison of this revision's kernels with another's.
 
     ``others``: every case of the other revision; ``images``: their machine code, by ``other_kernel.key``.
     ``recorded_variances``: of a process, by case, from earlier runs on unchanged code, and their degrees of freedom.
-    ``identical``: pairs of the same work, which are not measured; ``controls``: those of them that were.
-    ``apart``: the other revision's process, for calls. ``same_files``: no file of the repository differs.
-    ``tree``: the folder that the other revision is unpacked in. ``lacks``: says which of its submodules are not here.
-    ``changed``: what differs in the work of the cases that are not identical.
+    ``identical``: pairs of the same work, of which only ``controls`` are measured. ``apart``: the other revision's
+    process, for calls. ``same_files``: no file of the repository differs. ``tree``: the folder that the other revision
+    is unpacked in. A process effect cancels in pairs, so there is no alarm.
     """
 
     revision: str
@@ -51,25 +51,14 @@ class RevisionComparison:
     images: Mapping[tuple[object, ...], Image | CompileError]
     side_by_side: PairComparison
     recorded_variances: Mapping[str, tuple[float, int]] = field(default_factory=dict)
-    decisions: dict[str, Decision] = field(default_factory=dict)
     identical: dict[str, Pair] = field(default_factory=dict)
-    controls: dict[str, Decision] = field(default_factory=dict)
     apart: OtherProcess | None = None
     same_files: bool = False
     tree: Path = Path()
-    lacks: str = ""
-    changed: dict[str, Difference] = field(default_factory=dict)
-    active = True
-    alarm = ""  # a process effect cancels in pairs; ``describe`` tells the median change
 
     @property
-    def compared(self) -> int:
-        return count_compared(self.decisions)
-
-    @property
-    def energy(self) -> dict[str, Decision]:
-        """Decisions about the energies of changed cases, where they were measured."""
-        return {name: each for name, each in self.side_by_side.energy.items() if name in self.decisions}
+    def against(self) -> str:
+        return self.commit
 
     def measures(self, case: Case, image: Image) -> bool:
         return not case.variant.on_host and self._decide_unmeasured(image, case) is None
@@ -85,7 +74,7 @@ class RevisionComparison:
                 self.identical[case.id] = self._pair(kernel, case, cold)
             return None
         pair = self._pair(kernel, case, cold)
-        pair.energy = budget.energy and not pair.apart
+        pair.observers = () if pair.apart else budget.observers
         if not self.side_by_side.pairs:
             load_in_background()
         kernel.worker.await_spares()
@@ -96,6 +85,7 @@ class RevisionComparison:
             self.decisions[case.id] = Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}: {what}")
             return None
         self.side_by_side.pairs[case.id] = pair
+        self.measured[case.id] = measured
         return measured
 
     def _pair(self, kernel: Kernel, case: Case, cold: bool) -> Pair:
@@ -157,9 +147,6 @@ class RevisionComparison:
         decision = self._unless_changed(case, other, "", "")
         return decision if case.variant.call.is_library or self.same_files else None
 
-    def add(self, measured: Measured, samples: Sequence[float]) -> None:
-        """Do nothing: the samples were taken by ``measure``."""
-
     def conclude(self, again: Again) -> None:
         """Decide about all pairs together; undecided ones are measured in more processes."""
         changed = dict(self.side_by_side.pairs)
@@ -167,6 +154,7 @@ class RevisionComparison:
         verdicts = self.side_by_side.decide(again)
         self.controls = {name: decision for name, decision in verdicts.items() if name not in changed}
         self.decisions |= {name: decision for name, decision in verdicts.items() if name in changed}
+        self.energy = {name: each for name, each in self.side_by_side.energy.items() if name in self.decisions}
         if self.apart:
             self.apart.stop()
         for pair in changed.values():
@@ -224,5 +212,15 @@ class RevisionComparison:
         return lines
 
     def missing(self, ran: set[str]) -> list[str]:
-        """Cases that the other revision times and a whole run did not."""
+        """List the cases that the other revision times and a whole run did not."""
         return sorted(self.others.keys() - ran)
+
+    def old_codes(self, names: Sequence[str], project: Project, target: Target) -> dict[str, OldCode | str]:
+        """Return the other revision's kernels, as they were compared."""
+        images = {name: self.images.get(key(self.others[name])) for name in names if not self.others[name].call}
+        return {
+            name: (self.others[name], image) if isinstance(image := images.get(name), Image) else CALL for name in names
+        }
+
+    def next_step(self, case: str, against: str) -> str:
+        return f"python -m warpwatch explain {case} --against {self.revision}"

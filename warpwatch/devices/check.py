@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import is_float, wide
+from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.threads import for_each
 from warpwatch.devices.machine import POISON, poison_of
 
@@ -72,6 +73,19 @@ def compare(
         wrong = got != expected
         error = _distance(got, expected, wrong)
     return _describe(got, expected, np.broadcast_to(bound, got.shape), error, wrong, rows)
+
+
+def compare_all(
+    results: Mapping[str, Array],
+    right: Mapping[str, Expected],
+    rows: Array | None = None,
+    special: bool = False,
+) -> dict[str, Mismatch]:
+    """Compare results by name, as ``compare`` does, and return the differences of those that are wrong."""
+    mismatches = {
+        name: compare(results[name], value.reference, value.bound, rows, special) for name, value in right.items()
+    }
+    return {name: mismatch for name, mismatch in mismatches.items() if mismatch}
 
 
 def _right(got: Array, expected: Array, bound: Array | float) -> bool:

@@ -12,18 +12,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.table import Setting
+from warpwatch.catalogue.setting import Setting
 from warpwatch.devices.compile.compiler import ENGINE
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.stages import PATIENCE, Stage
-from warpwatch.devices.transfer import Message, connected_pair, receive, send
+from warpwatch.devices.transfer import PATIENCE, Message, Stage, connected_pair, receive, send
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
 BOOT = """
@@ -32,7 +32,7 @@ from multiprocessing.connection import Connection
 try:
     sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
     with contextlib.suppress(ImportError):  # in another revision, which asks later
-        from warpwatch.devices.ask_driver import begin_for
+        from warpwatch.devices.gpus import begin_for
         begin_for(sys.argv[2])
     from warpwatch.devices.worker import load, main
     load(sys.argv[2], sys.argv[4], sys.argv[5])
@@ -51,30 +51,107 @@ CLEAN_UP_SECONDS = 0.7  # seconds for a child to remove its temporary files befo
 LOOK_SECONDS = 0.002
 
 
+class State(Enum):
+    """What a child is used for, and how far it is with the device."""
+
+    LOADED = "spare, and has been asked nothing"
+    OPENING = "spare, and was asked to open the device"
+    READY = "spare, and has opened the device"
+    STARTED = "takes calls, and was asked to open the device before the first one"
+    CALLED = "takes calls"
+
+
 @dataclass
 class Child:
-    """A child process. ``questions``: sent to it so far; each answer carries the number of its question.
+    """A child process, as its parent sees it.
 
     ``printed``: what it has printed on stdout and on stderr, by the file descriptor that this is read from.
-    ``stages``: those of the declaration's Python that run, by number. ``stage_seconds``: what each may take.
-    ``waiting``: is told each second for which stage an answer is waited for.
+    ``stage_seconds``: what a stage of the declaration's Python may take. ``waiting``: is called each second with the
+    stage that an answer is waited for. ``questions``: sent to it so far; each answer carries the number of its
+    question. ``stages``: those that run, by number.
     """
 
     process: subprocess.Popen[bytes]
     connection: Connection
     printed: dict[int, tuple[str, Printed]]
-    questions: int = 0
-    stages: dict[int, Stage] = field(default_factory=dict)
     stage_seconds: float = 300.0
     waiting: Callable[[Stage], object] = lambda stage: None
+    state: State = State.LOADED
+    questions: int = 0
+    stages: dict[int, Stage] = field(default_factory=dict)
+
+    def ask(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Send a call of ``function``, of a module's top level. Raises OSError where the child has ended."""
+        self.questions += 1
+        send(self.connection, (self.questions, function.__module__, function.__qualname__), (args, kwargs))
+
+    def answer(self, seconds: float, expected: int | None = None) -> tuple[Any, Exception | None]:
+        """Return what a call returned in the child, and the exception that it raised.
+
+        ``expected``: the number of the question, if it is not the last one. Raises DeviceError with ``lost`` where no
+        answer comes within ``seconds``, or another one; EOFError or ConnectionError where the child has ended.
+        """
+        try:
+            message = self._await_answer(seconds)
+        finally:
+            self._show_printed()
+        number, (value, error) = message.head, message.contents()
+        wanted = self.questions if expected is None else expected
+        if number != wanted:
+            raise DeviceError(
+                f"the process in which kernels run gave answer {number} to question {wanted}; process killed", lost=True
+            )
+        return value, error
+
+    def await_start(self, seconds: float) -> None:
+        """Wait until the child is ready. Raises DeviceError where it does not start, otherwise as ``answer``."""
+        _, failure = self.answer(seconds, 0)
+        if failure:
+            raise DeviceError(f"the process in which kernels run does not start: {failure}", lost=True)
+
+    def death(self) -> str:
+        """Say of what a child died that has closed its connection: in what of the declaration's Python, if in any."""
+        try:
+            code = self.process.wait(10)
+        except subprocess.TimeoutExpired:  # it closed the connection and still runs
+            code = -signal.SIGKILL
+        reason = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        if stage := self._oldest:
+            return f"{stage.text} ended the process in which it ran ({reason}): let it return its results, or raise"
+        return f"the process in which kernels run died: {reason}"
 
     @property
-    def oldest(self) -> Stage | None:
+    def _oldest(self) -> Stage | None:
         """The stage that began first of those that have not ended, or None."""
         return min(self.stages.values(), key=lambda stage: stage.since, default=None)
 
-    def await_answer(self, seconds: float) -> bool:
-        """Wait for an answer while the child prints; tells whether one came within this time."""
+    def _await_answer(self, seconds: float) -> Message:
+        """Return the next message that is no stage's. The time of stages does not count; each has its own limit."""
+        latest = time.monotonic() + seconds
+        while True:
+            begin, stage = time.monotonic(), self._oldest
+            if self._has_message(1.0 if stage else max(0.0, latest - begin)):
+                message = receive(self.connection)
+                if not isinstance(message.head, tuple):
+                    return message
+                _, number, text, share = message.head
+                self.stages.pop(number, None)
+                if text:
+                    self.stages[number] = Stage(text=text, limit=share * self.stage_seconds)
+            elif stage is None:
+                raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
+            if stage is None:
+                continue
+            latest += time.monotonic() - begin
+            if stage.age > stage.limit:
+                cure = "let it end, or allow more with --reference-timeout SECONDS"
+                late = f"{stage.text} did not end within {stage.limit:g} s"
+                raise DeviceError(f"{late}; process killed: {cure}", lost=True)
+            if self._oldest is stage and stage.age >= PATIENCE:
+                self.waiting(stage)
+
+    def _has_message(self, seconds: float) -> bool:
+        """Wait for a message while the child prints; return whether one came within this time."""
         ready, latest = select.poll(), time.monotonic() + seconds
         for number in (self.connection.fileno(), *self.printed):
             ready.register(number, select.POLLIN)
@@ -96,12 +173,16 @@ class Child:
         self.printed[number][1].add(part)
         return part
 
-    def show_printed(self) -> None:
-        """Print what the child has printed."""
+    def _show_printed(self) -> None:
         for number, (name, printed) in self.printed.items():
             self._read(number)
             if text := printed.take():
                 print(text, end="", file=getattr(sys, name), flush=True)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the child and the processes that it has started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
 
     def close(self) -> None:
         """Hang up."""
@@ -110,12 +191,15 @@ class Child:
             os.close(self.printed.popitem()[0])
 
 
-def launch(project: Project | Setting, settings: Settings) -> Child:
-    """Start a child that finds the same modules in any working folder; its answer 0 says whether it is ready."""
+def launch(project: Project | Setting, settings: Settings, boot: str = BOOT) -> Child:
+    """Start a child that finds the same modules in any working folder; its answer 0 says whether it is ready.
+
+    ``boot``: its first code.
+    """
     ours, theirs = connected_pair()
     root = project.root
     known = os.pathsep.join([str(ENGINE), *filter(os.path.isabs, sys.path)])  # searched after Python's own folders
-    command = [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), json.dumps(asdict(settings)), known]
+    command = [sys.executable, "-P", "-c", boot, str(theirs.fileno()), json.dumps(asdict(settings)), known]
     command += [str(root), project.module]
     out, err = os.pipe(), os.pipe()
     with theirs, open(out[1], "wb") as stdout, open(err[1], "wb") as stderr:
@@ -132,108 +216,27 @@ def launch(project: Project | Setting, settings: Settings) -> Child:
     printed = {number: (name, Printed(MOST_PRINTED, REST)) for name, (number, _) in (("stdout", out), ("stderr", err))}
     for number in printed:
         os.set_blocking(number, False)
-    return Child(process, Connection(ours.detach()), printed, stage_seconds=settings.reference_timeout)
-
-
-def ask(child: Child, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Send a call of ``function``, of a module's top level, to a child. Raises OSError where the child has ended."""
-    child.questions += 1
-    send(child.connection, (child.questions, function.__module__, function.__qualname__), (args, kwargs))
-
-
-def answer(child: Child, seconds: float, expected: int | None = None) -> tuple[Any, Exception | None]:
-    """Return what a call returned in a child, and the exception that it raised.
-
-    ``expected``: the number of the question, if it is not the last one. Raises DeviceError with ``lost`` where no
-    answer comes within ``seconds``, or another one; EOFError or ConnectionError where the child has ended.
-    """
-    try:
-        message = _await_answer(child, seconds)
-    finally:
-        child.show_printed()
-    number, (value, error) = message.head, message.contents()
-    wanted = child.questions if expected is None else expected
-    if number != wanted:
-        raise DeviceError(
-            f"the process in which kernels run gave answer {number} to question {wanted}; process killed", lost=True
-        )
-    return value, error
-
-
-def _await_answer(child: Child, seconds: float) -> Message:
-    """Return the next message that is no stage's. The time of stages does not count; each has a limit of its own."""
-    latest = time.monotonic() + seconds
-    while True:
-        begin, stage = time.monotonic(), child.oldest
-        if child.await_answer(1.0 if stage else max(0.0, latest - begin)):
-            message = receive(child.connection)
-            if not isinstance(message.head, tuple):
-                return message
-            _, number, text, share = message.head
-            child.stages.pop(number, None)
-            if text:
-                child.stages[number] = Stage(text=text, limit=share * child.stage_seconds)
-        elif stage is None:
-            raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
-        if stage is None:
-            continue
-        latest += time.monotonic() - begin
-        if stage.age > stage.limit:
-            cure = "let it end, or allow more with --reference-timeout SECONDS"
-            late = f"{stage.text} did not end within {stage.limit:g} s"
-            raise DeviceError(f"{late}; process killed: {cure}", lost=True)
-        if child.oldest is stage and stage.age >= PATIENCE:
-            child.waiting(stage)
-
-
-def await_start(child: Child, seconds: float) -> None:
-    """Wait until a child is ready. Raises DeviceError where it does not start, otherwise as ``answer``."""
-    _, failure = answer(child, seconds, 0)
-    if failure:
-        raise DeviceError(f"the process in which kernels run does not start: {failure}", lost=True)
-
-
-def exit_reason(child: Child) -> str:
-    """Return the signal or exit status with which a child ended that has closed its connection."""
-    try:
-        code = child.process.wait(10)
-    except subprocess.TimeoutExpired:  # it closed the connection and still runs
-        code = -signal.SIGKILL
-    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
-
-
-def end(*children: Child) -> None:
-    """End children and the processes that they have started, whatever they are doing, all at the same time."""
-    with ending(*children):
-        pass
+    return Child(process, Connection(ours.detach()), printed, settings.reference_timeout)
 
 
 @contextlib.contextmanager
 def ending(*children: Child) -> Iterator[None]:
-    """End children as ``end`` does; the body runs while they end, which takes 0.05 to 0.3 s where they hold a GPU."""
+    """End children and the processes that they have started, whatever they are doing, all at the same time.
+
+    The body runs while they end, which takes 0.05 to 0.3 s where they hold a GPU.
+    """
     latest = time.monotonic() + CLEAN_UP_SECONDS
     try:
         for child in children:
             child.close()
-            _signal_group(child.process, signal.SIGTERM)
+            child.signal(signal.SIGTERM)
         yield
-        for child in children:
-            _await_end(child.process, latest)
+        while any(child.process.poll() is None for child in children) and time.monotonic() < latest:
+            time.sleep(LOOK_SECONDS)  # ``Popen.wait`` looks every 0.05 s alone
     finally:
         for child in children:
-            _signal_group(child.process, signal.SIGKILL)
+            child.signal(signal.SIGKILL)
             child.process.wait()
-
-
-def _await_end(process: subprocess.Popen[bytes], latest: float) -> None:
-    """Wait until a process has ended or this time is reached. ``Popen.wait`` looks every 0.05 s alone."""
-    while process.poll() is None and time.monotonic() < latest:
-        time.sleep(LOOK_SECONDS)
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
 
 
 def _environment(root: Path) -> dict[str, str]:

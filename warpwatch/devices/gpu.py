@@ -1,6 +1,6 @@
 """Runs kernels on a GPU through PyCUDA, or on the software device in its place.
 
-No other module imports PyCUDA, and only software.py starts softcuda. Both are imported when a device is opened, because
+No other module imports PyCUDA or starts softcuda. Both are imported when a device is opened, because
 PyCUDA binds to the libcuda.so.1 that it finds at that moment.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,15 +27,12 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.device_array import DeviceArray
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import driver_calls
-from warpwatch.devices.ask_driver import asked
 from warpwatch.devices.compile.compiler import NoCompiler, compile_file, read_image
-from warpwatch.devices.compile.source_module import cached_source_module
-from warpwatch.devices.compile.symbols import demangled
-from warpwatch.devices.describe import describe
-from warpwatch.devices.detect import what_is_missing
-from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Resources, pack
+from warpwatch.devices.compile.symbols import demangled, missing_entry
+from warpwatch.devices.gpus import asked
+from warpwatch.devices.info import describe
+from warpwatch.devices.machine import POISON, DeviceError, Function, GuardedArray, Resources, pack
 from warpwatch.devices.parameters import read_parameters
-from warpwatch.devices.software import activate
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
@@ -354,10 +352,28 @@ class Device:
 
 @functools.cache
 def source_module_class() -> Any:
-    """Return the class that kernels are loaded as. Raises ImportError where PyCUDA, or what it needs, is missing."""
+    """Return PyCUDA's SourceModule with another compile step: it takes machine code that our cache holds already.
+
+    Its ``get_function`` raises DeviceError for a name that the file lacks, with those that it has. Raises ImportError
+    where PyCUDA, or what it needs, is missing.
+    """
     from pycuda import compiler, driver  # noqa: PLC0415
 
-    return cached_source_module(compiler, driver)
+    class CachedSourceModule(compiler.SourceModule):  # type: ignore[misc]  # PyCUDA has no types
+        def __init__(self, cubin: bytes) -> None:
+            self._cubin = cubin
+            self.module = driver.module_from_buffer(cubin)
+            self._bind_module()
+
+        def get_function(self, name: str) -> Any:
+            try:
+                return super().get_function(name)
+            except driver.LogicError as error:
+                if "not found" not in str(error):
+                    raise
+                raise DeviceError(missing_entry(name, self._cubin)) from None
+
+    return CachedSourceModule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,8 +401,8 @@ def open_device(settings: Settings) -> Device:
     try:
         if settings.kind == "software" or settings.gpu_seen:
             return _open(settings, "")
-        with asked() as found:
-            return _open(settings, what_is_missing(*found))
+        with asked() as (missing, _):
+            return _open(settings, missing)
     except NoCompiler as lacking:
         raise NoDevice(str(lacking)) from None
 
@@ -399,7 +415,7 @@ def _open(settings: Settings, missing: str) -> Device:
     if missing and settings.kind == "gpu":
         raise NoDevice(missing)
     in_software = missing or settings.kind == "software"
-    compiler = activate(settings.launch_timeout, settings.schedule_seed, missing) if in_software else None
+    compiler = _activate(settings.launch_timeout, settings.schedule_seed, missing) if in_software else None
     try:
         source_module_class()
         from pycuda import driver  # noqa: PLC0415
@@ -413,3 +429,22 @@ def _open(settings: Settings, missing: str) -> Device:
         return Device(driver, ordinal, settings.launch_timeout, compiler)
     except (driver.Error, OSError, subprocess.SubprocessError) as error:
         raise DeviceError(f"the device cannot be opened: {error}") from None
+
+
+def _activate(launch_timeout: float, schedule_seed: int | None, missing: str) -> Path:
+    """Put the software device in the place of the CUDA driver, before PyCUDA is imported; return its compiler.
+
+    ``missing``: what a GPU lacks. Raises NoCompiler, which says that too, or DeviceError.
+    """
+    import softcuda  # noqa: PLC0415  # where it is needed
+
+    if not shutil.which("g++"):
+        reasons = filter(None, [missing, "no g++ to build the software device with: install it (apt install g++)"])
+        raise NoCompiler("; ".join(reasons))
+    # The software device's own limit is shorter, so that it ends first even on a busy machine: its message names the
+    # line where the kernel hangs. Its fresh memory is poison.
+    limit = max(launch_timeout / 2, launch_timeout - 1)
+    try:
+        return softcuda.activate(launch_seconds=limit, seed=schedule_seed, fill=POISON)
+    except (softcuda.BuildError, OSError, ImportError) as error:
+        raise DeviceError(f"the software device cannot be built: {error}") from None

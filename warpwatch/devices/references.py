@@ -11,9 +11,11 @@ import contextlib
 import functools
 import hashlib
 import io
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +23,40 @@ import numpy as np
 
 from warpwatch.catalogue import expected as rules
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
-from warpwatch.catalogue.by_name import BadFunction, asked_for
+from warpwatch.catalogue.by_name import BadFunction, asked_for, call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.expected import Expected
-from warpwatch.catalogue.function_digest import digest
+from warpwatch.catalogue.function_digest import LOOKUP, NotFollowed, digest_of_source
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.plausibility import unlike_results
 from warpwatch.devices.compile.compiler import digest_of, kernel_cache, read_image
-from warpwatch.devices.stages import is_heard, stage
+from warpwatch.devices.transfer import is_heard, stage
 
+LINE = "line"  # what the result of a kernel that prints is called
 SLOW = 1.0  # seconds from which a result is kept
 LARGEST, KEPT = 2**28, 2**30  # bytes of one result, and of all
 KIND, MARK = ".npz", ".slow"  # what was computed; and that a function was slow, so that it is worth a look
-_digest = functools.lru_cache(maxsize=None)(digest)
 _slow_cases: set[str] = set()
 
 
 def expected(
     case: Case, inputs: Mapping[str, Array], part: Part = ALL_ROWS, *, exact: bool = False
 ) -> dict[str, Expected]:
-    """Return right results and their bounds as ``catalogue.expected.expected`` does. Raises BadCase.
+    """Return the right results by name, with the largest error allowed for each element.
 
-    What the declaration's functions raise is a BadCase as well: a sentence that names the line.
+    ``part``: the rows of a single result that are computed. ``exact``: no error is allowed. Raises BadCase where the
+    family's reference does not return the results' shapes and types, and for what the declaration's functions raise: a
+    sentence that names the line.
     """
+    if case.family.prints:
+        return {LINE: Expected(reference=np.sort(np.array(call(case.family.prints, case.given))), bound=0.0)}
     with naming(case, "the reference"):
-        return rules.expected(case, inputs, part, exact=exact, by=computed)
+        right = rules.expected(case, inputs, part, exact=exact, by=computed)
+    values = {name: value.reference for name, value in right.items()}
+    if part is ALL_ROWS and (fault := unlike_results(case, values)):
+        raise BadCase(f"{case.id}: family {case.family.name}: reference {fault}")
+    return right
 
 
 def drawn(case: Case, seed: int, *, exact: bool = False) -> dict[str, Array]:
@@ -107,14 +118,23 @@ def is_slow(case: Case) -> bool:
 
 def _name(case: Case, function: Callable[..., Any], part: Part, magnitudes: bool) -> str:
     """Return what results are kept as, but for their inputs; empty where the function cannot be followed."""
-    followed = _digest(function)
-    if followed is None:
+    try:
+        followed = digest_of_source(function, case.family.root, refused=LOOKUP)
+    except (NotFollowed, RecursionError):
         return ""
     asked = set().union(*asked_for(function))
     given = {name: value for name, value in sorted(case.given.items()) if name in asked}
     rows = "all" if isinstance(part, slice) else part.tobytes().hex()
     results = [(array.name, array.dtype, array.shape) for array in case.results]
-    return f"reference-{digest_of(followed.encode(), repr((given, rows, magnitudes, results)).encode())}"
+    return f"reference-{digest_of(repr((followed, _versions(), given, rows, magnitudes, results)).encode())}"
+
+
+@functools.cache
+def _versions() -> str:
+    """Return what else decides a result: Python, the libraries that references may call, and the engine's catalogue."""
+    libraries = [metadata.version(name) for name in ("ml_dtypes", "numpy", "scipy")]
+    sources = sorted(Path(rules.__file__).parent.rglob("*.py"))
+    return digest_of(repr((sys.version_info[:2], libraries)).encode(), *(path.read_bytes() for path in sources))
 
 
 def _find(name: str, inputs: Mapping[str, Array]) -> dict[str, Array] | None:

@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,37 +18,19 @@ from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import no_word, word_of
-from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import check_inputs
-from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.names import BadCase
-from warpwatch.catalogue.work_rules import unlike_results
-from warpwatch.devices import references
+from warpwatch.devices.arguments import Launches, check_arguments, copy_to_variables, named_arguments
 from warpwatch.devices.compile.builds import kernels_of, symbol_of
 from warpwatch.devices.compile.entries import Kernels
-from warpwatch.devices.compile.symbols import demangled
 from warpwatch.devices.digest import digests
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
-from warpwatch.devices.parameters import (
-    POINTER,
-    Argument,
-    Parameter,
-    argument_of,
-    declared_element,
-    odd,
-    odd_variable,
-    typed_by_source,
-    unfit,
-    unfit_variable,
-    unwritten,
-    written_inputs,
-)
 from warpwatch.devices.placement import PLAIN, Placement
+from warpwatch.devices.references import LINE
 
 _libc = ctypes.CDLL(None)
 DIGESTED_BYTES = 2**20  # of results, from which on they are compared by digests on a GPU
 _kernels_of = functools.lru_cache(maxsize=256)(kernels_of)  # each copy of each case asks; for messages alone
-LINE = "line"  # what the result of a kernel that prints is called
 
 
 @dataclass(frozen=True)
@@ -233,7 +215,7 @@ def prepare_launches(
     machine: Machine,
     case: Case,
     kernels: Kernels,
-    launches: Sequence[tuple[Function, Launch, Sequence[Argument]]],
+    launches: Launches,
     inputs: Sequence[GuardedArray],
     symbols: Mapping[str, str],
 ) -> Prepared:
@@ -241,39 +223,14 @@ def prepare_launches(
 
     Raises DeviceError where a kernel cannot take its arguments, or a variable what is copied there.
     """
-    starts, taken = [], list[tuple[Argument, Parameter, int]]()
-    for function, launch, arguments in launches:
-        parameters = typed_by_source(function.parameters, kernels, function.name)
-        if parameters is not None:
-            name = demangled([function.name])[0].partition("(")[0]
-            if fault := unfit(f"the kernel {name}" if len(launches) > 1 else "the kernel", arguments, parameters):
-                raise DeviceError(f"arguments: {fault}")
-            if len(arguments) == len(parameters):
-                taken += zip(arguments, parameters, range(1, len(arguments) + 1), strict=True)
-        starts.append(machine.launcher(function, launch, [each.value for each in arguments]))
-    notes = [note for array in case.results if (note := unwritten(array, taken))]
-    if notes and (written := written_inputs(taken)):
-        raise DeviceError(f"arguments: {notes[0]}; {written[0]}: give them in the order of the kernel's parameters")
-    notes += [note for each in taken if (note := odd(*each))]
+    notes = check_arguments(case, kernels, launches)
+    starts = [
+        machine.launcher(function, launch, [each.value for each in arguments])
+        for function, launch, arguments in launches
+    ]
     pointed = {each.array.name for _, _, arguments in launches for each in arguments if each.array}
-    filled = set_symbols(machine, launches[0][0], symbols, inputs, kernels, pointed)
-    labelled = (*(f"arguments {note}" for note in notes), *(f"symbols   {note}" for note in filled))
-    return Prepared(launches[0][0], in_order(starts), labelled)
-
-
-def named_arguments(
-    case: Case, addresses: Mapping[str, int], values: Sequence[np.generic], words: Sequence[str] = ()
-) -> list[Argument]:
-    """Return the arguments of a launch with what messages call them. ``words``: those of the declaration, if any."""
-    arrays = {array.name: array for array in case.arrays}
-    named = []
-    for number, value in enumerate(values):
-        word = words[number] if number < len(words) else ""
-        place = int(value) if value.dtype.kind in "iu" and value.dtype.itemsize == POINTER else 0
-        inside = (a for a in arrays.values() if addresses[a.name] <= place < addresses[a.name] + max(a.nbytes, 1))
-        array = next(inside, None) if place else None
-        named.append(argument_of(word, number + 1, value, array, case.family.scalars))
-    return named
+    notes += copy_to_variables(machine, launches[0][0], symbols, inputs, kernels, pointed)
+    return Prepared(launches[0][0], in_order(starts), tuple(notes))
 
 
 def in_order(starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
@@ -286,31 +243,6 @@ def in_order(starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
             each()
 
     return start
-
-
-def set_symbols(
-    machine: Machine,
-    function: Function,
-    symbols: Mapping[str, str],
-    inputs: Sequence[GuardedArray],
-    kernels: Kernels,
-    pointed: Container[str],
-) -> list[str]:
-    """Copy inputs to variables of the module that holds a kernel, and return notes on what is unusual.
-
-    ``pointed``: the arrays that the kernel gets a pointer to as well. Of these a variable may hold less: the kernel can
-    read the array where it does not fit. Raises DeviceError where a variable cannot hold what is copied there.
-    """
-    notes = []
-    for symbol, name in symbols.items():
-        (array,) = (array for array in inputs if array.name == name)
-        size = machine.set_constant(function, symbol, array.address, array.nbytes)
-        declared = declared_element(kernels, demangled([symbol])[0].rpartition("::")[2])
-        if fault := unfit_variable(symbol, size, declared, array, may_be_cut=name in pointed):
-            raise DeviceError(f"symbols: {fault}")
-        if note := odd_variable(symbol, size, declared, array):
-            notes.append(note)
-    return notes
 
 
 def _restorer(
@@ -494,20 +426,6 @@ def damage(loaded: Loaded, inputs: Mapping[str, Array]) -> tuple[str, ...]:
         changed = np.count_nonzero(array.read().view(np.uint8) != before.view(np.uint8))
         said.append(f"changed its operand {array.name}: {changed:,} bytes differ" if changed else None)
     return tuple(filter(None, said))
-
-
-def expected(case: Case, inputs: Mapping[str, Array], *, exact: bool = False) -> dict[str, Expected]:
-    """Return the right results from NumPy by name, with the largest error allowed for each element.
-
-    ``exact``: no error is allowed. Raises BadCase where the family's reference does not return the results' shapes and
-    types.
-    """
-    if case.family.prints:
-        return {LINE: Expected(reference=np.sort(np.array(call(case.family.prints, case.given))), bound=0.0)}
-    made = references.expected(case, inputs, exact=exact)
-    if fault := unlike_results(case, {name: each.reference for name, each in made.items()}):
-        raise BadCase(f"{case.id}: family {case.family.name}: reference {fault}")
-    return made
 
 
 def flush() -> None:

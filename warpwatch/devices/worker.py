@@ -14,7 +14,7 @@ import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,50 +22,75 @@ from typing import ParamSpec, TypeVar
 
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, make_case
-from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.declaration import Family, registered
 from warpwatch.catalogue.leaving import Ended, end_now
 from warpwatch.catalogue.names import BadCase, print_short
 from warpwatch.catalogue.project import Project, load_project
-from warpwatch.catalogue.registry import registered
-from warpwatch.catalogue.table import Setting
+from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.child import Child, answer, ask, await_start, end, ending, exit_reason, launch
+from warpwatch.devices.child import Child, State, ending, launch
 from warpwatch.devices.compile.compiler import CompileError, Image
+from warpwatch.devices.evaluate import evaluate
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.runner import Outcome, flush, run, run_several
-from warpwatch.devices.stages import Stage, report_to, stage, tell
-from warpwatch.devices.transfer import receive, send
-from warpwatch.devices.trials import faults, plan
+from warpwatch.devices.runner import Outcome, flush, run
+from warpwatch.devices.transfer import Stage, receive, report_to, send, stage, tell
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 # Seconds after which Python lets another thread run. With its own 5 ms, a reference that computes in Python beside a
-# kernel (timing/worker_ahead.py) leaves a twelfth of the samples; with this, half of them (of 2,240 a second, no GPU).
+# kernel (timing/prefetch.py) leaves a twelfth of the samples; with this, half of them (of 2,240 a second, no GPU).
 SWITCH_SECONDS = 2e-4
 AT_COLLECTION = 0.1  # of the time that a reference may take: the smallest shape has that much
 CALL_SECONDS = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
 
 
-class Worker:
-    """Calls functions in a child process, which it starts when needed and replaces when it is lost."""
+Launch = Callable[[Project | Setting, Settings], Child]
 
-    def __init__(self, project: Project | Setting, settings: Settings = Settings()) -> None:  # noqa: B008  # frozen
+
+class Worker:
+    """Calls functions in a child process, which it starts when needed and replaces when it is lost.
+
+    ``launch``: starts a child.
+    """
+
+    def __init__(
+        self,
+        project: Project | Setting,
+        settings: Settings = Settings(),  # noqa: B008  # frozen
+        launch: Launch = launch,
+    ) -> None:
         self.project, self.settings = project, settings
-        self.child: Child | None = None
-        self._opens = False  # the child has been asked to open the device, and has not answered yet
-        self._loaded: list[Child] = []  # spare ones that have been asked nothing
-        self._spares: list[Child] = []  # that may still open the device
-        self._ready: list[Child] = []  # spare ones that have
+        self.call_seconds = CALL_SECONDS
+        self.children: list[Child] = []  # one of them takes calls; the others are spare
+        self._launch_child = launch
         self._is_lost = False  # the last child broke
         self._leaving = contextlib.ExitStack()  # waits for those that were told to end
         self.started = 0  # processes so far
         self.calls = 0  # so far
-        self.waiting: Callable[[Stage], object] = lambda stage: None  # is told of a stage that takes long
+        self.waiting: Callable[[Stage], object] = lambda stage: None  # is called with a stage that takes long
+
+    def _in(self, *states: State) -> list[Child]:
+        return [child for child in self.children if child.state in states]
+
+    @property
+    def child(self) -> Child | None:
+        """The child that takes calls, or None."""
+        return next(iter(self._in(State.STARTED, State.CALLED)), None)
+
+    @property
+    def has_opened_spares(self) -> bool:
+        """True where a spare child has opened the device, or has been asked to."""
+        return bool(self._in(State.OPENING, State.READY))
+
+    @property
+    def spares(self) -> int:
+        """Number of spare children, whether or not they have opened the device."""
+        return len(self._in(State.LOADED, State.OPENING, State.READY))
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run ``function``, of a module's top level, in the child. Its exceptions are raised here.
@@ -78,12 +103,11 @@ class Worker:
         try:
             self._await_opening()
             child = self.child or self._start()
-            ask(child, function, *args, **kwargs)
-            value, error = answer(child, self.settings.launch_timeout + CALL_SECONDS)
+            child.ask(function, *args, **kwargs)
+            value, error = child.answer(self.settings.launch_timeout + self.call_seconds)
         except (EOFError, ConnectionError):
             assert self.child
-            reason = exit_reason(self.child)
-            error = DeviceError(_death(self.child, reason), lost=True)
+            error = DeviceError(self.child.death(), lost=True)
         except BaseException:
             self._lose()
             raise
@@ -105,52 +129,41 @@ class Worker:
         """
         self.await_spares()
         lost, self._is_lost = self._is_lost, False
-        if self._ready and not lost:
-            self.child = self._ready.pop(0)
-            return self.child
-        self.child = self._launch()
-        await_start(self.child, CALL_SECONDS)
-        return self.child
+        if (ready := self._in(State.READY)) and not lost:
+            ready[0].state = State.CALLED
+            return ready[0]
+        child = self._launch(State.CALLED)
+        child.await_start(self.call_seconds)
+        return child
 
     def start(self) -> None:
         """Start the child now, and let it open the device, without waiting for that: the first call is quicker."""
-        self.child, self._opens = self._launch(), True
         with contextlib.suppress(OSError):  # it has ended: the first call says why
-            ask(self.child, describe_device)
+            self._launch(State.STARTED).ask(describe_device)
 
     def _await_opening(self) -> None:
         """Wait until the child has opened the device; one that cannot is ended, and the next one says why."""
-        if self._opens and self.child:
-            self._opens = False
-            await_start(self.child, CALL_SECONDS)
-            if answer(self.child, CALL_SECONDS)[1]:
+        for child in self._in(State.STARTED):
+            child.state = State.CALLED
+            child.await_start(self.call_seconds)
+            if child.answer(self.call_seconds)[1]:
                 self._lose()
 
-    def _launch(self, *, gpu_seen: bool = False) -> Child:
+    def _launch(self, state: State, *, gpu_seen: bool = False) -> Child:
         self.started += 1
-        child = launch(self.project, replace(self.settings, gpu_seen=gpu_seen))
-        child.waiting = self._wait
+        child = self._launch_child(self.project, replace(self.settings, gpu_seen=gpu_seen))
+        child.state = state
+        child.waiting = lambda stage: self.waiting(stage)  # noqa: PLW0108  # which may be replaced later
+        self.children.append(child)
         return child
-
-    def _wait(self, stage: Stage) -> None:
-        self.waiting(stage)
-
-    @property
-    def has_opened_spares(self) -> bool:
-        """True where a spare child has opened the device, or has been asked to."""
-        return bool(self._spares or self._ready)
-
-    @property
-    def spares(self) -> int:
-        """Number of spare children, whether or not they have opened the device."""
-        return len(self._loaded) + len(self._spares) + len(self._ready)
 
     def start_spares(self, count: int) -> None:
         """Start children for ``open_spares``, on a machine where a GPU was seen.
 
         They load their modules, and leave the GPU alone: processes that open it at the same time wait for each other.
         """
-        self._loaded += [self._launch(gpu_seen=True) for _ in range(count)]
+        for _ in range(count):
+            self._launch(State.LOADED, gpu_seen=True)
 
     def open_spares(self, count: int, get_ready: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
         """Have spare children, which later ones are taken from, open the device, without waiting for them.
@@ -159,33 +172,33 @@ class Worker:
         start a child and to open the device takes a second, which passes here while there is nothing to measure.
         """
         for _ in range(count):
-            self._spares.append(self._loaded.pop(0) if self._loaded else self._launch())
+            child = next(iter(self._in(State.LOADED)), None) or self._launch(State.OPENING)
+            child.state = State.OPENING
             with contextlib.suppress(OSError):  # it has ended: ``await_spares`` sees that
-                ask(self._spares[-1], get_ready, *args, **kwargs)
+                child.ask(get_ready, *args, **kwargs)
 
     def await_spares(self) -> None:
         """Wait until spare children are ready, because to open the device would disturb what is measured meanwhile.
 
         Those that failed are ended. Nothing is lost by that: a call that finds no spare child starts one.
         """
-        while self._spares:
-            child = self._spares.pop(0)
-            try:
-                await_start(child, CALL_SECONDS)
-                failed = answer(child, CALL_SECONDS)[1] is not None
-            except (EOFError, OSError, DeviceError):
-                failed = True
-            if failed:
-                end(child)
-            else:
-                self._ready.append(child)
+        for child in self._in(State.OPENING):
+            with contextlib.suppress(EOFError, OSError, DeviceError):
+                child.await_start(self.call_seconds)
+                if child.answer(self.call_seconds)[1] is None:
+                    child.state = State.READY
+                    continue
+            self._end([child])
+
+    def _end(self, children: Sequence[Child], meanwhile: Callable[[], object] | None = None) -> None:
+        self.children = [child for child in self.children if child not in children]
+        with ending(*children):
+            if meanwhile:
+                meanwhile()
 
     def renew(self, meanwhile: Callable[[], object] | None = None) -> None:
         """End the child: the next call has another one. ``meanwhile``: runs while it ends, and may call the next."""
-        child, self.child, self._opens = self.child, None, False
-        with ending(*filter(None, [child])):
-            if meanwhile:
-                meanwhile()
+        self._end(self._in(State.STARTED, State.CALLED), meanwhile)
 
     def fault_of_reference(self, family: Family) -> tuple[str, str] | None:
         """Return field and fault of what a family's reference computes, as ``catalogue.validation`` asks for it.
@@ -203,23 +216,13 @@ class Worker:
 
     def leave(self) -> None:
         """Tell the child and all spare ones to end, without waiting for that: ``stop`` does."""
-        children = [*filter(None, [self.child]), *self._loaded, *self._spares, *self._ready]
-        self.child, self._opens = None, False
-        for spares in (self._loaded, self._spares, self._ready):
-            spares.clear()
+        children, self.children = self.children, []
         self._leaving.enter_context(ending(*children))
 
     def stop(self) -> None:
         """End the child and all spare ones."""
         self.leave()
         self._leaving.close()
-
-
-def _death(child: Child, reason: str) -> str:
-    """Say of what a child died: what of the declaration's Python ran then, if anything did."""
-    if stage := child.oldest:
-        return f"{stage.text} ended the process in which it ran ({reason}): let it return its results, or raise"
-    return f"the process in which kernels run died: {reason}"
 
 
 _machines: dict[bool, Machine] = {}
@@ -266,16 +269,24 @@ def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Pl
 
 
 def try_case(
-    case: Case, image: Path, placement: Placement, again: str, *, seed: int, launches: int, exact: bool, further: bool
+    case: Case, image: Path, again: str, *, seed: int, launches: int, exact: bool, further: bool, placement: Placement
 ) -> tuple[list[str], str]:
-    """Launch a case as often as its trial asks for, in the child.
+    """Evaluate a case, in the child, as ``evaluate`` does.
 
-    Returns what is wrong, by devices.trials, and why no further inputs were tried, if any could be.
+    Returns its faults, and why no further inputs were tried, if any could be.
     """
-    trial = plan(case, seed, launches=launches, exact=exact, further=further)
-    offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
-    outcomes = run_several(machine(case.variant.on_host), case, image, trial.inputs, trial.launches, placement)
-    return faults(trial, outcomes, again, offsets), trial.left_out
+    evaluation = evaluate(
+        machine(case.variant.on_host),
+        case,
+        image,
+        again,
+        seed=seed,
+        launches=launches,
+        exact=exact,
+        further=further,
+        placement=placement,
+    )
+    return evaluation.faults, evaluation.trial.left_out
 
 
 @dataclass(frozen=True)
@@ -306,34 +317,6 @@ class Kernel:
         build = self.build
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
-
-    def try_case(
-        self,
-        case: Case,
-        again: str,
-        placement: Placement = PLAIN,
-        *,
-        seed: int = 0,
-        launches: int = 1,
-        exact: bool = False,
-        further: bool = False,
-    ) -> tuple[list[str], str]:
-        """Describe what is wrong with a case of this build, and why no further inputs were tried, if any could be.
-
-        Inputs are drawn and references computed in the worker process, which either may end. ``again``: the command
-        that repeats the trial. Raises BadCase or DeviceError.
-        """
-        return self.worker.call(
-            try_case,
-            case,
-            self.image.path,
-            placement,
-            again,
-            seed=seed,
-            launches=launches,
-            exact=exact,
-            further=further,
-        )
 
 
 def serve(connection: Connection) -> None:

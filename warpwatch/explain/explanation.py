@@ -13,10 +13,10 @@ from warpwatch.devices.compile.builds import kernels_of, symbols_in
 from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Image, read_image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.explain.causes import Cause, causes, likely
-from warpwatch.explain.sides import KernelSide
+from warpwatch.explain.causes import Cause, KernelSide, causes, likely
 from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
+from warpwatch.revision.commit import CommitCase
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.identity import Identity, difference
 from warpwatch.verdict.rule import Verdict
@@ -107,6 +107,12 @@ def other_code(other: OtherKernel, image: Image) -> CaseCode:
         flags=added(other.kernels.flags),
         identity=of_code(other.identity, image.image_hash),
     )
+
+
+def code_of(built: CommitCase) -> CaseCode:
+    """Describe a commit's side of a case, which compiles there."""
+    assert isinstance(built.image, Image)
+    return other_code(built.other, built.image)
 
 
 def added(flags: tuple[str, ...]) -> tuple[str, ...]:

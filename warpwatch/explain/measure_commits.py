@@ -12,10 +12,10 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker
-from warpwatch.explain.commits import CommitCase
-from warpwatch.timing.parent_samples import Again, Measured
-from warpwatch.timing.worker_pairs import OtherSideFailed
-from warpwatch.timing.worker_samples import get_ready
+from warpwatch.revision.commit import CommitCase
+from warpwatch.timing.measurement import Again, Measured
+from warpwatch.timing.sampling import get_ready
+from warpwatch.timing.side_by_side import OtherSideFailed
 from warpwatch.verdict.rule import MIN_PROCESSES, Decision
 
 

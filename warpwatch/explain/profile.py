@@ -1,7 +1,8 @@
 """Profiles both sides of a case with Nsight Compute, and reads what its counters say.
 
 ncu replays a kernel several times with other counters each time, so nothing here takes part in a verdict. It leaves the
-clocks as they are, and empties L2 before each replay, as the timer does.
+clocks as they are, and empties L2 before each replay, as the timer does. ``python -m warpwatch.explain.profile FILE``
+is the process that it watches: FILE holds a pickled ``Side``, which ``profile`` wrote for this process alone.
 """
 
 from __future__ import annotations
@@ -14,12 +15,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from warpwatch.explain.profiled import Side
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.inputs import random_inputs
+from warpwatch.catalogue.leaving import end_now
+from warpwatch.catalogue.project import load_project
+from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.other_kernel import OtherKernel
+from warpwatch.devices.runner import launch_and_wait, upload
+from warpwatch.timing.side_by_side import load_side
 
 SECONDS = 180.0
 HOW_NCU = "it comes with the CUDA toolkit and as Nsight Compute; put it on the PATH"
@@ -46,6 +55,26 @@ METRICS: Sequence[tuple[str, str, float, str]] = (
     ("issue slots used", "smsp__issue_active.avg.pct_of_peak_sustained_active", 1.0, "%"),
     ("achieved occupancy", "sm__warps_active.avg.pct_of_peak_sustained_active", 1.0, "%"),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """Holds what is launched. ``other``: a revision's kernel; None for the case's own."""
+
+    root: Path
+    module: str
+    case: str
+    image: Path
+    other: OtherKernel | None
+
+
+def launch(side: Side) -> None:
+    """Launch a side's kernels once on random data."""
+    project = load_project(side.root, side.module)
+    case = find_case(project.families, side.case)
+    machine = open_device(Settings(kind="gpu"))
+    loaded = load_side(machine, case, side.image, upload(machine, case, random_inputs(case, 0)), side.other)
+    launch_and_wait(loaded)
 
 
 class NoProfile(Exception):
@@ -78,7 +107,7 @@ def profile(side: Side, symbols: Sequence[str]) -> Profile:
             *("--kernel-name-base", "mangled", "--kernel-name", f"regex:^({names})$"),
             *("--section", "SourceCounters", "--metrics", ",".join(metric for _, metric, _, _ in METRICS)),
             *("--export", str(report), "--force-overwrite"),
-            *(sys.executable, "-P", "-m", "warpwatch.explain.profiled", str(described)),
+            *(sys.executable, "-P", "-m", "warpwatch.explain.profile", str(described)),
         ]
         said = _run(command, side.root)
         if not report.is_file():
@@ -189,3 +218,12 @@ def grown(old: Mapping[str, float], new: Mapping[str, float], count: int = LINES
     """List what grew most from old to new, as name, old and new."""
     every = ((name, old.get(name, 0.0), new.get(name, 0.0)) for name in {*old, *new})
     return sorted((row for row in every if row[2] > row[1]), key=lambda row: (row[1] - row[2], row[0]))[:count]
+
+
+if __name__ == "__main__":
+    try:
+        launch(pickle.loads(Path(sys.argv[1]).read_bytes()))
+    except Exception:
+        traceback.print_exc()
+        end_now(1)
+    end_now(0)  # without the interpreter's own exit, where PyCUDA aborts if a context is left

@@ -19,7 +19,7 @@ from warpwatch.catalogue.project import load_project
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import launch_and_wait, upload
-from warpwatch.timing.worker_pairs import load_side
+from warpwatch.timing.side_by_side import load_side
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,7 @@ from pathlib import Path
 import msgspec
 
 from warpwatch.devices.compile.compiler import CompileError, Image, cached, digest_of, from_pypi, nvcc, read_image
-from warpwatch.machine_code.kinds import mix
-from warpwatch.machine_code.listing import Instruction, parse
-from warpwatch.machine_code.loops import inside_loops, loop_bodies, loop_sizes
-from warpwatch.machine_code.marks import marks
+from warpwatch.machine_code.listing import Instruction, inside_loops, loop_bodies, loops, marks, mix, parse
 from warpwatch.machine_code.strides import Access, accesses
 
 SECONDS = 120.0  # a listing of the largest kernel here takes one
@@ -30,7 +27,7 @@ class NoDisassembler(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """Holds what a kernel's instructions come to.
+    """Summary of a kernel's instructions.
 
     ``inside``, ``outside``: instructions in loops and outside of them, by kind. ``loops``: how many instructions each
     loop has; ``bodies``: the instructions of each that are in no loop within it, by kind. ``marks``: operations of the
@@ -50,7 +47,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Disassembler:
-    """Holds an nvdisasm that can be called. ``banner``: what it prints for --version."""
+    """An nvdisasm that can be called. ``banner``: what it prints for --version."""
 
     program: str
     banner: str
@@ -84,15 +81,15 @@ def _run(command: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NoDisassembler(f"{command[0]} cannot be run ({error}): {HOW}") from None
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()[0]
-        raise NoDisassembler(f"{command[0]} cannot read this machine code ({said}): take one as new as nvcc, {HOW}")
+        message = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()[0]
+        raise NoDisassembler(f"{command[0]} cannot read this machine code ({message}): take one as new as nvcc, {HOW}")
     return done.stdout
 
 
 @functools.cache
 def _version() -> bytes:
     """Return a hash of the code that makes a Code of a cubin, so that the cache holds none of another version."""
-    names = ("listing.py", "loops.py", "kinds.py", "marks.py", "strides.py", "disassembler.py")
+    names = ("listing.py", "strides.py", "disassembler.py")
     return digest_of(*(Path(__file__).with_name(name).read_bytes() for name in names)).encode()
 
 
@@ -106,10 +103,10 @@ def read_code(image: Image) -> dict[str, Code]:
 
     def make() -> bytes:
         read_image(image.path)  # raises where it is damaged
-        found = parse(_run([tool.program, "-c", str(image.path)]))
-        if not found or not all(found.values()):
+        kernels = parse(_run([tool.program, "-c", str(image.path)]))
+        if not kernels or not all(kernels.values()):
             raise NoDisassembler(f"{tool.program} prints no instructions that can be read here: take another, {HOW}")
-        return json.dumps({name: asdict(summary(instructions)) for name, instructions in found.items()}).encode()
+        return json.dumps({name: asdict(summary(instructions)) for name, instructions in kernels.items()}).encode()
 
     entry = cached(f"code-{key}", ".json", make)
     try:
@@ -120,16 +117,17 @@ def read_code(image: Image) -> dict[str, Code]:
 
 def summary(instructions: tuple[Instruction, ...]) -> Code:
     """Return what the instructions of a kernel come to."""
-    flags = inside_loops(instructions)
-    inside = [each for each, loop in zip(instructions, flags, strict=True) if loop]
-    outside = [each for each, loop in zip(instructions, flags, strict=True) if not loop]
+    flags, spans = inside_loops(instructions), loops(instructions)
+    inside, outside = (
+        mix(each for each, loop in zip(instructions, flags, strict=True) if loop is side) for side in (True, False)
+    )
     return Code(
         instructions=len(instructions),
-        loops=tuple(loop_sizes(instructions)),
-        inside=mix(inside),
-        outside=mix(outside),
+        loops=tuple(end - begin + 1 for begin, end in spans),
+        inside=inside,
+        outside=outside,
         text=digest_of("\n".join(map(str, instructions)).encode()),
-        bodies=tuple(mix(instructions[i] for i in body) for body in loop_bodies(instructions)),
+        bodies=tuple(mix(instructions[i] for i in body) for body in loop_bodies(spans)),
         marks=marks(instructions),
         accesses=accesses(instructions),
     )

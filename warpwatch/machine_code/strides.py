@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from warpwatch.machine_code.kinds import ACCESSES, width
-from warpwatch.machine_code.listing import Instruction
-from warpwatch.machine_code.loops import JUMPS
+from warpwatch.machine_code.listing import ACCESSES, JUMPS, Instruction, width
 
 Steps = tuple[int, int, int]  # bytes, or what a register holds, for each step of threadIdx.x, y and z
 FAR = 1 << 40  # a step of unknown length, such as a row of a matrix: far more than a warp's contiguous accesses
@@ -286,3 +284,53 @@ def _shifted(value: Value | None, shift: Value | None) -> Value | None:
     if shift.constant is None:
         return _product(value, Value(UNIFORM))
     return _product(value, Value(UNIFORM, 1 << shift.constant)) if 0 <= shift.constant < 32 else None
+
+
+WARP, SECTOR = 32, 32  # threads; bytes that memory moves at once
+BANKS, WORD = 32, 4  # of shared memory, and the bytes of a bank
+
+
+def sectors(access: Access, block: Sequence[int]) -> int | None:
+    """Count the sectors of 32 bytes that one access of a full warp touches; None where the addresses are unknown.
+
+    ``block``: x, y and z. The first address is taken for a multiple of a sector.
+    """
+    if access.steps is None:
+        return None
+    touched = {
+        place
+        for at in _addresses(access.steps, block)
+        for place in range(at // SECTOR, -(-(at + access.bytes) // SECTOR))
+    }
+    return len(touched)
+
+
+def bank_ways(access: Access, block: Sequence[int]) -> int | None:
+    """Return how many rounds an access of a warp to shared memory takes; 1 where no two threads want one bank.
+
+    Threads that read the same word share it. Accesses of 8 and 16 bytes are made by half and quarter warps.
+    """
+    if access.steps is None:
+        return None
+    lanes = list(_addresses(access.steps, block))
+    together = max(1, min(WARP, WARP * WORD // access.bytes))
+    ways = []
+    for first in range(0, len(lanes), together):
+        words = {word for at in lanes[first : first + together] for word in _words(at, access.bytes)}
+        wanted = [0] * BANKS
+        for word in words:
+            wanted[word % BANKS] += 1
+        ways.append(max(wanted))
+    return max(ways)
+
+
+def _words(at: int, size: int) -> Iterable[int]:
+    return range(at // WORD, (at + size - 1) // WORD + 1)
+
+
+def _addresses(steps: Steps, block: Sequence[int]) -> Iterable[int]:
+    """Yield the address of each thread of a block's first warp, from that of its first thread."""
+    x, y, z = (*block, 1, 1)[:3]
+    for thread in range(min(WARP, x * y * z)):
+        at = (thread % x, thread // x % y, thread // (x * y))
+        yield sum(step * index for step, index in zip(steps, at, strict=True))

@@ -16,19 +16,17 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
-from warpwatch.compare.energy import energies_in
-from warpwatch.compare.pairs import PairComparison
+from warpwatch.compare.pairs import PairComparison, open_spares, start_spares
 from warpwatch.compare.parts import JoinedComparison, Part
 from warpwatch.compare.reference import RECORD, find_reference, how_to_record
 from warpwatch.compare.saved_self_check import path_of, read_variances, save
 from warpwatch.compare.self_check import SelfCheck
-from warpwatch.compare.spares import open_spares, start_spares
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compile.compiler import CompileError, nvcc, private_folder
 from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.gpus import sees_gpu
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.model import sees_gpu
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import explanations, locks, outcome
@@ -48,8 +46,8 @@ from warpwatch.revision.declared import BadRevision, Reading
 from warpwatch.revision.unpacked import missing_submodules, naming_missing_submodules
 from warpwatch.runs.elsewhere import fetch_baselines
 from warpwatch.runs.record import NO_GPU, BadRun, Outcome, recorded
-from warpwatch.timing import worker_samples as sampling
-from warpwatch.timing.parent_samples import Again
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import Again
 
 CHECK_BYTES = 2**18  # of its file: 144 kB for 831 cases
 BENCH = pytest.StashKey["BenchPlugin"]()
@@ -101,7 +99,7 @@ class OtherRevision:
             raise self._error
         with naming_missing_submodules(self.tree):
             document = self._reading.declared(arch)
-        return other_kernels_of(document.cases, document.flags, self.tree, self.revision)
+        return other_kernels_of(document.cases, self.tree, self.revision)
 
     def stop(self) -> None:
         """End the process that reads, if it still runs."""
@@ -374,8 +372,8 @@ class BenchPlugin:
                 self.comparison.conclude(Again(self.cold, progress, self.broken))
                 self.concluded = True
                 self.worker.leave()  # it ends while verdicts are explained and reported
-                if isinstance(self.comparison, SelfCheck):
-                    self._keep(self.comparison)
+                if document := self.comparison.document():
+                    self._keep(document)
                 progress = functools.partial(self._progress, "explaining")
                 explanations.explain_cases(self.comparison, self.project, self._device(), progress)
                 slower, verdicts = explanations.reports(self.comparison.decisions)
@@ -393,10 +391,10 @@ class BenchPlugin:
         folder = self.project.baselines if good else self.results.root
         return path_of(self.gpu["slug"], folder)
 
-    def _keep(self, check: SelfCheck) -> None:
+    def _keep(self, document: dict[str, Any]) -> None:
         path = self._check_path()
         with self.results.saving(f"this self-check, as {path},"):
-            save(check.document() | {"gpu": self.gpu}, path)
+            save(document | {"gpu": self.gpu}, path)
             self._notes.append(f"saved {path}")
 
     @pytest.hookimpl(tryfirst=True)
@@ -472,8 +470,8 @@ class BenchPlugin:
             selected=frozenset(self.selected),
             benchmarks=bridge.measured(self.config, gpu_uuid=self.gpu.get("uuid", "")),
             decisions=comparison.decisions,
-            controls=getattr(comparison, "controls", {}),
-            energy=energies_in(comparison),
+            controls=comparison.controls,
+            energy=comparison.energy,
             lines=tuple(comparison.describe()) if comparison.active else (),
             notes=tuple(self._notes),
             alarm=comparison.alarm,

@@ -26,22 +26,22 @@ from warpwatch.devices import gpu, memory
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
-from warpwatch.devices.describe import SOFTWARE_LAUNCHES
 from warpwatch.devices.gpu import Device, NoDevice
-from warpwatch.devices.info import DeviceInfo, software_runs
+from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, software_runs
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.worker import Kernel, call_missing
+from warpwatch.devices.worker import Kernel, call_missing, try_case
 from warpwatch.plugin.benchmark import BENCH
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import PROJECT, WORKER, open_device
 from warpwatch.plugin.options import spelled, value_of
+from warpwatch.plugin.outcome import asked_observers
 from warpwatch.plugin.pytest_benchmark_bridge import BenchmarkFixture, discard, time_rounds
 from warpwatch.plugin.xdist.processes import is_part
 from warpwatch.plugin.xdist.several_gpus import NOT_SHARED
 from warpwatch.revision.declared import of_code, own_identity
-from warpwatch.timing.parent_samples import Budget, announce_next
+from warpwatch.timing.measurement import Budget, announce_next
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +89,7 @@ class Measure:
         except Exception:
             discard(benchmark)
             raise
-        if self.budget.energy:
-            measured.measure_energy()
+        measured.observe(self.budget.observers)
         if stats:
             self.comparison.add(measured, stats.data)
 
@@ -123,8 +122,16 @@ def assert_right(
     """
     memory.require(case, memory.peak_bytes(case, copies=COPIES))
     try:
-        problems, left_out = kernel.try_case(
-            case, again, placement, seed=seed, launches=launches, exact=exact, further=further
+        problems, left_out = kernel.worker.call(
+            try_case,
+            case,
+            kernel.image.path,
+            again,
+            seed=seed,
+            launches=launches,
+            exact=exact,
+            further=further,
+            placement=placement,
         )
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None
@@ -354,7 +361,7 @@ def warpwatch_measure(
         seconds,
         rounds,
         option("benchmark_warmup"),
-        energy=value_of(config, "energy"),
+        observers=asked_observers(config),
         serial_rounds=value_of(config, "serial-rounds"),
     )
     return Measure(

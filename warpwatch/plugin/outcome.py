@@ -19,12 +19,9 @@ import pytest
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import COMPARED, Comparison
-from warpwatch.compare.energy import energies_in, takes_more
 from warpwatch.compare.energy import lines as energy_lines
+from warpwatch.compare.energy import takes_more
 from warpwatch.compare.reference import RECORD
-from warpwatch.compare.self_check import SelfCheck
-from warpwatch.compare.with_baseline import BaselineComparison
-from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
@@ -37,12 +34,11 @@ from warpwatch.report.tables import summary
 from warpwatch.revision.commit import check_name
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import run_files, write_whole
-from warpwatch.timing import worker_energy
-from warpwatch.timing.energy import why_not
+from warpwatch.timing import observers
 from warpwatch.verdict.rule import Decision, Verdict
 
+ENERGY = observers.BY_OPTION["energy"]
 NOT_COMPARED = "not compared"  # a count in pytest's last line, which keeps it from being green
-SELF_CHECK = "--self-check"
 ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
@@ -94,13 +90,12 @@ def uncompared(asked: Asked, decisions: Mapping[str, Decision], ran: Collection[
 def fails(asked: Asked, comparison: Comparison, reasons: Collection[str]) -> bool:
     """Say whether the comparison fails a run whose tests all passed. ``reasons``: of --fail-on."""
     decisions = comparison.decisions
-    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and takes_more(energies_in(comparison))):
+    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and takes_more(comparison.energy)):
         return True
     if asked.option and not comparison.compared and (asked.required or "incomparable" in reasons):
         return True
     verdicts = {decision.verdict for decision in decisions.values()}
-    whole = getattr(comparison, "whole", comparison)
-    if Verdict.INCOMPARABLE in verdicts and isinstance(whole, RevisionComparison) and whole.lacks:
+    if Verdict.INCOMPARABLE in verdicts and comparison.lacks:
         return True  # a case may have needed a submodule that is not here
     return any(str(verdict) in reasons for verdict in verdicts & {Verdict.UNSURE, Verdict.INCOMPARABLE})
 
@@ -163,18 +158,15 @@ def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool
     ``failed``: cases that failed, slower ones among them. ``whole``: all cases were timed.
     """
     slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
-    compared_with = getattr(comparison, "whole", comparison)
-    runs = compared_with.runs if isinstance(compared_with, BaselineComparison) else ()
-    commit = getattr(compared_with, "commit", "")
     return {
         "failed": sorted(set(failed) - slower),
         "slower": sorted(slower),
         "whole": whole,
-        "against": SELF_CHECK if isinstance(comparison, SelfCheck) else commit,
+        "against": comparison.against,
         "decisions": comparison.decisions,
-        "controls": getattr(comparison, "controls", {}),
-        "energies": energies_in(comparison),
-        "past": [run.path.name for run in runs],
+        "controls": comparison.controls,
+        "energies": comparison.energy,
+        "past": comparison.past,
         "notes": comparison.describe() if comparison.active else (),
         "alarm": comparison.alarm,
     }
@@ -240,7 +232,7 @@ def verdicts(
         with results.saving(f"the list of verdicts, as {file},"):
             write_whole(file, "\n".join(whole) + "\n")
             lines = summary(comparison.decisions, missing, most, f": {file} has all")
-    return [*lines, *energy_lines(energies_in(comparison))]
+    return [*lines, *energy_lines(comparison.energy)]
 
 
 def timeouts(config: pytest.Config) -> Iterator[str]:
@@ -267,15 +259,11 @@ def next_step(
 ) -> Iterator[str]:
     """Yield a line on what to do after a run that found a kernel wrong or slower."""
     slower = [(each.ratio, name) for name, each in decisions.items() if each.verdict == Verdict.SLOWER]
-    whole = getattr(comparison, "whole", comparison)
     if wrong := sorted(set(failed) - {name for _, name in slower}):
         case = next((f"; python -m warpwatch run {name}" for name in wrong if name.count("-") == 4), "")
         yield f"next: mend what is wrong{case}"  # a mistake in a declaration has no case
-    elif slower and isinstance(whole, RevisionComparison):
-        yield f"next: python -m warpwatch explain {max(slower)[1]} --against {whole.revision}"
-    elif slower and isinstance(whole, BaselineComparison):
-        against = spelled(config, "against")
-        yield f"next: pytest bench {against} REV -k {max(slower)[1]}, with REV a commit in which it was fast"
+    elif slower and (step := comparison.next_step(max(slower)[1], spelled(config, "against"))):
+        yield f"next: {step}"
 
 
 def first_baseline(baselines: Path, slug: str, *, has_clock: bool, compared: bool) -> Iterator[str]:
@@ -359,6 +347,11 @@ class Progress:
         return f"{self._step}: {done} of {total}, {int(left) // 60}:{int(left) % 60:02} left"
 
 
+def asked_observers(config: pytest.Config) -> tuple[str, ...]:
+    """Return the options of the observers that a run is asked for."""
+    return tuple(option for option in observers.BY_OPTION if value_of(config, option))
+
+
 def objection_to_energy(config: pytest.Config, device: DeviceInfo | NoDevice, worker: Worker) -> str:
     """Say why the options on energy cannot be followed; empty where they can."""
     word = spelled(config, "energy")
@@ -373,7 +366,7 @@ def objection_to_energy(config: pytest.Config, device: DeviceInfo | NoDevice, wo
         return f"energies are compared with those of another revision: give {against} REV, or leave {given} out"
     if isinstance(device, NoDevice):
         return f"{word} needs a GPU: {device}"
-    why = worker.call(worker_energy.objection)
+    why = worker.call(observers.objection, asked_observers(config))
     return f"{word}: {why}" if why else ""
 
 
@@ -400,7 +393,7 @@ def _count(config: pytest.Config, cases: Mapping[str, Case]) -> tuple[int, Count
     if not value_of(config, "energy"):
         return measured, left_out
     for name, facts in bridge.facts_by_case(config):
-        if facts.get("joules"):
+        if any(map(facts.get, ENERGY.units)):
             measured += 1
         else:
             left_out[_reason(cases[name], config)] += 1
@@ -408,7 +401,7 @@ def _count(config: pytest.Config, cases: Mapping[str, Case]) -> tuple[int, Count
 
 
 def _reason(case: Case, config: pytest.Config) -> str:
-    if why := why_not(case):
+    if why := ENERGY.leaves_out(case):
         return why
     if case.variant.call and value_of(config, "against"):
         return "it is a call, whose two sides run in processes of their own"

@@ -16,14 +16,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from warpwatch.catalogue.project import BadProject, Project, load_setting
-from warpwatch.catalogue.setting import SETTING, TABLE, pyproject_of
-from warpwatch.catalogue.table import HOW, Setting, choose, read_table
+from warpwatch.catalogue.setting import HOW, SETTING, TABLE, Setting, choose, pyproject_of, read_table
+from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.stages import Stage
+from warpwatch.devices.gpus import model_of_all
+from warpwatch.devices.transfer import Stage
 from warpwatch.devices.worker import Worker
+from warpwatch.plugin.benchmark import BenchPlugin, collect_benchmark
+from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, open_device
 from warpwatch.plugin.options import KERNELS, asks_only, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import without_capture
+from warpwatch.plugin.xdist.other_hosts import take_over_tests
 from warpwatch.plugin.xdist.processes import is_first, is_part
 
 if TYPE_CHECKING:
@@ -91,10 +95,7 @@ class Waiting:
 
 def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
     """Load the kernels, and register what every run needs: marks, the benchmark's hooks, the report of faults."""
-    from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault  # noqa: PLC0415
-    from warpwatch.devices.model import model_of_all  # noqa: PLC0415
-    from warpwatch.plugin.benchmark import BENCH, BenchPlugin, collect_benchmark  # noqa: PLC0415
-    from warpwatch.plugin.xdist.other_hosts import take_over_tests  # noqa: PLC0415
+    from warpwatch.plugin.benchmark import BENCH  # noqa: PLC0415
 
     _add_settings(config)
     take_over_tests(config)
@@ -123,7 +124,6 @@ def _end_on_sigterm() -> None:
 
 def _add_settings(config: pytest.Config) -> None:
     """Add the marks of tests, and ignore what pytest-benchmark warns of."""
-    from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP  # noqa: PLC0415
 
     for text in (
         f"cases(name, where=..., shapes=...): run once for each case; {CASES_HELP}",

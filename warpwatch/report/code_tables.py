@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from warpwatch.compare.code_difference import BuildChange, Kernel, KernelChange, State
-from warpwatch.compare.code_gates import local_accesses
+from warpwatch.compare.code_difference import BuildChange, Kernel, KernelChange, State, local_accesses
 
 FORMAT = 1  # of the JSON document
 LISTED = 12  # names in a line of builds that are new or gone

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.code_difference import Kernel, KernelChange, LaunchOccupancy
+from warpwatch.explain.causes import Effect, KernelSide
 from warpwatch.explain.explanation import Explanation
-from warpwatch.explain.findings import Effect
 from warpwatch.explain.profile import METRICS, Profile, grown
-from warpwatch.explain.sides import KernelSide
 from warpwatch.report.code_tables import figures, mix_changes
 
 MOST_REASONS = 4  # stall reasons that are shown

@@ -15,13 +15,13 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.tables import kernel_times, medians
 from warpwatch.runs.identity import difference
 from warpwatch.runs.record import BadRun, RunRecord
-from warpwatch.timing.overhead import kernel_seconds
+from warpwatch.timing.timer import kernel_seconds
 
 
 def share(cases: Mapping[str, Case], case: Case, times: Mapping[str, float]) -> float | None:
     """Return the share that a case reaches of its reference's rate; None if ``times`` lacks either.
 
-    ``cases``: by id, the reference among them. ``times``: of the kernels alone (timing/overhead.py), in seconds by id.
+    ``cases``: by id, the reference among them. ``times``: of the kernels alone (timing/timer.py), in seconds by id.
     """
     reference = cases.get(case.reference_case)
     if reference is None or reference.id not in times or case.id not in times or case.variant.on_host:

@@ -16,7 +16,7 @@ from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.energy import millijoules
 from warpwatch.compare.saved_self_check import path_of, read, table
 from warpwatch.runs.record import CaseRecord, RunRecord
-from warpwatch.timing.overhead import kernel_seconds
+from warpwatch.timing.timer import kernel_seconds
 from warpwatch.verdict.rule import Decision, Verdict
 
 MORE = "; -v prints all"  # what a list ends with that is cut off, where no file has the rest

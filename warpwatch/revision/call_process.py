@@ -26,7 +26,7 @@ SAID = 2000  # characters of an error
 def answer(project: Project, name: str, arguments: Sequence[Any]) -> tuple[float, int] | None:
     """Do what a question asks for; only a sample has a value."""
     from warpwatch.catalogue.cases import find_case  # noqa: PLC0415  # found by ``main``
-    from warpwatch.timing import worker_samples as sampling  # noqa: PLC0415
+    from warpwatch.timing import sampling  # noqa: PLC0415
 
     match name, arguments:
         case "prepare", [str(case), bool(cold), bool(checked)]:

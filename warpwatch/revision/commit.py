@@ -5,19 +5,22 @@ from __future__ import annotations
 import base64
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.catalogue.launches import Launch
+from warpwatch.catalogue.project import Project
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.compile.entries import Kernels, compile_entries
 from warpwatch.devices.compile.ready import code_image
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
-from warpwatch.revision.declared import BadRevision, DeclaredCase, read_declared
+from warpwatch.revision.declared import BadRevision, DeclaredCase, of_code, read_declared
 from warpwatch.revision.unpacked import checkout as checkout  # noqa: PLC0414  # users import both from here
 from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
 from warpwatch.revision.unpacked import message, naming_missing_submodules
+from warpwatch.runs.identity import Identity
 
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 
@@ -109,18 +112,16 @@ def read_other_kernels(
     with naming_missing_submodules(tree):
         document = read_declared(tree, module, revision, arch)
     cases = {**document.cases, **document.untimed} if every_build else document.cases
-    return other_kernels_of(cases, document.flags, tree, revision)
+    return other_kernels_of(cases, tree, revision)
 
 
-def other_kernels_of(
-    cases: Mapping[str, DeclaredCase], flags: tuple[str, ...], tree: Path, revision: str
-) -> dict[str, OtherKernel]:
-    """Make a kernel of each case that a revision declares. ``flags``: those of all kernels. Raises BadRevision."""
+def other_kernels_of(cases: Mapping[str, DeclaredCase], tree: Path, revision: str) -> dict[str, OtherKernel]:
+    """Make a kernel of each case that a revision declares. Raises BadRevision."""
     others, whole = {}, tree.resolve()
     resolved = functools.cache(Path.resolve)  # many cases have one file
     for name, case in cases.items():
         try:
-            others[name] = other = other_kernel_of(tree, flags, case)
+            others[name] = other = other_kernel_of(tree, case)
             for path in (other.kernels.source, *other.kernels.include):
                 if not resolved(path).is_relative_to(whole):
                     raise ValueError(f"its source lies outside of the revision, in {resolved(path)}")
@@ -131,7 +132,7 @@ def other_kernels_of(
     return others
 
 
-def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> OtherKernel:
+def other_kernel_of(tree: Path, case: DeclaredCase) -> OtherKernel:
     """Make the kernel that a declaration (warpwatch/revision/declarations.py) describes.
 
     Raises ValueError where its machine code is no base64.
@@ -153,7 +154,7 @@ def other_kernel_of(tree: Path, flags: tuple[str, ...], case: DeclaredCase) -> O
             entries=case.entries,
             macros=case.macros,
             own_macros=case.own_macros,
-            flags=(*flags, *case.flags),
+            flags=case.flags,
             include=tuple(tree / folder for folder in case.include),
             root=tree,
         ),
@@ -183,3 +184,31 @@ def compile_other_kernels(
             raise error
         made[name] = CompileError(str(error)) if error else job.result()
     return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitCase:
+    """One commit's side of a case. ``image``: its machine code, or why it does not compile."""
+
+    other: OtherKernel
+    image: Image | CompileError
+
+    @property
+    def identity(self) -> Identity:
+        """Everything that decides the case's work; the machine code is unknown where it does not compile."""
+        own: Identity = self.other.identity
+        return of_code(own, self.image.image_hash) if isinstance(self.image, Image) else own
+
+
+def build_cases(
+    commit: str, revision: str, names: Collection[str], project: Project, target: Target
+) -> dict[str, CommitCase]:
+    """Build cases as a commit declares them; those that it does not have, and calls, are left out.
+
+    ``revision``: the name of the commit in messages. Raises BadRevision.
+    """
+    tree = checkout(commit, revision, project)
+    others = read_other_kernels(tree, project.module, revision, target.arch)
+    wanted = {name: others[name] for name in names if name in others and not others[name].call}
+    images = compile_other_kernels(wanted.values(), target, lambda done, total: None)
+    return {name: CommitCase(other=other, image=images[key(other)]) for name, other in wanted.items()}

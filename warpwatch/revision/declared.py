@@ -39,12 +39,12 @@ CaseId = Annotated[str, Meta(pattern=r"^[\w.-]+\Z", max_length=400)]
 
 
 class BadRevision(ValueError):
-    """Says that a revision cannot be compared with; the message says why and what helps."""
+    """Raised for a revision that cannot be compared with; the message says why and what helps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredCase:
-    """Holds one case as warpwatch/revision/declarations.py describes it, checked."""
+    """One case as warpwatch/revision/declarations.py describes it, checked. ``flags``: all that nvcc is given."""
 
     source: Text
     macros: Annotated[dict[Name, Text], Meta(max_length=64)]
@@ -60,7 +60,9 @@ class DeclaredCase:
             path = Path(given)
             if path.is_absolute() or ".." in path.parts or not path.parts:
                 raise ValueError(f"its source {given!r} is no file of its kernels")
-        check_flags(self.flags)
+        for flag in self.flags:
+            if not FLAG.fullmatch(flag):
+                raise ValueError(f"it compiles with {flag!r}, which is none of the options that are taken from others")
         if self.identity.call:
             return
         steps = self.identity.steps or ()
@@ -72,24 +74,10 @@ class DeclaredCase:
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """Holds what a revision declares: the options that it gives nvcc, and its cases by their ids.
+    """Cases that a revision declares, by their ids. ``untimed``: one of each build that it tests and does not time."""
 
-    ``untimed``: a case of each build that it tests and does not time.
-    """
-
-    flags: Annotated[tuple[Text, ...], Meta(max_length=64)]
     cases: Annotated[dict[CaseId, DeclaredCase], Meta(max_length=100_000)]
     untimed: Annotated[dict[CaseId, DeclaredCase], Meta(max_length=100_000)] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_flags(self.flags)
-
-
-def check_flags(flags: Sequence[str]) -> None:
-    """Raise ValueError where another revision gives the compiler an option that is not taken from others."""
-    for flag in flags:
-        if not FLAG.fullmatch(flag):
-            raise ValueError(f"it compiles with {flag!r}, which is none of the options that are taken from others")
 
 
 def declared_case(document: Mapping[str, Any]) -> DeclaredCase:

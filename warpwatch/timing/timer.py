@@ -147,3 +147,25 @@ def shortest_times(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float
             timer.sample(start)
         taken[name] = [timer.sample(start) for _ in range(SHORTEST_ROUNDS)]
     return taken
+
+
+ROUNDS = 101
+SHORTEST = 32e-9  # seconds: the resolution of CUDA events, so that no kernel takes no time
+
+
+def measure_overhead(device: Device) -> float:
+    """Return the median time in seconds between two events with nothing between them; 0 without a GPU's clock."""
+    if not device.info.has_gpu_clock:
+        return 0.0
+    readings = [device.time(_nothing) for _ in range(ROUNDS)]
+    known = [seconds for seconds in readings if seconds is not None]
+    return round(statistics.median(known), 10) if known else 0.0
+
+
+def _nothing() -> None:
+    pass
+
+
+def kernel_seconds(seconds: float, overhead: float) -> float:
+    """Return the kernel's own share of a reading, both in seconds."""
+    return max(seconds - overhead, min(seconds, SHORTEST))

@@ -19,13 +19,24 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.arrays import DeclaredArray, Scalar, Shape
-from warpwatch.catalogue.configurations import Configuration
 from warpwatch.catalogue.declaration import Family
-from warpwatch.catalogue.importers.t1_arguments import PROBLEM, Argument, make_draw, mentions_size, read_arguments
-from warpwatch.catalogue.importers.t1_fields import BadT1, Field, read_t1
-from warpwatch.catalogue.importers.t1_space import Space, Values, Wanted, choose, read_space
+from warpwatch.catalogue.importers.t1_file import (
+    PROBLEM,
+    Argument,
+    BadT1,
+    Field,
+    Space,
+    Values,
+    Wanted,
+    choose,
+    make_draw,
+    mentions_size,
+    read_arguments,
+    read_space,
+    read_t1,
+)
 from warpwatch.catalogue.names import size_name
-from warpwatch.catalogue.variants import Variant, kernel
+from warpwatch.catalogue.variants import Configuration, Variant, kernel
 
 AXES = "XYZ"
 OLDER = re.compile(r"--?std=c\+\+(03|11|14|17)")  # kernels are compiled as C++17, which has what these ask for

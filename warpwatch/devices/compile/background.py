@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from warpwatch.catalogue.cases import Build
@@ -16,6 +16,9 @@ from warpwatch.devices.compile.compiler import CompileError, Image, Target, comp
 
 _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")
+_B = TypeVar("_B")
+_C = TypeVar("_C")
+Key = tuple[str, Target | None]
 Job = tuple[Build, Target | None]
 Check = tuple[tuple[Build, ...], Target]
 Progress = Callable[[int, int], None]
@@ -37,82 +40,69 @@ class Compilation:
         self._pool = _pool(self, threads)
         self._permit, self._compile_one = permit, compile_one or compile_build
         self._stopping = threading.Event()
-        self._jobs: dict[tuple[str, Target | None], Future[Image]] = {}
-        self._checks: dict[tuple[str, Target | None], _Checking] = {}
+        self._jobs: dict[Key, Future[Image]] = {}
+        self._checks: dict[Key, Check] = {}
+        self._check_jobs: dict[Check, Future[dict[str, CompileError]]] = {}
 
     def add(self, build: Build, target: Target | None) -> None:
         """Queue a build, unless it was queued before."""
         key = (build.id, target)
         if key not in self._jobs:
-            self._jobs[key] = self._pool.submit(self._compile, build, target)
+            self._jobs[key] = self._pool.submit(self._run, self._compile_one, build, target)
 
     def add_check(self, builds: Sequence[Build], target: Target) -> None:
         """Queue a check that builds of one source compile, without those that are queued to be compiled."""
         builds = tuple(build for build in builds if (build.id, target) not in self._jobs)
         if builds:
-            checking = _Checking((builds, target), self._pool.submit(self._check, builds, target))
-            self._checks |= dict.fromkeys(((build.id, target) for build in builds), checking)
+            check = (builds, target)
+            self._check_jobs[check] = self._pool.submit(self._run, check_builds, builds, target)
+            self._checks |= {(build.id, target): check for build in builds}
 
-    def _compile(self, build: Build, target: Target | None) -> Image:
-        with self._permitted():
-            return self._compile_one(build, target)
-
-    def _check(self, builds: Sequence[Build], target: Target) -> dict[str, CompileError]:
-        with self._permitted():
-            return check_builds(builds, target)
-
-    def _permitted(self) -> AbstractContextManager[object]:
+    def _run(self, compile_now: Callable[[_B, _C], _T], builds: _B, target: _C) -> _T:
+        """Compile when it is permitted."""
         while (permitted := self._permit()) is None:
             if self._stopping.wait(SECONDS_TO_ASK):
                 raise CancelledError
-        return permitted
-
-    def finish_check(self, build: Build, target: Target) -> None:
-        """Return when it is known whether a build compiles. A check that no thread has begun runs in this thread."""
-        checking = self._checks.get((build.id, target))
-        if checking is None:
-            self.finish(build, target)
-            return
-        if checking.job.cancel():
-            checking.job = Future()
-            try:
-                checking.job.set_result(self._check(*checking.check))
-            except Exception as error:  # check() raises it
-                checking.job.set_exception(error)
-        wait([checking.job])
-
-    def check(self, build: Build, target: Target) -> None:
-        """Raise CompileError unless a build compiles."""
-        self.finish_check(build, target)
-        checking = self._checks.get((build.id, target))
-        if checking is None:
-            self.image(build, target)
-        elif error := checking.job.result().get(build.id):
-            raise error
-
-    def _all(self) -> list[Future[Any]]:
-        checks = {id(checking): checking.job for checking in self._checks.values()}
-        return [*self._jobs.values(), *checks.values()]
+        with permitted:
+            return compile_now(builds, target)
 
     def finish(self, build: Build, target: Target | None) -> None:
         """Return when a build is compiled or has failed. If no thread has begun it, it is compiled in this thread."""
         job = self._jobs.get((build.id, target))
         if job is None or job.cancel():
-            job = self._jobs[build.id, target] = Future()
-            try:
-                job.set_result(self._compile(build, target))
-            except Exception as error:  # image() raises it
-                job.set_exception(error)
+            job = self._jobs[build.id, target] = _done(lambda: self._run(self._compile_one, build, target))
         wait([job])
+
+    def finish_check(self, build: Build, target: Target) -> None:
+        """Return when it is known whether a build compiles. A check that no thread has begun runs in this thread."""
+        check = self._checks.get((build.id, target))
+        if check is None:
+            self.finish(build, target)
+            return
+        if self._check_jobs[check].cancel():
+            self._check_jobs[check] = _done(lambda: self._run(check_builds, *check))
+        wait([self._check_jobs[check]])
 
     def finish_all(self) -> None:
         """Return when all builds are compiled or have failed."""
         wait(self._all())
 
+    def check(self, build: Build, target: Target) -> None:
+        """Raise CompileError unless a build compiles."""
+        self.finish_check(build, target)
+        check = self._checks.get((build.id, target))
+        if check is None:
+            self.image(build, target)
+        elif error := self._check_jobs[check].result().get(build.id):
+            raise error
+
     def image(self, build: Build, target: Target | None) -> Image:
         """Return the machine code of a build. Raises CompileError."""
         self.finish(build, target)
         return self._jobs[build.id, target].result()
+
+    def _all(self) -> list[Future[Any]]:
+        return [*self._jobs.values(), *self._check_jobs.values()]
 
     def wait(self, progress: Progress, first: Job | None = None) -> None:
         """Wait until everything is compiled, or the job ``first`` is. ``progress`` is called with done and total."""
@@ -124,29 +114,20 @@ class Compilation:
             done += len(finished)
             progress(done, len(jobs))
 
-    def errors(self) -> dict[str, CompileError]:
-        """Wait for all builds, and return the errors of those that do not compile, by build id. Raises other errors."""
-        failed = {}
-        for (name, _), job in self._jobs.items():
-            error = job.exception()
-            if isinstance(error, CompileError):
-                failed[name] = error
-            elif error:
-                raise error
-        return failed
-
     def stop(self) -> None:
         """Drop the builds that are queued and kill the compilers that run."""
         self._stopping.set()
         _stop(self._pool, self, self._all())
 
 
-@dataclass
-class _Checking:
-    """A check that several builds compile, and the job that makes it."""
-
-    check: Check
-    job: Future[dict[str, CompileError]]
+def _done(call: Callable[[], _T]) -> Future[_T]:
+    """Call a function in this thread, and return what came of it."""
+    job = Future[_T]()
+    try:
+        job.set_result(call())
+    except Exception as error:  # whoever asks for the result gets it
+        job.set_exception(error)
+    return job
 
 
 def _pool(owner: object, threads: int = 0) -> ThreadPoolExecutor:
@@ -154,25 +135,13 @@ def _pool(owner: object, threads: int = 0) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), "compiling", compile_for, (owner,))
 
 
-def _stop(pool: ThreadPoolExecutor, owner: object, jobs: Iterable[Future[_T]]) -> None:
+def _stop(pool: ThreadPoolExecutor, owner: object, jobs: Iterable[Future[Any]]) -> None:
     pool.shutdown(wait=False, cancel_futures=True)
     waiting = {job for job in jobs if not job.done()}
     while waiting:
         kill_compilers(owner)
         waiting = wait(waiting, SECONDS_TO_DIE).not_done
     pool.shutdown()
-
-
-def compile_all(jobs: Iterable[Job], progress: Progress) -> dict[str, CompileError]:
-    """Compile on all cores into the cache; return errors by build id. ``progress`` is called with done and total."""
-    compilation = Compilation()
-    try:
-        for build, target in jobs:
-            compilation.add(build, target)
-        compilation.wait(progress)
-        return compilation.errors()
-    finally:
-        compilation.stop()
 
 
 def on_all_cores(calls: Mapping[_K, Callable[[], _T]], progress: Progress) -> dict[_K, Future[_T]]:
@@ -186,3 +155,12 @@ def on_all_cores(calls: Mapping[_K, Callable[[], _T]], progress: Progress) -> di
     finally:
         _stop(pool, owner, jobs.values())
     return jobs
+
+
+def compile_all(jobs: Iterable[Job], progress: Progress) -> dict[str, CompileError]:
+    """Compile on all cores into the cache; return errors by build id. ``progress`` is called with done and total."""
+    calls = {job: functools.partial(compile_build, *job) for job in jobs}
+    errors = {job[0].id: done.exception() for job, done in on_all_cores(calls, progress).items()}
+    if other := next((error for error in errors.values() if error and not isinstance(error, CompileError)), None):
+        raise other
+    return {name: error for name, error in errors.items() if isinstance(error, CompileError)}

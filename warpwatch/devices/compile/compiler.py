@@ -2,7 +2,7 @@
 
 PyCUDA's SourceModule compiles and loads in one step, one kernel at a time, and its cache can hold files that are
 written in part. Here the same nvcc call is apart from the loading, so that it needs no GPU, runs on all cores, and
-leaves whole files in a cache that processes can share (softcuda/cache.py). compiling.py runs it in parallel.
+leaves whole files in a cache that processes can share (softcuda/cache.py). background.py runs it in parallel.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from softcuda.cache import Cache, CacheError, Entry, note, notes, read
+from softcuda.dependencies import SAYING, Dependencies, Observation, Place, Unrepeatable, surroundings, without_noise
+from softcuda.dependencies import digest_of as state_of
 from warpwatch.catalogue.launches import Capability
-
-# softcuda is imported only when a cache is used: the declarations of another revision are read without it.
-if TYPE_CHECKING:
-    from softcuda.cache import Cache, Entry
-    from softcuda.dependencies import Dependencies, Observation
 
 ENGINE = Path(__file__).resolve().parents[3]  # the folder that holds the packages warpwatch and softcuda
 NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
 PLAIN = re.compile(r"[\w./+=:,@%-]*")  # letters that have no special meaning in a shell
+# A compiled file, and what it depends on, or None where it must not be used again.
+Compiled = tuple[bytes, Dependencies | None]
 GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")
 
 
@@ -75,14 +74,6 @@ class Compiler:
         return "stand-in of softcuda" in self.banner
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compiled:
-    """A compiled file, and what it depends on, or None where it must not be used again."""
-
-    contents: bytes
-    dependencies: Dependencies | None
-
-
 @dataclass(frozen=True)
 class Target:
     """The target of a compilation: an architecture such as 'sm_90', for the nvcc that is found or for ``program``."""
@@ -90,6 +81,15 @@ class Target:
     arch: str
     program: str = ""
     flags: tuple[str, ...] = ()
+
+
+@contextlib.contextmanager
+def _cache_errors() -> Iterator[None]:
+    """Turn the cache's errors into CompileError."""
+    try:
+        yield
+    except CacheError as error:
+        raise CompileError(str(error)) from None
 
 
 @functools.cache
@@ -171,8 +171,6 @@ def key_of(compiler: Compiler, flags: Sequence[str], *more: str | Path) -> bytes
 
     What softcuda makes depends on its version alone, wherever it lies. Raises OSError for a file that is missing.
     """
-    from softcuda.dependencies import surroundings  # noqa: PLC0415
-
     program = "" if compiler.is_softcuda else compiler.program
     texts = (each.encode(errors="surrogateescape") if isinstance(each, str) else each.read_bytes() for each in more)
     named = "\0".join((program, compiler.banner, *flags)).encode(errors="surrogateescape")
@@ -186,21 +184,15 @@ def compiled(
 
     ``source``: the file, for files_of().
     """
-    from softcuda.cache import CacheError  # noqa: PLC0415
-    from softcuda.dependencies import digest_of as state_of  # noqa: PLC0415
-
     cache, is_code = kernel_cache(), tail == ".so"
-    try:
-        found = cache.find_compiled(stem, key, tail, root, is_code=is_code)
-        if found is None:
-            made = make()
-            needed = made.dependencies
+    with _cache_errors():
+        known = cache.find_compiled(stem, key, tail, root, is_code=is_code)
+        if known is None:
+            contents, needed = make()
             if needed and source:
                 needed = replace(needed, source=state_of(str(source)))
-            found = cache.add_compiled(stem, key, tail, root, made.contents, needed, is_code=is_code)
-    except CacheError as error:
-        raise CompileError(str(error)) from None
-    return Image(found[1].path, found[0], found[1].checksum)
+            known = cache.add_compiled(stem, key, tail, root, contents, needed, is_code=is_code)
+    return Image(known[1].path, known[0], known[1].checksum)
 
 
 def all_flags(
@@ -240,13 +232,9 @@ def compile_text(text: str, name: str, target: Target, more_flags: Sequence[str]
 
 def cached(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
     """Return the cache's entry of that name, and make it where there is none."""
-    from softcuda.cache import CacheError  # noqa: PLC0415
-
     cache, is_code = kernel_cache(), tail == ".so"
-    try:
+    with _cache_errors():
         return cache.find(stem, tail, is_code=is_code) or cache.add(stem, tail, make(), is_code=is_code)
-    except CacheError as error:
-        raise CompileError(str(error)) from None
 
 
 def compile_bytes(
@@ -256,72 +244,48 @@ def compile_bytes(
 
     ``project``: the project's root, where the source is a temporary file that is made of the key alone.
     """
-    from softcuda.dependencies import SAYING, Observation, without_noise  # noqa: PLC0415
-
     # Compiled outside the cache, so that a process that is killed leaves nothing in it.
-    with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
-        made = Path(folder, "made")
-        program, working = compiler.program, root
+    with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        program, working, observation = compiler.program, root, Observation(folder=folder)
         if compiler.is_nvidias:
-            program, working = _with_shell_safe_paths(Path(program), source, root, Path(folder))
+            program, working = _with_shell_safe_paths(Path(program), source, root, folder)
         # A name that begins with - or @ would be taken for an option, or for a file of options.
         named = f"./{source}" if str(source).startswith(("-", "@")) else str(source)
         # By its name nvcc would not take a kernel in a .cuh, .cc or .inc for CUDA.
         language = ["-x", "cu"] if compiler.is_nvidias and source.suffix != ".cu" else []
-        command = [*flags, *language, named, "-o", str(made)]
-        observation = Observation(folder=Path(folder))
+        command = [*flags, *language, named, "-o", str(folder / "made")]
         is_nvcc = compiler.is_nvidias or compiler.is_softcuda
         saying = ["-v", "-Xcompiler", ",".join(SAYING)] if is_nvcc else [*SAYING]
-        code, said = _run([program, *saying, *command], working, observation)
+        code, output = _run([program, *saying, *command], working, observation)
         if code:
             observation.end()
             ended = f"the compiler was ended by {signal.Signals(-code).name}\n" if code < 0 else ""
             shown = shlex.join([program, *command])
-            raise CompileError(f"{source} does not compile\n{ended}{without_noise(said)}\n{shown}")
-        where = _Where(root=root, source=source, folder=Path(folder), project=project)
-        return Compiled(
-            contents=made.read_bytes(), dependencies=_dependencies(observation, said, compiler, flags, where)
-        )
+            raise CompileError(f"{source} does not compile\n{ended}{without_noise(output)}\n{shown}")
+        contents, place = (folder / "made").read_bytes(), _place(compiler, source, root, folder, project)
+        reader, main = "g++" if compiler.is_softcuda else compiler.program, "" if project else str(source)
+        try:
+            return contents, observation.dependencies(output, place, reader, flags, main)
+        except Unrepeatable as error:
+            note(f"{source} is compiled anew each time, because {error}")
+            return contents, None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Where:
-    """Place of a compilation.
-
-    ``folder``: of the compiler's temporary files. The others: as for compile_bytes.
-    """
-
-    root: Path
-    source: Path
-    folder: Path
-    project: Path | None
-
-
-def _dependencies(
-    observation: Observation, said: str, compiler: Compiler, flags: Sequence[str], where: _Where
-) -> Dependencies | None:
-    """Return what a compilation depends on, or None, with a note, where its result must not be used again."""
-    from softcuda.cache import note  # noqa: PLC0415
-    from softcuda.dependencies import Place, Unrepeatable  # noqa: PLC0415
-
-    toolkit, whole = where.folder / "toolkit", where.root / where.source
-    renamed, temporary = {}, [where.folder]
+def _place(compiler: Compiler, source: Path, root: Path, folder: Path, project: Path | None) -> Place:
+    """Return where the files of a compilation lie. ``folder``: of the compiler's temporary files."""
+    toolkit, whole, renamed = folder / "toolkit", root / source, {}
     if toolkit.exists():
         renamed[f"{toolkit}/"] = f"{toolkit.readlink()}/"
-    if where.project:
-        temporary.append(whole.parent)
-    elif compiler.is_softcuda:  # it calls the source's folder by its whole path
-        renamed[f"{whole.parent.resolve()}/"] = f"{where.source.parent}/".removeprefix("./")
-    covered = str(ENGINE / "softcuda") if compiler.is_softcuda else ""
-    main, generated = ("", str(where.source)) if where.project else (str(where.source), "")
-    place = Place(root=where.project or where.root, temporary=temporary, generated=generated,
-                  renamed=renamed, covered=covered)  # fmt: skip
-    program = "g++" if compiler.is_softcuda else compiler.program
-    try:
-        return observation.dependencies(said, place, program, flags, main)
-    except Unrepeatable as error:
-        note(f"{where.source} is compiled anew each time, because {error}")
-        return None
+    if not project and compiler.is_softcuda:  # it calls the source's folder by its whole path
+        renamed[f"{whole.parent.resolve()}/"] = f"{source.parent}/".removeprefix("./")
+    return Place(
+        root=project or root,
+        temporary=[folder, whole.parent] if project else [folder],
+        generated=str(source) if project else "",
+        renamed=renamed,
+        covered=str(ENGINE / "softcuda") if compiler.is_softcuda else "",
+    )
 
 
 def _with_shell_safe_paths(program: Path, source: Path, root: Path, folder: Path) -> tuple[str, Path]:
@@ -404,12 +368,8 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 def read_image(path: Path) -> bytes:
     """Read a compiled kernel. Raises CompileError where it is damaged, or belongs to another user."""
-    from softcuda.cache import CacheError, read  # noqa: PLC0415
-
-    try:
+    with _cache_errors():
         return read(path)
-    except CacheError as error:
-        raise CompileError(str(error)) from None
 
 
 def files_of(source: Path, root: Path) -> set[Path]:
@@ -418,8 +378,6 @@ def files_of(source: Path, root: Path) -> set[Path]:
     Empty where the cache knows of no compilation. The compilers' own headers are not among them, nor are those that a
     source of the same text had in another project.
     """
-    from softcuda.dependencies import digest_of as state_of  # noqa: PLC0415
-
     now = state_of(str(source))
     known = (each for each in kernel_cache().dependencies(source.stem) if each.source == now)
     return {path for each in known for name in each.files if (path := root / name).is_file()}
@@ -432,30 +390,20 @@ def digest_of(*parts: bytes) -> str:
 def cache_folder() -> Path:
     """Return the folder of compiled kernels: $WARPWATCH_CACHE, else warpwatch in the user's cache folder."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpwatch"
-    return Path(
-        os.environ.get("WARPWATCH_CACHE") or default
-    ).absolute()  # absolute, because other processes have other working folders
+    return Path(os.environ.get("WARPWATCH_CACHE") or default).absolute()  # other processes have other working folders
 
 
 def kernel_cache() -> Cache:
     """Return the cache of compiled kernels."""
-    from softcuda.cache import Cache  # noqa: PLC0415
-
     return Cache(folder=cache_folder(), program="warpwatch", variable="WARPWATCH_CACHE")
 
 
 def private_folder(name: str) -> Path:
     """Return a folder of that name that no other user can write to, in the cache if possible. Raises CompileError."""
-    from softcuda.cache import CacheError  # noqa: PLC0415
-
-    try:
+    with _cache_errors():
         return kernel_cache().private() / name
-    except CacheError as error:
-        raise CompileError(str(error)) from None
 
 
 def cache_notes() -> list[str]:
     """Return sentences that say which caches this process refused, and which folders it used instead."""
-    from softcuda.cache import notes  # noqa: PLC0415
-
     return notes()

@@ -34,7 +34,7 @@ from warpwatch.devices.compile.compiler import (
     read_image,
 )
 from warpwatch.devices.compile.ready import READY, find_entries, ready_image
-from warpwatch.devices.compile.symbols import demangled, entries, pointed_to
+from warpwatch.devices.compile.symbols import demangled, entries, opening, pointed_to
 
 TABLE = "warpwatch_entries"
 ENTRY = "entry"  # the file of the table's lines, in compilers' messages
@@ -132,11 +132,7 @@ def _address(name: str) -> str:
     """Return the expression of a kernel's address. ``scale(float*, int)``: the overload with these parameters."""
     if not name.endswith(")"):
         return f"(&{name})"
-    depth = 0
-    for position in reversed(range(len(name))):
-        depth += (name[position] == ")") - (name[position] == "(")
-        if not depth:
-            break
+    position = opening(name)
     return f"static_cast<void (*){name[position:]}>(&{name[:position].strip()})"
 
 
@@ -170,12 +166,11 @@ def _compile_table(kernels: Kernels, target: Target) -> Image:
             main.write_bytes(os.fsencode(text))
             link_all(root, Path(folder))
             try:
-                made = compile_bytes(compiler, flags, Path(main.name), Path(folder), project=root)
+                contents, needed = compile_bytes(compiler, flags, Path(main.name), Path(folder), project=root)
             except CompileError as error:
                 raise CompileError(str(error).replace(f"{folder}/", "")) from None
             # So the image does not depend on the folder's name.
-            plain = PATH_HASH.sub(rb"\g<1>00000000", made.contents) if compiler.is_nvidias else made.contents
-            return replace(made, contents=plain)
+            return PATH_HASH.sub(rb"\g<1>00000000", contents) if compiler.is_nvidias else contents, needed
 
     return compiled(source.stem, key, ".cubin", root, make, source)
 

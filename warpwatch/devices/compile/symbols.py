@@ -15,7 +15,7 @@ FUNCTION, GLOBAL, CUDA = 2, 1, 190  # STT_FUNC, STB_GLOBAL, EM_CUDA
 CUDA_ENTRY = 0x10  # STO_CUDA_ENTRY: a function of a cubin that can be launched
 CUDA_INFO = 0x70000000  # the kind of a section .nv.info: of all kernels, or of the one whose section is linked
 WITH_SIZE = 4  # the format of an entry of .nv.info that has a payload, of the size that it says
-SOFTWARE_KERNEL = "softcuda_kernel."  # what softcuda/declarations.py puts before a kernel's name
+SOFTWARE_KERNEL = "softcuda_kernel."  # what softcuda/compiling/declarations.py puts before a kernel's name
 BROKEN = (struct.error, UnicodeDecodeError, IndexError, ValueError)  # a file that is cut off, or no ELF file
 
 
@@ -142,7 +142,7 @@ def _pointed_to(elf: bytes, table: str) -> list[str]:
         for offset, number, added in read_relocations(elf, section):
             if 0 <= offset - array.value < array.size:
                 names[(offset - array.value) // 8] = others[number].name if number else functions.get(added, "")
-    from softcuda.declarations import external  # noqa: PLC0415  # whose images alone need it
+    from softcuda.compiling.declarations import external  # noqa: PLC0415  # whose images alone need it
 
     return names if is_cubin else [external(name) for name in names]  # as the image's list of kernels has them
 
@@ -183,6 +183,16 @@ def _demangler() -> tuple[Any, ctypes.CDLL]:
     demangle.restype = ctypes.c_void_p
     demangle.argtypes = (ctypes.c_char_p, *[ctypes.c_void_p] * 3)
     return demangle, libc
+
+
+def opening(text: str) -> int:
+    """Return where the round bracket opens that closes at the end of a text."""
+    depth = 0
+    for position in reversed(range(len(text))):
+        depth += (text[position] == ")") - (text[position] == "(")
+        if not depth:
+            return position
+    return 0
 
 
 def missing_entry(entry: str, image: bytes) -> str:

@@ -23,9 +23,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """
     if os.environ.get(SET_BY_USER) or value_of(config, "device") not in ("auto", "gpu"):
         return None
-    from warpwatch.devices.detect import number_of_gpus  # noqa: PLC0415
+    from warpwatch.devices.gpus import model_of_all, number_of_gpus  # noqa: PLC0415
     from warpwatch.devices.machine import DeviceError  # noqa: PLC0415
-    from warpwatch.devices.model import model_of_all  # noqa: PLC0415
     from warpwatch.plugin.start import setting_of  # noqa: PLC0415
 
     if not names_benchmark(config, setting_of(config).root):

@@ -17,7 +17,7 @@ from warpwatch.compare.saved_self_check import Checked, path_of, read
 from warpwatch.compare.saved_verdicts import Verdicts, on_gpu, verdicts_of
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import BadRun, CaseRecord, RunRecord, read_run, read_usable
-from warpwatch.timing.overhead import kernel_seconds
+from warpwatch.timing.timer import kernel_seconds
 from warpwatch.verdict.process_effects import ProcessEffect, mean_of, process_effect
 from warpwatch.verdict.rule import Decision, Verdict
 

@@ -1,0 +1,325 @@
+"""Stands in for nvcc: a .cu file goes in, an image for softcuda's driver comes out.
+
+Takes what PyCUDA and this project pass to nvcc: -cubin, -o, -D, -I, -arch, --preprocess, --version, -v and a file. What
+stands in for NVRTC (nvrtc.cpp) adds --as NAME, for messages and findings, and --name-expression.
+The kernel is compiled by g++ as C++ behind cuda_dialect.h, its inline PTX as calls (ptx.py). ``--checks`` makes every
+access visible to the checker. What CUDA has and this device has not is a compile error that names it, with file and
+line.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+import chosen_headers
+import declarations
+import host_code
+import host_headers
+import local_arrays
+import lowered_names
+import messages
+import outputs
+import ptx
+import red_zones
+import slices
+import unset
+import version
+
+SOFTCUDA = Path(__file__).resolve().parents[1]
+# A path with these characters cannot stand in #include: headers are searched for there.
+NAMEABLE = not {'"', "\n"} & set(str(SOFTCUDA))
+IMAGE = "softcuda's image"  # the name of what follows the kernel's file
+
+# -gdwarf-4, because addr2line of binutils 2.40 mixes up the files of version 5. -fstack-clash-protection, so that a
+# large frame touches what guards its stack. No section anchors: the gaps between variables would move them. A call at a
+# function's end is no jump: who is called finds the line by the address to return to. Own sections, and hidden names:
+# the linker leaves out functions of both sides that no kernel calls, with what they name of the host's. Some
+# distributions' g++ fortifies by itself: glibc then defines memcpy and others in its headers, where ours are to stand.
+FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", "-gdwarf-4",
+         "-fstack-clash-protection", "-fno-plt", "-ffunction-sections", "-fvisibility=hidden",
+         "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
+         "-fno-optimize-sibling-calls", "-fno-strict-aliasing", "-ffp-contract=off",
+         "-fno-tree-loop-distribute-patterns", "-Wno-attributes", "-Wno-unused-function",
+         "-Wno-subobject-linkage", "-Wno-narrowing"]  # fmt: skip
+# Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen.
+CHECKS = ["-fsanitize=thread", "-fsanitize=alignment,signed-integer-overflow,bounds",
+          "--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sra", "-DSOFTCUDA_CHECKED"]  # fmt: skip
+SAYING = ["-Xpreprocessor", "-v"]  # of -v: lets g++ name the folders in which it looks for headers
+# Volatile accesses call functions of their own: they hand on what a fence covers, and plain ones do not.
+VOLATILE = "--param=tsan-distinguish-volatile=1"  # g++ 11 and later
+
+
+def main() -> int:
+    # What g++ repeats of a source, whatever its encoding is, is handed on as it is.
+    sys.stderr.reconfigure(errors="surrogateescape")
+    options = parse(sys.argv[1:])
+    if options["version"]:
+        print(version.text(options["checks"]))
+        return 0
+    if options["list"]:
+        print("compute_90")
+        return 0
+    if not options["source"]:
+        print("nvcc (softcuda): no input file", file=sys.stderr)
+        return 1
+    source = Path(options["source"])
+    if source.is_relative_to(Path.cwd()):
+        source = source.relative_to(Path.cwd())  # as messages name it
+    if options["preprocess"]:
+        command = ["g++", "-E", "-P", *FLAGS, *options["pass"], f"-I{SOFTCUDA}/include", str(source)]
+        return subprocess.run(command, check=False).returncode
+    return compile_file(source, Path(options["output"] or source.with_suffix(".cubin").name), options)
+
+
+WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-Xcompiler", "-Xptxas", "-gencode",
+               "-std", "--std", "-maxrregcount", "--maxrregcount")  # fmt: skip
+SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
+            "-E": "preprocess", "--checks": "checks", "-v": "verbose"}  # fmt: skip
+NAMES = {"-o": "output", "--output-file": "output", "--as": "as", "--lowered-names": "names"}
+PASSED = {"-D": "-D", "-I": "-I", "-U": "-U", "--define-macro": "-D", "--include-path": "-I", "--undefine-macro": "-U"}
+
+
+def parse(arguments: list[str]) -> dict:
+    options: dict = dict.fromkeys(SWITCHES.values(), False) | dict.fromkeys(NAMES.values(), "")
+    options |= {"source": "", "pass": [], "expressions": []}
+    options["checks"] = version.asks_for_checks()
+    rest = iter(arguments)
+    for argument in rest:
+        name, _, value = argument.partition("=")
+        if argument in SWITCHES:
+            options[SWITCHES[argument]] = True
+        elif argument in NAMES:
+            options[NAMES[argument]] = next(rest)
+        elif argument == "--name-expression":
+            options["expressions"].append(next(rest))
+        elif argument in PASSED:
+            options["pass"].append(PASSED[argument] + next(rest))
+        elif name in PASSED and value:
+            options["pass"].append(PASSED[name] + value)
+        elif argument[:2] in ("-D", "-I", "-U"):
+            options["pass"].append(argument)
+        elif re.fullmatch(r"-?-(?:arch|gpu-architecture|code|gencode)=.*", argument):
+            options["pass"] += of_architecture(argument)
+        elif argument in WITH_VALUES:
+            options["pass"] += of_architecture(next(rest))
+        elif not argument.startswith("-"):
+            options["source"] = argument
+    return options
+
+
+def of_architecture(named: str) -> list[str]:
+    """The macro that nvcc defines for an architecture with features of its own."""
+    return ["-D__CUDA_ARCH_FEAT_SM90_ALL"] if re.search(r"(?:sm|compute)_90a\b", named) else []
+
+
+def compile_file(source: Path, output: Path, options: dict) -> int:
+    """Write the image of a source. Returns the exit status."""
+    text, host = source.read_text(errors="surrogateescape"), host_code.Host()
+    source = Path(options["as"] or source)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            written = assembly(Path(folder), text, source, options, host)
+            image = linked(Path(folder), written)
+    except (BadKernel, host_code.NotHere) as error:
+        sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
+        return 1
+    try:
+        if options["names"]:
+            names = lowered_names.lowered(written, options["expressions"])
+            outputs.write_whole(options["names"], names.encode(errors="surrogateescape"))
+        outputs.write_whole(output, struct.pack("<8sQQ", b"SOFTCUDA", len(image), zlib.crc32(image)) + image)
+    except OSError as error:
+        print(f"nvcc (softcuda): {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def assembly(folder: Path, text: str, source: Path, options: dict, host: host_code.Host) -> str:
+    """Return the assembly of a source, with what the driver reads, and add to ``host`` what was set aside.
+
+    Raises BadKernel and host_code.NotHere.
+    """
+    unit, preprocessed, made, dump, inlined = (
+        folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
+    )
+    flags = flags_of(folder, source, unit, options)
+    saying = SAYING if options["verbose"] else []
+    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options["pass"], [*saying, *flags])
+    asked = lowered_names.asked(options["expressions"])
+    text, brought = read([]) + asked, []
+    dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
+    while True:
+        plain = plain_cpp(text, source, options["checks"], host)
+        preprocessed.write_text(plain, errors="surrogateescape")
+        try:
+            gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(made))
+            break
+        except BadKernel as error:
+            # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
+            lenient = ["-fpermissive"] if "changes meaning of" in str(error) and "-fpermissive" not in flags else []
+            more = [] if host.without and not host.headers else chosen_headers.brought(str(error))
+            if not set(more) <= set(brought):
+                brought += more
+                text = read(brought) + asked
+            elif not lenient and not host.learn(str(error)):
+                raise BadKernel(host.complaint or str(error)) from error
+            flags += lenient
+    written = made.read_text(errors="surrogateescape")
+    if options["checks"]:
+        written = unset.with_nans(written, dump.read_text(errors="surrogateescape"))
+        written = local_arrays.with_names(written, plain, text)
+        calls = inlined.read_text(errors="surrogateescape")
+        written += slices_in_assembly(slices.table(calls, kernels_own_path))
+    lines, too_much = red_zones.with_red_zones(written.split("\n"))
+    if too_much:
+        raise BadKernel(f"{source}: error: {too_much}")
+    return "\n".join(lines) + "\n"
+
+
+def flags_of(folder: Path, source: Path, unit: Path, options: dict) -> list[str]:
+    """What g++ is called with for a source that is compiled in a folder as ``unit``."""
+    includes = [option for option in options["pass"] if option.startswith("-I")]
+    beside = source.parent.resolve()  # where nvcc looks first
+    return [*FLAGS, *(checks() if options["checks"] else []), f"-iquote{beside}", *includes, f"-I{SOFTCUDA}/include",
+             f"-I{beside}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
+             f"-fdebug-prefix-map={unit}={source}",
+             f"-fdebug-prefix-map={SOFTCUDA}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
+
+
+def preprocessed_text(
+    unit: Path, preprocessed: Path, written: str, source: Path, options: list[str], flags: list[str], brought: list[str]
+) -> str:
+    """Return a source behind the dialect and the headers of device functions that it needs, preprocessed.
+
+    ``brought``: further headers of the standard library's and of Thrust's.
+    """
+    headers = chosen_headers.chosen(written)
+    while True:
+        unit.write_text(translation_unit(written, source, options, headers, brought), errors="surrogateescape")
+        preprocess(unit, preprocessed, written, flags)
+        text = preprocessed.read_text(errors="surrogateescape")
+        more = chosen_headers.chosen(text[text.index(f'# 1 "{source}"') :])
+        if set(more) <= set(headers):
+            return text
+        headers = more  # the source's own headers name more than itself
+
+
+def preprocess(unit: Path, preprocessed: Path, text: str, flags: list[str]) -> None:
+    """Let g++ preprocess a unit, with headers of host code where it asks for some. Raises BadKernel."""
+    folder = unit.with_name("host")
+    host_headers.write_for(text, folder)
+    while True:
+        try:
+            return gxx("-E", *flags, str(unit), "-o", str(preprocessed))
+        except BadKernel as error:
+            if not host_headers.write_for(str(error), folder):
+                raise
+
+
+def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Host) -> str:
+    """Return C++ that g++ compiles, the same in every folder, as messages are."""
+    plain = preprocessed
+    own, here = re.escape(f"{Path.cwd()}/"), re.escape(f"{SOFTCUDA}/")
+    plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
+    plain = declarations.without_pragmas_of_macros(plain)
+    begin, end = plain.index(f'# 1 "{source}"'), plain.index(f'# 1 "{IMAGE}"')
+    plain = host_code.without_host_code(plain, begin, end, f"{SOFTCUDA}/", host)
+    plain = declarations.with_default_constructors(plain, begin, host.constructors)
+    return ptx.translate(declarations.plain_cpp(plain, begin, checked), str(source))
+
+
+def linked(folder: Path, written: str) -> bytes:
+    """Return the shared object that the assembly makes."""
+    source, shared = folder / "whole.s", folder / "kernel.so"
+    source.write_text(written, errors="surrogateescape")
+    gxx("-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,--build-id=none", "-o", str(shared), str(source))
+    return shared.read_bytes()
+
+
+def kernels_own_path(path: str) -> str:
+    """The path as the debug information has it; "" for what is no kernel's: softcuda's own headers and the system's."""
+    absolute = os.path.abspath(path)
+    if absolute.startswith((f"{SOFTCUDA}/", "/usr/")) or path.startswith("<"):
+        return ""
+    return absolute.removeprefix(f"{Path.cwd()}/") if os.path.isabs(path) else path.removeprefix("./")
+
+
+def slices_in_assembly(table: str) -> str:
+    text = table.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    head = "\t.section .rodata\n\t.globl softcuda_slices\n\t.hidden softcuda_slices\n"
+    return f'{head}softcuda_slices:\n\t.string "{text}"\n'
+
+
+class BadKernel(Exception):
+    """g++ refuses a kernel; the message is its own."""
+
+
+def gxx(*arguments: str) -> None:
+    done = subprocess.run(["g++", *arguments], capture_output=True, errors="surrogateescape", check=False)
+    if done.returncode:
+        raise BadKernel(done.stderr)
+    if "-v" in arguments:
+        sys.stderr.write(done.stderr)
+
+
+def checks() -> list[str]:
+    version = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=True).stdout
+    major = int(version.split(".")[0])
+    return CHECKS + ([VOLATILE] if major >= 11 else []) + (unset.FLAGS if major >= 12 else [])
+
+
+def macro(option: str) -> str:
+    """The line that does what -D or -U does; "" for another option."""
+    name, given, value = option[2:].partition("=")
+    if option.startswith("-D"):
+        return f"#define {name} {value if given else 1}"
+    return f"#undef {name}" if option.startswith("-U") else ""
+
+
+def translation_unit(text: str, source: Path, options: list[str], headers: list[str], brought: list[str]) -> str:
+    """The kernel's file, with lines where they were, between the dialect and what the driver reads of an image.
+
+    ``headers``: of device functions, behind the dialect; ``brought``: others, behind them. Macros of the command line
+    are defined behind all of them, where they cannot change them. Softcuda's headers are named by their whole path: the
+    kernel's own may have the same names.
+    """
+    folder = f"{SOFTCUDA}/include/" if NAMEABLE else ""
+    own = (f'#include "{folder}{name}"' for name in ("softcuda/cuda_dialect.h", *headers))
+    includes = "\n".join([*own, *(f"#include <{name}>" for name in brought)])
+    macros = "\n".join(filter(None, map(macro, options)))
+    return f"""{includes}
+{macros}
+#line 1 "{source}"
+{text}
+#line 1 "{IMAGE}"
+extern "C" {{
+extern SOFTCUDA_HIDDEN const softcuda::KernelEntry softcuda_kernels[], softcuda_kernels_end[];
+extern SOFTCUDA_HIDDEN softcuda::Context softcuda_context;
+extern SOFTCUDA_HIDDEN const softcuda::Symbol softcuda_symbols[], softcuda_symbols_end[];
+extern SOFTCUDA_HIDDEN char softcuda_shared_first[], softcuda_shared_last[];
+extern SOFTCUDA_HIDDEN const char softcuda_slices[];
+__attribute__((visibility("default"), used)) extern const softcuda::Image softcuda_image = {{
+    softcuda::image_version,
+#ifdef SOFTCUDA_CHECKED
+    1,
+#else
+    0,
+#endif
+    &softcuda_context, softcuda_kernels, softcuda_kernels_end,
+    softcuda_symbols, softcuda_symbols_end, softcuda_shared_first, softcuda_shared_last, softcuda_dynamic_area,
+#ifdef SOFTCUDA_CHECKED
+    softcuda_slices
+#else
+    ""
+#endif
+}};
+}}
+"""

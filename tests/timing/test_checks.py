@@ -1,0 +1,333 @@
+"""Tests that `pytest bench` checks results before and after the samples, and finds writes to other arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from kernels import FAMILIES
+from tests.checkout import Bench, lent_checkout
+from tests.project import ROOT
+from tests.written import BYTES, compile_written
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.devices import digest as digest_module
+from warpwatch.devices.check import Mismatch, WrongResult, compare_all
+from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.digest import MOST_RANGES, digest, digests
+from warpwatch.devices.host import Host
+from warpwatch.devices.large import problems
+from warpwatch.devices.machine import GuardedArray
+from warpwatch.devices.runner import load
+from warpwatch.devices.worker import Worker, describe_device, machine
+from warpwatch.timing import checks, sampling
+
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
+STORE = "b[size_t(col) * m + row] = a[size_t(row) * n + col];"
+SPOIL = "const_cast<scalar_t*>(a)[size_t(row) * n + col] = 0;"
+# Mistakes that a kernel may make in a launch and not in the one before. Every thread counts.
+COUNT = "__device__ unsigned started; // threads so far\n"
+LATER = "atomicAdd(&started, 1) >= unsigned(m) * n"  # from the second launch on
+# What each block of transpose's naive.cu does wrong, in place of its store.
+FAULTS = {
+    (8, 8): f"{{ {STORE} {SPOIL} }}",
+    (16, 16): f"{{ {STORE} if ({LATER}) b[size_t(col) * m + row] = 0; }}",
+    (32, 16): f"if (!({LATER} * 2u)) {STORE}",
+    (32, 32): f"{{ {STORE} if (row == m - 1 && col == n - 1) b[size_t(m) * n] = 0; }}",
+}
+NAMES = {(x, y): f"transpose-naive-{x}x{y}-1000x1000-float32" for x, y in FAULTS}
+ONCE = "was right when it was launched once, and is wrong after the launches that were timed"
+SAID = {
+    (8, 8): "changed its operand A",
+    (16, 16): ONCE,
+    (32, 16): ONCE,
+    (32, 32): "out of bounds",
+}
+TILED = "transpose-tiled-16x16-1000x1000-float32"
+HELLO = "hello-hello-8x4-4-none"
+CHOSEN = "transpose and 1000x1000-float32 and (naive or (tiled and 16x16))"
+
+
+def plant(folder: Path) -> str:
+    """Put a fault into each block's kernel in a checkout. Returns the text that was there."""
+    path = folder / "kernels" / "transpose" / "naive.cu"
+    text = path.read_text()
+    assert STORE in text
+    lines = [f"#if BLOCK_X == {x} && BLOCK_Y == {y}\n{fault}\n#endif" for (x, y), fault in FAULTS.items()]
+    path.write_text(COUNT + text.replace(STORE, "{{\n{}\n}}".format("\n".join(lines))))
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """The output of a benchmark run, its exit status, and the cases that it saved."""
+
+    said: str
+    status: int
+    saved: set[str]
+
+
+def bench(checkout: Bench, chosen: str, *args: str) -> Ran:
+    """Run the benchmark on the software device."""
+    command = (sys.executable, "-m", "pytest", "bench", "-q", "--device=software", "--benchmark-max-time=0.01")
+    before = set(checkout.saved)
+    done = checkout._run(*command, "-k", chosen, *args)
+    entries = [
+        entry for path in set(checkout.saved) - before for entry in json.loads(Path(path).read_text())["benchmarks"]
+    ]
+    return Ran(said=done.stdout + done.stderr, status=done.returncode, saved={entry["param"] for entry in entries})
+
+
+@pytest.fixture
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with lent_checkout(tmp_path_factory) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """A run with every fault, and with a variant without fault on the same operands."""
+    checkout = Bench(tmp_path_factory.mktemp("alone"))
+    plant(checkout.folder)
+    return bench(checkout, CHOSEN)
+
+
+@pytest.fixture(scope="module")
+def paired(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Ran]:
+    """A run with the faults on the new side of pairs, then one with them on the old side."""
+    checkout = Bench(tmp_path_factory.mktemp("paired"))
+    right = plant(checkout.folder)
+    new = bench(checkout, CHOSEN, "--against=HEAD")
+    checkout.commit()
+    (checkout.folder / "kernels" / "transpose" / "naive.cu").write_text(right)
+    return new, bench(checkout, f"{CHOSEN} and not 32x32 and not tiled", "--against=HEAD")
+
+
+@pytest.mark.parametrize("block", FAULTS, ids=NAMES.get)
+def test_a_wrong_kernel_fails_and_gets_no_figure(alone: Ran, block: tuple[int, int]) -> None:
+    assert f"{NAMES[block]} {SAID[block]}" in alone.said or f"{NAMES[block]}: " in alone.said
+    assert SAID[block] in alone.said
+    assert f"FAILED bench/bench_kernels.py::bench_kernel[{NAMES[block]}]" in alone.said
+    assert f"\nbench_kernel[{NAMES[block]}] " not in alone.said, "it has a row in the table"
+
+
+def test_the_neighbour_that_shares_their_operands_is_right_and_saved(alone: Ran) -> None:
+    assert "4 failed, 1 passed" in alone.said, alone.said
+    assert alone.saved == {TILED}
+
+
+@pytest.mark.parametrize("block", FAULTS, ids=NAMES.get)
+def test_a_pair_whose_new_side_is_wrong_fails(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
+    new, _ = paired
+    assert f"FAILED bench/bench_kernels.py::bench_kernel[{NAMES[block]}]" in new.said, new.said
+    assert SAID[block] in new.said
+    assert new.saved == set()
+
+
+@pytest.mark.parametrize("block", [block for block in FAULTS if block != (32, 32)], ids=NAMES.get)
+def test_a_pair_whose_old_side_is_wrong_is_incomparable(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
+    """A write past the end is found only by a build with checks, which the other revision's side does not have."""
+    _, old = paired
+    assert "FAILED" not in old.said, old.said
+    assert f"incomparable: in HEAD: {NAMES[block]} {SAID[block]}" in old.said, old.said
+    assert old.saved == set()
+
+
+@pytest.mark.parametrize("launches", [1, 2])  # three rounds are taken
+def test_a_serial_kernel_that_no_longer_writes_is_found(fresh: Bench, launches: int) -> None:
+    path = fresh.folder / "kernels" / "transpose" / "serial.cpp"
+    text = path.read_text()
+    begin = text.index("{", text.index("transpose_serial")) + 1
+    path.write_text(f"{text[:begin]} static int launched = 0; if (launched++ >= {launches}) return; {text[begin:]}")
+    name = "transpose-serial-host-1000x1000-float32"
+    ran = bench(fresh, name.replace("-", " and "), "--serial-rounds=3")
+    assert f"{name} is wrong in 1,000,000 of 1,000,000 elements" in ran.said, ran.said
+    assert "unwritten 1,000,000 of them still hold the poison" in ran.said, ran.said
+    assert ran.saved == set()
+
+
+def test_a_serial_variant_of_which_no_sample_was_taken_is_checked_all_the_same(tmp_path: Path) -> None:
+    case = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
+    text = (ROOT / "kernels" / "matmul" / "serial.cpp").read_text()
+    assert "row = 0; row < m" in text
+    file = tmp_path / "serial.cpp"
+    file.write_text(text.replace("row = 0; row < m", "row = 1; row < m"))
+    sampling.prepare(case, compile_written(file, case.build.all_macros, None).path, False)
+    with pytest.raises(WrongResult, match="9 of them still hold the poison"):
+        sampling.finish(None)
+    sampling.release()
+
+
+def test_lines_that_are_wrong_later_are_found(fresh: Bench) -> None:
+    path = fresh.folder / "kernels" / "hello" / "hello.cu"
+    late = LATER.replace("unsigned(m) * n", "128")
+    path.write_text(COUNT + path.read_text().replace('printf("', f'if ({late}) return; printf("'))
+    # Each of the four copies of the operands has a module of its own, which counts by itself.
+    ran = bench(fresh, HELLO, "--benchmark-min-rounds=6")
+    assert f"{HELLO} {ONCE}\n{HELLO} printed 0 lines, not 128" in ran.said, ran.said
+    assert ran.saved == set()
+
+
+def test_lines_that_are_missing_in_a_last_launch_alone_are_found(software: Worker, tmp_path: Path) -> None:
+    case = find_case(FAMILIES, HELLO)
+    path = tmp_path / "hello.cu"
+    late = LATER.replace("unsigned(m) * n", "128")
+    text = (ROOT / "kernels" / "hello" / "hello.cu").read_text()
+    path.write_text(COUNT + text.replace('printf("', f'if ({late}) return; printf("'))
+    image = compile_written(path, case.build.all_macros, software.call(describe_device).target).path
+    software.call(sampling.prepare, case, image, True)
+    with pytest.raises(WrongResult, match=f"{ONCE}\n{HELLO} printed 1 lines, not 129"):
+        software.call(sampling.finish, None)
+
+
+def test_a_case_that_is_wrong_after_its_samples_is_not_saved(fresh: Bench) -> None:
+    done = fresh.bench(wrong_later=["matmul-naive-8x8"])
+    assert done.returncode == 1
+    assert "is wrong after the launches that were timed" in done.stdout
+    assert "1 failed, 16 passed" in done.stdout
+    (path,) = fresh.saved
+    assert len(json.loads(Path(path).read_text())["benchmarks"]) == 16
+
+
+def test_one_case_by_hand_is_checked_in_the_same_way(fresh: Bench) -> None:
+    plant(fresh.folder)
+    path = fresh.folder / "kernels" / "transpose" / "naive.cu"
+    path.write_text(path.read_text().replace("* 2u", "* 6u"))  # more launches than those on other inputs are
+    late = "was right before, and is wrong after the launches that were timed"
+    for block, said in (("8x8", "changed its operand A: "), ("16x16", "is wrong in 2,000"), ("32x16", late)):
+        name = f"transpose-naive-{block}-40x50-float32"
+        done = fresh._run(sys.executable, "-m", "warpwatch", "run", name, "--device", "software", "--seed", "1")
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert f"result    WRONG\n{name} {said}" in done.stdout
+
+
+def test_a_large_array_that_is_changed_is_named_and_the_next_case_is_not_blamed(
+    software: Worker, tmp_path: Path
+) -> None:
+    bad, good = (find_case(FAMILIES, f"transpose-{name}-8x8-20x19-float32") for name in ("naive", "tiled"))
+    source = tmp_path / "naive.cu"
+    source.write_text((ROOT / "kernels" / "transpose" / "naive.cu").read_text().replace(STORE, FAULTS[8, 8]))
+    target = software.call(describe_device).target
+    images = [
+        compile_written(source, bad.build.all_macros, target).path,
+        compile_build(good.build, target).path,
+    ]
+    said = software.call(problems, [bad, good], images, 1, 90)
+    assert said == [f"{bad.id} changed its operand A"]
+
+
+def outcomes(cases: list[Case], images: list[Path]) -> list[str]:
+    """Prepare cases one after the other, in the child, and say of each whether it was compared or found wrong."""
+    said = list[str]()
+
+    def counted(*given: Any) -> dict[str, Mismatch]:
+        said.append("compared")
+        return compare_all(*given)
+
+    with mock.patch.object(checks, "compare_all", counted):
+        for case, image in zip(cases, images, strict=True):
+            before = len(said)
+            try:
+                sampling.prepare(case, image, True)
+            except WrongResult:
+                said.append("wrong")
+            if len(said) == before:
+                said.append("equal")
+    return said
+
+
+def test_a_result_that_is_equal_to_a_right_one_is_not_compared_again(software: Worker, tmp_path: Path) -> None:
+    first, second, third = (
+        find_case(FAMILIES, f"transpose-{name}-20x19-float32") for name in ("naive-8x8", "tiled-8x8", "naive-16x16")
+    )
+    source = tmp_path / "naive.cu"
+    source.write_text(
+        (ROOT / "kernels" / "transpose" / "naive.cu").read_text().replace("a[size_t(row)", "-a[size_t(row)")
+    )
+    target = software.call(describe_device).target
+    bad = compile_written(source, third.build.all_macros, target).path
+    images = [*(compile_build(case.build, target).path for case in (first, second)), bad, bad]
+    said = software.call(outcomes, [first, second, third, third], images)
+    assert said == ["compared", "equal", "compared", "wrong", "compared", "wrong"]
+
+
+def notice_changes(on_host: bool) -> list[bool]:
+    """Return, in the child, whether the digest shows each of several changes, and is the same for the same array."""
+    array = GuardedArray(machine(on_host), "A", (1001,), "float32", offset=1)
+    values = np.random.default_rng(1).random(1001, np.float32)
+    array.write(values)
+    first, seen = digest(array), []
+    for index in (0, 1, 500, 1000):
+        changed = values.copy()
+        changed.view(np.uint32)[index] ^= 1
+        array.write(changed)
+        seen.append(digest(array) != first)
+    swapped = values.copy()
+    swapped[[3, 4]] = values[[4, 3]]
+    array.write(swapped)
+    seen.append(digest(array) != first)
+    array.write(values)
+    return [*seen, digest(array) == first]
+
+
+@pytest.mark.parametrize("on_host", [True, False], ids=["host", "device"])
+def test_a_digest_shows_every_change(software: Worker, on_host: bool) -> None:
+    assert all(software.call(notice_changes, on_host))
+
+
+def digests_of_many(on_host: bool) -> bool:
+    """Return, in the child, whether digests of many arrays at once are those of each, bands and odd sizes included."""
+    rng = np.random.default_rng(2)
+    machine(on_host).finds_faults = False  # which would leave the guard bands out
+    arrays = [GuardedArray(machine(on_host), "A", (1 + 37 * i,), "uint8") for i in range(2 * MOST_RANGES + 3)]
+    for array in arrays:
+        array.write(rng.integers(0, 255, array.shape, dtype=np.uint8))
+    ranges = [array.with_bands for array in arrays] + [(array.address, array.nbytes) for array in arrays]
+    found = digests(machine(on_host), ranges)
+    return found == [digests(machine(on_host), [each])[0] for each in ranges] and len(set(found)) > len(arrays)
+
+
+@pytest.mark.parametrize("on_host", [True, False], ids=["host", "device"])
+def test_digests_of_many_ranges_are_those_of_each(software: Worker, on_host: bool) -> None:
+    assert software.call(digests_of_many, on_host)
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 1001])
+def test_a_digest_of_the_host_is_the_same_in_several_pieces(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = GuardedArray(Host(), "A", (count,), "float32", offset=1)
+    array.write(np.random.default_rng(1).random(count, np.float32))
+    whole = digest(array)
+    monkeypatch.setattr(digest_module, "PIECE_WORDS", 32)
+    assert digest(array) == whole
+
+
+def test_the_rows_of_a_large_result_that_are_compared_hold_its_edges() -> None:
+    case = find_case(FAMILIES, "transpose-naive-32x32-4096x4096-float32")
+    rows = checks._compared_part(case)
+    assert isinstance(rows, np.ndarray)
+    assert {0, 1, 4094, 4095} <= set(rows.tolist())
+    assert checks._compared_part(find_case(FAMILIES, TILED)) == slice(None)
+
+
+@pytest.mark.parametrize(("condition", "right"), [("true", True), ("x[i] != 127", False), ("x[i] != -1", False)])
+def test_narrow_results_are_checked_on_both_patterns_of_poison(tmp_path: Path, condition: str, right: bool) -> None:
+    case = find_case((BYTES,), "bytes-plain-host-4000-int8")
+    file = tmp_path / "plain.cpp"
+    file.write_text(
+        'extern "C" void bytes_plain(const signed char* x, signed char* y, int n)'
+        f"{{ for (int i = 0; i < n; i++) if ({condition}) y[i] = x[i]; }}"
+    )
+    host, image = Host(), compile_written(file, case.build.all_macros, None).path
+    shared = checks.share(host, case, True)
+    loaded = load(host, case, image, shared.copies[0])
+    with contextlib.nullcontext() if right else pytest.raises(WrongResult, match="unwritten"):
+        checks.check_result(loaded, shared)

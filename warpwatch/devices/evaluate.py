@@ -1,0 +1,218 @@
+"""Evaluates a case: launches its kernel, compares the results with the reference, and describes what is wrong.
+
+A kernel may be right once and wrong later, because it leaves something behind in a variable, and right on usual inputs
+alone. So a case is launched several times on the same inputs, and once on each of a few others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from warpwatch.catalogue.arrays import Array, CaseArray, Role
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, widened
+from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.expected import Expected
+from warpwatch.catalogue.inputs import exact_inputs, random_inputs
+from warpwatch.catalogue.plausibility import case_of
+from warpwatch.devices.check import Mismatch, compare, compare_all, explain
+from warpwatch.devices.machine import Machine
+from warpwatch.devices.placement import PLAIN, Placement
+from warpwatch.devices.references import SLOW, computed, drawn, expected, is_slow, naming
+from warpwatch.devices.runner import Outcome, run_several
+
+SEEDS = range(3)  # of inputs that are tried before it is said that a family's tests show nothing
+LOOKED_AT = 64  # elements that are compared first, because nearly always one of them shows enough
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Launches of a case.
+
+    ``draws``: the inputs; the first are launched ``launches`` times, others once. ``left_out``: why there are no
+    others, if there could be.
+    """
+
+    case: Case
+    launches: int
+    draws: tuple[Draw, ...]
+    left_out: str = ""
+
+    @property
+    def inputs(self) -> list[Mapping[str, Array]]:
+        return [draw.inputs for draw in self.draws]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Result of a trial.
+
+    ``faults``: descriptions of what is wrong; none where the case is right. ``first``: outcome of the first launch.
+    """
+
+    trial: Trial
+    faults: list[str]
+    first: Outcome
+
+
+def evaluate(
+    machine: Machine,
+    case: Case,
+    image: Path,
+    again: str,
+    *,
+    seed: int = 0,
+    launches: int = 1,
+    exact: bool = False,
+    further: bool = True,
+    placement: Placement = PLAIN,
+) -> Evaluation:
+    """Upload the inputs of a case, launch it, compare with the reference, and describe what is wrong.
+
+    Parameters
+    ----------
+    again : str
+        Command that repeats this, for messages.
+    seed, exact, further
+        As for ``plan``.
+    launches : int
+        On the same inputs, until one is wrong.
+    placement : Placement
+        Layout of arrays and blocks.
+
+    Raises
+    ------
+    BadCase
+        The declaration's functions fail.
+    DeviceError
+        The case cannot be launched, or a launch failed.
+    """
+    trial = plan(case, seed, launches=launches, exact=exact, further=further)
+    outcomes = run_several(machine, case, image, trial.inputs, launches, placement)
+    first = next(outcomes)
+    offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
+    return Evaluation(trial=trial, faults=faults(trial, chain([first], outcomes), again, offsets), first=first)
+
+
+def plan(case: Case, seed: int, *, launches: int, exact: bool = False, further: bool = True) -> Trial:
+    """Draw the inputs of a case, and compute its right results. Raises BadCase.
+
+    ``exact``: inputs are whole numbers, where the family says that results are exact then. ``further``: other inputs
+    than uniform random ones are tried besides.
+    """
+    exact = exact and case.family.exact
+    inputs = drawn(case, seed, exact=exact)
+    right = expected(case, inputs, exact=exact)
+    if exact:  # whole numbers are exact until the result is rounded to its type
+        for array in case.results if not case.family.prints else ():
+            rounded = right[array.name].reference.astype(numpy_type(array.dtype))
+            right[array.name] = Expected(reference=rounded, bound=0.0)
+    first, left_out = Draw(inputs=inputs, right=right), ""
+    if exact or not further:
+        return Trial(case=case, launches=launches, draws=(first,))
+    if is_slow(case):  # further inputs take some ten references
+        left_out = f"the reference of {case.family.name} takes over {SLOW:g} s"
+    with naming(case, "the reference"):
+        others = [] if left_out else further_draws(case, seed, computed)
+    return Trial(case=case, launches=launches, draws=(first, *others), left_out=left_out)
+
+
+def faults(
+    trial: Trial, outcomes: Iterable[Outcome], again: str, offsets: Mapping[str, int] | None = None
+) -> list[str]:
+    """Describe what is wrong with the outcomes of a trial: those of the first launch that has a fault.
+
+    ``again``: the command that repeats it. ``offsets``: elements that results start past an allocation's alignment.
+    """
+    case = trial.case
+    for outcome in outcomes:
+        notes = [*outcome.notes, *_notes(trial, outcome)]
+        problems = [
+            explain(case, name, mismatch, again, (offsets or {}).get(name, 0), notes)
+            for name, mismatch in _mismatches(trial, outcome).items()
+        ]
+        problems += ["\n  ".join([f"{case.id} {harm}", *notes, f"again     {again}"]) for harm in outcome.damage]
+        if problems:
+            return problems
+    nothing = nothing_shown(case, trial.draws)
+    return [f"{case.id}: {nothing}\n  again     {again}"] if nothing else []
+
+
+def _notes(trial: Trial, outcome: Outcome) -> list[str]:
+    """Say in which launch something is wrong, and on which inputs, where that is not the only launch or the usual."""
+    last, words = trial.launches + len(trial.draws) - 1, trial.draws[outcome.draw].words
+    before = {1: "", 2: "right in launch 1, "}.get(outcome.launch, f"right in launches 1 to {outcome.launch - 1}, ")
+    notes = [f"launch    {before}wrong in launch {outcome.launch} of {last}"] if last > 1 else []
+    cure = (
+        ""
+        if trial.draws[outcome.draw].special
+        else "; `low=` and `high=` of an array, or `draw` of the family, keep others out"
+    )
+    return [*notes, f"inputs    {words}{cure}"] if words else notes
+
+
+def _mismatches(trial: Trial, outcome: Outcome) -> dict[str, Mismatch]:
+    """Compare the results of a launch with the right ones; of further inputs, with a bound that holds for them too."""
+    case, draw = trial.case, trial.draws[outcome.draw]
+    mismatches = compare_all(outcome.results, draw.right, special=draw.special)
+    for samples in SAMPLES if draw.words and not draw.special else ():
+        if mismatches:
+            with naming(case, "the reference"):
+                right = widened(case, draw, trial.draws[0], outcome.results, computed, samples=samples)
+            mismatches = compare_all(outcome.results, right)
+    return mismatches
+
+
+def nothing_shown(case: Case, draws: Sequence[Draw]) -> str:
+    """Say that a kernel which writes nothing would be right here and in every test of its family; empty otherwise.
+
+    One case may show nothing, such as the sum of a single element that is 0: then the other shapes do.
+    """
+    if not all(_shows_nothing(case, d) for d in draws) or _another_test_shows_something(case.family, case.dtype):
+        return ""
+    array = case.results[0]
+    value = "first value" if array.role is Role.IN_OUT else f"initial value {array.initial:g}"
+    same = "equals" if np.max(draws[0].right[array.name].bound) == 0 else "is within the tolerance of"
+    return f"nothing was shown: {array.name} {same} its {value} everywhere in the reference; draw other inputs"
+
+
+def _shows_nothing(case: Case, draw: Draw) -> bool:
+    """Return whether a kernel that writes nothing would be right."""
+    if any(array.role is not Role.IN_OUT and array.initial is None for array in case.results):
+        return False  # poison is never right
+    return bool(case.results) and not any(
+        _shows_that_it_is_written(array, draw, elements) for elements in (LOOKED_AT, None) for array in case.results
+    )
+
+
+def _shows_that_it_is_written(array: CaseArray, draw: Draw, elements: int | None) -> bool:
+    """Return whether the first elements of a result, all where it is None, would be wrong if nobody wrote them."""
+    right = draw.right[array.name]
+    reference = right.reference.reshape(-1)[:elements]
+    if array.role is Role.IN_OUT:
+        untouched = draw.inputs[array.name].reshape(-1)[:elements]
+    else:
+        untouched = np.full(reference.shape, array.initial, numpy_type(array.dtype))
+    bound = np.broadcast_to(right.bound, right.reference.shape).reshape(-1)[:elements]
+    return compare(untouched, reference, bound, special=draw.special) is not None
+
+
+@functools.cache
+def _another_test_shows_something(family: Family, dtype: str) -> bool:
+    """Return whether a kernel that writes nothing would be wrong on some tested shape."""
+    for shape, seed, exact in itertools.product(family.tests, SEEDS, {False, family.exact}):
+        case = case_of(family, shape, dtype)
+        with contextlib.suppress(Exception):  # of a reference for whole numbers alone
+            inputs = (exact_inputs if exact else random_inputs)(case, seed)
+            if not _shows_nothing(case, Draw(inputs=inputs, right=expected(case, inputs, exact=exact))):
+                return True
+    return False

@@ -1,0 +1,238 @@
+"""Chooses the number of rounds, records a case and takes its samples: the half of a benchmark that runs in pytest."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from warpwatch.catalogue.by_name import call
+from warpwatch.catalogue.cases import Case
+from warpwatch.devices.check import WrongResult
+from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.timing import observers, sampling
+from warpwatch.timing.checks import shape_key, sharing_key
+from warpwatch.timing.prefetch import SHAPES_AHEAD
+from warpwatch.timing.stopping import choose_rounds, of_samples
+from warpwatch.timing.timer import kernel_seconds, note
+
+PILOT_SAMPLES = 3
+WARM_UP_SHARE = 1 / 3  # of a case's time, at most
+CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The time that a case may take: ``seconds`` of wall time, but never fewer than ``rounds`` samples.
+
+    ``observers``: options of those that are asked for (observers/), which take time of their own. ``serial_rounds``:
+    the most samples of a slow serial variant, of which ``rounds`` would take longer than ``seconds``; None: as many as
+    ``rounds``.
+    """
+
+    seconds: float
+    rounds: int
+    warm_up: bool
+    observers: tuple[str, ...] = ()
+    serial_rounds: int | None = None
+
+
+@dataclass(kw_only=True)
+class Measured:
+    """A case that was checked and can be sampled.
+
+    ``kind``: cold, warm or host. ``facts``: what is recorded beside its samples. ``processes``: samples in seconds of
+    each process that measured it. ``taken``: samples that were taken beforehand, to be played back. ``fingerprint``: of
+    its right result, for processes that check it again. ``pending``: samples of this process that no round has had yet.
+    ``before``: the first ones, and all where they are taken round by round. ``fewest``, ``most``: limits of the samples
+    of a process; between them they end when they are precise.
+    """
+
+    kernel: Kernel
+    case: Case
+    kind: str
+    rounds: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
+    processes: list[list[float]] = field(default_factory=list)
+    taken: list[float] | None = None
+    fingerprint: int | None = None
+    pending: list[float] = field(default_factory=list)
+    before: list[float] = field(default_factory=list)
+    fewest: int = 1
+    most: int = 1
+
+    def sample(self) -> float:
+        """Take one round: the timer of pytest-benchmark advances by the time that the GPU took."""
+        if self.taken is not None:
+            note(self.taken.pop(0))
+            return 0.0
+        if not self.pending:
+            self.pending = self.take(self.before)
+            self.before += self.pending
+        seconds = self.pending.pop(0)
+        note(seconds)
+        return seconds
+
+    def take_for_rounds(self) -> None:
+        """Take all samples of this process now, for the rounds to come: their number is that of the rounds.
+
+        Those of the host may take seconds, and are taken round by round; those of a pair were taken already.
+        """
+        if self.kind == "host" or self.taken is not None:
+            return
+        self.pending = self.take_all(self.before)
+        self.rounds = len(self.pending)
+        self.facts |= self.kernel.worker.call(observers.end)
+
+    def take_all(self, before: Sequence[float] = ()) -> list[float]:
+        """Take samples in seconds until they are precise: at least ``fewest``, at most ``most``.
+
+        ``before``: the first of them, which this process has taken already.
+        """
+        samples = list(before)
+        while not of_samples(self.fewest, self.most, samples).is_finished:
+            samples += self.take(samples)
+        return samples
+
+    def take(self, before: Sequence[float]) -> list[float]:
+        """Take at least one sample after those of ``before``: so many as one call to the worker takes."""
+        taken = self.kernel.worker.call(sampling.take_samples, self.kind, self.fewest, self.most, before)
+        self.facts["hold_timeouts"] += sum(thrown_away for _, thrown_away in taken)
+        return [seconds for seconds, _ in taken]
+
+    def check_last_result(self) -> None:
+        """Check the result of the last samples in the process that took them. Raises WrongResult or DeviceError."""
+        if self.taken is None:  # pairs are checked where they are taken
+            self.fingerprint = self.kernel.worker.call(sampling.finish, self.fingerprint)
+
+    def observe(self, asked: Collection[str]) -> None:
+        """Record what observers that are asked for measure apart, of a case that is not a pair. Raises DeviceError."""
+        if asked and self.taken is None and self.kind != "host":
+            self.facts |= self.kernel.worker.call(sampling.observe, asked)
+
+    def finish(self, median: float) -> None:
+        """Record rates. ``median``: of the samples, in seconds."""
+        work, seconds = self.case.work, kernel_seconds(median, self.facts.get("overhead", 0.0))
+        self.facts["gflops"] = round(work.operations / seconds / 1e9, 3)
+        self.facts["gbs"] = round(work.bytes / seconds / 1e9, 3)
+
+
+def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
+    """Check a case, warm up, and choose its rounds from a few first samples. Raises WrongResult or DeviceError."""
+    kind = "host" if case.variant.on_host else "cold" if cold else "warm"
+    measured = Measured(kernel=kernel, case=case, kind=kind)
+    worker, image = kernel.worker, kernel.image
+    measured.facts |= worker.call(sampling.prepare, case, image.path, cold, kernel.checked.path)
+    measured.facts |= declared(kernel, case)
+    if kind == "host" and call(case.family.serial_seconds, case.given) * budget.rounds > budget.seconds:
+        # A first sample would cost as much as a round.
+        measured.rounds = measured.fewest = measured.most = min(budget.rounds, budget.serial_rounds or budget.rounds)
+        return measured
+    if kind != "host":
+        worker.call(sampling.settle)  # outside this case's time, because earlier cases slowed the clock
+        worker.call(sampling.begin_ahead)
+    begin = time.perf_counter()
+    if kind != "host" and budget.warm_up:
+        worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
+    if kind != "host":
+        worker.call(observers.begin)
+    cost = take_pilot(measured, budget)
+    left = budget.seconds - (time.perf_counter() - begin)
+    measured.rounds = measured.most = choose_rounds(left, cost, budget.rounds)
+    measured.fewest = measured.rounds if kind == "host" else budget.rounds
+    return measured
+
+
+def take_pilot(measured: Measured, budget: Budget) -> float:
+    """Take a few first samples, and return the seconds that each took of wall time.
+
+    They count as samples where the GPU was warmed up before. Those of the host do not: its caches are still cold.
+    """
+    begin = time.perf_counter()
+    for taken in range(1, PILOT_SAMPLES + 1):
+        seconds, thrown_away = measured.kernel.worker.call(sampling.sample, measured.kind)
+        if measured.kind != "host" and budget.warm_up:
+            measured.before.append(seconds)
+            measured.facts["hold_timeouts"] += thrown_away
+        cost = (time.perf_counter() - begin) / taken
+        if cost * budget.rounds > budget.seconds:
+            break
+    measured.pending = list(measured.before)
+    return cost
+
+
+def declared(kernel: Kernel, case: Case) -> dict[str, Any]:
+    """Return what is recorded of a case before it runs."""
+    return {
+        "operations": case.work.operations,
+        "bytes": case.work.bytes,
+        "source_hash": kernel.image.source_hash,
+        "image_hash": kernel.image.image_hash,
+    }
+
+
+@dataclass(frozen=True)
+class Again:
+    """Instructions to measure cases again.
+
+    ``progress``: is told how many are done, of how many. ``broken``: is filled with the message of each case that was
+    right before and fails now, by its id.
+    """
+
+    cold: bool
+    progress: Callable[[int, int], None]
+    broken: dict[str, str]
+
+
+def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]]:
+    """Measure cases again in a fresh process, and return their samples in seconds by case id.
+
+    Cases that share inputs follow each other. Those beside which others were at work on the GPU are left out.
+    """
+    take_next_process(chosen[0].kernel.worker)
+    samples, ordered = {}, sorted(chosen, key=lambda each: sharing_key(each.case))
+    cases = [measured.case for measured in ordered]
+    for done, measured in enumerate(ordered, 1):
+        call, name = measured.kernel.worker.call, measured.case.id
+        try:
+            announce_next(measured.kernel.worker, measured.case, cases[done:], reference=False)
+            call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
+            call(sampling.settle)
+            call(sampling.begin_ahead)
+            call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
+            taken = measured.take_all()
+            measured.check_last_result()
+            if not call(sampling.read_clock).others:
+                samples[name] = taken
+        except (DeviceError, WrongResult) as error:
+            again.broken[name] = f"measured again in a fresh process: {error}"
+        again.progress(done, len(chosen))
+    return samples
+
+
+def take_next_process(worker: Worker) -> None:
+    """End the worker's process; the next one waits meanwhile until the last cases keep the SM clock down no more."""
+
+    def settle() -> None:
+        with contextlib.suppress(DeviceError, NoDevice):  # the first case in that process says why
+            worker.call(sampling.settle)
+
+    worker.renew(settle)
+
+
+def announce_next(worker: Worker, case: Case, later: Iterable[Case], *, reference: bool = True) -> None:
+    """Tell the worker which cases will need other inputs than ``case``: it makes them while ``case`` is measured.
+
+    ``later``: the cases after it, in their order. ``reference``: their results will be compared with NumPy.
+    """
+    following: dict[tuple[object, ...], Case] = {}  # the first of each shape
+    for each in later:
+        if sharing_key(each) != sharing_key(case):
+            following.setdefault(shape_key(each), each)
+        if len(following) == SHAPES_AHEAD:
+            break
+    worker.call(sampling.announce, list(following.values()), reference)  # none is news too: nothing is kept for others

@@ -1,0 +1,55 @@
+"""Registry of observers: what a run records beside its samples. Sampling asks it, and knows no observer by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from warpwatch.devices.runner import Loaded
+from warpwatch.timing.observers.clock import Clock, Overhead
+from warpwatch.timing.observers.energy import Energy
+from warpwatch.timing.observers.observer import Facts, Observer
+from warpwatch.timing.pair_samples import Sides
+
+OBSERVERS: tuple[Observer, ...] = (Overhead(), Clock(), Energy())
+# Those that are asked for, by the name of their option.
+BY_OPTION = {observer.option: observer for observer in OBSERVERS if observer.option}
+
+
+def objection(asked: Collection[str]) -> str:
+    """Say why this device cannot be observed as asked; empty where it can. ``asked``: options."""
+    return next(filter(None, (BY_OPTION[option].objection() for option in asked)), "")
+
+
+def constants(*, on_host: bool) -> dict[str, object]:
+    """Return what is observed once in this process: of cases on the host, or of the others."""
+    return _joined(observer.constants(on_host=on_host) for observer in OBSERVERS)
+
+
+def begin() -> None:
+    """Observe what is there before the first sample of a case."""
+    for observer in OBSERVERS:
+        observer.begin()
+
+
+def end() -> dict[str, object]:
+    """Return what was observed up to the last sample."""
+    return _joined(observer.end() for observer in OBSERVERS)
+
+
+def launch(asked: Collection[str], copies: Sequence[Loaded]) -> dict[str, object]:
+    """Return what observers that are asked for record by launches of their own."""
+    return _joined(observer.launch(copies) for observer in _asked(asked, copies[0]))
+
+
+def launch_sides(asked: Collection[str], both: Sequence[tuple[Loaded, Loaded]]) -> dict[str, Sides]:
+    """Return the same of both sides of a pair."""
+    return {name: sides for each in _asked(asked, both[0][1]) for name, sides in each.launch_sides(both).items()}
+
+
+def _asked(asked: Collection[str], loaded: Loaded) -> Iterator[Observer]:
+    observers = (BY_OPTION[option] for option in asked)
+    return (observer for observer in observers if not observer.leaves_out(loaded.case))
+
+
+def _joined(facts: Iterable[Facts]) -> dict[str, object]:
+    return {name: value for each in facts for name, value in each.items()}
