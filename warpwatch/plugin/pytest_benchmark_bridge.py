@@ -113,9 +113,9 @@ def guard_junit(config: pytest.Config, saving: AbstractContextManager[object]) -
             write()
             written.append(True)
 
-    def tell_if_written(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    def tell_if_written(*arguments: Any) -> None:  # pytest 8.4 gives one, and 9 two
         if written:
-            tell(terminalreporter, config)
+            tell(*arguments)
 
     hook = config.hook
     for implementation in (*hook.pytest_sessionfinish.get_hookimpls(), *hook.pytest_terminal_summary.get_hookimpls()):
