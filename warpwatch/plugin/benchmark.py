@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.apart import OtherProcess
@@ -33,7 +31,7 @@ from warpwatch.plugin import explanations, locks, outcome
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.cases import id_of, is_timed, parameter_in, parameter_of
 from warpwatch.plugin.device import MODEL
-from warpwatch.plugin.options import BENCHMARK, asks_only, names_benchmark, spelled, value_of
+from warpwatch.plugin.options import BENCHMARK, asks_only, named_options, names_benchmark, spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.outcome import Postponed, Progress
 from warpwatch.plugin.record import TESTS, Tests
@@ -119,28 +117,12 @@ def begin(config: pytest.Config, project: Project, worker: Worker, revision: str
     return other
 
 
-def open_ahead(
-    other: OtherRevision,
-    device: Callable[[], DeviceInfo | NoDevice],
-    worker: Worker,
-    families: Sequence[Family],
-    *,
-    cold: bool,
-) -> None:
-    """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
-    opened = device() if other.may_differ else None
-    if isinstance(opened, DeviceInfo) and opened.has_gpu_clock:
-        open_spares(worker, families, opened, cold=cold)
-
-
 def keep_storage_in_root(config: pytest.Config, project: Project) -> None:
     """Save runs where the repository wants them, wherever pytest was started, unless the user names a storage.
 
     pytest-benchmark takes its own default, like what the user names, from the current folder.
     """
-    words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
-    given = any(str(word).partition("=")[0] == "--benchmark-storage" for word in words)
-    if not given:
+    if "--benchmark-storage" not in named_options(config):
         config.option.benchmark_storage = f"file://{project.saved_runs}"
 
 
@@ -347,8 +329,10 @@ class BenchPlugin:
         return process
 
     def _open_spares(self, other: OtherRevision) -> None:
-        if not self._first:
-            open_ahead(other, self._device, self.worker, self.project.families, cold=self.cold)
+        """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
+        device = None if self._first or not other.may_differ else self._device()
+        if isinstance(device, DeviceInfo) and device.has_gpu_clock:
+            open_spares(self.worker, self.project.families, device, cold=self.cold)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:

@@ -6,7 +6,6 @@ A run that was asked to compare and compared nothing must not look like one that
 from __future__ import annotations
 
 import functools
-import os
 import shlex
 import time
 from collections import Counter
@@ -27,7 +26,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.cases import id_of
-from warpwatch.plugin.options import spelled, value_of
+from warpwatch.plugin.options import named_options, spelled, value_of
 from warpwatch.plugin.storage import Results
 from warpwatch.plugin.xdist.processes import announce
 from warpwatch.report.tables import summary
@@ -188,10 +187,8 @@ def wants_tables(config: pytest.Config, cases: int) -> bool:
 
     Options in a repository's settings say what tables look like, and ask for none.
     """
-    words = (*config.invocation_params.args, *os.environ.get("PYTEST_ADDOPTS", "").split())
-    named = {str(word).partition("=")[0] for word in words}
-    asked = any(f"--benchmark-{name}" in named for name in FOR_TABLES)
-    return asked or is_verbose(config) or cases <= SHOWN
+    named = named_options(config, with_settings=False)
+    return any(f"--benchmark-{name}" in named for name in FOR_TABLES) or is_verbose(config) or cases <= SHOWN
 
 
 def choose_tables(config: pytest.Config) -> None:
