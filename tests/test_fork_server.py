@@ -85,7 +85,7 @@ def test_a_run_that_takes_too_long_is_killed_and_the_next_is_not(tmp_path: Path)
     assert run(tmp_path, "quick").stdout == "done\n"
 
 
-def test_the_server_has_imported_libraries_and_nothing_that_a_run_must_import_itself(tmp_path: Path) -> None:
+def test_the_server_has_imported_nothing_that_a_run_must_import_itself(tmp_path: Path) -> None:
     (tmp_path / "tell.py").write_text("import sys\nprint(*{name.partition('.')[0] for name in sys.modules})\n")
     imported = set(run(tmp_path, "tell").stdout.split())
     assert {"numpy", "scipy", "pytest"} <= imported

@@ -127,7 +127,7 @@ def multiply(x: int, n: int, stream: int) -> list[int]:
     return [x, n, stream]
 
 
-def test_a_function_that_queues_at_once_is_called_with_the_same_values_for_each_sample() -> None:
+def test_a_call_that_queues_at_once_has_the_same_values_for_each_sample() -> None:
     variant = ww.call("own", function=multiply)
     assert variant.call
     queue = by_name.call(variant.call.prepare, {"x": 5, "n": 6, "stream": 7, "m": 8})

@@ -14,7 +14,7 @@ from warpwatch.catalogue.cases import Build
 from warpwatch.catalogue.corners import beyond_32_bits, least_builds
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.large import SETTINGS, problem_of_the_last_block
+from warpwatch.devices.large import LAST_BLOCK, problem_of_the_last_block
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -79,7 +79,7 @@ def test_an_index_of_32_bits_is_noticed(
 
 def settings_now() -> list[str]:
     """Return, in the worker, the settings of the last block that are still set."""
-    return [name for name in SETTINGS if name in os.environ]
+    return [name for name in LAST_BLOCK if name in os.environ]
 
 
 def test_afterwards_the_device_is_as_before(software: Worker) -> None:

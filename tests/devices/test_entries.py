@@ -18,6 +18,7 @@ from tests.devices.named import MACROS, kernels, software, write_checkout
 from tests.project import PROJECT
 from tests.softcuda import calls
 from warpwatch.devices.compile import compiler
+from warpwatch.devices.compile.builds import symbols_in
 from warpwatch.devices.compile.compiler import CompileError, Target, compile_file
 from warpwatch.devices.compile.entries import compile_entries, needs_names
 from warpwatch.devices.compile.symbols import entries, read_sections
@@ -61,7 +62,8 @@ def compile_named(
     folder: Path, names: list[str], target: Target, macros: Mapping[str, str] = MACROS
 ) -> tuple[compiler.Image, Mapping[str, str]]:
     made = kernels(folder / "csrc/named.cu", *names, macros=macros, include=(folder / "include",), root=folder)
-    return compile_entries(made, target)
+    image = compile_entries(made, target)
+    return image, symbols_in(image.path, tuple(names))
 
 
 # Functions, because the software device is compiled for its targets.
@@ -183,12 +185,12 @@ WRONG = {
     "scale(char*)": r"^scale\(char\*\) names no kernel of csrc/named\.cu: .*" + FILE_HAS,
     "ln::forward": r"^ln::forward names no kernel of csrc/named\.cu: .*" + FILE_HAS,
     "ln::forward<no_type>": r"^ln::forward<no_type> names no kernel of csrc/named\.cu: .*no_type.*" + FILE_HAS,
-    "helper": r"^helper of csrc/named\.cu is no kernel \(__global__\): the file has .*",
+    "helper": r"^helper of csrc/named\.cu is not a kernel \(__global__\): the file has .*",
     "ln::forward<Pair>": r"^ln::forward<Pair> of csrc/named\.cu does not compile: .* \(csrc/named\.cu:12\)\n",
-    "in_c; }": r"^'in_c; }' is no name of a kernel: write it as C\+\+ does, such as ns::scale",
+    "in_c; }": r"^'in_c; }' is not a valid name of a kernel: write it as C\+\+ does, such as ns::scale",
     "ln::forward<int": r"^'?ln::forward<int'? ",
-    "scale(float*": r"^'scale\(float\*' is no name of a kernel",
-    "": r"^'' is no name of a kernel",
+    "scale(float*": r"^'scale\(float\*' is not a valid name of a kernel",
+    "": r"^'' is not a valid name of a kernel",
 }
 
 
@@ -248,8 +250,8 @@ def test_a_finding_in_a_named_kernel_names_the_users_line(folder: Path) -> None:
         "__device__ inline void body(int* x) { x[threadIdx.x] = 1; }\n"
     )
     worker = Worker(PROJECT, Settings(kind="software"))
-    image, symbols = compile_entries(kernels(source, "racy<2>", root=folder), worker.call(describe_device).target)
-    said = worker.call(calls.run_with_zeros, image.path, symbols["racy<2>"], 128)
+    image = compile_entries(kernels(source, "racy<2>", root=folder), worker.call(describe_device).target).path
+    said = worker.call(calls.run_with_zeros, image, symbols_in(image, ("racy<2>",))["racy<2>"], 128)
     worker.stop()
     assert re.search(r"race in .*racy.*\n  csrc/racy\.h:3: thread \(1, 0\) .* writes 4 bytes of numbers ", str(said)), (
         said

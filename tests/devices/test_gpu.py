@@ -170,7 +170,7 @@ def test_a_write_beyond_the_result_is_damage_or_found_by_the_device_itself(child
         assert said == ("wrote 50 element(s) after C, the nearest 1 after its end",)
 
 
-def test_a_filter_beyond_48_kib_of_shared_memory_is_right_where_the_device_allows_it(child: Worker) -> None:
+def test_a_filter_beyond_48_kib_of_shared_memory_is_right_where_it_is_allowed(child: Worker) -> None:
     case = find_case(FAMILIES, "conv2d-shared_filter-8x8-130x140x115-int32")
     if child.call(describe_device).limits.shared_bytes < case.launch.shared_bytes:
         pytest.skip("this GPU allows a block no more than 48 KiB of shared memory")

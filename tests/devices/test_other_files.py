@@ -74,7 +74,7 @@ def test_macros_may_have_the_names_of_a_templates_parameters(tmp_path: Path, sou
         ("typedef float scalar_t; x[0] = scalar_t(1);", set()),
     ],
 )
-def test_a_kernel_of_a_namespace_sees_the_macros_that_its_file_uses_and_does_not_define(
+def test_a_kernel_of_a_namespace_sees_macros_that_its_file_uses_and_lacks(
     tmp_path: Path, use: str, seen: set[str], target: Target
 ) -> None:
     (tmp_path / "inside.cu").write_text(f"namespace ns {{\n__global__ void inside(float* x) {{ {use} }}\n}}\n")

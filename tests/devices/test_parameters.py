@@ -12,10 +12,10 @@ import pytest
 from tests.devices.named import kernels, software
 from tests.stranger import run_pytest
 from warpwatch.catalogue.arrays import CaseArray, Role
-from warpwatch.catalogue.elements import numpy_type
 from warpwatch.devices.arguments import Argument, argument_of, check_variable, unfit
 from warpwatch.devices.compile.compiler import Target, compile_file, nvcc
-from warpwatch.devices.machine import DeviceError, pack
+from warpwatch.devices.host import Host
+from warpwatch.devices.machine import DeviceError, GuardedArray, pack
 from warpwatch.devices.parameters import Parameter, declared_element, read_parameters, size_of, typed_by_source
 
 SOURCE = """
@@ -232,12 +232,8 @@ def test_arguments_lie_where_the_kernel_has_its_parameters() -> None:
     assert pack((np.int32(1), np.complex64(2)), places)[8:] == np.complex64(2).tobytes()  # float2, aligned to 8 bytes
 
 
-class Copied:
-    name = "f"
-
-    def __init__(self, dtype: str, count: int = 8) -> None:
-        self.dtype = numpy_type(dtype)
-        self.nbytes = count * self.dtype.itemsize
+def copied(dtype: str) -> GuardedArray:
+    return GuardedArray(Host(), "f", (8,), dtype)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +248,7 @@ class Copied:
 )
 def test_a_variable_that_cannot_hold_its_input_is_refused(dtype: str, declared: str, size: int, said: str) -> None:
     with pytest.raises(DeviceError, match=f"^symbols: {re.escape(said)}"):
-        check_variable("w", size, declared, Copied(dtype), may_be_cut=False)
+        check_variable("w", size, declared, copied(dtype), may_be_cut=False)
 
 
 @pytest.mark.parametrize(
@@ -266,11 +262,11 @@ def test_a_variable_that_cannot_hold_its_input_is_refused(dtype: str, declared: 
     ],
 )
 def test_a_variable_that_may_hold_its_input_is_not_refused(dtype: str, declared: str, size: int, note: str) -> None:
-    assert check_variable("w", size, declared, Copied(dtype), may_be_cut=False) == note
+    assert check_variable("w", size, declared, copied(dtype), may_be_cut=False) == note
 
 
 def test_a_variable_may_hold_a_part_of_what_the_kernel_can_read_elsewhere() -> None:
-    assert not check_variable("w", 16, "float", Copied("float32"), may_be_cut=True)
+    assert not check_variable("w", 16, "float", copied("float32"), may_be_cut=True)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_process_that_is_started_early_opens_the_device_and_takes_the_first_ca
     assert child.started == 1
 
 
-def test_a_process_that_cannot_open_the_device_is_replaced_and_the_error_is_that_of_the_call(
+def test_a_process_that_cannot_open_the_device_is_replaced_and_the_call_says_why(
     child: Worker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     child.settings = Settings(kind="software")

@@ -12,7 +12,7 @@ from kernels import FAMILIES
 from warpwatch.catalogue.cases import Build, find_case
 from warpwatch.devices.compile import compiler
 from warpwatch.devices.compile.background import Compilation
-from warpwatch.devices.compile.builds import check_builds, compile_build, in_one_file
+from warpwatch.devices.compile.builds import check_builds, compile_build, in_one_file, unoptimized
 from warpwatch.devices.compile.compiler import CompileError, NoCompiler, Target, compile_text, nvcc
 
 BUILDS = [
@@ -128,7 +128,7 @@ def test_what_the_assembler_refuses_is_found_without_optimizations(source: Path,
     large = "__shared__ scalar_t many[BLOCK_X == 16 ? 20000 : 2]; many[threadIdx.x] = out[0]; __syncthreads();"
     large += " out[1] = many[threadIdx.x ^ 1];"
     source.write_text(KERNEL.replace("{ out[PART]", f"{{ {large} out[PART]"))
-    assert compiler.unoptimized()
+    assert unoptimized()
     failed = check_builds(changed, TARGET)
     assert list(failed) == [changed[1].id]
     assert "uses too much shared data" in str(failed[changed[1].id])
@@ -138,7 +138,7 @@ def test_an_nvcc_that_always_optimizes_is_called_without_the_option(tmp_path: Pa
     program = tmp_path / "nvcc"
     program.write_text("#!/bin/sh\necho 'release 11.8, --optimize <level>'\n")
     program.chmod(0o755)
-    assert compiler.unoptimized(str(program)) == ()
+    assert unoptimized(str(program)) == ()
 
 
 @pytest.mark.exclusive  # what this process compiles in the background would be counted too

@@ -16,8 +16,8 @@ from warpwatch.catalogue.elements import C_TYPES, NONE, is_float, numpy_type, wi
 from warpwatch.devices.check import compare, explain
 from warpwatch.devices.digest import digest
 from warpwatch.devices.host import Host
-from warpwatch.devices.machine import GUARD_BYTES, GuardedArray, poison_of, poisoned
-from warpwatch.devices.placement import Placement
+from warpwatch.devices.machine import GUARD_BYTES, GuardedArray, poison_of
+from warpwatch.devices.placement import Placement, poisoned
 
 TYPES = [name for name in C_TYPES if name != NONE]
 ROUNDED = [name for name in TYPES if is_float(numpy_type(name))]
@@ -125,7 +125,7 @@ def test_an_element_that_nobody_wrote_is_counted(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_an_element_that_is_right_by_one_pattern_of_poison_is_not_right_by_the_other(dtype: str) -> None:
+def test_an_element_that_one_pattern_of_poison_makes_right_is_wrong_by_the_other(dtype: str) -> None:
     array = GuardedArray(Host(), "x", SHAPE, dtype)
     array.clear(second=False)
     first = array.read()

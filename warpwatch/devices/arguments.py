@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from warpwatch.devices.parameters import (
     Parameter,
     declared_element,
     number_type,
-    offsets,
+    parameters_for,
     pointed_to_type,
     typed_by_source,
 )
@@ -165,11 +165,11 @@ def unfit(kernel: str, arguments: Sequence[Argument], parameters: Sequence[Param
 
 def _lie_alike(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> bool:
     """Return whether the bytes of arguments are those of the parameters, as where two numbers make a struct."""
-    places, end = offsets([each.value for each in arguments])
-    wanted = {each.offset for each in parameters}
-    last = max((each.offset + each.size for each in parameters), default=0)
-    is_padded = len(arguments) > len(parameters) and 0 < last - end < POINTER  # at the end of a struct
-    return (end == last or is_padded) and (wanted <= set(places) or wanted >= set(places))
+    given = parameters_for([each.value for each in arguments])
+    places, wanted = {each.offset for each in given}, {each.offset for each in parameters}
+    missing = max((each.end for each in parameters), default=0) - max((each.end for each in given), default=0)
+    is_padded = len(arguments) > len(parameters) and 0 < missing < POINTER  # at the end of a struct
+    return (missing == 0 or is_padded) and (wanted <= places or wanted >= places)
 
 
 def _other_number(kernel: str, arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> str:
@@ -259,15 +259,7 @@ def copy_to_variables(
     return [f"symbols   {note}" for note in notes if note]
 
 
-class Copied(Protocol):
-    """An array that is copied to a variable."""
-
-    name: str
-    dtype: np.dtype[Any]
-    nbytes: int
-
-
-def check_variable(symbol: str, size: int, declared: str, array: Copied, *, may_be_cut: bool) -> str:
+def check_variable(symbol: str, size: int, declared: str, array: GuardedArray, *, may_be_cut: bool) -> str:
     """Return a note where a variable has other elements than the array that is copied there, or more of them.
 
     ``size``: the variable's bytes. ``declared``: the type of its elements, empty if unknown. Raises DeviceError where

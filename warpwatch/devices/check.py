@@ -89,7 +89,7 @@ def compare_all(
 
 
 def _right(got: Array, expected: Array, bound: Array | float) -> bool:
-    """Say whether every element lies within its bound. In pieces that stay in the cache it is five times as fast."""
+    """Return whether every element lies within its bound. In pieces that stay in the cache it is five times as fast."""
     bounds = np.broadcast_to(bound, got.shape)
     step = max(1, PIECE * len(got) // max(1, got.size))
 
@@ -142,13 +142,12 @@ def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Ar
 
 def _holds_poison(got: Array) -> Array:
     """Say of each element whether it still is poison: its own, or that of the software device's fresh memory."""
-    itemsize, found = got.dtype.itemsize, np.zeros(got.shape, bool)
-    each = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, itemsize)
+    itemsize, holds = got.dtype.itemsize, np.zeros(got.shape, bool)
+    elements = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, itemsize)
     for word in (poison_of(itemsize), poison_of(itemsize, second=True), POISON):
-        pattern = np.resize(np.array([word], np.uint32).view(np.uint8), max(4, itemsize)).reshape(-1, itemsize)
-        for element in pattern:
-            found |= (each == element).all(axis=-1)
-    return found
+        for pattern in np.resize(np.array([word], np.uint32).view(np.uint8), max(4, itemsize)).reshape(-1, itemsize):
+            holds |= (elements == pattern).all(axis=-1)
+    return holds
 
 
 def _index(values: object) -> tuple[int, ...]:
@@ -162,8 +161,9 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
     alignment of an allocation. ``notes``: more lines, such as likely causes.
     """
     worst = ", ".join(map(str, mismatch.worst))
+    of_result = f" of {name}" if len(case.results) > 1 else ""
     lines = [
-        f"{case.id} is wrong in {mismatch.wrong:,} of {mismatch.total:,} elements{_of(case, name)}",
+        f"{case.id} is wrong in {mismatch.wrong:,} of {mismatch.total:,} elements{of_result}",
         f"  worst     {name}[{worst}] {_values(case, name, mismatch)}",
     ]
     if mismatch.unwritten:
@@ -174,11 +174,6 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
         lines += _owners(case, mismatch, offset)
     lines += [*(f"  {note}" for note in notes), f"  again     {command}"]
     return "\n".join(lines)
-
-
-def _of(case: Case, name: str) -> str:
-    """Name the result where there are several."""
-    return f" of {name}" if len(case.results) > 1 else ""
 
 
 def _values(case: Case, name: str, mismatch: Mismatch) -> str:

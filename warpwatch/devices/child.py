@@ -52,7 +52,7 @@ LOOK_SECONDS = 0.002
 
 
 class State(Enum):
-    """What a child is used for, and how far it is with the device."""
+    """Use of a child process, and how far it is with the device."""
 
     LOADED = "spare, and has been asked nothing"
     OPENING = "spare, and was asked to open the device"

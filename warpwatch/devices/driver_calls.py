@@ -5,9 +5,10 @@ PyCUDA does not give the handles of its functions away either, so the module is 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.catalogue.launches import Launch
@@ -39,119 +40,105 @@ class _Config(ctypes.Structure):
     )
 
 
-def _load(image: Path, name: str) -> tuple[ctypes.CDLL, ctypes.c_void_p, ctypes.c_void_p] | None:
-    """Load a kernel; return the driver, the module and the kernel, or None where that fails."""
-    cuda, module, handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
-    failed = cuda.cuModuleLoadData(ctypes.byref(module), read_image(image)) or cuda.cuModuleGetFunction(
-        ctypes.byref(handle), module, name.encode()
-    )
-    if failed and module:
-        cuda.cuModuleUnload(module)
-    return None if failed else (cuda, module, handle)
+def _check(status: int, failure: str) -> None:
+    if status:
+        raise DeviceError(f"{failure}: status {status}")
 
 
-def resident_blocks(image: Path, name: str, launch: Launch) -> int | None:
-    """Return how many blocks a multiprocessor holds at once, or None where that is unknown."""
-    loaded = _load(image, name)
-    if loaded is None:
-        return None
-    cuda, module, handle = loaded
-    x, y, z = launch.block
-    blocks = ctypes.c_int()
-    failed = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        ctypes.byref(blocks), handle, x * y * z, ctypes.c_size_t(launch.shared_bytes)
-    )
-    cuda.cuModuleUnload(module)
-    return None if failed else blocks.value
-
-
-@dataclass(frozen=True, kw_only=True)
 class Module:
-    """A module that is loaded a second time, for launches that PyCUDA cannot make; its variables are its own.
+    """A compiled file that is loaded a second time, for what PyCUDA cannot do; its variables are its own."""
 
-    It is kept as long as the process, as its kernels may run at any time.
-    """
+    def __init__(self, image: Path, kernel: str) -> None:
+        """Load a file that has this kernel. Raises DeviceError."""
+        self._cuda, self._handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        status = self._cuda.cuModuleLoadData(ctypes.byref(self._handle), read_image(image))
+        _check(status, f"{kernel} cannot be loaded for a launch in clusters")
 
-    cuda: ctypes.CDLL
-    handle: ctypes.c_void_p
+    def function(self, name: str) -> ctypes.c_void_p:
+        """Return the handle of a kernel. Raises DeviceError."""
+        kernel = ctypes.c_void_p()
+        status = self._cuda.cuModuleGetFunction(ctypes.byref(kernel), self._handle, name.encode())
+        _check(status, f"{name} cannot be loaded for a launch in clusters")
+        return kernel
 
     def variable(self, name: str) -> int:
         """Return the address of a __device__ or __constant__ variable. Raises DeviceError."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
-        if status := self.cuda.cuModuleGetGlobal_v2(
-            ctypes.byref(address), ctypes.byref(size), self.handle, name.encode()
-        ):
-            raise DeviceError(f"the variable {name} cannot be set for launches in clusters: status {status}")
+        status = self._cuda.cuModuleGetGlobal_v2(ctypes.byref(address), ctypes.byref(size), self._handle, name.encode())
+        _check(status, f"the variable {name} cannot be set for launches in clusters")
         return address.value
 
+    def cluster_launcher(self, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], None]:
+        """Return a function that launches a kernel in clusters of blocks. Raises DeviceError."""
+        cuda, kernel = self._cuda, self.function(name)
+        status = cuda.cuFuncSetAttribute(kernel, MAX_DYNAMIC_SHARED_BYTES, launch.shared_bytes)
+        _check(status, f"{name} cannot be prepared for a launch in clusters")
+        buffer, size = ctypes.create_string_buffer(packed, len(packed)), ctypes.c_size_t(len(packed))
+        places = (BUFFER_POINTER, ctypes.addressof(buffer), BUFFER_SIZE, ctypes.addressof(size), END)
+        extra = (ctypes.c_void_p * 5)(*places)
+        attribute = _Attribute(CLUSTER_DIMENSION, b"", (ctypes.c_uint * 16)(*launch.cluster))
+        three = ctypes.c_uint * 3
+        config = _Config(
+            three(*launch.grid), three(*launch.block), launch.shared_bytes, stream, ctypes.pointer(attribute), 1
+        )
+        kept = (buffer, size, attribute)  # what `extra` and `config` point to
 
-def load_module(image: Path, name: str) -> Module:
-    """Load a compiled file that has the kernel ``name`` a second time. Raises DeviceError."""
-    loaded = _load(image, name)
-    if loaded is None:
-        raise DeviceError(f"{name} cannot be loaded for a launch in clusters")
-    cuda, handle, _ = loaded
-    return Module(cuda=cuda, handle=handle)
+        def start(_: object = kept) -> None:
+            if status := cuda.cuLaunchKernelEx(ctypes.byref(config), kernel, None, extra):
+                raise DeviceError(
+                    f"launching {name} in clusters of {launch.cluster} failed with status {status}: clusters need "
+                    "compute capability 9.0, at most 8 blocks, and a grid that they divide"
+                )
+
+        return start
+
+    def unload(self) -> None:
+        """Give the memory of the file back."""
+        self._cuda.cuModuleUnload(self._handle)
 
 
-def cluster_launcher(module: Module, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], None]:
-    """Return a function that launches a kernel in clusters of blocks. Raises DeviceError."""
-    cuda, kernel = module.cuda, ctypes.c_void_p()
-    status = cuda.cuModuleGetFunction(ctypes.byref(kernel), module.handle, name.encode())
-    status = status or cuda.cuFuncSetAttribute(kernel, MAX_DYNAMIC_SHARED_BYTES, launch.shared_bytes)
-    if status:
-        raise DeviceError(f"{name} cannot be prepared for a launch in clusters: status {status}")
-    buffer, size = ctypes.create_string_buffer(packed, len(packed)), ctypes.c_size_t(len(packed))
-    extra = (ctypes.c_void_p * 5)(BUFFER_POINTER, ctypes.addressof(buffer), BUFFER_SIZE, ctypes.addressof(size), END)
-    attribute = _Attribute(CLUSTER_DIMENSION, b"", (ctypes.c_uint * 16)(*launch.cluster))
-    three = ctypes.c_uint * 3
-    config = _Config(
-        three(*launch.grid), three(*launch.block), launch.shared_bytes, stream, ctypes.pointer(attribute), 1
-    )
-    kept = (buffer, size, attribute)  # what `extra` and `config` point to
-
-    def start(_: object = kept) -> None:
-        if status := cuda.cuLaunchKernelEx(ctypes.byref(config), kernel, None, extra):
-            raise DeviceError(
-                f"launching {name} in clusters of {launch.cluster} failed with status {status}: clusters need compute "
-                "capability 9.0, at most 8 blocks, and a grid that they divide"
+def resident_blocks(image: Path, name: str, launch: Launch) -> int | None:
+    """Return how many blocks of a kernel a multiprocessor holds at once, or None where that is unknown."""
+    cuda, blocks, shared = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_size_t(launch.shared_bytes)
+    with contextlib.suppress(DeviceError):
+        module = Module(image, name)
+        try:
+            _check(
+                cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    ctypes.byref(blocks), module.function(name), math.prod(launch.block), shared
+                ),
+                f"the occupancy of {name} is unknown",
             )
+            return blocks.value
+        finally:
+            module.unload()
+    return None
 
-    return start
 
-
-@dataclass(frozen=True, kw_only=True)
 class Graph:
     """A CUDA graph of recorded launches."""
 
-    cuda: ctypes.CDLL
-    stream: ctypes.c_void_p
-    graph: ctypes.c_void_p
-    ready: ctypes.c_void_p
-
-    def launch(self) -> None:
-        """Queue all of them on the stream that they were recorded on. Raises DeviceError."""
-        if status := self.cuda.cuGraphLaunch(self.ready, self.stream):
-            raise DeviceError(f"a graph of launches cannot be launched: status {status}")
-
-    def destroy(self) -> None:
-        """Give its memory back, when the last of its launches has ended."""
-        self.cuda.cuGraphExecDestroy(self.ready)
-        self.cuda.cuGraphDestroy(self.graph)
-
-
-def record_graph(stream: int, starts: Sequence[Callable[[], None]]) -> Graph:
-    """Record what functions queue on a stream, which does not run meanwhile. Raises DeviceError."""
-    cuda, handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(stream)
-    graph, ready = ctypes.c_void_p(), ctypes.c_void_p()
-    status = cuda.cuStreamBeginCapture_v2(handle, CAPTURE_OF_THIS_THREAD)
-    if not status:
+    def __init__(self, stream: int, starts: Sequence[Callable[[], None]]) -> None:
+        """Record what functions queue on a stream, which does not run meanwhile. Raises DeviceError."""
+        self._cuda, self._stream = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(stream)
+        self._graph, self._ready = ctypes.c_void_p(), ctypes.c_void_p()
+        failure = "launches cannot be recorded in a graph"
+        _check(self._cuda.cuStreamBeginCapture_v2(self._stream, CAPTURE_OF_THIS_THREAD), failure)
         try:
             for start in starts:
                 start()
         finally:
-            status = cuda.cuStreamEndCapture(handle, ctypes.byref(graph))
-    status = status or cuda.cuGraphInstantiateWithFlags(ctypes.byref(ready), graph, ctypes.c_ulonglong(0))
-    if status:
-        raise DeviceError(f"launches cannot be recorded in a graph: status {status}")
-    return Graph(cuda=cuda, stream=handle, graph=graph, ready=ready)
+            status = self._cuda.cuStreamEndCapture(self._stream, ctypes.byref(self._graph))
+        no_flags = ctypes.c_ulonglong(0)
+        _check(
+            status or self._cuda.cuGraphInstantiateWithFlags(ctypes.byref(self._ready), self._graph, no_flags), failure
+        )
+
+    def launch(self) -> None:
+        """Queue all of them on the stream that they were recorded on. Raises DeviceError."""
+        _check(self._cuda.cuGraphLaunch(self._ready, self._stream), "a graph of launches cannot be launched")
+
+    def destroy(self) -> None:
+        """Give its memory back, when the last of its launches has ended."""
+        self._cuda.cuGraphExecDestroy(self._ready)
+        self._cuda.cuGraphDestroy(self._graph)

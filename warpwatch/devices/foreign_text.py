@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -26,8 +26,8 @@ SHARE_OF_END = 4  # a fourth of what is shown is from the end, where pytest's su
 
 def plain(text: str) -> str:
     """Return a line without colours, its control characters as escapes, in which nothing is a command to a host."""
-    shown = CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), COLOUR.sub("", text))
-    return COMMAND.sub(lambda found: f"{found[0]} ", shown)
+    shown = CONTROL.sub(lambda control: control[0].encode("unicode_escape").decode(), COLOUR.sub("", text))
+    return COMMAND.sub(lambda command: f"{command[0]} ", shown)
 
 
 def plain_lines(text: str) -> str:
@@ -118,7 +118,7 @@ def limited(text: str, most: int, rest: str) -> str:
 def pass_on(program: IO[str], log: IO[str], most_logged: int, shown: Limited) -> str:
     """Show what a program prints, and write it to ``log``, at most so many characters. Returns its last line."""
     last, written = "", 0
-    for piece in _pieces(program):
+    for piece in iter(lambda: program.readline(2**16), ""):  # lines, or pieces that are longer than any that is shown
         line = plain(piece.removesuffix("\n"))
         last = line.strip() or last
         shown.add(line)
@@ -129,8 +129,3 @@ def pass_on(program: IO[str], log: IO[str], most_logged: int, shown: Limited) ->
                 log.write(f"... the rest is left out: more than {most_logged:,} characters\n")
     shown.end()
     return last
-
-
-def _pieces(program: IO[str]) -> Iterable[str]:
-    """Yield lines, or pieces of lines that are longer than any that is shown."""
-    return iter(lambda: program.readline(2**16), "")

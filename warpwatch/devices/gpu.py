@@ -170,9 +170,9 @@ class Device:
         module, kernel, image = function.handle
         packed, shared = pack(arguments, function.parameters or ()), launch.shared_bytes
         if launch.cluster != (1, 1, 1):
-            again = self._loaded_again.get(module) or driver_calls.load_module(image, function.name)
+            again = self._loaded_again.get(module) or driver_calls.Module(image, function.name)
             self._loaded_again[module] = again
-            return driver_calls.cluster_launcher(again, function.name, launch, int(self._stream.handle), packed)
+            return again.cluster_launcher(function.name, launch, int(self._stream.handle), packed)
         values = (packed,) if packed else ()
         what = (
             f"launching {demangled([function.name])[0]}, grid {launch.grid}, block {launch.block}, {shared:,} bytes of "
@@ -303,7 +303,7 @@ class Device:
     def graph(self, starts: Sequence[Callable[[], None]]) -> Iterator[Callable[[], None]]:
         """Record what functions queue, and yield one that queues all of it again at the cost of one launch."""
         with self._errors("recording launches"):
-            graph = driver_calls.record_graph(int(self._stream.handle), starts)
+            graph = driver_calls.Graph(int(self._stream.handle), starts)
         try:
             yield graph.launch
         finally:

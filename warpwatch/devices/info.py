@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,12 @@ from warpwatch.devices.gpus import slug_of
 from warpwatch.devices.machine import Resources
 
 NOTHING = Resources()
+SOFTWARE_LAUNCH_COST = 2e7  # about 0.05 s (Case.launch_cost)
+SOFTWARE_LAUNCHES, SOFTWARE_CHEAP_COST = 3, 2e5  # about 3 ms with all checks
+SOFTWARE_NOTE = "a device made of software: its times are the host's and no GPU's"
 CLUSTER_BLOCKS = 8  # which every device with clusters takes
 MACHINE_CODE = (".cubin", ".ptx", ".fatbin")
+SHARED = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
 OF_SOFTWARE = Capability(9, 0)  # what softcuda/device/driver.cpp says that it is
 
 
@@ -122,35 +127,26 @@ def call_problem(variant: Variant, device: DeviceInfo) -> str:
 
 
 def software_runs(variant: Variant, device: DeviceInfo) -> bool:
-    """Say whether the software device runs a variant, seen from another device that does not."""
+    """Return whether the software device runs a variant, seen from another device that does not."""
     return variant.capability <= OF_SOFTWARE and not call_problem(variant, replace(device, runs_machine_code=False))
 
 
-SOFTWARE_LAUNCH_COST = 2e7  # about 0.05 s (Case.launch_cost)
-SOFTWARE_LAUNCHES, SOFTWARE_CHEAP_COST = 3, 2e5  # about 3 ms with all checks
-SOFTWARE_NOTE = "a device made of software: its times are the host's and no GPU's"
-
-
-def _attribute(driver: Any, device: Any, name: str) -> int:
-    return int(device.get_attribute(getattr(driver.device_attribute, name)))
-
-
-def _limits(driver: Any, device: Any) -> Limits:
-    def axes(name: str) -> tuple[int, int, int]:
-        x, y, z = (_attribute(driver, device, f"MAX_{name}_DIM_{axis}") for axis in "XYZ")
-        return x, y, z
-
-    shared = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+def _limits(attribute: Callable[[str], int]) -> Limits:
+    block, grid = ([attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ"] for name in ("BLOCK", "GRID"))
     return Limits(
-        threads=_attribute(driver, device, "MAX_THREADS_PER_BLOCK"),
-        block=axes("BLOCK"),
-        grid=axes("GRID"),
-        shared_bytes=max(_attribute(driver, device, name) for name in shared),
+        threads=attribute("MAX_THREADS_PER_BLOCK"),
+        block=(block[0], block[1], block[2]),
+        grid=(grid[0], grid[1], grid[2]),
+        shared_bytes=max(map(attribute, SHARED)),
     )
 
 
 def describe(driver: Any, device: Any, ordinal: int, compiler: Path | None) -> DeviceInfo:
     """Return the properties of a device of PyCUDA. ``compiler``: given where the driver is the software device's."""
+
+    def attribute(name: str) -> int:
+        return int(device.get_attribute(getattr(driver.device_attribute, name)))
+
     version = driver.get_driver_version()
     capability = Capability(*device.compute_capability())
     target = timing = Target(capability.arch)
@@ -158,20 +154,20 @@ def describe(driver: Any, device: Any, ordinal: int, compiler: Path | None) -> D
         target = Target(capability.arch, str(compiler), ("--checks",))
         timing = Target(capability.arch, str(compiler))
     # Memory transfers twice in a clock; the clock is in kHz, the width in bits.
-    width = _attribute(driver, device, "GLOBAL_MEMORY_BUS_WIDTH")
-    peak = 2e3 * _attribute(driver, device, "MEMORY_CLOCK_RATE") * width / 8
+    width = attribute("GLOBAL_MEMORY_BUS_WIDTH")
+    peak = 2e3 * attribute("MEMORY_CLOCK_RATE") * width / 8
     return DeviceInfo(
         name=device.name(),
         ordinal=ordinal,
         pci_bus_id=device.pci_bus_id(),
         capability=capability,
         driver=f"{version // 1000}.{version % 1000 // 10}",
-        multiprocessors=_attribute(driver, device, "MULTIPROCESSOR_COUNT"),
+        multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
         memory_bytes=int(device.total_memory()),
-        l2_bytes=_attribute(driver, device, "L2_CACHE_SIZE"),
-        clock_hz=_attribute(driver, device, "CLOCK_RATE") * 1e3,
+        l2_bytes=attribute("L2_CACHE_SIZE"),
+        clock_hz=attribute("CLOCK_RATE") * 1e3,
         peak_bytes_per_second=peak,
-        limits=_limits(driver, device),
+        limits=_limits(attribute),
         target=target,
         timing_target=timing,
         largest_launch_cost=SOFTWARE_LAUNCH_COST if compiler else math.inf,

@@ -27,6 +27,7 @@ from warpwatch.devices.references import expected
 from warpwatch.devices.runner import load, upload
 from warpwatch.devices.worker import gpu
 
+LAST_BLOCK = {"SOFTCUDA_SPARSE": "1", "SOFTCUDA_LAST_BLOCKS": "1"}  # in the environment
 PERIOD = 1_000_003  # prime: no index that wraps, or is off by a power of two, finds the same value
 
 
@@ -50,7 +51,7 @@ def sampled_rows(case: Case, limit: int) -> Array:
 def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: int) -> list[str]:
     """Run these cases of one shape and describe what is wrong with their results. Raises DeviceError."""
     machine = gpu()
-    first, said = cases[0], []
+    first, faults = cases[0], []
     rows = sampled_rows(first, limit)
     memory.require(first, memory.peak_bytes(first, copies=int(machine.finds_faults), rows=len(rows)))
     rng = np.random.default_rng(seed)
@@ -66,30 +67,26 @@ def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: in
             (result,) = loaded.results
             loaded.start()
             machine.finish()
-            got = np.concatenate([result.read_rows(int(row), int(row) + 1) for row in rows])
-            mismatch = compare(got, right.reference, right.bound, rows)
+            mismatch = compare(result.read_sample(rows), right.reference, right.bound, rows)
             damage = [array.overrun() for array in (*guarded, result)]
-            said += [f"{case.id} {sentence}" for sentence in damage if sentence]
-            said += [explain(case, name, mismatch, f"python -m warpwatch run {case.id}")] if mismatch else []
+            faults += [f"{case.id} {sentence}" for sentence in damage if sentence]
+            faults += [explain(case, name, mismatch, f"python -m warpwatch run {case.id}")] if mismatch else []
             loaded.free_own()
             for array, before in zip(guarded, digests, strict=True):
                 if digest(array) != before:
-                    said.append(f"{case.id} changed its operand {array.name}")
+                    faults.append(f"{case.id} changed its operand {array.name}")
                     array.write(inputs[array.name])  # so that the next case is not blamed
-    return said
-
-
-SETTINGS = {"SOFTCUDA_SPARSE": "1", "SOFTCUDA_LAST_BLOCKS": "1"}
+    return faults
 
 
 @contextmanager
 def only_the_last_block() -> Iterator[None]:
     """Make the software device run only the last block of a grid, and accept arrays that memory cannot hold."""
-    os.environ.update(SETTINGS)
+    os.environ.update(LAST_BLOCK)
     try:
         yield
     finally:
-        for name in SETTINGS:
+        for name in LAST_BLOCK:
             del os.environ[name]
 
 

@@ -13,7 +13,7 @@ from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.parameters import Parameter, offsets
+from warpwatch.devices.parameters import Parameter, parameters_for
 
 GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
 # Fill results and guard bands before a launch: a word is a NaN as float32, two are one as float64, and it is unlikely
@@ -36,12 +36,6 @@ def poison_of(itemsize: int, operand: bool = False, second: bool = False) -> int
     """
     word = SMALL_POISON.get(itemsize, (POISON, OPERAND_POISON))[operand]
     return word ^ SIGNS.get(itemsize, SIGN) if second else word
-
-
-def poisoned(shape: Shape, dtype: np.dtype[Any], operand: bool = False) -> Array:
-    """Return an array that is filled with poison."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return repeated(poison_of(dtype.itemsize, operand), size).view(dtype).reshape(shape)
 
 
 def repeated(word: int, size: int) -> Array:
@@ -199,6 +193,12 @@ class GuardedArray:
         self.machine.read(self.address + first * (self.nbytes // self.shape[0]), rows)
         return rows
 
+    def read_sample(self, rows: Array | None) -> Array:
+        """Read these rows of the array, or all of them for None."""
+        if rows is None:
+            return self.read()
+        return np.concatenate([self.read_rows(int(row), int(row) + 1) for row in rows])
+
     def overrun(self) -> str | None:
         """Describe the writes outside the array that its guard bands show; None where there are none."""
         itemsize, end = self.dtype.itemsize, self._before + self.nbytes
@@ -206,7 +206,8 @@ class GuardedArray:
             band = np.empty(stop - start, np.uint8)
             if band.size:
                 self.machine.read(self._base + start, band)
-            wrong = np.flatnonzero(band != self._band(start, band.size))
+            unharmed = repeated(self.word, start % 4 + band.size)[start % 4 :]
+            wrong = np.flatnonzero(band != unharmed)
             if wrong.size:
                 steps = wrong if side == "after" else band.size - 1 - wrong  # bytes away from the array
                 away = np.unique(steps // itemsize) + 1
@@ -215,10 +216,6 @@ class GuardedArray:
                     f"wrote {away.size:,} element(s) {side} {self.name}, the nearest {int(away[0]):,} {side} its {edge}"
                 )
         return None
-
-    def _band(self, start: int, size: int) -> Array:
-        """Return the bytes of an unharmed guard band that begins ``start`` bytes into the allocation."""
-        return repeated(self.word, start % 4 + size)[start % 4 :]
 
     def free(self) -> None:
         self.machine.free(self._base)
@@ -232,12 +229,16 @@ def pack(arguments: Sequence[np.generic], parameters: Sequence[Parameter] = ()) 
     """
     if not arguments:
         return b""
-    places, end = offsets(arguments)
-    if [each.dtype.itemsize for each in arguments] == [each.size for each in parameters]:
-        places = [each.offset for each in parameters]
-        end = places[-1] + parameters[-1].size
-    names, formats = [f"a{i}" for i in range(len(arguments))], [value.dtype for value in arguments]
-    fields = np.dtype({"names": names, "formats": formats, "offsets": places, "itemsize": end})
+    if [each.dtype.itemsize for each in arguments] != [each.size for each in parameters]:
+        parameters = parameters_for(arguments)
+    fields = np.dtype(
+        {
+            "names": [f"a{i}" for i in range(len(arguments))],
+            "formats": [value.dtype for value in arguments],
+            "offsets": [each.offset for each in parameters],
+            "itemsize": parameters[-1].end,
+        }
+    )
     packed = np.zeros(1, fields)  # what lies between arguments is zero
     packed[0] = tuple(arguments)
     return packed.tobytes()

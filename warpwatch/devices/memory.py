@@ -6,6 +6,7 @@ Where memory runs out, the operating system ends the whole run. A case that is r
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +76,8 @@ def _limit(group: _Group) -> int:
 
 def _left(group: _Group) -> int:
     """Return the bytes that a control group may still take."""
-    used = int(_text(group.usage) or 0) - _figure(_text(group.statistics), group.cache)
+    cached = re.search(rf"^{group.cache} (\d+)", _text(group.statistics), re.MULTILINE)
+    used = int(_text(group.usage) or 0) - int(cached[1] if cached else 0)
     return max(0, _limit(group) - used)
 
 
@@ -84,10 +86,6 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
-
-
-def _figure(text: str, name: str) -> int:
-    return next((int(line.split()[1]) for line in text.splitlines() if line.split()[:1] == [name]), 0)
 
 
 def peak_bytes(case: Case, *, copies: int, rows: int | None = None) -> int:
@@ -111,9 +109,9 @@ def peak_bytes(case: Case, *, copies: int, rows: int | None = None) -> int:
 
 def require(case: Case, needed: int) -> None:
     """Raise DeviceError where the host has fewer free bytes than a case needs."""
-    there = available()
-    if needed > there:
+    free = available()
+    if needed > free:
         raise DeviceError(
-            f"{case.id} needs about {needed:,} bytes of the host's memory, and {there:,} are available: "
+            f"{case.id} needs about {needed:,} bytes of the host's memory, and {free:,} are available: "
             "choose a smaller shape, or a machine with more memory"
         )

@@ -7,10 +7,11 @@ of types, and the source does where it spells out those of C++.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,6 +72,10 @@ class Parameter:
     size: int
     type: str = ""
 
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
     def __str__(self) -> str:
         counted = f"{self.size} byte{'s' if self.size != 1 else ''}"
         if not self.type:
@@ -106,12 +111,22 @@ def typed_by_source(
     types = _declared_types(kernels, symbol)
     if parameters is not None:
         return _typed(parameters, types)
-    sizes, end, found = [size_of(each) for each in types], 0, []
-    for size, name in zip(sizes, types, strict=True) if all(sizes) else ():
-        end = -(-end // size) * size
-        found.append(Parameter(offset=end, size=size, type=name))
-        end += size
-    return tuple(found) or None
+    sizes = [size_of(name) for name in types]
+    return _laid_out(zip(sizes, sizes, types, strict=True)) or None if all(sizes) else None
+
+
+def parameters_for(values: Sequence[np.generic]) -> tuple[Parameter, ...]:
+    """Return the parameters that take values as C aligns the members of a struct."""
+    return _laid_out((value.dtype.itemsize, value.dtype.alignment, "") for value in values)
+
+
+def _laid_out(members: Iterable[tuple[int, int, str]]) -> tuple[Parameter, ...]:
+    """Return parameters of these sizes, alignments and types, one after the other."""
+    parameters, end = list[Parameter](), 0
+    for size, alignment, name in members:
+        parameters.append(Parameter(offset=-(-end // alignment) * alignment, size=size, type=name))
+        end = parameters[-1].end
+    return tuple(parameters)
 
 
 def _of_cubin(elf: bytes, symbol: str) -> tuple[Parameter, ...]:
@@ -133,17 +148,16 @@ def _of_ptx(code: bytes, symbol: str) -> tuple[Parameter, ...]:
     entry = re.search(rb"\.entry\s+" + re.escape(symbol.encode()) + rb"(?![\w$])\s*(?:\(([^)]*)\))?", text)
     if not entry:
         raise KeyError(symbol)
-    found: list[Parameter] = []
+    members = []
     for written in filter(bytes.strip, (entry[1] or b"").split(b",")):
         match = PTX_PARAMETER.search(written)
         if not match:
             raise KeyError(symbol)
-        size = int(match[3]) // 8 * int(match[4] or 1)
-        aligned = int(match[1] or match[3]) // (1 if match[1] else 8)
-        end = found[-1].offset + found[-1].size if found else 0
-        kind = {4: "float", 8: "double"}.get(size, "") if match[2] == b"f" else ""
-        found.append(Parameter(offset=-(-end // aligned) * aligned, size=size, type=kind))
-    return tuple(found)
+        alignment, kind, bits, count = match.groups()
+        size = int(bits) // 8 * int(count or 1)
+        name = {4: "float", 8: "double"}.get(size, "") if kind == b"f" else ""
+        members.append((size, int(alignment or int(bits) // 8), name))
+    return _laid_out(members)
 
 
 def _of_software(elf: bytes, symbol: str) -> tuple[Parameter, ...]:
@@ -160,10 +174,10 @@ def _of_software(elf: bytes, symbol: str) -> tuple[Parameter, ...]:
     held = next(each for each in sections if each.address <= record < each.address + each.length)
     (count,) = struct.unpack_from("<I", elf, record - held.address + held.offset + 16)
     numbers = struct.unpack_from(f"<{2 * count + 1}I", elf, record - held.address + held.offset + 32)
-    found = (Parameter(offset=numbers[i], size=numbers[count + 1 + i]) for i in range(count))
+    parameters = tuple(Parameter(offset=numbers[i], size=numbers[count + 1 + i]) for i in range(count))
     names = {each.value: each.name for each in symbols if "invoke" in each.name}
     types = INVOKE.search(demangled([names.get(pointers[record], "")])[0])
-    return _typed(tuple(found), _split(types[1]) if types else ())
+    return _typed(parameters, _split(types[1]) if types else ())
 
 
 def _types_of(symbol: str) -> Sequence[str]:
@@ -228,43 +242,38 @@ def _declared_types(kernels: Kernels, name: str) -> list[str]:
     Nothing where the source has no such kernel, or several that differ. Types may be any words.
     """
     text = _text_of(kernels)
-    found = list[list[str]]()
+    spellings = list[list[str]]()
     for match in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
         before = re.split(r"[;{}]", text[max(0, match.start() - 400) : match.start()])[-1]
         end = _closing(text, match.end())
         if not re.search(r"\b__global__\b|\bvoid\s+$", before) or not re.match(r"\s*[;{]", text[end + 1 :]):
             continue
         parts = [_resolved(part.partition("=")[0], kernels, text) for part in _split(text[match.end() : end])]
-        found.append([_without_name(part) for part in parts if part != "void"])
-    return found[0] if found and all(each == found[0] for each in found) else []
+        spellings.append([_without_name(part) for part in parts if part != "void"])
+    return spellings[0] if spellings and all(each == spellings[0] for each in spellings) else []
 
 
 def declared_element(kernels: Kernels, name: str) -> str:
     """Return the type of a __constant__ or __device__ variable's elements as its source spells it; empty if unclear."""
     pattern = rf"\b(?:__constant__|__device__)\b([^;{{}}()=,]*?)\b{re.escape(name)}\s*(?=[\[;={{])"
     text = _text_of(kernels)
-    found = {_resolved(match[1], kernels, text) for match in re.finditer(pattern, text)}
-    words = [re.sub(r"\b__(?:constant|device|managed)__\b", " ", QUALIFIERS.sub(" ", each)) for each in found]
+    types = {_resolved(match[1], kernels, text) for match in re.finditer(pattern, text)}
+    words = [re.sub(r"\b__(?:constant|device|managed)__\b", " ", QUALIFIERS.sub(" ", name)) for name in types]
     return " ".join(words[0].split()) if len(words) == 1 else ""
 
 
 def _text_of(kernels: Kernels) -> str:
     """Return a source and what it includes, without comments and strings; empty where numbers may be renamed there."""
-    try:
+    with contextlib.suppress(OSError):
         return _plain_text(kernels.source, kernels.root, kernels.source.stat().st_ctime_ns)
-    except OSError:
-        return ""
+    return ""
 
 
 @functools.lru_cache(maxsize=256)  # each copy of each case asks
 def _plain_text(source: Path, root: Path, changed: int) -> str:
-    """Return what ``_text_of`` does for a source that was ``changed`` last at that time."""
-    try:
-        paths = [source, *sorted(files_of(source, root) - {source})]
-        text = "\n".join(path.read_text(errors="replace") for path in paths)
-    except OSError:
-        return ""
-    text = COMMENT.sub(" ", text)
+    """Return what ``_text_of`` does for a source that was ``changed`` last at that time. Raises OSError."""
+    paths = [source, *sorted(files_of(source, root) - {source})]
+    text = COMMENT.sub(" ", "\n".join(path.read_text(errors="replace") for path in paths))
     return "" if re.search(rf"#\s*define\s+(?:{'|'.join(BUILT_IN)})\b", text) else text
 
 
@@ -292,7 +301,7 @@ def _meanings(source: str) -> tuple[tuple[str, str], ...]:
 
 
 def _without_name(parameter: str) -> str:
-    """Return the type of a parameter: what is left where its last word, which is no type, is taken away."""
+    """Return the type of a parameter: what is left without its name, which is the last word if that is not a type."""
     words = re.findall(r"[\w:]+|\S", parameter)
     is_name = len(words) > 1 and re.fullmatch(r"[A-Za-z_]\w*", words[-1]) and not QUALIFIERS.fullmatch(words[-1])
     named = is_name and not ({words[-1]} & BUILT_IN) and any(re.match(r"\w", word) for word in words[:-1])
@@ -306,12 +315,3 @@ def _closing(text: str, place: int) -> int:
         depth += (text[place] == "(") - (text[place] == ")")
         place += 1
     return place - 1
-
-
-def offsets(values: Sequence[np.generic]) -> tuple[list[int], int]:
-    """Return where values lie as C aligns the members of a struct, and where the last one ends."""
-    if not values:
-        return [], 0
-    layout = np.dtype([(f"a{i}", value.dtype) for i, value in enumerate(values)], align=True)
-    places = [layout.fields[name][1] for name in layout.names or ()]  # type: ignore[index]
-    return places, places[-1] + values[-1].dtype.itemsize

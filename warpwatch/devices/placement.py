@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,13 @@ from warpwatch.catalogue.arrays import Array, CaseArray, Shape
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.machine import poisoned, repeated
+from warpwatch.devices.machine import poison_of, repeated
+
+
+def poisoned(shape: Shape, dtype: np.dtype[Any], operand: bool = False) -> Array:
+    """Return an array that is filled with poison."""
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return repeated(poison_of(dtype.itemsize, operand), size).view(dtype).reshape(shape)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import hashlib
 import io
+import itertools
 import sys
 import time
 import traceback
@@ -77,17 +78,18 @@ def naming(case: Case, what: str) -> Iterator[None]:
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, KeyboardInterrupt) and not is_heard():
             raise  # it is Ctrl-C, which a process with a listening parent ignores
-        said = str(error) if isinstance(error, BadFunction) else f"{type(error).__name__}: {error}"
-        raise BadCase(f"{case.id}: family {family.name}: {what} failed{_place(error, family.root)}: {said}") from error
+        why = str(error) if isinstance(error, BadFunction) else f"{type(error).__name__}: {error}"
+        raise BadCase(f"{case.id}: family {family.name}: {what} failed{_place(error, family.root)}: {why}") from error
 
 
 def _place(error: BaseException, root: Path) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    files = [(Path(frame.filename), frame.lineno) for frame in frames]
+    """Return the last line of the project that an error passed, such as `` at kernels/own.py:3``."""
     engine = Path(rules.__file__).parent.parent
-    own = [(file, line) for file, line in files if file.is_relative_to(root) and not file.is_relative_to(engine)]
-    own = [(file, line) for file, line in own if "site-packages" not in file.parts]
-    return f" at {own[-1][0].relative_to(root)}:{own[-1][1]}" if own else ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_relative_to(root) and not file.is_relative_to(engine) and "site-packages" not in file.parts:
+            return f" at {file.relative_to(root)}:{frame.lineno}"
+    return ""
 
 
 def computed(
@@ -112,7 +114,7 @@ def computed(
 
 
 def is_slow(case: Case) -> bool:
-    """Tell whether a reference of a case, which this process has computed or found, took over SLOW seconds."""
+    """Return whether a reference of a case, which this process has computed or found, took over SLOW seconds."""
     return case.id in _slow_cases
 
 
@@ -149,11 +151,11 @@ def _find(name: str, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
 
 
 def _digest_of_inputs(inputs: Mapping[str, Array]) -> str:
-    found = hashlib.sha256()
+    digest_of_all = hashlib.sha256()
     for name, array in inputs.items():
-        found.update(repr((name, str(array.dtype), array.shape)).encode())
-        found.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return found.hexdigest()[:32]
+        digest_of_all.update(repr((name, str(array.dtype), array.shape)).encode())
+        digest_of_all.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest_of_all.hexdigest()[:32]
 
 
 def _keep(name: str, inputs: Mapping[str, Array], results: Mapping[str, Any]) -> None:
@@ -167,9 +169,8 @@ def _keep(name: str, inputs: Mapping[str, Array], results: Mapping[str, Any]) ->
     with contextlib.suppress(Exception):  # no room: the next run computes it again
         cache.add(name, MARK, b"slow", is_code=False)
         cache.add(f"{name}-{_digest_of_inputs(inputs)}", KIND, file.getvalue(), is_code=False)
-        kept = sorted(((path.stat().st_mtime, path) for path in cache.folder.glob(f"reference-*{KIND}")), reverse=True)
-        total = 0
-        for _, path in kept:
-            total += path.stat().st_size
+        newest = sorted(cache.folder.glob(f"reference-*{KIND}"), key=lambda path: path.stat().st_mtime, reverse=True)
+        sizes = itertools.accumulate(path.stat().st_size for path in newest)
+        for path, total in zip(newest, sizes, strict=True):
             if total > KEPT:
                 path.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import Array, CaseArray, Role
+from warpwatch.catalogue.arrays import Array, Role
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import no_word, word_of
@@ -35,7 +35,7 @@ _kernels_of = functools.lru_cache(maxsize=256)(kernels_of)  # each copy of each 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A kernel that is loaded, the first of several, and what launches them. ``notes``: as in Loaded."""
+    """The first of the kernels that a case launches, and what launches them all. ``notes``: as in Loaded."""
 
     function: Function
     start: Callable[[], None]
@@ -109,12 +109,19 @@ class Loaded:
             array.free()
 
 
-def require_memory(machine: Machine, case: Case) -> None:
-    """Raise DeviceError where the arrays of a case do not fit into the machine's memory."""
+@contextmanager
+def _naming(case: Case) -> Iterator[None]:
+    """Name the case in errors of the device."""
     try:
-        machine.require(case.array_bytes)
+        yield
     except DeviceError as error:
         raise DeviceError(f"{case.id}: {error}", error.lost) from None
+
+
+def require_memory(machine: Machine, case: Case) -> None:
+    """Raise DeviceError where the arrays of a case do not fit into the machine's memory."""
+    with _naming(case):
+        machine.require(case.array_bytes)
 
 
 def upload(
@@ -123,18 +130,17 @@ def upload(
     """Upload the inputs of a case. Raises DeviceError, or BadCase where their shapes or types are not the case's."""
     check_inputs(case, inputs)
     guarded: list[GuardedArray] = []
-    try:
+    with _naming(case), ExitStack() as on_error:
         for index, array in enumerate(case.arrays):
             if array.is_input:
                 padded = placement.padded_shape(inputs[array.name].shape)
                 offset = placement.offset(index, array)
-                made = GuardedArray(machine, array.name, padded, array.dtype, offset, operand=True, filled=False)
-                guarded.append(made)
-                made.set(placement.spread(inputs[array.name]))
-    except DeviceError as error:
-        for done in guarded:
-            done.free()
-        raise DeviceError(f"{case.id}: {error}", error.lost) from None
+                guarded.append(
+                    GuardedArray(machine, array.name, padded, array.dtype, offset, operand=True, filled=False)
+                )
+                on_error.callback(guarded[-1].free)
+                guarded[-1].set(placement.spread(inputs[array.name]))
+        on_error.pop_all()
     return tuple(guarded)
 
 
@@ -142,10 +148,7 @@ def load(
     machine: Machine, case: Case, image: Path, inputs: tuple[GuardedArray, ...], placement: Placement = PLAIN
 ) -> Loaded:
     """Load the kernel and allocate poisoned results, for inputs that are uploaded already. Raises DeviceError."""
-
-    def prepare(addresses: Mapping[str, int]) -> Prepared:
-        return _prepare(machine, case, image, addresses, inputs, placement)
-
+    prepare = functools.partial(_prepare, machine, case, image, inputs, placement)
     return load_with(machine, case, inputs, prepare, placement)
 
 
@@ -161,19 +164,16 @@ def load_with(
     ``prepare``: returns a kernel's function, and one that launches.
     """
     own: dict[str, GuardedArray] = {}
-    try:
+    shapes = {array.name: array.shape for array in inputs}
+    with _naming(case), ExitStack() as on_error:
         for index, array in enumerate(case.arrays):
             if array.role is not Role.IN:
-                first = [uploaded.shape for uploaded in inputs if uploaded.name == array.name]
-                padded = first[0] if first else placement.padded_shape(array.shape)
+                padded = shapes.get(array.name) or placement.padded_shape(array.shape)
                 own[array.name] = GuardedArray(machine, array.name, padded, array.dtype, placement.offset(index, array))
-        addresses = {array.name: array.address for array in inputs} | {name: a.address for name, a in own.items()}
-        prepared = prepare(addresses)
+                on_error.callback(own[array.name].free)
+        prepared = prepare({array.name: array.address for array in (*inputs, *own.values())})
         restore = _restorer(machine, case, inputs, own)
-    except DeviceError as error:
-        for made in own.values() if not error.lost else ():
-            made.free()
-        raise DeviceError(f"{case.id}: {error}", error.lost) from None
+        on_error.pop_all()
     return Loaded(
         case=case,
         machine=machine,
@@ -190,9 +190,9 @@ def _prepare(
     machine: Machine,
     case: Case,
     image: Path,
-    addresses: Mapping[str, int],
     inputs: Sequence[GuardedArray],
     placement: Placement,
+    addresses: Mapping[str, int],
 ) -> Prepared:
     """Load the kernels of a case, and return the first and a function that launches them all in order."""
     if case.variant.call:
@@ -248,33 +248,22 @@ def in_order(starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
 def _restorer(
     machine: Machine, case: Case, inputs: Sequence[GuardedArray], own: Mapping[str, GuardedArray]
 ) -> Callable[[], None]:
-    """Return a function that gives arrays their first values again: those changed in place, and results with some."""
-    uploaded = {array.name: array for array in inputs}
+    """Return a function that gives arrays their first values again: those changed in place, and results with some.
+
+    Raises BadCase where no word fills an array with its initial value.
+    """
+    uploaded = {array.name: array.address for array in inputs}
     starts: list[Callable[[], None]] = []
     for array in case.arrays:
         target = own.get(array.name)
         if target and array.role is Role.IN_OUT:
-            starts.append(_copier(machine, target, uploaded[array.name]))
+            starts.append(functools.partial(machine.copy, target.address, uploaded[array.name], target.nbytes))
         elif target and array.initial is not None:
-            starts.append(_filler(machine, target, array))
-    return in_order(starts) if starts else _nothing
-
-
-def _nothing() -> None:
-    """Do nothing: no array has first values."""
-
-
-def _copier(machine: Machine, target: GuardedArray, source: GuardedArray) -> Callable[[], None]:
-    return lambda: machine.copy(target.address, source.address, target.nbytes)
-
-
-def _filler(machine: Machine, target: GuardedArray, array: CaseArray) -> Callable[[], None]:
-    """Return a function that fills an array with its initial value. Raises BadCase where no word does that."""
-    word = None if array.initial is None else word_of(array.initial, array.dtype)
-    if word is None:
-        raise BadCase(f"{array.name} {no_word(array.initial, array.dtype)}")
-    filled = word
-    return lambda: machine.fill(target.address, target.nbytes, filled)
+            word = word_of(array.initial, array.dtype)
+            if word is None:
+                raise BadCase(f"{array.name} {no_word(array.initial, array.dtype)}")
+            starts.append(functools.partial(machine.fill, target.address, target.nbytes, word))
+    return in_order(starts)
 
 
 def run(
@@ -333,7 +322,7 @@ def _launch_all(
             raise DeviceError(f"{error}\n  launch    {number} of {last}", error.lost) from None
         looks = number == 2 or number >= launches
         outcome = _outcome(loaded, results, draws[draw], placement, looks=looks)
-        if draw or outcome.damage or not _same(outcome, first):
+        if draw or outcome.damage or not _are_equal(outcome.results, first.results):
             yield replace(outcome, launch=number, draw=draw)
 
 
@@ -341,16 +330,15 @@ def _outcome(
     loaded: Loaded, results: dict[str, Array], inputs: Mapping[str, Array], placement: Placement, looks: bool = True
 ) -> Outcome:
     """Return the results of a launch and, where it ``looks`` for them, the writes elsewhere."""
-    said: tuple[str, ...] = ()
+    harm: list[str] = []
     if looks:
-        said = damage(loaded, {name: placement.spread(array) for name, array in inputs.items()})
-        if stray := stray_work(loaded):
-            said = (*said, stray)
+        harm += damage(loaded, {name: placement.spread(array) for name, array in inputs.items()})
+        harm += filter(None, [stray_work(loaded)])
     for declared in loaded.case.results:
         name, shape = declared.name, inputs[declared.name].shape if declared.is_input else declared.shape
         results[name], between = placement.gather(name, results[name], shape, loaded.own[name].word)
-        said = (*said, between) if between else said
-    return Outcome(results=results, damage=said, notes=loaded.notes)
+        harm += filter(None, [between])
+    return Outcome(results=results, damage=tuple(harm), notes=loaded.notes)
 
 
 def _exchange(loaded: Loaded, inputs: Mapping[str, Array], placement: Placement) -> None:
@@ -376,9 +364,9 @@ def _launch_again(loaded: Loaded, first: Mapping[str, Array], known: Sequence[in
     return dict(first) if _digests(loaded) == known else {array.name: array.read() for array in loaded.results}
 
 
-def _same(one: Outcome, other: Outcome) -> bool:
-    """Tell whether two launches have the same results to the bit."""
-    return all(np.array_equal(_bytes(array), _bytes(other.results[name])) for name, array in one.results.items())
+def _are_equal(results: Mapping[str, Array], others: Mapping[str, Array]) -> bool:
+    """Return whether results are equal to the bit."""
+    return all(np.array_equal(_bytes(array), _bytes(others[name])) for name, array in results.items())
 
 
 def _bytes(array: Array) -> Array:
@@ -397,13 +385,13 @@ def stray_work(loaded: Loaded) -> str:
 
 def launch_and_wait(loaded: Loaded) -> None:
     """Launch, and return when the kernel has run. Raises DeviceError, which names the case."""
-    try:
-        loaded.restore()
-        loaded.start()
-        loaded.machine.finish()
-    except DeviceError as error:
-        noted = "".join(f"\n  {note}" for note in loaded.notes)
-        raise DeviceError(f"{loaded.case.id}: {error}{noted}", error.lost) from None
+    with _naming(loaded.case):
+        try:
+            loaded.restore()
+            loaded.start()
+            loaded.machine.finish()
+        except DeviceError as error:
+            raise DeviceError("\n  ".join([str(error), *loaded.notes]), error.lost) from None
 
 
 def launch_once(loaded: Loaded) -> dict[str, Array]:
@@ -420,12 +408,11 @@ def launch_once(loaded: Loaded) -> dict[str, Array]:
 
 def damage(loaded: Loaded, inputs: Mapping[str, Array]) -> tuple[str, ...]:
     """Return a sentence for each write outside the arrays or into the inputs. ``inputs``: as uploaded."""
-    said = [array.overrun() for array in (*loaded.inputs, *loaded.own.values())]
+    harm = [array.overrun() for array in (*loaded.inputs, *loaded.own.values())]
     for array in loaded.inputs:
-        before = np.ascontiguousarray(inputs[array.name])
-        changed = np.count_nonzero(array.read().view(np.uint8) != before.view(np.uint8))
-        said.append(f"changed its operand {array.name}: {changed:,} bytes differ" if changed else None)
-    return tuple(filter(None, said))
+        if changed := np.count_nonzero(_bytes(array.read()) != _bytes(inputs[array.name])):
+            harm.append(f"changed its operand {array.name}: {changed:,} bytes differ")
+    return tuple(filter(None, harm))
 
 
 def flush() -> None:

@@ -104,7 +104,7 @@ def report_to(connection: Connection) -> None:
 
 
 def is_heard() -> bool:
-    """Tell whether a parent listens."""
+    """Return whether a parent listens."""
     return bool(_listener)
 
 

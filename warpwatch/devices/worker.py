@@ -138,8 +138,9 @@ class Worker:
 
     def start(self) -> None:
         """Start the child now, and let it open the device, without waiting for that: the first call is quicker."""
+        child = self._launch(State.STARTED)
         with contextlib.suppress(OSError):  # it has ended: the first call says why
-            self._launch(State.STARTED).ask(describe_device)
+            child.ask(describe_device)
 
     def _await_opening(self) -> None:
         """Wait until the child has opened the device; one that cannot is ended, and the next one says why."""

@@ -169,7 +169,7 @@ def compile_other(other: OtherKernel, target: Target) -> Image:
     if other.code:
         return code_image(other.code, other.kernels.source.stem, target)
     with naming_missing_submodules(other.kernels.root):
-        return compile_entries(other.kernels, target)[0]
+        return compile_entries(other.kernels, target)
 
 
 def compile_other_kernels(

@@ -9,13 +9,13 @@ is, and the next kernel must not be blamed for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 
 from warpwatch.catalogue import by_name
-from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
+from warpwatch.catalogue.arrays import ALL_ROWS, Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import TIMED_SEED, takes_part
 from warpwatch.catalogue.draws import Draw
@@ -42,7 +42,7 @@ class Shared:
     """Inputs in the machine's memory and the right results, which the cases of one shape share.
 
     ``copies``: the inputs, once for each copy. ``digests``: of each input with its guard bands, as it was uploaded.
-    ``part``: the rows of the result that are compared. ``right``: the results by name; None where nothing is to be
+    ``rows``: of the result that are compared, None for all. ``right``: the results by name; None where nothing is to be
     checked. ``accepted``: fingerprints of results that lay within their bounds and whose guard bands were unharmed:
     those that are equal to the bit are not compared again.
     """
@@ -50,7 +50,7 @@ class Shared:
     key: tuple[object, ...]
     copies: tuple[tuple[GuardedArray, ...], ...]
     digests: tuple[int, ...]
-    part: Part
+    rows: Array | None
     right: Mapping[str, Expected] | None = None
     accepted: set[int] = field(default_factory=set)
 
@@ -91,14 +91,15 @@ def material(case: Case, reference: bool) -> Material:
 
 
 def _right_results(case: Case, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    return {} if case.family.prints else expected(case, inputs, _compared_part(case))
+    rows = _compared_rows(case)
+    return {} if case.family.prints else expected(case, inputs, ALL_ROWS if rows is None else rows)
 
 
 def host_bytes(machine: Machine, case: Case) -> int:
     """Estimate the bytes of the host's memory that ``share`` takes at most."""
-    part = _compared_part(case)
+    rows = _compared_rows(case)
     in_host = _copies(case) if case.variant.on_host or machine.finds_faults else 0
-    return memory.peak_bytes(case, copies=in_host, rows=None if isinstance(part, slice) else len(part))
+    return memory.peak_bytes(case, copies=in_host, rows=None if rows is None else len(rows))
 
 
 def share(machine: Machine, case: Case, reference: bool, make: Make = material) -> Shared:
@@ -108,40 +109,34 @@ def share(machine: Machine, case: Case, reference: bool, make: Make = material) 
     """
     memory.require(case, host_bytes(machine, case))
     require_memory(machine, case)
-    made = make(case, reference)
-    if made.right and isinstance(_compared_part(case), slice):
-        _raise([f"{case.id}: {said}" for said in [nothing_shown(case, [_draw_of(made)])] if said])
-    copies = tuple(upload(machine, case, made.inputs) for _ in range(_copies(case)))
-    return Shared(
-        key=sharing_key(case),
-        copies=copies,
-        digests=tuple(_digests(copies[0])),
-        part=_compared_part(case),
-        right=made.right,
-    )
-
-
-def _draw_of(made: Material) -> Draw:
-    return Draw(inputs=made.inputs, right=made.right or {})
+    rows, material_of_case = _compared_rows(case), make(case, reference)
+    inputs, right = material_of_case.inputs, material_of_case.right
+    if right and rows is None and (nothing := nothing_shown(case, [Draw(inputs=inputs, right=right)])):
+        raise WrongResult(f"{case.id}: {nothing}")
+    copies = tuple(upload(machine, case, inputs) for _ in range(_copies(case)))
+    return Shared(key=sharing_key(case), copies=copies, digests=tuple(_digests(copies[0])), rows=rows, right=right)
 
 
 def _copies(case: Case) -> int:
     return COPIES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1
 
 
-def _compared_part(case: Case) -> Part:
-    """Choose the rows that are compared: some of a single large result, whose reference can compute them alone."""
+def _compared_rows(case: Case) -> Array | None:
+    """Choose the rows that are compared: some of a single large result, whose reference can compute them alone.
+
+    None means all of them.
+    """
     if len(case.results) != 1 or case.results[0].size <= WHOLE_ELEMENTS or not takes_part(case.family):
-        return ALL_ROWS
+        return None
     height = case.results[0].shape[0]
     if height <= SAMPLED_ROWS:
-        return ALL_ROWS
+        return None
     inside = np.random.default_rng(TIMED_SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
     return np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
 
 
 def is_intact(shared: Shared) -> bool:
-    """Say whether inputs and their guard bands are as they were uploaded."""
+    """Return whether inputs and their guard bands are as they were uploaded."""
     return _digests([*chain.from_iterable(shared.copies)]) == [*shared.digests] * len(shared.copies)
 
 
@@ -160,25 +155,25 @@ def _digests(arrays: Sequence[GuardedArray]) -> list[int]:
 
 def damage(loaded: Loaded, shared: Shared) -> list[str]:
     """Return what the launches of a case wrote where they must not, a sentence each."""
-    found = zip(loaded.inputs, _digests(loaded.inputs), shared.digests, strict=True)
-    harmed = [array for array, now, before in found if now != before]
-    said = [array.overrun() for array in harmed]
-    said += [f"changed its operand {array.name}" for array in harmed if _has_changed(array, loaded.case)]
-    said += [array.overrun() for array in loaded.own.values()]
-    return [f"{loaded.case.id} {sentence}" for sentence in said if sentence]
+    digests_now = zip(loaded.inputs, _digests(loaded.inputs), shared.digests, strict=True)
+    harmed = [array for array, now, before in digests_now if now != before]
+    harm = [array.overrun() for array in harmed]
+    harm += [f"changed its operand {array.name}" for array in harmed if _has_changed(array, loaded.case)]
+    harm += [array.overrun() for array in loaded.own.values()]
+    return [f"{loaded.case.id} {sentence}" for sentence in harm if sentence]
 
 
 def _has_changed(operand: GuardedArray, case: Case) -> bool:
-    """Tell whether an operand holds other bits than were uploaded."""
+    """Return whether an operand holds other bits than were uploaded."""
     was, now = np.ascontiguousarray(random_inputs(case, TIMED_SEED)[operand.name]), operand.read()
     return not np.array_equal(was.reshape(-1).view(np.uint8), now.reshape(-1).view(np.uint8))
 
 
 def _state_of(launched: Sequence[Loaded]) -> list[tuple[int, list[int]]]:
     """Return the results' fingerprint of each of these cases, and the digests of its inputs."""
-    found = iter(_digests([array for loaded in launched for array in (*loaded.results, *loaded.inputs)]))
+    known = iter(_digests([array for loaded in launched for array in (*loaded.results, *loaded.inputs)]))
     return [
-        (_fingerprint([next(found) for _ in loaded.results]), [next(found) for _ in loaded.inputs])
+        (_fingerprint([next(known) for _ in loaded.results]), [next(known) for _ in loaded.inputs])
         for loaded in launched
     ]
 
@@ -194,7 +189,7 @@ def _fingerprint(digests_of_results: Sequence[int]) -> int:
 
 
 def are_right(launched: Sequence[Loaded], shared: Shared, fingerprints: Sequence[int | None]) -> bool:
-    """Tell whether results are known to be right to the bit, and whether nothing else was written.
+    """Return whether results are known to be right to the bit, and whether nothing else was written.
 
     Where it is false, ``check_last_result`` compares each, which may be right all the same. ``fingerprints``: those of
     right results, in the order of the launched cases; None where there is none.
@@ -202,13 +197,13 @@ def are_right(launched: Sequence[Loaded], shared: Shared, fingerprints: Sequence
     if any(loaded.case.family.prints for loaded in launched):
         return False
     return all(
-        found == fingerprint and _wrote_nothing_else(loaded, inputs, shared)
-        for loaded, fingerprint, (found, inputs) in zip(launched, fingerprints, _state_of(launched), strict=True)
+        now == fingerprint and _wrote_nothing_else(loaded, inputs, shared)
+        for loaded, fingerprint, (now, inputs) in zip(launched, fingerprints, _state_of(launched), strict=True)
     )
 
 
 def _wrote_nothing_else(loaded: Loaded, inputs: Sequence[int], shared: Shared) -> bool:
-    """Tell whether inputs and scratch memory are unharmed. ``inputs``: digests of the inputs now."""
+    """Return whether inputs and scratch memory are unharmed. ``inputs``: digests of the inputs now."""
     scratch = (array for array in loaded.own.values() if array not in loaded.results)
     return [*inputs] == [*shared.digests] and not any(array.overrun() for array in scratch)
 
@@ -255,18 +250,9 @@ def _check_on_other_poison(loaded: Loaded, shared: Shared, late: str) -> None:
     launch_and_wait(loaded)
     problems = damage(loaded, shared)
     if digests(loaded.machine, ranges) != before:
-        problems += _mismatches(loaded, _with_right_results(loaded.case, shared))
+        problems += _mismatches(loaded, shared)
     loaded.clear(second=False)
     _raise(problems, late)
-
-
-def _with_right_results(case: Case, shared: Shared) -> Shared:
-    """Return the same with the right results, where another process had computed them."""
-    return (
-        shared
-        if shared.right is not None
-        else replace(shared, right=_right_results(case, random_inputs(case, TIMED_SEED)))
-    )
 
 
 def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int | None, printed: Sequence[str] = ()) -> None:
@@ -281,7 +267,7 @@ def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int | None, p
     if case.family.prints:
         problems += _wrong_lines(case, np.sort(np.array(printed)), of_host=False)
     elif fingerprint is None or fingerprint_of(loaded) != fingerprint:
-        problems += _mismatches(loaded, _with_right_results(case, shared))
+        problems += _mismatches(loaded, shared)
     _raise(problems, "" if fingerprint is None else _late(case))
 
 
@@ -328,16 +314,12 @@ def _again(case: Case) -> str:
 
 def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
     """Compare the whole of small results, or the first, last and some random rows of a large one."""
-    assert shared.right is not None
-    rows = None if isinstance(shared.part, slice) else shared.part
-    results = {
-        array.name: array.read()
-        if rows is None
-        else np.concatenate([array.read_rows(int(row), int(row) + 1) for row in rows])
-        for array in loaded.results
-    }
-    mismatches = compare_all(results, shared.right, rows).items()
-    return [explain(loaded.case, name, wrong, _again(loaded.case), notes=loaded.notes) for name, wrong in mismatches]
+    case, rows, right = loaded.case, shared.rows, shared.right
+    if right is None:  # another process had computed them
+        right = _right_results(case, random_inputs(case, TIMED_SEED))
+    results = {array.name: array.read_sample(rows) for array in loaded.results}
+    mismatches = compare_all(results, right, rows).items()
+    return [explain(case, name, mismatch, _again(case), notes=loaded.notes) for name, mismatch in mismatches]
 
 
 def _raise(problems: Sequence[str], late: str = "") -> None:

@@ -133,18 +133,6 @@ def architectures() -> list[Capability]:
     return sorted(Capability(int(major), int(minor)) for major, minor in numbers)
 
 
-@functools.cache
-def unoptimized(program: str = "") -> tuple[str, ...]:
-    """Return flags for code that never runs: with them nvcc takes two fifths of the time, and finds the same errors.
-
-    Errors are found by its front end and by ptxas, before and after what is left out. ``program``: as for ``nvcc``. An
-    nvcc that does not know such a flag gets none.
-    """
-    option, command = "--Ofast-compile", [nvcc(program).program, "--help"]
-    known = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return (f"{option}=max",) if option in known else ()
-
-
 def compile_file(
     source: Path,
     macros: Mapping[str, str],

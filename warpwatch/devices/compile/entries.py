@@ -33,7 +33,7 @@ from warpwatch.devices.compile.compiler import (
     nvcc,
     read_image,
 )
-from warpwatch.devices.compile.ready import READY, find_entries, ready_image
+from warpwatch.devices.compile.ready import READY, code_image, find_entries
 from warpwatch.devices.compile.symbols import demangled, entries, opening, pointed_to
 
 TABLE = "warpwatch_entries"
@@ -87,23 +87,24 @@ class Kernels:
         return self.macros if self.are_named else self.all_macros
 
 
-def compile_entries(kernels: Kernels, target: Target | None) -> tuple[Image, Mapping[str, str]]:
-    """Compile a source and return its image, with the symbol of each kernel by the name that a declaration has for it.
+def compile_entries(kernels: Kernels, target: Target | None) -> Image:
+    """Compile a source and return its image, which has each of the kernels. Raises CompileError.
 
-    ``target``: None for the host, whose functions have C names. Raises CompileError.
+    ``target``: None for the host, whose functions have C names.
     """
     source, names, root = kernels.source, kernels.entries, kernels.root
     if source.suffix in READY:
-        return find_entries(ready_image(source, target), names, str(name_from(root, source)))
+        image = ready_image(source, target)
+        find_entries(image.path, names, str(name_from(root, source)))
+        return image
     if target is None:
-        image = compile_file(source, kernels.all_macros, None, root=root, include=kernels.include)
-        return image, {name: name for name in names}
+        return compile_file(source, kernels.all_macros, None, root=root, include=kernels.include)
     for name in names:
         _check(name)
     if not kernels.are_named:
         image = compile_file(source, kernels.all_macros, target, kernels.flags, root, kernels.include)
         if set(names) <= set(entries(read_image(image.path))):
-            return image, {name: name for name in names}
+            return image
     try:
         image = _compile_table(kernels, target)
     except CompileError:
@@ -112,12 +113,21 @@ def compile_entries(kernels: Kernels, target: Target | None) -> tuple[Image, Map
         _find_wrong(kernels, plain, target)
         raise
     code = read_image(image.path)
-    symbols, known = pointed_to(code, TABLE), set(entries(code))
-    for name, symbol in zip(names, symbols, strict=True):
+    known = set(entries(code))
+    for name, symbol in zip(names, pointed_to(code, TABLE), strict=True):
         if symbol not in known:
             has = _kernels(source, known)
-            raise CompileError(f"{name} of {name_from(root, source)} is no kernel (__global__): {has}")
-    return image, dict(zip(names, symbols, strict=True))
+            raise CompileError(f"{name} of {name_from(root, source)} is not a kernel (__global__): {has}")
+    return image
+
+
+def ready_image(source: Path, target: Target | None) -> Image:
+    """Return a file of machine code as an image. Raises CompileError where it cannot run on the target's device."""
+    try:
+        code = source.read_bytes()
+    except OSError as error:
+        raise CompileError(f"{source} cannot be read: {error.strerror}") from None
+    return code_image(code, str(source), target)
 
 
 def table_text(source: str, names: Sequence[str], macros: Mapping[str, str]) -> str:
@@ -147,7 +157,7 @@ def _check(name: str) -> None:
             break
     if opened or not re.fullmatch(r"(?:::)?[A-Za-z_][^;\"#\\\n]*", name):
         example = "such as ns::scale, scale<float, 4> or scale(float*, int)"
-        raise CompileError(f"{name!r} is no name of a kernel: write it as C++ does, {example}")
+        raise CompileError(f"{name!r} is not a valid name of a kernel: write it as C++ does, {example}")
 
 
 def _compile_table(kernels: Kernels, target: Target) -> Image:
@@ -190,13 +200,13 @@ def _explain(message: str, source: Path, root: Path, name: str, plain: Image) ->
     Either the name is wrong, which is an error in the table, or a template does not compile for these arguments, which
     is an error in the source.
     """
-    shown, said = name_from(root, source), message.partition("\n")[2]
-    found = ERROR.search(said)
-    where, line, why = found.groups() if found else ("", "0", "the compiler gives no reason")
+    shown, output = name_from(root, source), message.partition("\n")[2]
+    error = ERROR.search(output)
+    where, line, why = error.groups() if error else ("", "0", "the compiler gives no reason")
     if where == ENTRY:
         has = _kernels(source, entries(read_image(plain.path)))
-        return f"{name} names no kernel of {shown}: {why}; {has}\n{said}"
-    return f"{name} of {shown} does not compile: {why} ({where}:{line})\n{said}"
+        return f"{name} names no kernel of {shown}: {why}; {has}\n{output}"
+    return f"{name} of {shown} does not compile: {why} ({where}:{line})\n{output}"
 
 
 def _kernels(source: Path, symbols: Iterable[str]) -> str:

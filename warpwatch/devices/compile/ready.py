@@ -21,15 +21,6 @@ SOFTWARE = b"SOFTCUDA"  # the first bytes of an image for the software device
 HEADER = 24  # bytes in front of its shared object, of which the second 8 say how many follow
 
 
-def ready_image(source: Path, target: Target | None) -> Image:
-    """Return a file of machine code as an image. Raises CompileError where it cannot run on the target's device."""
-    try:
-        code = source.read_bytes()
-    except OSError as error:
-        raise CompileError(f"{source} cannot be read: {error.strerror}") from None
-    return code_image(code, str(source), target)
-
-
 def code_image(code: bytes | str, name: str, target: Target | None) -> Image:
     """Keep machine code that a function returned, and return it as an image.
 
@@ -48,31 +39,32 @@ def code_image(code: bytes | str, name: str, target: Target | None) -> Image:
     return Image(entry.path, key, entry.checksum)
 
 
-def find_entries(image: Image, names: Sequence[str], shown: str) -> tuple[Image, Mapping[str, str]]:
-    """Find the kernels of an image by their symbols, or by the names that C++ has for these. Raises CompileError.
+def find_entries(image: Path, names: Sequence[str], shown: str) -> Mapping[str, str]:
+    """Return the symbols of an image's kernels, by their symbols or the names that C++ has for these.
 
-    Nothing is looked up in a fatbin, whose parts may be compressed.
+    Nothing is looked up in a fatbin, whose parts may be compressed. ``shown``: what messages call the image. Raises
+    CompileError where a kernel is missing.
     """
-    code = read_image(image.path)
+    code = read_image(image)
     if code[:4] == struct.pack("<I", FATBIN):
-        return image, {name: name for name in names}
+        return {name: name for name in names}
     is_ptx = not code.startswith((b"\x7fELF", SOFTWARE))
-    symbols = _entries_of_ptx(code) if is_ptx else entries(code)
-    return image, {name: _find(name, symbols, shown) for name in names}
+    in_ptx = (kernel.decode() for kernel in re.findall(rb"\.entry\s+([\w$.]+)", code)) if is_ptx else ()
+    symbols = sorted(in_ptx) if is_ptx else entries(code)
+    return {name: _find(name, symbols, shown) for name in names}
 
 
 def _find(name: str, symbols: Sequence[str], shown: str) -> str:
     if name in symbols:
         return name
-    known = demangled(symbols)
-    written = ["".join(each.split()) for each in known]
-    wanted = "".join(name.split())
-    found = [symbol for symbol, text in zip(symbols, written, strict=True) if text in (wanted, f"{wanted}()")]
-    found = found or [s for s, text in zip(symbols, written, strict=True) if _without_parameters(text) == wanted]
-    if len(found) == 1:
-        return found[0]
-    how = f"has {len(found)} kernels" if found else "has no kernel"
-    raise CompileError(f"{shown} {how} named {name}: the file has {', '.join(known) or 'none at all'}")
+    wanted, known = "".join(name.split()), dict(zip(symbols, demangled(symbols), strict=True))
+    written = {symbol: "".join(text.split()) for symbol, text in known.items()}
+    matches = [symbol for symbol, text in written.items() if text in (wanted, f"{wanted}()")]
+    matches = matches or [symbol for symbol, text in written.items() if _without_parameters(text) == wanted]
+    if len(matches) == 1:
+        return matches[0]
+    how = f"has {len(matches)} kernels" if matches else "has no kernel"
+    raise CompileError(f"{shown} {how} named {name}: the file has {', '.join(known.values()) or 'none at all'}")
 
 
 def _without_parameters(text: str) -> str:
@@ -91,8 +83,7 @@ def _check(data: bytes, name: str, target: Target) -> str:
     if data.startswith(SOFTWARE):
         if not on_software:
             raise CompileError(f"{name} is an image for the software device, and cannot run on a GPU")
-        if len(data) < HEADER or len(data) < HEADER + int.from_bytes(data[8:16], "little"):
-            raise CompileError(f"{name} is cut off: it has {len(data):,} bytes")
+        _check_length(data, name, HEADER + int.from_bytes(data[8:16], "little"))
         return ".cubin"
     kind = _kind(data, name)
     if on_software:
@@ -104,9 +95,14 @@ def _check(data: bytes, name: str, target: Target) -> str:
         _check_cubin(data, name, target.arch)
     elif kind == ".ptx":
         _check_ptx(data, name, target.arch)
-    elif len(data) < 16 or len(data) < sum(struct.unpack_from("<HQ", data, 6)):
-        raise CompileError(f"{name} is cut off: it has {len(data):,} bytes")
+    else:
+        _check_length(data, name, sum(struct.unpack_from("<HQ", data, 6)) if len(data) >= 16 else 16)
     return kind
+
+
+def _check_length(data: bytes, name: str, needed: int) -> None:
+    if len(data) < needed:
+        raise CompileError(f"{name} is cut off: it has {len(data):,} bytes")
 
 
 def _kind(data: bytes, name: str) -> str:
@@ -120,26 +116,23 @@ def _kind(data: bytes, name: str) -> str:
 
 
 def _check_cubin(data: bytes, name: str, arch: str) -> None:
+    machine = flags = 0
     try:
         tables = struct.unpack_from("<QQ", data, 32)  # of segments and of sections
         sizes = struct.unpack_from("<HHHH", data, 54)
         ends = [first + sizes[2 * i] * sizes[2 * i + 1] for i, first in enumerate(tables)]
         ends += [part.offset + part.length for part in read_sections(data) if part.kind != NOBITS]
-        whole = max(ends) <= len(data)
-        machine = read_machine(data)
-        (flags,) = struct.unpack_from("<I", data, 48)
+        machine, (flags,) = read_machine(data), struct.unpack_from("<I", data, 48)
     except BROKEN:
-        whole = machine = flags = 0
-    if not whole:
-        raise CompileError(f"{name} is cut off: it has {len(data):,} bytes")
+        ends = [len(data) + 1]
+    _check_length(data, name, max(ends))
     if machine != CUDA:
         raise CompileError(
-            f"{name} is an ELF file, but no cubin: its machine has the number {machine}, a GPU's has {CUDA}"
+            f"{name} is an ELF file, but not a cubin: its machine has the number {machine}, a GPU's has {CUDA}"
         )
     # The architecture is in bits 8 to 15 since version 8 of this format (CUDA 13), and was in bits 0 to 7 before.
     number = flags >> 8 & 255 if data[8] >= 8 else flags & 255
-    major, minor = divmod(number, 10)
-    own_major, own_minor = _capability(arch)
+    (major, minor), (own_major, own_minor) = divmod(number, 10), _capability(arch)
     if major != own_major or minor > own_minor:
         raise CompileError(f"{name} is machine code for sm_{number}, which {arch} cannot run: compile it for {arch}")
 
@@ -147,11 +140,10 @@ def _check_cubin(data: bytes, name: str, arch: str) -> None:
 def _check_ptx(data: bytes, name: str, arch: str) -> None:
     target = re.search(rb"^\s*\.target\s+sm_(\d+)(\w?)", data, re.MULTILINE)
     if not target or data.count(b"{") != data.count(b"}") or b".entry" not in data:
-        raise CompileError(f"{name} is cut off, or is no PTX with a kernel: it has {len(data):,} bytes")
-    needed = divmod(int(target[1]), 10)
-    own = _capability(arch)
-    if needed > own or (target[2] and (needed[0] != own[0] or (target[2] == b"a" and needed != own))):
-        wanted = f"sm_{target[1].decode()}{target[2].decode()}"
+        raise CompileError(f"{name} is cut off, or is not PTX with a kernel: it has {len(data):,} bytes")
+    needed, own, kind = divmod(int(target[1]), 10), _capability(arch), target[2].decode()
+    if needed > own or (kind and (needed[0] != own[0] or (kind == "a" and needed != own))):
+        wanted = f"sm_{target[1].decode()}{kind}"
         raise CompileError(
             f"{name} is PTX for {wanted}, which {arch} cannot run: compile it for {arch} or an older one"
         )
@@ -159,7 +151,3 @@ def _check_ptx(data: bytes, name: str, arch: str) -> None:
 
 def _capability(arch: str) -> tuple[int, int]:
     return divmod(int(re.sub(r"\D", "", arch)), 10)
-
-
-def _entries_of_ptx(data: bytes) -> list[str]:
-    return sorted(name.decode() for name in re.findall(rb"\.entry\s+([\w$.]+)", data))

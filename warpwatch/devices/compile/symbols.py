@@ -6,8 +6,7 @@ import ctypes
 import functools
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 SYMBOLS, DYNAMIC_SYMBOLS = 2, 11  # SHT_SYMTAB, SHT_DYNSYM
 RELA, REL = 4, 9  # SHT_RELA, SHT_REL: relocations of 24 bytes with the number that is added, and of 16 without
@@ -19,8 +18,7 @@ SOFTWARE_KERNEL = "softcuda_kernel."  # what softcuda/compiling/declarations.py 
 BROKEN = (struct.error, UnicodeDecodeError, IndexError, ValueError)  # a file that is cut off, or no ELF file
 
 
-@dataclass(frozen=True, kw_only=True)
-class Section:
+class Section(NamedTuple):
     """A section of an ELF file. ``kind``: SHT_SYMTAB and so on. ``linked``, ``info``: sh_link and sh_info."""
 
     kind: int
@@ -32,8 +30,7 @@ class Section:
     info: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A symbol of an ELF file. ``section``: the number of the one that defines it, 0 for none."""
 
     name: str
@@ -60,25 +57,17 @@ def read_sections(elf: bytes) -> list[Section]:
     """List the sections of an ELF file. Raises one of BROKEN."""
     (first,) = struct.unpack_from("<Q", elf, 40)
     size, count = struct.unpack_from("<HH", elf, 58)
-    fields = (struct.unpack_from("<4xIQQQQII", elf, first + i * size) for i in range(count))
-    return [
-        Section(kind=k, flags=f, address=a, offset=o, length=n, linked=link, info=info)
-        for k, f, a, o, n, link, info in fields
-    ]
+    return [Section(*struct.unpack_from("<4xIQQQQII", elf, first + i * size)) for i in range(count)]
 
 
 def read_symbols(elf: bytes, sections: Sequence[Section], table: Section) -> list[Symbol]:
     """List the symbols of a section that is a table of symbols. Raises one of BROKEN."""
     strings = sections[table.linked].offset
-    found = []
-    for at in range(table.offset, table.offset + table.length, 24):
-        name, info, other, section, value, size = struct.unpack_from("<IBBHQQ", elf, at)
-        begin = strings + name
-        text = elf[begin : elf.index(b"\0", begin)].decode()
-        found.append(
-            Symbol(name=text, kind=info & 15, binding=info >> 4, other=other, section=section, value=value, size=size)
-        )
-    return found
+    symbols = []
+    for name, info, *rest in struct.iter_unpack("<IBBHQQ", elf[table.offset : table.offset + table.length]):
+        text = elf[strings + name : elf.index(b"\0", strings + name)].decode()
+        symbols.append(Symbol(text, info & 15, info >> 4, *rest))
+    return symbols
 
 
 def read_attributes(elf: bytes, section: Section) -> Iterator[tuple[int, bytes]]:
@@ -121,27 +110,21 @@ def pointed_to(image: bytes, table: str) -> list[str]:
     """
     elf = find_elf(image)
     try:
-        return _pointed_to(elf, table)
-    except BROKEN:
+        sections, is_cubin = read_sections(elf), read_machine(elf) == CUDA
+        (symbols,) = (read_symbols(elf, sections, section) for section in sections if section.kind == SYMBOLS)
+        array = next(symbol for symbol in symbols if symbol.name == table and symbol.section)
+        names = [""] * (array.size // 8)
+        functions = {symbol.value: symbol.name for symbol in symbols if symbol.kind == FUNCTION and symbol.section}
+        for section in sections:
+            # Offsets in a cubin count from the section, those in a shared object from the beginning of the file.
+            if section.kind not in (REL, RELA) or (is_cubin and section.info != array.section):
+                continue
+            others = read_symbols(elf, sections, sections[section.linked])
+            for offset, number, added in read_relocations(elf, section):
+                if 0 <= offset - array.value < array.size:
+                    names[(offset - array.value) // 8] = others[number].name if number else functions.get(added, "")
+    except (*BROKEN, StopIteration):
         return []
-
-
-def _pointed_to(elf: bytes, table: str) -> list[str]:
-    sections, is_cubin = read_sections(elf), read_machine(elf) == CUDA
-    (symbols,) = (read_symbols(elf, sections, section) for section in sections if section.kind == SYMBOLS)
-    array = next((symbol for symbol in symbols if symbol.name == table and symbol.section), None)
-    if array is None:
-        return []
-    names = [""] * (array.size // 8)
-    functions = {symbol.value: symbol.name for symbol in symbols if symbol.kind == FUNCTION and symbol.section}
-    for section in sections:
-        # Offsets in a cubin count from the section, those in a shared object from the beginning of the file.
-        if section.kind not in (REL, RELA) or (is_cubin and section.info != array.section):
-            continue
-        others = read_symbols(elf, sections, sections[section.linked])
-        for offset, number, added in read_relocations(elf, section):
-            if 0 <= offset - array.value < array.size:
-                names[(offset - array.value) // 8] = others[number].name if number else functions.get(added, "")
     from softcuda.compiling.declarations import external  # noqa: PLC0415  # whose images alone need it
 
     return names if is_cubin else [external(name) for name in names]  # as the image's list of kernels has them
@@ -150,8 +133,7 @@ def _pointed_to(elf: bytes, table: str) -> list[str]:
 def read_relocations(elf: bytes, section: Section) -> Iterator[tuple[int, int, int]]:
     """Yield the offset, the number of the symbol and the number to add of each relocation of a section."""
     form = "<QQq" if section.kind == RELA else "<QQ"
-    for at in range(section.offset, section.offset + section.length, struct.calcsize(form)):
-        offset, info, *added = struct.unpack_from(form, elf, at)
+    for offset, info, *added in struct.iter_unpack(form, elf[section.offset : section.offset + section.length]):
         yield offset, info >> 32, added[0] if added else 0
 
 

@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 
 import warpwatch as ww
+from kernels import FAMILIES
+from tests.project import ROOT
 from tests.stranger import run_pytest
-from warpwatch.catalogue.cases import Build, Case
-from warpwatch.devices.evaluate import faults, nothing_shown, plan
+from tests.written import compile_written
+from warpwatch.catalogue.cases import Build, Case, find_case
+from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.evaluate import evaluate, faults, nothing_shown, plan
+from warpwatch.devices.host import Host
 from warpwatch.devices.runner import Outcome
 
 N = 40
@@ -145,3 +150,27 @@ def test_what_only_a_later_launch_or_other_poison_shows_is_found(tmp_path: Path)
     assert done.stdout.count("FAILED") >= 4
     once = run_pytest(tmp_path, "-q", "--device=software", "--launches=8", "-k", "tenth and 33", "test_kernels.py")
     assert "1 passed" in once.stdout, once.stdout
+
+
+LATE = "{ static int sums = 0; c_row[col] = sums++ < 63 ? 0 : 1; }"  # in the second launch of 7 x 9 sums
+SERIAL = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
+
+
+def test_an_evaluation_says_what_was_launched_and_that_it_is_right() -> None:
+    evaluation = evaluate(Host(), SERIAL, compile_build(SERIAL.build, None).path, "again", launches=3)
+    assert evaluation.faults == []
+    assert (evaluation.trial.launches, evaluation.trial.left_out) == (3, "")
+    assert len(evaluation.trial.draws) > 1
+    (right,) = evaluation.trial.draws[0].right.values()
+    assert np.allclose(evaluation.first.first, right.reference)
+
+
+def test_an_evaluation_describes_the_first_wrong_launch(tmp_path: Path) -> None:
+    text = (ROOT / "kernels" / "matmul" / "serial.cpp").read_text()
+    (source := tmp_path / "serial.cpp").write_text(text.replace("c_row[col] = 0;", LATE))
+    image = compile_written(source, SERIAL.build.all_macros, None).path
+    evaluation = evaluate(Host(), SERIAL, image, "again", launches=3, further=False)
+    (fault,) = evaluation.faults
+    assert fault.startswith(f"{SERIAL.id} is wrong in ")
+    assert "right in launch 1, wrong in launch 2 of 3" in fault
+    assert fault.endswith("again     again")
