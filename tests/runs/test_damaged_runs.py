@@ -310,9 +310,7 @@ def use(path: Path, order: int) -> None:
     parts: list[Callable[[], object]] = [
         with_it(lambda runs: report.tables(runs, project)),
         with_it(lambda runs: ladder.tables(runs, FAMILIES)),
-        with_it(
-            lambda runs: [picture.shares(declared, family, "float32", report.medians(runs)) for family in FAMILIES]
-        ),
+        with_it(lambda runs: [picture.shares(declared, f, "float32", report.medians(runs)) for f in FAMILIES]),
         with_it(recording.record),
         with_it(recording.record_pairs),
         with_it(other_gpus),
