@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warpwatch as ww
 from kernels.copy import nearest_copy
-from warpwatch.catalogue.variants import Block, by_elements
+from warpwatch import Block, by_elements
 
 BLOCKS = ((8, 8), (16, 16), (32, 32), (32, 16))
 FLOATS = ("float32", "float64")

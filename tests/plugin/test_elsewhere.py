@@ -94,7 +94,7 @@ def test_with_kernels_it_has_its_options_wherever_they_are_named(tmp_path: Path,
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_table_above_pytests_own_root_counts_and_one_beyond_another_project_does_not(tmp_path: Path) -> None:
+def test_a_table_above_pytests_root_counts_and_one_beyond_a_project_does_not(tmp_path: Path) -> None:
     declare(tmp_path)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "pytest.ini").write_text("[pytest]\n")

@@ -116,7 +116,7 @@ def test_what_tests_are_given_is_one_short_line_for_hypothesis() -> None:
 
 
 @pytest.mark.usefixtures("_ci")
-def test_hypothesis_shows_a_wrong_kernel_with_its_element_and_the_command_that_repeats_it(tmp_path: Path) -> None:
+def test_hypothesis_shows_the_wrong_element_and_the_command_that_repeats_it(tmp_path: Path) -> None:
     source = declare(tmp_path) / "naive.cu"
     source.write_text(source.read_text().replace("if (i < n)", "if (i < n - 1)"))
     (tmp_path / "test_sizes.py").write_text(SIZES)

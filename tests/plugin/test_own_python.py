@@ -138,9 +138,7 @@ def test_a_module_that_ends_the_process_when_it_is_imported_is_no_good_run(
 
 @pytest.mark.parametrize("field", ["work", "draw", "arrays"])
 @pytest.mark.parametrize("leaves", ["os._exit(0)"])
-def test_every_function_of_a_declaration_that_ends_the_process_fails_its_family_alone(
-    tmp_path: Path, field: str, leaves: str
-) -> None:
+def test_a_function_that_ends_the_process_fails_its_family_alone(tmp_path: Path, field: str, leaves: str) -> None:
     project(tmp_path, "2 * x")
     path = tmp_path / "perf" / "__init__.py"
     path.write_text(

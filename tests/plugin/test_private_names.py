@@ -54,10 +54,10 @@ def private_names(source: str, *, meets_their_objects: bool = True) -> Iterator[
             private = node.attr.startswith("_") and not node.attr.startswith("__") and node.attr not in own_names()
             if private or node.attr in INTERNALS:
                 yield node.attr
-        elif (isinstance(node, ast.Constant) and str(node.value).startswith(("_pytest.", "pytest_benchmark."))) or (
-            isinstance(node, ast.Constant) and node.value in INTERNALS
-        ):
-            yield str(node.value)
+        elif isinstance(node, ast.Constant):
+            text = str(node.value)
+            if text in INTERNALS or text.startswith(("_pytest.", "pytest_benchmark.")):
+                yield text
 
 
 def test_they_stand_in_the_bridge_and_in_xdist_alone() -> None:

@@ -79,5 +79,5 @@ def test_afterwards_they_are_gone(device: DeviceInfo) -> None:
 
 @only("matmul-serial-host-float32")
 def test_a_variant_of_the_host_has_none(build: Build, request: pytest.FixtureRequest) -> None:
-    with pytest.raises(pytest.fail.Exception, match="matmul-serial-host-float32 is no CUDA source"):
+    with pytest.raises(pytest.fail.Exception, match="matmul-serial-host-float32 is not a CUDA source"):
         request.getfixturevalue("source_module")

@@ -10,23 +10,26 @@ import pytest
 from kernels import FAMILIES
 from tests.project import BASELINES
 from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.ladder import share
 from warpwatch.report.picture import pictures, shares, spread
 from warpwatch.report.tables import medians
 from warpwatch.runs.record import read_runs
 
+CASES = {case.id: case for case in timed_cases(FAMILIES)}
+
 
 def test_a_rung_has_the_share_of_its_best_block() -> None:
     times = medians(read_runs(BASELINES / "nvidia-h200"))
     matmul = next(family for family in FAMILIES if family.name == "matmul")
-    reached = shares(FAMILIES, matmul, "float32", times)
+    reached = shares(CASES, matmul, "float32", times)
     assert next(iter(reached)) == "128x128x128"
     assert list(reached)[-1] == "4096x4096x4096"
     large = reached["4096x4096x4096"]
     assert "serial" not in large
     assert large["cublas"] == 1
     blocks = [find_case(FAMILIES, f"matmul-tiled-{b}x{b}-4096x4096x4096-float32") for b in (8, 16, 32)]
-    assert large["tiled"] == max(value for case in blocks if (value := share(FAMILIES, case, times)))
+    assert large["tiled"] == max(value for case in blocks if (value := share(CASES, case, times)))
 
 
 def test_names_keep_their_distance() -> None:
@@ -51,8 +54,6 @@ def test_every_family_of_the_readme_is_drawn(tmp_path: Path) -> None:
         text = path.read_text()
         assert "share of the reference" in text
         family = next(family for family in FAMILIES if family.name == path.stem.split("-")[0])
-        rungs = {
-            rung for reached in shares(FAMILIES, family, path.stem.split("-")[1], times).values() for rung in reached
-        }
+        rungs = {rung for reached in shares(CASES, family, path.stem.split("-")[1], times).values() for rung in reached}
         assert len(rungs) > 1
         assert all(f">{rung}</text>" in text for rung in rungs)

@@ -24,6 +24,7 @@ from kernels import FAMILIES
 from tests.project import BASELINES, PROJECT
 from tools import recording, score
 from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.baseline_promote import promote
 from warpwatch.compare import history
 from warpwatch.compare import saved_self_check as selfcheck
@@ -34,11 +35,28 @@ from warpwatch.report import ladder, picture
 from warpwatch.report import tables as report
 from warpwatch.report.site.material import gather
 from warpwatch.report.site.render import render
+from warpwatch.runs.faults import Fault, Place
 from warpwatch.runs.files import run_files
-from warpwatch.runs.record import BadRun, Commit, Facts, Gpu, RunRecord, Sides, read_document, read_run, read_usable
+from warpwatch.runs.record import (
+    About,
+    BadRun,
+    Commit,
+    Facts,
+    Gpu,
+    Outcome,
+    RecordedDecision,
+    RunRecord,
+    Sides,
+    TestRecord,
+    read_document,
+    read_run,
+    read_usable,
+    recorded,
+)
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Again, Measured
 from warpwatch.timing.nvml import Clock
+from warpwatch.verdict.rule import Decision, Verdict
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "150"))
 H200 = BASELINES / "nvidia-h200"
@@ -69,7 +87,28 @@ def whole() -> list[dict[str, Any]]:
             entry["stats"]["data"] = entry["stats"]["data"][: 1 + number % 3]
             for side in entry["extra_info"].get("pairs", {}).values():
                 side[:] = [samples[:4] for samples in side]
+    runs[0]["warpwatch"] |= about()
     return runs
+
+
+def about() -> dict[str, Any]:
+    """What a run of now records of itself."""
+    decision = Decision(
+        verdict=Verdict.SLOWER, before=1e-3, after=1.1e-3, ratio=1.1, low=1.09, high=1.11, floor=0.01, processes=5
+    )
+    fault = Fault(kind="race", kernel="copy", place=Place(file="copy.cu", line=3), others=(Place(file="b.cu", line=4),))
+    test = TestRecord(id="bench::one[x]", outcome=Outcome.FAILED, case="x", reason="two\nlines", faults=(fault,))
+    decisions = dict.fromkeys(sorted(CASES), decision)
+    return recorded(
+        {
+            "decisions": decisions,
+            "energies": decisions,
+            "tests": [test],
+            "notes": ["a note"],
+            "alarm": "all",
+            "past": ["1"],
+        }
+    )
 
 
 @functools.cache
@@ -88,6 +127,8 @@ def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 READ = {each.name for kind in (Facts, Gpu, Commit, Sides, selfcheck.CheckedCase) for each in fields(kind)}
+READ |= {name for kind in (Fault, Place, TestRecord) for name in kind.__struct_fields__}
+READ |= {each.name for kind in (About, RecordedDecision) for each in fields(kind)}
 READ |= {"machine_info", "gpu", "commit_info", "datetime", "warpwatch", "whole", "failed", "slower", "against"}
 READ |= {"benchmarks", "param", "name", "stats", "data", "extra_info", "cases", "*"}  # *: an element of a list
 
@@ -265,13 +306,12 @@ def use(path: Path, order: int) -> None:
         return score.play_other_gpus(runs) if len({run.gpu_uuid for run in runs}) > MIN_GPUS else None
 
     project = replace(PROJECT, root=path.parent)  # which has no baselines
+    declared = {case.id: case for case in timed_cases(FAMILIES)}
     every = ("failed", "partial", "dirty", "mixed", "gpu", "against")
     parts: list[Callable[[], object]] = [
         with_it(lambda runs: report.tables(runs, project)),
         with_it(lambda runs: ladder.tables(runs, FAMILIES)),
-        with_it(
-            lambda runs: [picture.shares(FAMILIES, family, "float32", report.medians(runs)) for family in FAMILIES]
-        ),
+        with_it(lambda runs: [picture.shares(declared, f, "float32", report.medians(runs)) for f in FAMILIES]),
         with_it(recording.record),
         with_it(recording.record_pairs),
         with_it(other_gpus),

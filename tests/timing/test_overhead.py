@@ -63,8 +63,9 @@ def test_a_saved_share_is_the_kernels() -> None:
 
     assert CASE.reference_case
     entries = [entry(CASE.id, 7.0), entry(CASE.reference_case, 4.0)]
-    add_shares(FAMILIES, entries)
-    ratio = CASE.work.bytes / find_case(FAMILIES, CASE.reference_case).work.bytes
+    reference = find_case(FAMILIES, CASE.reference_case)
+    add_shares({CASE.id: CASE, reference.id: reference}, entries)
+    ratio = CASE.work.bytes / reference.work.bytes
     assert entries[0]["extra_info"]["share"] == pytest.approx(ratio)
 
 

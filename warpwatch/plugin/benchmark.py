@@ -1,17 +1,15 @@
-"""Implements the hooks of pytest and pytest-benchmark in a benchmark run, by comparison, runs and report."""
+"""Hooks of pytest and pytest-benchmark in a benchmark run, which compares, saves and reports."""
 
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.apart import OtherProcess
@@ -31,9 +29,9 @@ from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import explanations, locks, outcome
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
-from warpwatch.plugin.cases import id_of, is_timed, parameter_in
+from warpwatch.plugin.cases import id_of, is_timed, parameter_in, parameter_of
 from warpwatch.plugin.device import MODEL
-from warpwatch.plugin.options import BENCHMARK, asks_only, names_benchmark, spelled, value_of
+from warpwatch.plugin.options import BENCHMARK, asks_only, named_options, names_benchmark, spelled, value_of
 from warpwatch.plugin.other_plugins import objection
 from warpwatch.plugin.outcome import Postponed, Progress
 from warpwatch.plugin.record import TESTS, Tests
@@ -119,28 +117,12 @@ def begin(config: pytest.Config, project: Project, worker: Worker, revision: str
     return other
 
 
-def open_ahead(
-    other: OtherRevision,
-    device: Callable[[], DeviceInfo | NoDevice],
-    worker: Worker,
-    families: Sequence[Family],
-    *,
-    cold: bool,
-) -> None:
-    """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
-    found = device() if other.may_differ else None
-    if isinstance(found, DeviceInfo) and found.has_gpu_clock:
-        open_spares(worker, families, found, cold=cold)
-
-
 def keep_storage_in_root(config: pytest.Config, project: Project) -> None:
     """Save runs where the repository wants them, wherever pytest was started, unless the user names a storage.
 
     pytest-benchmark takes its own default, like what the user names, from the current folder.
     """
-    words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
-    given = any(str(word).partition("=")[0] == "--benchmark-storage" for word in words)
-    if not given:
+    if "--benchmark-storage" not in named_options(config):
         config.option.benchmark_storage = f"file://{project.saved_runs}"
 
 
@@ -167,6 +149,7 @@ class BenchPlugin:
         self.results = Results(config)
         self.gpu: dict[str, Any] = {}
         self.selected: set[str] = set()
+        self._cases: dict[str, Case] = {}  # those that are selected; one that is declared with a mistake is none
         self.failed: dict[str, str] = {}
         self.passed: dict[str, pytest.TestReport] = {}
         self.broken: dict[str, str] = {}  # cases that were right and failed when they were measured again
@@ -205,7 +188,8 @@ class BenchPlugin:
         if self._first and not self.config.option.collectonly:
             if not self.config.stash[MODEL]:
                 self._prepare_for_parts()
-            self._notes += locks.hold_for_several(self.config)
+            # Two runs that each held one GPU and wanted the other's would wait for one another.
+            self._notes += locks.hold_gpu(self.config, "several GPUs", "several-gpus")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
@@ -216,7 +200,8 @@ class BenchPlugin:
     def _prepare_for_parts(self) -> None:
         if wrong := several_gpus.objection_to_parts(self.config, self._device()):
             raise pytest.UsageError(wrong)
-        self._prepare({case.id for case in timed_cases(self.project.families)})
+        self._cases = {case.id: case for case in timed_cases(self.project.families)}
+        self._prepare(set(self._cases))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = list(filter(is_timed, session.items))
@@ -225,6 +210,7 @@ class BenchPlugin:
         if not items or self.config.option.collectonly or (is_part(self.config) and not self.measures_part):
             return
         try:
+            self._cases = {case.id: case for item in items if isinstance(case := parameter_of(item), Case)}
             self._prepare({id_of(item) for item in items})
         except pytest.UsageError as error:
             if not self.measures_part:
@@ -241,10 +227,11 @@ class BenchPlugin:
         if isinstance(device, DeviceInfo):
             toolkit = {"toolkit": nvcc(device.timing_target.program).version}
             self.gpu = self.worker.call(sampling.describe_gpu, self.cold, not self._first) | toolkit
-            said = f"{device.name}: {device.note}" if device.note else outcome.how_times_are_read(self.gpu)
-            self._notes += [*filter(None, [said]), *self.gpu.get("remarks", ())]
+            note = f"{device.name}: {device.note}" if device.note else outcome.how_times_are_read(self.gpu)
+            self._notes += [*filter(None, [note]), *self.gpu.get("remarks", ())]
+            uuid = self.gpu["uuid"]
             if device.has_gpu_clock and not self._first:  # the software device's times judge nothing
-                self._notes += locks.hold_during(self.config, self.gpu["uuid"])
+                self._notes += locks.hold_gpu(self.config, f"GPU {uuid}", uuid)
         wrong = several_gpus.objection_to_model(self.config, self.gpu)
         if wrong := wrong or outcome.objection_to_energy(self.config, device, self.worker):
             raise pytest.UsageError(wrong)
@@ -274,30 +261,29 @@ class BenchPlugin:
             return BaselineComparison()
         try:
             where = baselines_of(self.config, self.project, self.gpu["slug"], self._notes.append)
-            found = find_reference(self.compare, self.results.root, where, self.gpu)
+            reference = find_reference(self.compare, self.results.root, where, self.gpu)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
-        self._notes += found.notes
-        self.asked.nothing = found.nothing(self.selected)
-        if found.void:
+        self._notes += reference.notes
+        self.asked.nothing = reference.nothing(self.selected)
+        if reference.void:
             self.asked.advice = how_to_record()
-        if found.absent:
+        if reference.absent:
             cure = f"`{RECORD}` makes one"
             if self.asked.required:
-                raise pytest.UsageError(f"{found.absent}: {cure}")
-            so = "what was saved here before takes its place" if found.runs else "nothing is compared"
-            self._notes.append(f"{found.absent}, so {so}: {cure}")
+                raise pytest.UsageError(f"{reference.absent}: {cure}")
+            so = "what was saved here before takes its place" if reference.runs else "nothing is compared"
+            self._notes.append(f"{reference.absent}, so {so}: {cure}")
         return BaselineComparison(
-            runs=found.runs,
+            runs=reference.runs,
             gpu_uuid=self.gpu["uuid"],
-            incomparable_reason=found.incomparable_reason,
+            incomparable_reason=reference.incomparable_reason,
             doubt=self.gpu.get("note", ""),
             parts=number_of_parts(self.config),
         )
 
     def _check_itself(self, device: DeviceInfo) -> SelfCheck:
-        cases = map(functools.partial(find_case, self.project.families), self.selected)
-        if all(case.variant.on_host or case.variant.call for case in cases):
+        if all(case.variant.on_host or case.variant.call for case in self._cases.values()):
             self.asked.nothing = f"none of the {len(self.selected)} selected cases has GPU machine code of this suite"
         self.results.require_space(self._check_path(), CHECK_BYTES, "the self-check is saved there; free some space")
         progress = functools.partial(self._progress, "compiling kernels that wait")
@@ -343,8 +329,10 @@ class BenchPlugin:
         return process
 
     def _open_spares(self, other: OtherRevision) -> None:
-        if not self._first:
-            open_ahead(other, self._device, self.worker, self.project.families, cold=self.cold)
+        """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
+        device = None if self._first or not other.may_differ else self._device()
+        if isinstance(device, DeviceInfo) and device.has_gpu_clock:
+            open_spares(self.worker, self.project.families, device, cold=self.cold)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -414,7 +402,7 @@ class BenchPlugin:
 
     def _about(self, benchmarks: list[dict[str, Any]]) -> dict[str, Any]:
         """Add shares to the cases of a run that is to be saved, and return what it records of itself."""
-        add_shares(self.project.families, benchmarks)
+        add_shares(self._cases, benchmarks)
         whole = self._whole() and len(benchmarks) == len(self.selected)
         about = outcome.facts_of_run(self.comparison, self.failed.keys(), whole=whole)
         return about | {"missing": self._missing(), "nothing": self._last_words}
@@ -422,8 +410,7 @@ class BenchPlugin:
     def _record(self) -> None:
         """Hand what is known of a run that measures to its record, where that has a file of its own."""
         if self.selected and self._tests.is_written:
-            measured = self.config._benchmarksession.benchmarks  # type: ignore[attr-defined]
-            benchmarks = [each.as_dict(include_data=True) for each in measured if not each.has_error]
+            benchmarks = [saved for saved, _ in bridge.measured(self.config)]
             self._tests.about = self._about(benchmarks)
             self._tests.document = {"benchmarks": benchmarks, "machine_info": {"gpu": self.gpu}}
         self._tests.about["nothing"] = self._last_words
@@ -460,7 +447,7 @@ class BenchPlugin:
         return result
 
     def _as_part(self) -> Part:
-        """Return what this process of xdist has found, for the first process."""
+        """Return the results of this process of xdist, for the first process."""
         comparison = self.comparison
         return Part(
             gpu=self.gpu,
@@ -491,7 +478,7 @@ class BenchPlugin:
         return scheduling.scheduler_of_times(config, log, self.project, progress) if self._first else None
 
     def _join(self) -> None:
-        """Take over what the processes of xdist have found, as if it had been found here."""
+        """Take over the results of the processes of xdist, as if they were those of this process."""
         parts = [self._parts[name] for name in sorted(self._parts, key=lambda name: (len(name), name))]
         self.selected = set().union(*(part.selected for part in parts))
         self._notes[:] = dict.fromkeys([*self._notes, *(note for part in parts for note in part.notes)])
@@ -505,7 +492,7 @@ class BenchPlugin:
     def _conclude(self, session: pytest.Session, reporter: pytest.TerminalReporter | None) -> list[str]:
         """Set the exit status that follows from the comparison, and return the last lines of the run."""
         comparison, reasons = self.comparison, value_of(self.config, "fail-on")
-        silent = outcome.nothing_measured(self.config, self.project.families)
+        silent = outcome.nothing_measured(self.config, self._cases)
         if self._missing() or outcome.fails(self.asked, comparison, reasons) or (silent and "energy" in reasons):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         left = outcome.uncompared(self.asked, comparison.decisions, self.passed, comparison.compared)
@@ -526,7 +513,7 @@ class BenchPlugin:
                 )
             else:
                 lines.append("interrupted: no case has a verdict")
-        lines += outcome.left_out_lines(self.config, self.project.families)
+        lines += outcome.left_out_lines(self.config, self._cases)
         lines += outcome.what_is_left_out(self.config, lines, self.results.saved)
         lines += outcome.next_step(self.config, self.comparison, self.comparison.decisions, self.failed.keys())
         slug, asked = self.gpu.get("slug", ""), bool(self.asked.option)

@@ -1,4 +1,4 @@
-"""Parametrizes tests: a test that is marked with cases or builds runs once for each of a named list.
+"""Marks ``cases`` and ``builds``, with which a test runs once for each of a named list.
 
 ``@pytest.mark.cases("tested")`` takes a list of cases by its name, and ``@pytest.mark.cases(shapes=[(80, 70)])`` every
 build on these shapes. ``@pytest.mark.builds("least")`` takes a list of builds. ``where``, a function of a case or
@@ -91,8 +91,8 @@ def _refuse(metafunc: pytest.Metafunc, kind: str, why: str) -> None:
 def parameter_of(item: pytest.Item) -> Case | Build | Problem | None:
     """Return the case or build of a test, or the mistake of a declaration that it reports."""
     callspec = getattr(item, "callspec", None)
-    found = callspec.params.get(PARAMETER) if callspec else None
-    return found if isinstance(found, Case | Build | Problem) else None
+    parameter = callspec.params.get(PARAMETER) if callspec else None
+    return parameter if isinstance(parameter, Case | Build | Problem) else None
 
 
 def id_of(item: pytest.Item) -> str:
@@ -107,8 +107,8 @@ def parameter_in(test: str) -> str:
 
 def build_of(item: pytest.Item) -> Build | None:
     """Return the build of a test, if it has one."""
-    found = parameter_of(item)
-    return found.build if isinstance(found, Case) else found if isinstance(found, Build) else None
+    parameter = parameter_of(item)
+    return parameter.build if isinstance(parameter, Case) else parameter if isinstance(parameter, Build) else None
 
 
 def is_timed(item: pytest.Item) -> bool:
@@ -118,8 +118,8 @@ def is_timed(item: pytest.Item) -> bool:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Name the case or build of a test in reports for machines; let pytest-benchmark read the timer of the device."""
-    if (found := parameter_of(item)) and not item.get_closest_marker("compiles_for"):
-        item.user_properties.append((CASE, found.id))
+    if (parameter := parameter_of(item)) and not item.get_closest_marker("compiles_for"):
+        item.user_properties.append((CASE, parameter.id))
     if is_timed(item):
         item.add_marker(pytest.mark.benchmark(timer=read))
 

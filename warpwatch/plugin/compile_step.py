@@ -1,4 +1,4 @@
-"""Compiles the kernels of a pytest run: before anything is timed, or else in the background while tests run."""
+"""Compilation of the kernels of a run: before anything is timed, or else in the background while tests run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.cases import build_of, is_timed
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 from warpwatch.plugin.locks import is_locked, permit_to_compile
-from warpwatch.plugin.xdist.processes import hand_back, handed_back, is_part
+from warpwatch.plugin.xdist.processes import hand_back, handed_back, is_part, number_of_parts
 
 NOTES = "warpwatch_cache_notes"  # handed back to the first process of xdist
 BUILDS_TOGETHER = 5  # heavy kernels gain little by it, and more would leave cores idle at the end
@@ -32,7 +32,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     if WORKER not in config.stash:
         return
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    workers = number_of_parts(config)
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
     config.stash[COMPILATION] = compilation = Compilation(threads, functools.partial(permit_to_compile, config))
     if config.option.collectonly or not session.items:

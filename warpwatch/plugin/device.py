@@ -1,4 +1,4 @@
-"""Opens the device of a pytest run once, and names it in the header."""
+"""Device of a pytest run, which is opened once and named in the header."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ CACHE_NOTES = pytest.StashKey[dict[str, None]]()  # a sentence for each file or 
 def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
     """Return the device of this run, opened by the first call, or the error that says what is missing.
 
-    Raises UsageError where the device asked for is missing or a set-up is broken, because that is no skip.
+    Raises UsageError where the device asked for is missing or a set-up is broken, because neither is a reason to skip.
     """
     if DEVICE not in config.stash:
         wanted = value_of(config, "device")
         config.stash[DEVICE] = try_device(config.stash[WORKER], wanted, spelled(config, "device"))
         if isinstance(config.stash[DEVICE], DeviceInfo):
             config.stash[CACHE_NOTES].update(dict.fromkeys(config.stash[WORKER].call(cache_notes)))
-    found = config.stash[DEVICE]
-    if isinstance(found, pytest.UsageError):
-        raise found
-    return found
+    device = config.stash[DEVICE]
+    if isinstance(device, pytest.UsageError):
+        raise device
+    return device
 
 
 def try_device(worker: Worker, wanted: str, option: str = "--device") -> DeviceInfo | NoDevice | pytest.UsageError:
@@ -58,8 +58,8 @@ def _cause(error: Exception) -> str:
     """Return the message of an error, without its traceback."""
     if isinstance(error, DeviceError | CompileError):
         return str(error)
-    said = str(error).strip().splitlines() or [""]
-    return f"the device cannot be opened: {type(error).__name__}: {said[-1]}"
+    lines = str(error).strip().splitlines() or [""]
+    return f"the device cannot be opened: {type(error).__name__}: {lines[-1]}"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -85,11 +85,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     model = config.stash.get(MODEL, None)
     if not model or config.option.collectonly:
         return (yield)
-    found, reporter = open_device(config), config.pluginmanager.get_plugin("terminalreporter")
+    device, reporter = open_device(config), config.pluginmanager.get_plugin("terminalreporter")
     if reporter and reporter.showheader:
-        reporter.write_line(_header(found))
-    if isinstance(found, DeviceInfo) and found.slug != model:
-        raise pytest.UsageError(f"the GPU is {model} for NVML and {found.slug} for CUDA: leave -n out")
+        reporter.write_line(_header(device))
+    if isinstance(device, DeviceInfo) and device.slug != model:
+        raise pytest.UsageError(f"the GPU is {model} for NVML and {device.slug} for CUDA: leave -n out")
     result = yield
     config.stash[WORKER].stop()
     return result
@@ -109,8 +109,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return []
     if config.stash[MODEL]:
         return []
-    found = open_device(config)
-    return [_header(found), *([_launches(config, found)] if isinstance(found, DeviceInfo) else [])]
+    device = open_device(config)
+    return [_header(device), *([_launches(config, device)] if isinstance(device, DeviceInfo) else [])]
 
 
 def _launches(config: pytest.Config, device: DeviceInfo) -> str:
@@ -126,9 +126,9 @@ def _launches(config: pytest.Config, device: DeviceInfo) -> str:
 def warpwatch_device(pytestconfig: pytest.Config) -> DeviceInfo:
     """The device; a test that asks for it is skipped where there is none."""
     try:
-        found = open_device(pytestconfig)
+        device = open_device(pytestconfig)
     except pytest.UsageError as broken:
         raise pytest.fail.Exception(str(broken), pytrace=False) from None
-    if isinstance(found, NoDevice):
-        pytest.skip(f"needs a device: {found}")
-    return found
+    if isinstance(device, NoDevice):
+        pytest.skip(f"needs a device: {device}")
+    return device

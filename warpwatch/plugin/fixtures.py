@@ -1,7 +1,7 @@
 """Fixtures for tests of kernels: the case, its build, the compiled kernel, and what checks and measures it.
 
 Their names begin with ``warpwatch_``, so that no fixture of a repository replaces one that others here depend on.
-warpwatch/plugin/fixtures.py has the short names that tests ask for.
+The short names that tests ask for come last.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def assert_right(
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Runs a case and fails the test unless the result is right, as ``check()``.
+    """Check of a case, which fails the test unless the result is right: ``check()``.
 
     ``case``: of a test that is marked with cases; None for one that is marked with builds. ``again``: the command that
     runs this test alone. ``by_hand``: options of this run for ``warpwatch run``. ``launches``: of a case on one of the
@@ -257,16 +257,16 @@ def warpwatch_parameter(request: pytest.FixtureRequest) -> Case | Build:
 
     A declaration with a mistake fails here. A benchmark skips cases that are too large for a slow device.
     """
-    found = parameter_of(request.node)
-    if isinstance(found, Problem):
-        pytest.fail(str(found), pytrace=False)
-    if found is None:
+    parameter = parameter_of(request.node)
+    if isinstance(parameter, Problem):
+        pytest.fail(str(parameter), pytrace=False)
+    if parameter is None:
         pytest.fail('needs cases or builds: mark the test with @pytest.mark.cases("tested")', pytrace=False)
-    if isinstance(found, Case) and is_timed(request.node) and not found.variant.on_host:
+    if isinstance(parameter, Case) and is_timed(request.node) and not parameter.variant.on_host:
         device: DeviceInfo = request.getfixturevalue("warpwatch_device")
-        if found.launch_cost > device.largest_launch_cost:
+        if parameter.launch_cost > device.largest_launch_cost:
             pytest.skip(f"too large for {device.name}, which would take seconds for a launch: time it on a GPU")
-    return found
+    return parameter
 
 
 @pytest.fixture
@@ -288,8 +288,8 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
     """The compiled kernel of a case or a build; for a benchmark also the build without checks that is timed."""
     build, target, timing = warpwatch_build, None, None
     if not build.variant.on_host:
-        found = _capable_device(build, request)
-        target, timing = found.target, found.timing_target
+        device = _capable_device(build, request)
+        target, timing = device.target, device.timing_target
     stash = request.config.stash
     if not build.variant.on_host and (missing := stash[WORKER].call(call_missing, build)):
         pytest.skip(missing)
@@ -303,14 +303,14 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
 
 def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:
     """The device of this run; a test of a build that it is too old for is skipped."""
-    found: DeviceInfo = request.getfixturevalue("warpwatch_device")
-    if found.capability < build.variant.capability:
+    device: DeviceInfo = request.getfixturevalue("warpwatch_device")
+    if device.capability < build.variant.capability:
         needed = f"needs a GPU of compute capability {build.variant.capability} or newer"
         softly = (
-            f", or with {spelled(request.config, 'device')}=software" if software_runs(build.variant, found) else ""
+            f", or with {spelled(request.config, 'device')}=software" if software_runs(build.variant, device) else ""
         )
-        pytest.skip(f"{needed}; {found.name} has {found.capability}: run it on such a GPU{softly}")
-    return found
+        pytest.skip(f"{needed}; {device.name} has {device.capability}: run it on such a GPU{softly}")
+    return device
 
 
 @pytest.fixture
@@ -395,8 +395,8 @@ def _warpwatch_device_of_pytest(
     try:
         opened = gpu.open_device(pytestconfig.stash[WORKER].settings)
     except (NoDevice, DeviceError, CompileError) as error:
-        said = f"{warpwatch_device.name} cannot be opened in pytest's own process: {error}"
-        raise pytest.fail.Exception(said, pytrace=False) from None
+        message = f"{warpwatch_device.name} cannot be opened in pytest's own process: {error}"
+        raise pytest.fail.Exception(message, pytrace=False) from None
     own = {name: value for name, value in os.environ.items() if before.get(name) != value}
     for name in own:  # set for a test that uses the device, and for no other: those may start programs of their own
         del os.environ[name]
@@ -414,14 +414,14 @@ def warpwatch_source_module(warpwatch_build: Build, request: pytest.FixtureReque
     """
     build = warpwatch_build
     if build.variant.on_host or build.variant.call:
-        pytest.fail(f"{build.id} is no CUDA source, so there is no SourceModule of it", pytrace=False)
-    found = _capable_device(build, request)
+        pytest.fail(f"{build.id} is not a CUDA source, so it has no SourceModule", pytrace=False)
+    device = _capable_device(build, request)
     opened, variables = request.getfixturevalue("_warpwatch_device_of_pytest")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
         try:
-            module = opened.source_module(request.config.stash[COMPILATION].image(build, found.target).path)
+            module = opened.source_module(request.config.stash[COMPILATION].image(build, device.target).path)
         except (CompileError, DeviceError) as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         yield module
@@ -443,8 +443,8 @@ def later_cases(item: pytest.Item, comparison: Comparison) -> Iterator[Case]:
     """
     config, items, device = item.config, item.session.items, open_device(item.config)
     following = [config.stash[NEXT]] if is_part(config) else itertools.islice(items, items.index(item) + 1, None)
-    for each in following:
-        case = parameter_of(each) if each and is_timed(each) else None
+    for later in following:
+        case = parameter_of(later) if later and is_timed(later) else None
         if not isinstance(case, Case) or not isinstance(device, DeviceInfo):
             continue
         if not case.variant.on_host and case.variant.capability > device.capability:

@@ -1,4 +1,4 @@
-"""Prints failures without tracebacks, skips by their reason, and mistakes in declarations."""
+"""Messages of a run on its tests: failures without tracebacks, skips by their reason, mistakes in declarations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"{count} skipped: {reason}")
     tested = (*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ()))
     properties = (dict(report.user_properties) for report in tested if report.when == "call")
-    left_out = Counter(found[LEFT_OUT] for found in properties if LEFT_OUT in found)
+    left_out = Counter(named[LEFT_OUT] for named in properties if LEFT_OUT in named)
     for reason, count in left_out.most_common():
         terminalreporter.line(f"{count} tested on the usual inputs alone: {reason}")
     for problem in problems(stash[PROJECT].families):

@@ -1,4 +1,4 @@
-"""Adds the plugin's options and settings, and loads its other parts in a repository that names its kernels.
+"""Options and settings of the plugin, whose other parts are loaded where a repository names its kernels.
 
 Wherever Warpwatch is installed pytest imports this module, in repositories without CUDA kernels too. So it imports
 little, and there it adds nothing but the option and the setting that name kernels. The names of its other options
@@ -134,9 +134,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 def _names_kernels(config: pytest.Config) -> bool:
     """Tell whether settings or command line name a package of kernels, before the command line is parsed."""
-    words = (*config.invocation_params.args, *config.getini("addopts"), *os.environ.get("PYTEST_ADDOPTS", "").split())
-    given = any(str(word).partition("=")[0] == KERNELS for word in words)
-    return given or _are_named(config)
+    return KERNELS in named_options(config) or _are_named(config)
 
 
 def _are_named(config: pytest.Config) -> bool:
@@ -193,6 +191,13 @@ def _add_short_names(parser: pytest.Parser) -> frozenset[str]:
 def spelled(config: pytest.Config, name: str) -> str:
     """Return how an option of ours is written in this repository: ``--device``, or ``--warpwatch-device``."""
     return f"--{name}" if name in config.stash.get(SHORT, frozenset()) else PREFIX + name
+
+
+def named_options(config: pytest.Config, *, with_settings: bool = True) -> set[str]:
+    """Return the words that name options, among others, of the command line, the environment and the settings."""
+    settings = config.getini("addopts") if with_settings else ()
+    words = (*config.invocation_params.args, *settings, *os.environ.get("PYTEST_ADDOPTS", "").split())
+    return {str(word).partition("=")[0] for word in words}
 
 
 def asks_only(config: pytest.Config) -> bool:

@@ -1,4 +1,4 @@
-"""Refuses options of other pytest plugins with which times would mean nothing, or that fail when all is measured."""
+"""Options of other pytest plugins that are refused: times would mean nothing, or they fail when all is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether a comparison fails the run, and reports at the end of it that nothing was compared.
+"""Outcome of a benchmark run: which runs fail, what is printed at their end, and when reports of tests are given.
 
 A run that was asked to compare and compared nothing must not look like one that found every kernel as fast as before.
 """
@@ -6,7 +6,6 @@ A run that was asked to compare and compared nothing must not look like one that
 from __future__ import annotations
 
 import functools
-import os
 import shlex
 import time
 from collections import Counter
@@ -17,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.energy import lines as energy_lines
 from warpwatch.compare.energy import takes_more
@@ -27,8 +25,8 @@ from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
-from warpwatch.plugin.cases import id_of, parameter_in
-from warpwatch.plugin.options import spelled, value_of
+from warpwatch.plugin.cases import id_of
+from warpwatch.plugin.options import named_options, spelled, value_of
 from warpwatch.plugin.storage import Results
 from warpwatch.plugin.xdist.processes import announce
 from warpwatch.report.tables import summary
@@ -60,16 +58,16 @@ class Asked:
     def refuse(self) -> None:
         """Raise UsageError before anything is measured, where nothing can be compared and that is an error."""
         if self.required and self.nothing:
-            what = self.nothing if self.option == "--benchmark-compare" else f"{self.option}: {self.nothing}"
-            raise pytest.UsageError("\n".join([f"{what}, so nothing would be compared", *self.advice]))
+            reason = self.nothing if self.option == "--benchmark-compare" else f"{self.option}: {self.nothing}"
+            raise pytest.UsageError("\n".join([f"{reason}, so nothing would be compared", *self.advice]))
 
     def last_words(self, decisions: Mapping[str, Decision], compared: int) -> list[str]:
         """Return the last lines of a run that was asked to compare and compared nothing."""
         if not self.option or compared:
             return []
         why = self.nothing or why_nothing(decisions)
-        said = f"NOTHING WAS COMPARED ({self.option}): {why}; no kernel could be called slower"
-        return [said, *self.advice]
+        line = f"NOTHING WAS COMPARED ({self.option}): {why}; no kernel could be called slower"
+        return [line, *self.advice]
 
 
 def why_nothing(decisions: Mapping[str, Decision]) -> str:
@@ -77,8 +75,8 @@ def why_nothing(decisions: Mapping[str, Decision]) -> str:
     reasons = Counter(
         f"{decision.verdict}{': ' * bool(decision.reason)}{decision.reason}" for decision in decisions.values()
     )
-    told = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common(3))
-    return told or "no case was measured to its end"
+    listed = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common(3))
+    return listed or "no case was measured to its end"
 
 
 def uncompared(asked: Asked, decisions: Mapping[str, Decision], ran: Collection[str], compared: int) -> list[str]:
@@ -150,8 +148,7 @@ def refuse_rules_without_comparison(config: pytest.Config, compare: str | bool, 
     for name, comparison in named.items():
         if value_of(config, name) and not comparison:
             others = "" if name != "fail-on" else f", {word('against')} or {word('self-check')}"
-            said = f"{word(name)} compares nothing by itself: give --benchmark-compare{others} too"
-            raise pytest.UsageError(said)
+            raise pytest.UsageError(f"{word(name)} compares nothing by itself: give --benchmark-compare{others} too")
 
 
 def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool) -> dict[str, Any]:
@@ -190,15 +187,13 @@ def wants_tables(config: pytest.Config, cases: int) -> bool:
 
     Options in a repository's settings say what tables look like, and ask for none.
     """
-    words = (*config.invocation_params.args, *os.environ.get("PYTEST_ADDOPTS", "").split())
-    named = {str(word).partition("=")[0] for word in words}
-    asked = any(f"--benchmark-{name}" in named for name in FOR_TABLES)
-    return asked or is_verbose(config) or cases <= SHOWN
+    named = named_options(config, with_settings=False)
+    return any(f"--benchmark-{name}" in named for name in FOR_TABLES) or is_verbose(config) or cases <= SHOWN
 
 
 def choose_tables(config: pytest.Config) -> None:
     """Keep pytest-benchmark from printing tables of more cases than anybody reads, unless they are asked for."""
-    if not wants_tables(config, len(bridge.facts_by_test(config))):
+    if not wants_tables(config, len(bridge.facts_by_case(config))):
         bridge.hide_tables(config)
 
 
@@ -206,9 +201,11 @@ def how_times_are_read(gpu: Mapping[str, Any]) -> str:
     """Say in which state of L2 a GPU's times are read, and what of them is not the kernel's; empty if not measured."""
     if "coldness" not in gpu:
         return ""
-    said = f"L2 {gpu['cache']}; after a scrub, reading half takes {gpu['coldness']} times as long"
+    state = f"L2 {gpu['cache']}; after a scrub, reading half takes {gpu['coldness']} times as long"
     beside = 1e6 * gpu.get("overhead", 0.0)
-    return f"{said}; {beside:.1f} µs of each time are not the kernel's, and rates are without them" if beside else said
+    return (
+        f"{state}; {beside:.1f} µs of each time are not the kernel's, and rates are without them" if beside else state
+    )
 
 
 def most_lines(config: pytest.Config, *, has_clock: bool) -> int | None:
@@ -237,7 +234,7 @@ def verdicts(
 
 def timeouts(config: pytest.Config) -> Iterator[str]:
     """Yield how many samples were thrown away, if any were."""
-    if thrown := sum(facts.get("hold_timeouts", 0) for _, facts in bridge.facts_by_test(config)):
+    if thrown := sum(facts.get("hold_timeouts", 0) for _, facts in bridge.facts_by_case(config)):
         yield f"{thrown} samples were thrown away and taken again, because the hold ran into its limit"
 
 
@@ -246,7 +243,7 @@ def what_is_left_out(config: pytest.Config, lines: Collection[str], saved: str) 
 
     ``lines``: of the summary. ``saved``: the run's file, or an empty text.
     """
-    cases = len(bridge.facts_by_test(config))
+    cases = len(bridge.facts_by_case(config))
     report = f"python -m warpwatch report {shlex.quote(saved)}"
     if not wants_tables(config, cases):
         yield f"times of {cases} cases: {report if saved else '--benchmark-columns=median'}; -v prints them here"
@@ -312,16 +309,16 @@ SECONDS = 10  # between two lines of progress
 
 
 class Progress:
-    """A line of progress, which is overwritten on a terminal and repeated every ten seconds elsewhere."""
+    """Line of progress, which is overwritten on a terminal and repeated every ten seconds elsewhere."""
 
     def __init__(self, reporter: pytest.TerminalReporter | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._reporter, self._clock = reporter, clock
-        self._begin, self._what, self._told = clock(), "", clock()
+        self._begin, self._step, self._printed = clock(), "", clock()
 
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Report progress. ``what``, such as 'timing', starts a new estimate of the time left where it changes."""
-        if what != self._what:
-            self._begin, self._what, self._told = self._clock(), what, self._clock()
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Report progress. ``step``, such as 'timing', starts a new estimate of the time left where it changes."""
+        if step != self._step:
+            self._begin, self._step, self._printed = self._clock(), step, self._clock()
         if self._reporter is None or self._reporter.verbosity < 0:
             return
         text = self._text(done, total)
@@ -329,22 +326,22 @@ class Progress:
             self._reporter.rewrite(text + " ", erase=True)
             if done == total:
                 self._reporter.line("")
-        elif self._clock() - self._told > SECONDS:
-            self._told = self._clock()
+        elif self._clock() - self._printed > SECONDS:
+            self._printed = self._clock()
             self._reporter.write_line(text)
 
-    def between_dots(self, what: str, done: int, total: int) -> None:
+    def between_dots(self, step: str, done: int, total: int) -> None:
         """Report progress on a line of its own every ten seconds, where pytest prints a dot for each test."""
-        if what != self._what:
-            self._begin, self._what, self._told = self._clock(), what, self._clock()
-        elif self._reporter and self._reporter.verbosity >= 0 and self._clock() - self._told > SECONDS:
-            self._told = self._clock()
+        if step != self._step:
+            self._begin, self._step, self._printed = self._clock(), step, self._clock()
+        elif self._reporter and self._reporter.verbosity >= 0 and self._clock() - self._printed > SECONDS:
+            self._printed = self._clock()
             self._reporter.ensure_newline()
             self._reporter.write_line(self._text(done, total))
 
     def _text(self, done: int, total: int) -> str:
         left = (self._clock() - self._begin) / max(done, 1) * (total - done)
-        return f"{self._what}: {done} of {total}, {int(left) // 60}:{int(left) % 60:02} left"
+        return f"{self._step}: {done} of {total}, {int(left) // 60}:{int(left) % 60:02} left"
 
 
 def asked_observers(config: pytest.Config) -> tuple[str, ...]:
@@ -370,33 +367,33 @@ def objection_to_energy(config: pytest.Config, device: DeviceInfo | NoDevice, wo
     return f"{word}: {why}" if why else ""
 
 
-def nothing_measured(config: pytest.Config, families: Sequence[Family]) -> list[str]:
+def nothing_measured(config: pytest.Config, cases: Mapping[str, Case]) -> list[str]:
     """Return the last line of a run that was asked for energies, measured kernels, and has no energy of any."""
-    measured, left_out = _count(config, families)
+    measured, left_out = _count(config, cases)
     if measured or not left_out:
         return []
     return [f"NO ENERGY WAS MEASURED ({spelled(config, 'energy')}): {_reasons(left_out)}"]
 
 
-def left_out_lines(config: pytest.Config, families: Sequence[Family]) -> list[str]:
+def left_out_lines(config: pytest.Config, cases: Mapping[str, Case]) -> list[str]:
     """Return a line on the kernels without an energy, where others have one."""
-    measured, left_out = _count(config, families)
+    measured, left_out = _count(config, cases)
     if not measured or not left_out:
         return []
     total = measured + left_out.total()
     return [f"energy of {left_out.total()} of {total} kernels was not measured: {_reasons(left_out)}"]
 
 
-def _count(config: pytest.Config, families: Sequence[Family]) -> tuple[int, Counter[str]]:
+def _count(config: pytest.Config, cases: Mapping[str, Case]) -> tuple[int, Counter[str]]:
     """Return how many timed cases have an energy, and why others have none; neither where no energy was asked for."""
     measured, left_out = 0, Counter[str]()
     if not value_of(config, "energy"):
         return measured, left_out
-    for test, facts in bridge.facts_by_test(config):
+    for name, facts in bridge.facts_by_case(config):
         if any(map(facts.get, ENERGY.units)):
             measured += 1
         else:
-            left_out[_reason(find_case(families, parameter_in(test)), config)] += 1
+            left_out[_reason(cases[name], config)] += 1
     return measured, left_out
 
 

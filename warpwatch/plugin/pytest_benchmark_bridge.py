@@ -113,9 +113,9 @@ def guard_junit(config: pytest.Config, saving: AbstractContextManager[object]) -
             write()
             written.append(True)
 
-    def tell_if_written(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    def tell_if_written(*arguments: Any) -> None:  # pytest 8.4 gives one, and 9 two
         if written:
-            tell(terminalreporter, config)
+            tell(*arguments)
 
     hook = config.hook
     for implementation in (*hook.pytest_sessionfinish.get_hookimpls(), *hook.pytest_terminal_summary.get_hookimpls()):
@@ -152,9 +152,9 @@ def discard(benchmark: BenchmarkFixture) -> None:
         benchmark.stats.stats.data.clear()
 
 
-def facts_by_test(config: pytest.Config) -> list[tuple[str, dict[str, Any]]]:
-    """Return the name of each test that was timed, and its facts."""
-    return [(timed.fullname, timed.extra_info) for timed in _session(config).benchmarks]
+def facts_by_case(config: pytest.Config) -> list[tuple[str, dict[str, Any]]]:
+    """Return the id of each case that was timed, and its facts."""
+    return [(timed.param, timed.extra_info) for timed in _session(config).benchmarks]
 
 
 def measured(config: pytest.Config, **facts: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -162,7 +162,8 @@ def measured(config: pytest.Config, **facts: str) -> list[tuple[dict[str, Any], 
     documents = []
     for timed in _session(config).benchmarks:
         if not timed.has_error:
-            timed.extra_info |= facts
+            if facts:
+                timed.extra_info |= facts
             documents.append((timed.as_dict(include_data=True), timed.as_dict(include_data=False, flat=True)))
     return documents
 
@@ -184,8 +185,8 @@ class _MeasuredElsewhere:
         return dict(self.saved["extra_info"])
 
     @property
-    def fullname(self) -> str:
-        return str(self.saved["fullname"])
+    def param(self) -> str:
+        return str(self.saved["param"])
 
     def as_dict(self, include_data: bool = True, flat: bool = False, **_: object) -> dict[str, Any]:
         """Return what is saved of the case, or where ``flat`` what is shown."""

@@ -1,4 +1,4 @@
-"""Starts the worker process, which opens the device while the rest of the plugin is imported, and sets up the run.
+"""Start of a run: first the worker process, which opens the device while the rest of the plugin is imported.
 
 What takes long to import is imported in ``_set_up``, after the worker process was started.
 """

@@ -1,4 +1,4 @@
-"""Makes sure, before anything is measured, that results can be written, and reports at the end which could not be.
+"""Storage of results: space for them before anything is measured, and a report at the end of what could not be saved.
 
 Results are the saved run, the file of ``--benchmark-json``, the self-check and JUnit's file. If the disk becomes full
 while kernels are timed, only that file is lost: the table, the verdict and the other files exist, and the run fails.
@@ -70,12 +70,12 @@ class Results:
             raise pytest.UsageError(f"--benchmark-storage={storage}: give a folder, as FOLDER or file://FOLDER")
 
     @contextlib.contextmanager
-    def saving(self, what: str) -> Generator[None]:
+    def saving(self, title: str) -> Generator[None]:
         """Turn an OSError into a line at the end of the run, which then fails."""
         try:
             yield
         except OSError as error:
-            self.lost.append(f"{what} could not be saved: {error.strerror or error}")
+            self.lost.append(f"{title} could not be saved: {error.strerror or error}")
 
     def require_space(self, path: Path, size: int, cure: str) -> None:
         """Make sure that ``size`` bytes can be written. Raises pytest.UsageError, whose message ends with ``cure``."""

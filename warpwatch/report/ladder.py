@@ -7,71 +7,50 @@ where there is arithmetic to do, else the bandwidth of the driver's copy of abou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.tables import kernel_times, medians
 from warpwatch.runs.identity import difference
-from warpwatch.runs.record import BadRun, Facts, RunRecord
+from warpwatch.runs.record import BadRun, RunRecord
 from warpwatch.timing.timer import kernel_seconds
 
 
-def share(families: Iterable[Family], case: Case, times: Mapping[str, float]) -> float | None:
-    """Share that a case reaches of its reference's rate; None if ``times`` lacks either.
+def share(cases: Mapping[str, Case], case: Case, times: Mapping[str, float]) -> float | None:
+    """Return the share that a case reaches of its reference's rate; None if ``times`` lacks either.
 
-    ``times``: of the kernels alone (timing/timer.py), in seconds by case id.
+    ``cases``: by id, the reference among them. ``times``: of the kernels alone (timing/timer.py), in seconds by id.
     """
-    reference_id = case.reference_case
-    if not reference_id or reference_id not in times or case.id not in times or case.variant.on_host:
+    reference = cases.get(case.reference_case)
+    if reference is None or reference.id not in times or case.id not in times or case.variant.on_host:
         return None
-    reference = find_case(families, reference_id)
     same = reference.family is case.family and reference.shape == case.shape
     work, most = (1.0, 1.0) if same else (case.work.bytes, reference.work.bytes)
-    return (work / times[case.id]) / (most / times[reference_id])
+    return (work / times[case.id]) / (most / times[reference.id])
 
 
-def add_shares(families: Sequence[Family], benchmarks: Iterable[dict[str, Any]]) -> None:
+def add_shares(cases: Mapping[str, Case], benchmarks: Sequence[dict[str, Any]]) -> None:
     """Add to each case of a run that is about to be saved the share that it reaches, under ``extra_info``."""
-    entries = list(benchmarks)
-    times = {
-        entry["param"]: kernel_seconds(entry["stats"]["median"], entry["extra_info"].get("overhead", 0.0))
-        for entry in entries
-    }
-    for entry in entries:
-        entry["extra_info"]["share"] = share(families, find_case(families, entry["param"]), times)
+    facts = {entry["param"]: entry["extra_info"] for entry in benchmarks}
+    medians = {entry["param"]: entry["stats"]["median"] for entry in benchmarks}
+    times = {name: kernel_seconds(seconds, facts[name].get("overhead", 0.0)) for name, seconds in medians.items()}
+    for name, own in facts.items():
+        own["share"] = share(cases, cases[name], times)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Timed:
-    """Holds what saved runs say of their cases, by case id: recorded facts, and medians in seconds.
-
-    ``own``: medians without what a reading holds beside the kernel, for rates and shares.
-    """
-
-    families: Sequence[Family]
-    facts: Mapping[str, Facts]
-    times: Mapping[str, float]
-    own: Mapping[str, float]
-
-
-def table(timed: Timed, family: Family, dtype: str, shape: tuple[int, ...]) -> str:
-    """Table of a family's rungs on one shape, each with its best block; empty where none of them was timed."""
-    facts, times = timed.facts, timed.times
-    cases = [c for c in timed_cases([family]) if c.dtype == dtype and c.shape == shape and c.id in times]
-    if not cases:
-        return ""
+def _table(cases: Mapping[str, Case], rungs: Sequence[Case], runs: Sequence[RunRecord]) -> str:
+    """Return the table of the rungs on one shape, each with its best block. ``rungs``: at least one."""
+    facts = {name: timed.facts for run in runs for name, timed in run.cases.items()}  # the last run's win
+    times, kernels, before = medians(runs), kernel_times(runs), None
     lines = [
-        f"| {family.name} {'×'.join(map(str, shape))}, {dtype} | time, µs | {_unit(cases[0])} | share | gain | "
-        "registers | shared, bytes |",
+        f"| {_shape(rungs[0])} | time, µs | {_unit(rungs[0])} | share | gain | registers | shared, bytes |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
-    before = None
-    for case in best(cases, times):
+    for case in best(rungs, times):
         seconds, own = times[case.id], facts[case.id]
-        reached = share(timed.families, case, timed.own)
+        reached = share(cases, case, kernels)
         shared = own.shared_bytes + (own.dynamic_shared_bytes or 0)
         resources = f"{own.registers} | {shared:,}" if not case.variant.call else "|"
         gain = f"{before / seconds:.2f}×" if before and not case.variant.call else ""
@@ -79,11 +58,15 @@ def table(timed: Timed, family: Family, dtype: str, shape: tuple[int, ...]) -> s
         name += f" ({own.fallback})" if own.fallback else ""
         work = case.work.operations or case.work.bytes
         lines.append(
-            f"| {name} | {seconds * 1e6:,.1f} | {work / timed.own[case.id] / 1e9:,.0f} | "
+            f"| {name} | {seconds * 1e6:,.1f} | {work / kernels[case.id] / 1e9:,.0f} | "
             f"{'' if reached is None else f'{reached:.2f}'} | {gain} | {resources} |"
         )
         before = before if case.variant.call else seconds
     return "\n".join(lines)
+
+
+def _shape(case: Case) -> str:
+    return f"{case.family.name} {'×'.join(map(str, case.shape))}, {case.dtype}"
 
 
 def _unit(case: Case) -> str:
@@ -96,25 +79,23 @@ def best(cases: Sequence[Case], times: Mapping[str, float]) -> Iterator[Case]:
         yield min((case for case in cases if case.variant is variant), key=lambda case: times[case.id])
 
 
-def reached(families: Sequence[Family], runs: Sequence[RunRecord]) -> str:
-    """Table of the best rung on each of the families' ``reached_shapes``, by the median of all runs.
+def _reached(cases: Mapping[str, Case], on_shapes: Iterable[Sequence[Case]], runs: Sequence[RunRecord]) -> str:
+    """Return the table of the best rung on each shape, by the median of all runs; empty where there is none.
 
     Beside each share stands its range over single runs.
     """
-    times, each = kernel_times(runs), [kernel_times([run]) for run in runs]
+    times, *single = [kernel_times(runs), *(kernel_times([run]) for run in runs)]
     lines = ["| case | best rung | of a copy's bandwidth | of the vendor's library |", "|---|---|---:|---:|"]
-    for family, dtype, shape in listed(families, "reached_shapes"):
-        cases = [c for c in timed_cases([family]) if (c.dtype, c.shape) == (dtype, shape) and c.id in times]
-        ours = [case for case in best(cases, times) if not case.variant.call]
+    for rungs in on_shapes:
+        ours = [case for case in best(rungs, times) if not case.variant.call]
         if not ours:
             continue
         case = min(ours, key=lambda case: times[case.id])
-        vendor = next((other.id for other in cases if other.variant.call), "")
-        shares = [None if case.reference_case == vendor else share(families, case, own) for own in (times, *each)]
-        ratios = [own[vendor] / own[case.id] if {vendor, case.id} <= own.keys() else None for own in (times, *each)]
-        columns = (_range(shares), _range(ratios))
+        vendor = next((other.id for other in rungs if other.variant.call), "")
+        shares = [None if case.reference_case == vendor else share(cases, case, own) for own in (times, *single)]
+        ratios = [own[vendor] / own[case.id] if {vendor, case.id} <= own.keys() else None for own in (times, *single)]
         rung = f"{case.variant.name}, {case.build.block_name}"
-        lines.append(f"| {family.name} {'×'.join(map(str, shape))}, {dtype} | {rung} | {' | '.join(columns)} |")
+        lines.append(f"| {_shape(case)} | {rung} | {_range(shares)} | {_range(ratios)} |")
     return "\n".join(lines) if len(lines) > 2 else ""
 
 
@@ -148,14 +129,21 @@ def listed(families: Iterable[Family], field: str) -> Iterator[tuple[Family, str
 
 
 def tables(runs: Sequence[RunRecord], families: Sequence[Family]) -> str:
-    """Markdown tables: one for each of the families' ``ladder_shapes``, and one of their ``reached_shapes``.
+    """Return Markdown tables: one for each of the families' ``ladder_shapes``, and one of their ``reached_shapes``.
 
-    Only runs that did the work of the last one are used.
+    Only runs that did the work of the last one are used. Raises BadRun where they have none of these shapes.
     """
     chosen = same_work(runs)
-    facts = {name: timed.facts for run in chosen for name, timed in run.cases.items()}  # the last run's win
-    timed = Timed(families=families, facts=facts, times=medians(chosen), own=kernel_times(chosen))
-    parts = [table(timed, family, dtype, shape) for family, dtype, shape in listed(families, "ladder_shapes")]
-    if not any(parts := [*parts, reached(families, chosen)]):
+    cases = {case.id: case for case in timed_cases(families)}
+    timed = [case for case in cases.values() if any(case.id in run.cases for run in chosen)]
+
+    def on_shapes(field: str) -> Iterator[list[Case]]:
+        for family, dtype, shape in listed(families, field):
+            own = (case for case in timed if case.family is family)
+            if rungs := [case for case in own if (case.dtype, case.shape) == (dtype, shape)]:
+                yield rungs
+
+    parts = [_table(cases, rungs, chosen) for rungs in on_shapes("ladder_shapes")]
+    if not any(parts := [*parts, _reached(cases, on_shapes("reached_shapes"), chosen)]):
         raise BadRun(f"{chosen[-1].path}: has none of the shapes that ladders are shown for")
     return "\n\n".join(filter(None, parts))

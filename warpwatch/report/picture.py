@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.ladder import best, listed, same_work, share
@@ -23,15 +24,15 @@ STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "warpwatch", "font.size": 
 
 
 def shares(
-    families: Sequence[Family], family: Family, dtype: str, times: Mapping[str, float]
+    cases: Mapping[str, Case], family: Family, dtype: str, times: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:
-    """Shares that the rungs reach with their best blocks, by shape, from little work to much."""
-    cases = [case for case in timed_cases([family]) if case.dtype == dtype and case.id in times]
-    cases.sort(key=lambda case: (case.work.operations, case.work.bytes))
+    """Return the shares that the rungs reach with their best blocks, by shape, from little work to much."""
+    timed = [each for each in cases.values() if each.family is family and each.dtype == dtype and each.id in times]
+    timed.sort(key=lambda case: (case.work.operations, case.work.bytes))
     reached: dict[str, dict[str, float]] = {}
-    for shape in dict.fromkeys(case.shape for case in cases):
-        for case in best([case for case in cases if case.shape == shape], times):
-            if (value := share(families, case, times)) is not None:
+    for shape in dict.fromkeys(case.shape for case in timed):
+        for case in best([case for case in timed if case.shape == shape], times):
+            if (value := share(cases, case, times)) is not None:
                 reached.setdefault(case.shape_name, {})[case.variant.name] = value
     return reached
 
@@ -77,9 +78,9 @@ def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:
 def pictures(runs: Sequence[RunRecord], families: Sequence[Family], folder: Path) -> list[Path]:
     """Draw the families and element types that have ``ladder_shapes``."""
     chosen = same_work(runs)
-    times, made = kernel_times(chosen), []
+    cases, times, made = {case.id: case for case in timed_cases(families)}, kernel_times(chosen), []
     for family, dtype in dict.fromkeys((family, dtype) for family, dtype, _ in listed(families, "ladder_shapes")):
-        reached = shares(families, family, dtype, times)
+        reached = shares(cases, family, dtype, times)
         if reached:
             made.append(folder / f"{family.name}-{dtype}.svg")
             title = f"{family.name}, {dtype}: {chosen[-1].gpu.name or 'no GPU'}, medians of {len(chosen)} runs, L2 cold"

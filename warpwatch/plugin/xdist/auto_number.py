@@ -1,4 +1,4 @@
-"""Lets ``-n auto`` of xdist start as many processes as there are GPUs, where times are taken.
+"""Number of processes that ``-n auto`` of xdist starts: one for each GPU, where times are taken.
 
 xdist asks before the rest of the plugin is loaded, and seldom: so what the answer needs is imported with the question.
 """

@@ -1,4 +1,4 @@
-"""Lets processes of xdist on other machines (``--tx ssh=host//chdir=FOLDER``) run the tests of a checkout there.
+"""Processes of xdist on other machines (``--tx ssh=host//chdir=FOLDER``), which run the tests of a checkout there.
 
 xdist itself copies folders to such machines, pytest's own among them, and knows tests by their place in what it copied.
 Unless it is told to do so (``--rsyncdir``), nothing is copied here: each process gets the names of the tests from the

@@ -136,7 +136,7 @@ def _entry(material: Material, name: str) -> Entry:
         decision=decision,
         operations=work.operations if work else 0,
         bytes=work.bytes if work else 0,
-        share=share(material.project.families, case, material.kernel_times) if case else None,
+        share=share(material.cases, case, material.kernel_times) if case else None,
     )
 
 
