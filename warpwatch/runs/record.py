@@ -422,10 +422,9 @@ def write_record(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def recorded(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields of ``About`` as they are written: what is known, and not the defaults."""
-    return {"version": VERSION} | {
-        name: _plain(value) for name, value in about.items() if value not in ({}, (), [], "")
-    }
+    """Return fields of ``About`` as they are written: what is known, and those of version 0 in any case."""
+    known = {name: value for name, value in about.items() if value or name in ("failed", "slower", "whole", "against")}
+    return {"version": VERSION} | {name: _plain(value) for name, value in known.items()}
 
 
 def _plain(value: Any) -> Any:
