@@ -9,8 +9,7 @@ from pathlib import Path
 from tools import score
 from tools.recording import record, record_pairs
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.history import load
-from warpwatch.compare.new_steps import FEWEST, issue, new_steps
+from warpwatch.compare.history import FEWEST, issue, load, new_steps
 from warpwatch.compare.saved_self_check import merge, read, table
 from warpwatch.compare.with_baseline import MIN_GPUS
 from warpwatch.report import ladder, tables

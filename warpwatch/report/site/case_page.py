@@ -15,11 +15,9 @@ from statistics import median
 from warpwatch.compare.doubts import SAME_CODE, disturbance, same_code
 from warpwatch.compare.energy import millijoules
 from warpwatch.compare.history import Step
-from warpwatch.report.site import charts
-from warpwatch.report.site.charts import Chart, Roof
-from warpwatch.report.site.entries import Entry
-from warpwatch.report.site.material import Material
-from warpwatch.report.site.tables import micro, percent
+from warpwatch.report.site import figures
+from warpwatch.report.site.figures import Chart, Roof, micro, percent
+from warpwatch.report.site.material import Entry, Material
 from warpwatch.runs.record import Facts
 
 
@@ -113,7 +111,9 @@ class CasePages:
             shown["Rate"] = f"{entry.rate:,.0f} {entry.unit}"
         if entry.bytes and peak and not entry.on_host:
             moved = entry.bytes / entry.own_seconds
-            shown["Memory"] = f"{moved / 1e9:,.0f} GB/s at least, {charts.rounded(100 * moved / peak, 2)} % of its peak"
+            shown["Memory"] = (
+                f"{moved / 1e9:,.0f} GB/s at least, {figures.rounded(100 * moved / peak, 2)} % of its peak"
+            )
         if entry.share is not None and entry.case:
             shown["Share"] = f"{entry.share:.2f} of {entry.case.reference_case}"
         if facts.joules:
@@ -128,7 +128,7 @@ class CasePages:
         past = self._past(entry)
         sides = entry.timed.facts.pairs
         new = list(chain(*(sides.new if sides else (entry.timed.samples, *entry.timed.facts.again))))
-        spec = charts.distribution(list(chain(*past)), new)
+        spec = figures.distribution(list(chain(*past)), new)
         other = f" new, {sum(map(len, past)):,} old of {len(past)} processes" if past else ""
         return Chart(title="Samples", says=f"{len(new):,}{other}; the outermost 1 % is left out", spec=spec)
 
@@ -145,7 +145,7 @@ class CasePages:
             levels.append((first, end - 1, math.exp(median(logs))))
         changes = f"{len(steps) or 'no'} lasting change{'s' if len(steps) != 1 else ''}"
         says = f"Medians of {len(known)} nights, {micro(min(known))} to {micro(max(known))} µs, {changes}"
-        return Chart(title="History", says=says, spec=charts.history(medians, levels))
+        return Chart(title="History", says=says, spec=figures.history(medians, levels))
 
     def _roofline(self, entry: Entry) -> Chart | None:
         roof = self.roofs.get(entry.dtype)
@@ -153,11 +153,11 @@ class CasePages:
             return None
         x, y = entry.operations / entry.bytes, entry.operations / entry.own_seconds
         most = min(roof.rate, x * roof.bytes_per_second)
-        says = f"{charts.rounded(x, 3)} operations a byte, {charts.rounded(100 * y / most, 2)} % of the roof there"
+        says = f"{figures.rounded(x, 3)} operations a byte, {figures.rounded(100 * y / most, 2)} % of the roof there"
         return Chart(
             title="Roofline",
             says=says,
-            spec=charts.roofline(roof, {"this case": [(x, y)]}, entry.unit),
+            spec=figures.roofline(roof, {"this case": [(x, y)]}, entry.unit),
             note=f"Flat part: the highest rate of {entry.dtype} in this run, of {roof.of}.",
         )
 
@@ -176,7 +176,7 @@ def _change(entry: Entry) -> Chart | None:
     if decision is None or entry.ratio is None or math.isnan(decision.floor):
         return None
     says = f"{percent(decision.ratio)} with its 95 % interval, without what a process does to every case; noise floor"
-    return Chart(title="Old against new", says=says, spec=charts.change(decision))
+    return Chart(title="Old against new", says=says, spec=figures.change(decision))
 
 
 def _resources(facts: Facts) -> dict[str, str]:

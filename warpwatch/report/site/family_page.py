@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from warpwatch.report.site import charts
-from warpwatch.report.site.charts import Chart, Roof
-from warpwatch.report.site.entries import Entry, of_family
-from warpwatch.report.site.tables import Cell, Table, cell_of, micro
+from warpwatch.report.site import figures
+from warpwatch.report.site.figures import Cell, Chart, Roof, Table, cell_of, micro
+from warpwatch.report.site.material import Entry, of_family
 
 Row = tuple[Sequence[str], Sequence[Cell | None]]
 
@@ -87,7 +86,9 @@ def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
     if shares and len(shapes) > 1:
         says = f"Share of the reference's rate by shape, of the best block of {len(shares)} variants"
         made.append(
-            Chart(title="Ladder", says=says, spec=charts.by_category(shapes, shares, "share of the reference", "shape"))
+            Chart(
+                title="Ladder", says=says, spec=figures.by_category(shapes, shares, "share of the reference", "shape")
+            )
         )
     points: dict[str, list[tuple[float, float]]] = {}
     for e in best.values():
@@ -98,7 +99,7 @@ def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
             Chart(
                 title="Roofline",
                 says=f"Rate over intensity of {len(points)} variants, best blocks",
-                spec={**charts.roofline(roof, points, cases[0].unit), "h": 340},
+                spec={**figures.roofline(roof, points, cases[0].unit), "h": 340},
                 note=f"Flat part: the highest rate of {cases[0].dtype} in this run, of {roof.of}.",
             )
         )

@@ -11,11 +11,9 @@ from statistics import median, quantiles
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, CheckedCase, path_of
-from warpwatch.report.site import charts
-from warpwatch.report.site.charts import Chart
-from warpwatch.report.site.entries import Entry
-from warpwatch.report.site.material import Material
-from warpwatch.report.site.tables import Cell, Table, micro
+from warpwatch.report.site import figures
+from warpwatch.report.site.figures import Cell, Chart, Table, micro
+from warpwatch.report.site.material import Entry, Material
 from warpwatch.runs.record import Gpu, RunRecord
 
 Row = tuple[Sequence[str], Sequence[Cell | None]]
@@ -103,7 +101,7 @@ def _charts(entries: Sequence[Entry]) -> list[Chart]:
     if not points:
         return []
     says = f"Noise floor of {len(points)} cases over their median time; smaller changes cannot be told from none"
-    spec = charts.scatter({"noise floor": points}, "median, µs", "noise floor, %")
+    spec = figures.scatter({"noise floor": points}, "median, µs", "noise floor, %")
     return [Chart(title="Noise floors", says=says, spec=spec)]
 
 

@@ -9,8 +9,8 @@ from datetime import date, timedelta
 from itertools import pairwise
 
 from warpwatch.compare.history import Step
-from warpwatch.report.site import charts
-from warpwatch.report.site.charts import Chart
+from warpwatch.report.site import figures
+from warpwatch.report.site.figures import Chart
 from warpwatch.report.site.material import Material
 from warpwatch.runs.record import RunRecord
 from warpwatch.verdict.process_effects import ProcessEffect
@@ -123,12 +123,12 @@ def _charts(nights: Sequence[Night]) -> list[Chart]:
     return [
         Chart(
             title="Common factor",
-            spec=charts.over_nights(factors, "factor", "%"),
+            spec=figures.over_nights(factors, "factor", "%"),
             says=f"What each run does to the time of every long case: {min(factors):+.2f} to {max(factors):+.2f} %",
         ),
         Chart(
             title="Common offset",
-            spec=charts.over_nights(offsets, "offset", "ns"),
+            spec=figures.over_nights(offsets, "offset", "ns"),
             says=f"What each run adds to every launch: {min(offsets):+.0f} to {max(offsets):+.0f} ns",
         ),
     ]

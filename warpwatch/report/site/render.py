@@ -17,13 +17,12 @@ import jinja2
 from markupsafe import Markup
 
 from warpwatch.report.site.case_page import CasePages
-from warpwatch.report.site.entries import Entry, entries
 from warpwatch.report.site.family_page import family_pages
+from warpwatch.report.site.figures import micro, nano, percent
 from warpwatch.report.site.machine_page import machine_page
-from warpwatch.report.site.material import Material
+from warpwatch.report.site.material import Entry, Material, entries
 from warpwatch.report.site.nights_page import nights_page
 from warpwatch.report.site.overview import ABOUT, Site, about
-from warpwatch.report.site.tables import micro, nano, percent
 from warpwatch.report.site.today_page import MEANING, OTHERS, SHOWN, today_page
 from warpwatch.report.tables import figures_of
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
-from warpwatch.report.site.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
-from warpwatch.report.site.material import Material
+from warpwatch.report.site.material import FAILED, HOST, MISSING, NOT_COMPARED, Entry, Material
 from warpwatch.runs.identity import Identity, difference
 from warpwatch.runs.record import RunRecord
 
