@@ -173,7 +173,7 @@ def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool
         "whole": whole,
         "against": SELF_CHECK if isinstance(comparison, SelfCheck) else commit,
         "decisions": comparison.decisions,
-        "controls": getattr(comparison, "controls", {}),
+        "controls": {name: str(each.verdict) for name, each in getattr(comparison, "controls", {}).items()},
         "energies": energies_in(comparison),
         "past": [run.path.name for run in runs],
         "notes": comparison.describe() if comparison.active else (),

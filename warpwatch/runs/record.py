@@ -1,5 +1,6 @@
-"""Reads saved runs from disk into typed objects, and writes them whole.
+"""The record of a run: its types, its only writer and its only reader.
 
+It is inside of the file that pytest-benchmark saves, or a file of its own of the same form (--warpwatch-record).
 Reading is the one edge where a file's content is checked, by msgspec. It fills plain frozen dataclasses, is strict (a
 boolean, a text, NaN or an infinity is no number), names the place of what is wrong, takes 34 ms for 900 cases of 100
 samples, and has no dependencies; pydantic is as quick, and brings four packages. A ``Run`` needs no further check:
@@ -200,40 +201,59 @@ class Commit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRecord:
+class _RunFacts:
+    """Facts that a run records of itself.
+
+    ``failed``: cases that were wrong or could not run; ``slower``: cases called slower. ``against``: the commit that it
+    was measured side by side with, if it was. ``decisions``: the verdict of each case that was compared, and of each
+    that could not be; ``energies``: of the energies of cases; ``controls``: verdicts of cases of the same work that
+    were measured all the same. ``tests``: in a saved benchmark those that did not pass, in another record all.
+    ``missing``: cases that the other side has and a whole run had not. ``past``: the files of the runs that it was
+    compared with. ``notes``: what holds for the comparison as a whole; ``alarm``: what changed for all cases together.
+    ``nothing``: says that nothing was compared, tested or measured. ``settings``: options of this run by name.
+    ``exit_status``: pytest's, in a record of its own.
+    """
+
+    version: int = 0
+    whole: bool = False
+    failed: tuple[Text, ...] = ()
+    slower: tuple[Text, ...] = ()
+    against: Text = ""
+    decisions: Mapping[Text, Decision] = field(default_factory=dict)
+    energies: Mapping[Text, Decision] = field(default_factory=dict)
+    controls: Mapping[Text, Text] = field(default_factory=dict)
+    tests: Sequence[TestRecord] = ()
+    missing: Sequence[Text] = ()
+    past: Sequence[Text] = ()
+    notes: Sequence[Text] = ()
+    alarm: Text = ""
+    nothing: Sequence[Text] = ()
+    settings: Mapping[Text, Text] = field(default_factory=dict)
+    exit_status: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class About(_RunFacts):
+    """Facts of a run as its file has them, under ``warpwatch``: their figures and texts are checked."""
+
+    decisions: Mapping[Text, RecordedDecision] = field(default_factory=dict)
+    energies: Mapping[Text, RecordedDecision] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord(_RunFacts):
     """Record of a run: of a benchmark that was saved, or of any run of pytest (--warpwatch-record).
 
-    ``cases``: those that were timed, by id. ``decisions``: the verdict of each case that was compared, and of each that
-    could not be; ``controls``: of cases of the same work that were measured all the same; ``energies``: of the energies
-    of cases. ``tests``: in a saved benchmark those that did not pass, in another record all. ``missing``: cases that
-    the other side has and a whole run had not. ``past``: the files of the runs that it was compared with. ``notes``:
-    what holds for the comparison as a whole; ``alarm``: what changed for all cases together. ``nothing``: says that
-    nothing was compared, tested or measured. ``settings``: options of this run by name. ``exit_status``: pytest's, in a
-    record of its own.
+    ``cases``: those that were timed, by id. ``when``: in UTC. ``problems``: what is wrong with each case that was left
+    out.
     """
 
     path: Path
     gpu: Gpu = field(default_factory=Gpu)
     cases: Mapping[str, CaseRecord] = field(default_factory=dict)
-    whole: bool = False
     commit: Commit = field(default_factory=Commit)
-    failed: tuple[str, ...] = ()
-    slower: tuple[str, ...] = ()  # cases called slower when the run was made
-    against: str = ""  # the commit that it was measured side by side with, if it was
-    when: datetime | None = None  # in UTC
-    problems: Mapping[str, str] = field(default_factory=dict)  # cases that were left out, and what is wrong with them
-    version: int = 0
-    decisions: Mapping[str, Decision] = field(default_factory=dict)
-    controls: Mapping[str, Decision] = field(default_factory=dict)
-    energies: Mapping[str, Decision] = field(default_factory=dict)
-    tests: Sequence[TestRecord] = ()
-    missing: Sequence[str] = ()
-    past: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    alarm: str = ""
-    nothing: Sequence[str] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)
-    exit_status: int = 0
+    when: datetime | None = None
+    problems: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def slug(self) -> str:
@@ -261,28 +281,6 @@ class RunRecord:
 @dataclass(frozen=True, kw_only=True)
 class _Machine:
     gpu: Gpu = field(default_factory=Gpu)
-
-
-@dataclass(frozen=True, kw_only=True)
-class About:
-    """Fields that a run records of itself, under ``warpwatch`` in its file; as in RunRecord."""
-
-    version: int = 0
-    whole: bool = False
-    failed: tuple[Text, ...] = ()
-    slower: tuple[Text, ...] = ()
-    against: Text = ""
-    decisions: dict[Text, RecordedDecision] = field(default_factory=dict)
-    controls: dict[Text, RecordedDecision | Text] = field(default_factory=dict)  # in version 0, verdicts
-    energies: dict[Text, RecordedDecision] = field(default_factory=dict)
-    tests: tuple[TestRecord, ...] = ()
-    missing: tuple[Text, ...] = ()
-    past: tuple[Text, ...] = ()
-    notes: tuple[Text, ...] = ()
-    alarm: Text = ""
-    nothing: tuple[Text, ...] = ()
-    settings: dict[Text, Text] = field(default_factory=dict)
-    exit_status: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,30 +381,15 @@ def read_run(path: Path, tolerant: bool = False) -> RunRecord:
 
 def _run(path: Path, read: _Document[Any], cases: Mapping[str, CaseRecord], problems: Mapping[str, str]) -> RunRecord:
     """Make a run of what was read. Raises OverflowError."""
-    about = read.warpwatch
+    about = {each.name: getattr(read.warpwatch, each.name) for each in fields(About)}
     return RunRecord(
         path=path,
         gpu=read.machine_info.gpu,
         cases=cases,
-        whole=about.whole,
         commit=read.commit_info,
-        failed=about.failed,
-        slower=about.slower,
-        against=about.against,
         when=read.datetime and _in_utc(read.datetime),
         problems=problems,
-        version=about.version,
-        decisions=about.decisions or _verdicts_alone(cases),
-        controls={name: each for name, each in about.controls.items() if isinstance(each, Decision)},
-        energies=about.energies,
-        tests=about.tests,
-        missing=about.missing,
-        past=about.past,
-        notes=about.notes,
-        alarm=about.alarm,
-        nothing=about.nothing,
-        settings=about.settings,
-        exit_status=about.exit_status,
+        **about | {"decisions": about["decisions"] or _verdicts_alone(cases)},
     )
 
 

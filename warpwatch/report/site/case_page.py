@@ -7,10 +7,10 @@ import os
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
 from statistics import median
+from typing import Any
 
 from warpwatch.compare.doubts import SAME_CODE, disturbance, same_code
 from warpwatch.compare.energy import millijoules
@@ -19,22 +19,6 @@ from warpwatch.report.site import figures
 from warpwatch.report.site.figures import Chart, Roof, micro, percent
 from warpwatch.report.site.material import Entry, Material
 from warpwatch.runs.record import Facts
-
-
-@dataclass(frozen=True, kw_only=True)
-class CasePage:
-    """Holds what the page of a case shows.
-
-    ``says``: sentences on its verdict. ``facts``: what was recorded, by name. ``steps``: lasting changes.
-    ``commands``: what each does, and the command.
-    """
-
-    entry: Entry
-    says: Sequence[str] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
-    charts: Sequence[Chart] = ()
-    steps: Sequence[Step] = ()
-    commands: Mapping[str, str] = field(default_factory=dict)
 
 
 class CasePages:
@@ -47,18 +31,22 @@ class CasePages:
             self.steps[step.case].append(step)
         self.numbers = {run.path: i for i, run in enumerate(material.nights)}
 
-    def page(self, entry: Entry) -> CasePage:
-        """Make the page of one case."""
+    def page(self, entry: Entry) -> dict[str, Any]:
+        """Return what the page of one case shows.
+
+        ``says``: sentences on its verdict. ``facts``: what was recorded, by name. ``steps``: lasting changes.
+        ``commands``: what each does, and the command.
+        """
         steps = sorted(self.steps[entry.id], key=lambda step: self.numbers[step.after.path])
         drawn = [self._distribution(entry), _change(entry), self._history(entry, steps), self._roofline(entry)]
-        return CasePage(
-            entry=entry,
-            says=self._says(entry),
-            facts=self._facts(entry),
-            charts=[chart for chart in drawn if chart],
-            steps=steps,
-            commands=self._commands(entry),
-        )
+        return {
+            "entry": entry,
+            "says": self._says(entry),
+            "facts": self._facts(entry),
+            "charts": [chart for chart in drawn if chart],
+            "steps": steps,
+            "commands": self._commands(entry),
+        }
 
     @cached_property
     def roofs(self) -> Mapping[str, Roof]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 from warpwatch.report.site import figures
 from warpwatch.report.site.figures import Cell, Chart, Roof, Table, cell_of, micro
@@ -13,40 +13,16 @@ from warpwatch.report.site.material import Entry, of_family
 Row = tuple[Sequence[str], Sequence[Cell | None]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """Holds charts and tables of one element type."""
-
-    dtype: str
-    charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class FamilyPage:
-    """Holds what the page of a family shows. ``notes``: what is special about each variant, by its name."""
-
-    name: str
-    page: str
-    cases: int
-    parts: Sequence[Part] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)
-    best: str = ""
-
-
-def family_pages(entries: Sequence[Entry], roofs: Mapping[str, Roof]) -> list[FamilyPage]:
-    """Make a page for each family that has measured cases, in the catalogue's order."""
+def family_pages(entries: Sequence[Entry], roofs: Mapping[str, Roof]) -> list[dict[str, Any]]:
+    """Return what the page of each family shows that has measured cases, in the catalogue's order."""
     return [_page(name, entries, roofs) for name in dict.fromkeys(e.family for e in entries if e.seconds)]
 
 
-def page_name(family: str) -> str:
-    return f"f/{family}.html"
-
-
-def _page(name: str, entries: Sequence[Entry], roofs: Mapping[str, Roof]) -> FamilyPage:
+def _page(name: str, entries: Sequence[Entry], roofs: Mapping[str, Roof]) -> dict[str, Any]:
+    """Return what the page of a family shows. ``notes``: what is special about each variant, by its name."""
     own = of_family(entries, name)
     parts = [
-        Part(dtype=dtype, charts=_charts(cases, roofs.get(dtype)), tables=_tables(cases))
+        {"dtype": dtype, "charts": _charts(cases, roofs.get(dtype)), "tables": _tables(cases)}
         for dtype in dict.fromkeys(entry.dtype for entry in own)
         for cases in [of_family(entries, name, dtype)]
     ]
@@ -56,7 +32,7 @@ def _page(name: str, entries: Sequence[Entry], roofs: Mapping[str, Roof]) -> Fam
         share, entry = max(shares, key=lambda pair: pair[0])
         best = f"{share:.2f} of the reference: {entry.variant}, {entry.block}, {entry.shape}, {entry.dtype}"
     notes = {e.variant: e.case.variant.note for e in own if e.case and e.case.variant.note}
-    return FamilyPage(name=name, page=page_name(name), cases=len(own), parts=parts, notes=notes, best=best)
+    return {"name": name, "page": f"f/{name}.html", "cases": len(own), "parts": parts, "notes": notes, "best": best}
 
 
 def fastest(cases: Sequence[Entry]) -> dict[tuple[str, str], Entry]:

@@ -185,7 +185,11 @@ class Entry:
 
     id: str
     page: str
-    names: tuple[str, str, str, str, str]
+    family: str
+    variant: str
+    block: str
+    shape: str
+    dtype: str
     verdict: str
     seconds: float | None = None
     own_seconds: float | None = None
@@ -195,26 +199,6 @@ class Entry:
     operations: int = 0
     bytes: int = 0
     share: float | None = None
-
-    @property
-    def family(self) -> str:
-        return self.names[0]
-
-    @property
-    def variant(self) -> str:
-        return self.names[1]
-
-    @property
-    def block(self) -> str:
-        return self.names[2]
-
-    @property
-    def shape(self) -> str:
-        return self.names[3]
-
-    @property
-    def dtype(self) -> str:
-        return self.names[4]
 
     @property
     def on_host(self) -> bool:
@@ -281,7 +265,7 @@ def _entry(material: Material, name: str) -> Entry:
     return Entry(
         id=name,
         page=page_of(name),
-        names=names_of(name),
+        **dict(zip(("family", "variant", "block", "shape", "dtype"), names_of(name), strict=True)),
         verdict=verdict,
         seconds=material.medians.get(name),
         own_seconds=material.kernel_times.get(name),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
+from typing import Any
 
-from warpwatch.compare.history import Step
 from warpwatch.report.site import figures
 from warpwatch.report.site.figures import Chart
 from warpwatch.report.site.material import Material
@@ -66,24 +66,14 @@ class Week:
     without: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class NightsPage:
-    """Holds what the page of all nights shows. ``nights``: newest first."""
-
-    nights: Sequence[Night]
-    weeks: Sequence[Week]
-    steps: Sequence[Step]
-    charts: Sequence[Chart]
-
-
-def nights_page(material: Material) -> NightsPage:
-    """Make the page of all nights."""
+def nights_page(material: Material) -> dict[str, Any]:
+    """Return what the page of all nights shows, the newest first."""
     begun = Counter(step.after.path for step in material.steps)
     nights = [
         Night(number=i, run=run, effect=effect, verdicts=_verdicts(run), steps=begun[run.path])
         for i, (run, effect) in enumerate(zip(material.nights, material.effects, strict=True))
     ]
-    return NightsPage(nights=nights[::-1], weeks=calendar(nights), steps=material.steps, charts=_charts(nights))
+    return {"nights": nights[::-1], "weeks": calendar(nights), "steps": material.steps, "charts": _charts(nights)}
 
 
 def _verdicts(run: RunRecord) -> Counter[str]:

@@ -84,7 +84,7 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
     renderer = _renderer(material, found, addresses(folder, runs_url))
     cases = CasePages(material, found)
     families = family_pages(found, cases.roofs)
-    names = {family.name for family in families}
+    names = {family["name"] for family in families}
     latest = sorted(material.steps, key=lambda step: cases.numbers[step.after.path], reverse=True)[:LATEST]
     renderer.add(
         "index.html", "index.html", here="Today", page=today_page(material, found), latest=latest, meaning=MEANING
@@ -94,7 +94,7 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
     renderer.add("machine.html", "machine.html", here="Machine", page=machine_page(material, found))
     renderer.add("nights.html", "nights.html", here="Nights", page=nights_page(material))
     for family in families:
-        renderer.add(family.page, "family.html", here="Families", page=family)
+        renderer.add(family["page"], "family.html", here="Families", page=family)
     for entry in found:
         renderer.add(entry.page, "case.html", here="Cases", page=cases.page(entry), families=names)
     renderer.made[ABOUT] = about(_about(material, found))
