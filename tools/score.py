@@ -220,8 +220,8 @@ def score(recording: Recording, trials: int, seed: int = 1) -> dict[str, Score]:
             for name, rule in RULES.items():
                 if not slowdown:
                     unchanged[name] = _called(rule, past, new[0], recording.logs)
-                said = unchanged[name] - slow | _called(rule, past, slower[0], slow)
-                _note(scores[name], medians, slow, slowdown, said)
+                called = unchanged[name] - slow | _called(rule, past, slower[0], slow)
+                _note(scores[name], medians, slow, slowdown, called)
     return scores
 
 
@@ -253,8 +253,8 @@ def table(recording: Recording, scores: Mapping[str, Score]) -> str:
         lines.append(f"| {name} | {np.mean(each.alarms):.1f} | {any_} | {minutes} | {' | '.join(power)} |")
     listed = ", ".join(f"{100 * slowdown:g}" for slowdown in SLOWDOWNS)
     unsure = float(np.mean(scores[OURS].unsure)) / len(recording.logs)
-    said = f"{len(recording.logs)} cases. Found: per cent of slowdowns by {listed} %."
-    return "\n".join([*lines, "", f"{said} Of unchanged cases, {OURS} rule leaves {100 * unsure:.1f} % unsure."])
+    about = f"{len(recording.logs)} cases. Found: per cent of slowdowns by {listed} %."
+    return "\n".join([*lines, "", f"{about} Of unchanged cases, {OURS} rule leaves {100 * unsure:.1f} % unsure."])
 
 
 def _percent(hits: Sequence[bool]) -> str:

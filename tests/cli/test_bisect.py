@@ -15,7 +15,7 @@ import pytest
 from tests.cli.command import arguments
 from warpwatch.catalogue.project import Project, find_project
 from warpwatch.cli import bisect as command
-from warpwatch.cli.bisect import Walked, _print_found, walk
+from warpwatch.cli.bisect import Walked, _print_result, walk
 from warpwatch.cli.options import kernel_case
 from warpwatch.devices.compile.compiler import Target
 from warpwatch.explain.commit_range import list_commits
@@ -236,7 +236,7 @@ def test_what_is_not_slower_is_said(history: History, capsys: pytest.CaptureFixt
     unsure = Found(ends=Decision(verdict=Verdict.UNSURE, reason="4 of 5 processes"), first=0, last=1)
     commits = list_commits(f"{good}..HEAD", history.folder, first_parent=True)
     (walked,) = walk(history.project, [kernel_case(history.project, CASE, "bisect")], commits, Target("sm_90"))
-    _print_found(walked.stretches, unsure, Target("sm_90"))
+    _print_result(walked.stretches, unsure, Target("sm_90"))
     assert "so it cannot be told whether there is a slowdown" in capsys.readouterr().out
     history.commit("Words")
     assert ask(history, "HEAD~1..HEAD") == 1

@@ -19,7 +19,7 @@ from tests.checkout import Bench
 from tests.project import PROJECT, ROOT
 from warpwatch.cli import watch
 from warpwatch.cli.processes import Program
-from warpwatch.cli.watch import Round, Watched, check
+from warpwatch.cli.watch import Steps, Watched, check
 from warpwatch.cli.watch_files import Answer, files_by_variant, marked_files, reached
 from warpwatch.runs.faults import reported
 from warpwatch.runs.files import run_files
@@ -123,6 +123,16 @@ def test_kernels_that_no_test_covers_are_not_called_right(repository: Path) -> N
     assert "  untested  no file of tests has pytest.mark.cases or pytest.mark.builds" in lines
 
 
+def result_of(steps: Steps) -> bool | None:
+    """Wait for all steps; return how they ended."""
+    try:
+        while True:
+            assert next(steps).wait(2 * UNDER_WAY)
+    except StopIteration as end:
+        good: bool | None = end.value
+        return good
+
+
 def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first step, which finds the device, is given its answer; the others run pytest with a fake GPU."""
     bench = Bench(tmp_path / "checkout")
@@ -141,15 +151,13 @@ def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(tmp_path: Path, m
     watched = Watched(root=bench.folder, module="kernels", keywords="256 and float32", device="gpu")
     (scratch := tmp_path / "scratch").mkdir()
     said: list[str] = []
-    checks = Round(check(watched, [], scratch, said.append, lambda found: None))
-    while not checks.advance(UNDER_WAY):
-        pass
+    good = result_of(check(watched, [], scratch, said.append, lambda answer: None))
     _, right, times, took = said
     assert right == "  right     3 tests", said
     assert re.match(r"  times     4 slower; copy-naive-256-1048576-float32: slower: median .* processes", times)
     words = "-k '(256 and float32) and (copy-naive-)' --warpwatch-device=gpu"
     assert took.endswith(f" s; in full: pytest correctness {words} && pytest bench --warpwatch-against=HEAD {words}")
-    assert checks.good is False
+    assert good is False
     assert not (bench.folder / ".benchmarks").exists()
 
 
@@ -261,7 +269,7 @@ def test_a_command_that_lacks_a_package_names_its_own_extra(package: str, extra:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_header_belongs_to_the_kernels_that_include_it_and_a_module_to_the_families_that_use_it() -> None:
+def test_headers_and_modules_belong_to_the_kernels_that_use_them() -> None:
     files = files_by_variant(PROJECT)
 
     def using(name: str) -> set[tuple[str, str]]:

@@ -16,7 +16,6 @@ from warpwatch.runs.record import read_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch baseline promote``."""
     add_runs(parser, "a file in .benchmarks/<gpu>/, or a folder of them")
     allowed = "failed, partial, dirty, mixed, same"
     parser.add_argument("--allow", dest="allowed", nargs="+", default=[], metavar="WORD", help=allowed)
@@ -39,9 +38,9 @@ def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], 
     previous = [read_run(path) for path in run_files(folder)]
     print(f"{len(runs)} runs become the baseline of {runs[0].slug}; it has {len(previous)} now")
     print(changes(previous, runs))
-    refused = {word: what for word, what in objections(runs, previous).items() if word not in set(allowed)}
-    for word, what in refused.items():
-        print("\n".join(what) + f"\n  refused; to do it all the same: --allow {word}", file=sys.stderr)
+    refused = {word: reasons for word, reasons in objections(runs, previous).items() if word not in allowed}
+    for word, reasons in refused.items():
+        print("\n".join(reasons) + f"\n  refused; to do it all the same: --allow {word}", file=sys.stderr)
     if refused or dry_run:
         return 1 if refused else 0
     for path in replace_baseline(folder, runs, previous):

@@ -34,12 +34,12 @@ TICK = 1.0  # seconds between two looks at the clock
 
 
 class BadRecording(Exception):
-    """Says why a recording ends without a baseline."""
+    """Raised where a recording ends without a baseline."""
 
 
 @dataclass(kw_only=True)
 class Recording:
-    """Holds the runs of one recording. ``label``: what all its files are named after."""
+    """Runs of one recording. ``label``: what all its files are named after."""
 
     project: Project
     label: str
@@ -73,12 +73,11 @@ class Recording:
     def kept(self) -> str:
         """Say that nothing became a baseline, and where the runs saved so far are."""
         paths = self.saved()
-        what = f"what was saved so far is kept: {', '.join(map(str, paths))}" if paths else "no run was saved"
-        return f"nothing was promoted, and {what}"
+        kept = f"what was saved so far is kept: {', '.join(map(str, paths))}" if paths else "no run was saved"
+        return f"nothing was promoted, and {kept}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch baseline record``."""
     processes = "processes that measure (5)"
     parser.add_argument("-n", dest="count", type=positive_integer, default=5, metavar="RUNS", help=processes)
     add_keywords(parser)
@@ -119,8 +118,8 @@ def _promoted(recording: Recording) -> int:
     try:
         status = promote(project, paths, allowed=_allowances(recording), dry_run=False)
     except KeyboardInterrupt:
-        said = f"interrupted while the baseline was replaced: {folder} holds the earlier runs, or the new ones"
-        print(f"\n{said}; `git status` shows which", file=sys.stderr)
+        either = f"{folder} holds the earlier runs, or the new ones; `git status` shows which"
+        print(f"\ninterrupted while the baseline was replaced: {either}", file=sys.stderr)
         return INTERRUPTED
     if status == 0:
         print(f"next: commit {folder}, the baseline that later runs are compared with")
@@ -171,10 +170,10 @@ def _check(recording: Recording) -> None:
     previous = [read_run(path) for path in run_files(recording.project.baselines / runs[0].slug)]
     among = objections(runs, [])
     refused = {word: among[word] for word in among if word == "mixed" or word not in allowed}
-    against = {word: what for word, what in objections(runs, previous).items() if word not in allowed}
-    for word, what in (refused | against).items():
+    against = {word: reasons for word, reasons in objections(runs, previous).items() if word not in allowed}
+    for word, reasons in (refused | against).items():
         cure = "" if word in refused and word == "mixed" else f"; to do it all the same: --allow {word}"
-        raise BadRecording(f"{what[-1]}{cure}; {recording.kept()}")
+        raise BadRecording(f"{reasons[-1]}{cure}; {recording.kept()}")
     first, last = runs[0], runs[-1]
     differs = {
         "commit": first.commit.id != last.commit.id,

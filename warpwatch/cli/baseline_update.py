@@ -27,12 +27,12 @@ GITHUB = re.compile(r"github\.com[:/](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 
 
 class NotProposed(Exception):
-    """Says why there is no pull request, and what is kept."""
+    """Raised where no pull request is opened; the message says why, and what is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """Holds what is proposed. ``branch``: a new one; ``base``: the one it is to be merged into."""
+    """A pull request to be opened. ``branch``: a new one; ``base``: the one it is to be merged into."""
 
     project: Project
     host: Host
@@ -41,7 +41,6 @@ class Proposal:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch baseline update``."""
     baseline_record.add_arguments(parser)
     parser.add_argument("--pull-request", action="store_true", help="on GitHub; needs GITHUB_TOKEN")
     branch = "to be merged into it (the one checked out)"
@@ -74,8 +73,8 @@ def _prepare(project: Project, base: str) -> Proposal:
     root = project.root
     here = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD", otherwise="HEAD is on no branch: switch to one")
     address = _git(root, "remote", "get-url", "origin", otherwise="there is no remote repository called origin")
-    found = GITHUB.search(address)
-    repository = os.environ.get("GITHUB_REPOSITORY") or (found["name"] if found else "")
+    github = GITHUB.search(address)
+    repository = os.environ.get("GITHUB_REPOSITORY") or (github["name"] if github else "")
     if not repository:
         raise NotProposed(f"{address} names no repository of GitHub: set GITHUB_REPOSITORY to OWNER/NAME")
     host = Host(
@@ -154,6 +153,6 @@ def _git(root: Path, *words: str, otherwise: str = "") -> str:
         raise NotProposed(str(error)) from None
     out, complaint = done.stdout.decode().strip(), done.stderr.decode(errors="replace").strip()
     if done.returncode:
-        said = one_line(complaint or out)
-        raise NotProposed(f"{otherwise or f'git {words[0]} failed'}{f' ({said})' if said else ''}")
+        reason = one_line(complaint or out)
+        raise NotProposed(f"{otherwise or f'git {words[0]} failed'}{f' ({reason})' if reason else ''}")
     return out

@@ -32,7 +32,6 @@ MOST_SHOWN, MOST_LOGGED = 2**20, 2**26  # characters that a program prints: in t
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch ci``."""
     parser.add_argument("--tests", nargs="+", default=["tests"], metavar="PATH", help="the tests of kernels (tests)")
     parser.add_argument("--bench", default="bench", metavar="PATH", help="the benchmark, run on a GPU (bench)")
     base = "compare with it (where the pull request's branch began)"
@@ -148,15 +147,15 @@ def _compare_code(job: Job, architectures: str) -> None:
     json_file = job.file("diff.json")
     files = ["--json", str(json_file), "--markdown", str(job.file("diff.md"))]
     command = ["warpwatch", "diff", job.base, "--arch", architectures, *files, *job.keywords]
-    status, said = _run(job, command)
+    status, last = _run(job, command)
     try:
         job.code, job.worse, notes = read_code(json_file)
     except (OSError, ValueError, KeyError):
-        job.fail(f"machine code was not compared: {said}")
+        job.fail(f"machine code was not compared: {last}")
         return
     job.notes += notes
     if status:
-        job.fail(f"the comparison of machine code ended with exit status {status}: {said}")
+        job.fail(f"the comparison of machine code ended with exit status {status}: {last}")
 
 
 def _time(job: Job, bench: str) -> None:
@@ -176,9 +175,9 @@ def _time(job: Job, bench: str) -> None:
     except BadRun as error:
         job.fail(f"no times were saved: {error}")
         return
-    status, said = _run(job, ["warpwatch", "report", str(saved), "--html", str(job.file("site"))])
+    status, last = _run(job, ["warpwatch", "report", str(saved), "--html", str(job.file("site"))])
     if status:
-        job.notes.append(one_line(f"no site was made: {said}"))
+        job.notes.append(one_line(f"no site was made: {last}"))
 
 
 def _pytest(job: Job, name: str, words: Sequence[str], called: str) -> RunRecord:
@@ -212,8 +211,8 @@ def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
 def _result(job: Job, name: str) -> Result:
     root = job.project.root
     inside = _git(root, "rev-parse", "--show-prefix")  # of a checkout whose kernels are in a folder of it
-    found = [*findings([job.tests, job.timed], root), *job.worse]
-    named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in found]
+    found_all = [*findings([job.tests, job.timed], root), *job.worse]
+    named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in found_all]
     shown, more = limited(named)
     return Result(
         job=one_line(name),

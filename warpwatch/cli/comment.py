@@ -20,7 +20,6 @@ AUTHOR = "github-actions[bot]"  # who writes with the token of a workflow
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch comment``."""
     parser.add_argument("results", type=Path, metavar="FOLDER", help="the results of `warpwatch ci`, a folder a job")
     parser.add_argument("--title", default="kernels", help="tells this comment from other ones (kernels)")
     own, place = os.environ.get("GITHUB_REPOSITORY", ""), "where the pull request is ($GITHUB_REPOSITORY)"

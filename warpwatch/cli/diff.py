@@ -11,7 +11,7 @@ from pathlib import Path
 from warpwatch.catalogue.launches import read_capability
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import problems
-from warpwatch.cli.options import ARCH, BadArgument, add_keywords, progress, revisions, selector, words
+from warpwatch.cli.options import ARCH, BadArgument, add_keywords, base_of, progress, revisions, selector, words
 from warpwatch.compare.code_difference import BuildChange, Side, compare_all
 from warpwatch.compare.code_gates import GATES, exceeded, unknown
 from warpwatch.compare.code_sides import SideBuild, compile_sides, other_builds, own_builds
@@ -20,7 +20,7 @@ from warpwatch.devices.outputs import replaced
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.report import code_tables
 from warpwatch.report.code_tables import Heading
-from warpwatch.revision.commit import checkout, find_commit, find_merge_base, same_files
+from warpwatch.revision.commit import checkout, same_files
 from warpwatch.revision.unpacked import missing_submodules
 from warpwatch.runs.files import write_whole
 
@@ -30,7 +30,6 @@ Sides = dict[tuple[str, str], dict[str, SideBuild]]  # builds by architecture an
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch diff``."""
     base = "a commit, branch or tag (the merge base with the main branch)"
     revision = parser.add_argument("revision", nargs="?", metavar="REV", help=base)
     revision.completer = revisions  # type: ignore[attr-defined]
@@ -91,7 +90,7 @@ def _check_architectures(names: Sequence[str]) -> None:
     known = architectures()
     for name in names:
         if read_capability(name) not in known:
-            listed = ", ".join(each.arch for each in known)
+            listed = ", ".join(capability.arch for capability in known)
             raise BadArgument(f"--arch {name}: nvcc {nvcc().version} knows {listed}")
 
 
@@ -109,11 +108,7 @@ def check_file(path: Path) -> None:
 
 def _sides(project: Project, revision: str | None, names: Sequence[str]) -> tuple[Heading, Sides]:
     """Find the builds of both sides, by architecture and side. Raises BadCase or BadRevision."""
-    if revision is not None:
-        commit, named = find_commit(revision, project.root), revision
-    else:
-        commit, branch = find_merge_base(project.root)
-        named = f"the merge base with {branch}"
+    commit, named = base_of(project, revision)
     called = revision or commit[:12]
     tree = checkout(commit, called, project)
     if lacks := missing_submodules(tree):
@@ -122,9 +117,8 @@ def _sides(project: Project, revision: str | None, names: Sequence[str]) -> tupl
     sides: Sides = {}
     for arch in names:
         sides |= {(arch, NEW): own, (arch, OLD): other_builds(tree, project.module, called, arch)}
-    clean = same_files("HEAD", "HEAD", project.root)
-    tree_said = "the working tree" if clean else "the working tree, with changes that are not committed"
-    return Heading(revision=named, commit=commit, tree=tree_said, architectures=tuple(names)), sides
+    changed = "" if same_files("HEAD", "HEAD", project.root) else ", with changes that are not committed"
+    return Heading(revision=named, commit=commit, tree=f"the working tree{changed}", architectures=tuple(names)), sides
 
 
 def _has_disassembler() -> bool:
@@ -145,15 +139,15 @@ def _compare(sides: Sides, names: Sequence[str], *, disassemble: bool) -> list[B
         runs = [build for build in own.values() if capability is None or build.needs <= capability]
         wanted[arch, NEW] = runs
         wanted[arch, OLD] = [other[build.id] for build in runs if build.id in other]
-    made = compile_sides(wanted, progress("compiling"))
+    images = compile_sides(wanted, progress("compiling"))
     pairs = {
-        (name, arch): (_side(sides, made, arch, OLD, name), _side(sides, made, arch, NEW, name))
+        (name, arch): (_side(sides, images, arch, OLD, name), _side(sides, images, arch, NEW, name))
         for arch in names
         for name in dict.fromkeys((*sides[arch, NEW], *sides[arch, OLD]))
     }
     return compare_all(pairs, disassemble=disassemble, progress=progress("comparing"))
 
 
-def _side(sides: Sides, made: Mapping[Key, Image | CompileError], arch: str, which: str, name: str) -> Side | None:
+def _side(sides: Sides, images: Mapping[Key, Image | CompileError], arch: str, which: str, name: str) -> Side | None:
     build = sides[arch, which].get(name)
-    return Side(build=build, image=made.get((arch, which, name))) if build else None
+    return Side(build=build, image=images.get((arch, which, name))) if build else None

@@ -13,7 +13,6 @@ from warpwatch.runs.files import write_whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch history``."""
     parser.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")
     folder = "folder of one GPU's saved runs (.benchmarks)"
     parser.add_argument("--runs", dest="folder", type=Path, metavar="FOLDER", help=folder)

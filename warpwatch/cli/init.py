@@ -27,7 +27,6 @@ python -m pytest bench --warpwatch-against HEAD  # is it slower than in the last
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch init``."""
     parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="the repository (this folder)")
     parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
 

@@ -14,7 +14,6 @@ from warpwatch.runs.record import read_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch ladder``."""
     add_runs(parser)
 
 

@@ -12,7 +12,6 @@ from warpwatch.cli.options import add_keywords, selector
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch list``."""
     add_keywords(parser)
 
 

@@ -15,8 +15,10 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import require
+from warpwatch.revision.commit import find_commit, find_merge_base
 
 ARCH = "sm_90"  # what is compiled for unless --arch names others
+LISTED = 3  # names in a line that names some of several
 SHOWN = 60  # characters of an expression that a message repeats
 WORD = re.compile(r"[\w:+.\[\]\\/-]+")  # of pytest's expressions
 WITH_VALUE = re.compile(r"(\w+)\(\s*\w+\s*=")
@@ -47,6 +49,23 @@ def add_runs(
 ) -> None:
     """Add saved runs, one or more."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=text)
+
+
+def base_of(project: Project, revision: str | None) -> tuple[str, str]:
+    """Return the commit to compare with, and its name: of a revision, else the merge base with the main branch.
+
+    Raises BadRevision.
+    """
+    if revision is not None:
+        return find_commit(revision, project.root), revision
+    commit, branch = find_merge_base(project.root)
+    return commit, f"the merge base with {branch}"
+
+
+def few(names: Sequence[str]) -> str:
+    """Return the first names in a line, and how many more there are."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
 
 
 def words(text: str) -> Sequence[str]:

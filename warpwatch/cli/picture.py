@@ -13,7 +13,6 @@ from warpwatch.runs.record import read_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch picture``."""
     add_runs(parser)
     place = "where the SVG files go (beside the last run)"
     parser.add_argument("--to", dest="folder", type=Path, metavar="FOLDER", help=place)

@@ -17,7 +17,6 @@ from warpwatch.runs.record import read_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch report``."""
     add_runs(parser, "a saved run, or a folder of them; tables show medians, the site the newest run and its history")
     site, url = (
         "write a site that opens in a browser there",

@@ -51,7 +51,6 @@ TIMED_LAUNCHES = 11
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch run``."""
     case = parser.add_argument("case", nargs="?", default="", help="such as matmul-tiled-16x16-512x256x512-float64")
     case.completer = case_ids  # type: ignore[attr-defined]
     every = "every tested case once, for a tool such as compute-sanitizer"

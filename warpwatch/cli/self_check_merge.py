@@ -11,7 +11,6 @@ from warpwatch.compare.saved_self_check import merge, read, table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch self-check merge``."""
     saved = "what `pytest bench --self-check -k` saved"
     parser.add_argument("parts", nargs="+", type=Path, metavar="PART", help=saved)
 

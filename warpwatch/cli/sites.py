@@ -9,7 +9,6 @@ from warpwatch.arguments import positive_integer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch sites``."""
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="its folders hold the sites")
     count = "how many sites there should be"
     parser.add_argument("--gpus", type=positive_integer, default=0, metavar="COUNT", help=count)

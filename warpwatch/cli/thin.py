@@ -15,7 +15,6 @@ from warpwatch.runs.thin import KEPT, thin
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch thin``."""
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="one GPU's saved runs")
     parser.add_argument("--keep", type=positive_integer, default=7, metavar="RUNS", help="the newest stay whole (7)")
 

@@ -12,7 +12,7 @@ from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, shortest_times
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch timer``: none."""
+    pass
 
 
 def run(project: Project) -> int:

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from warpwatch.catalogue.project import find_setting
-from warpwatch.cli.options import add_device, add_keywords, selector
+from warpwatch.cli.options import add_device, add_keywords, few, selector
 from warpwatch.cli.processes import INTERRUPTED, Program, ended_by_signals, pytest_words, record_of
 from warpwatch.cli.watch_files import Answer, folders_of
 from warpwatch.report import tables
@@ -38,7 +38,6 @@ Say = Callable[[str], None]
 Steps = Generator[Program, None, bool | None]
 TICK = 0.1  # seconds between two looks at the step that runs
 SUFFIXES = (".py", ".cu", ".cuh", ".h", ".hpp", ".hxx", ".inc", ".cpp", ".cc", ".c", ".cubin", ".ptx", ".fatbin")
-NAMED = 3  # files or kernels that a line names
 LONGEST = 400  # characters of a line
 WORST_FIRST = (
     Verdict.SLOWER,
@@ -53,7 +52,6 @@ WORST_FIRST = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``warpwatch watch``."""
     add_keywords(parser, "only kernels with a case that matches, as pytest -k")
     add_device(parser)
     parser.add_argument("--once", action="store_true", help="check what differs from HEAD, and end with 0 or 1")
@@ -107,38 +105,12 @@ class Watched:
 
     def shown(self, paths: Collection[Path]) -> str:
         """Name files in a line, relative to the root where they lie in it."""
-        return _named([str(path.relative_to(self.root) if path.is_relative_to(self.root) else path) for path in paths])
-
-
-class Round:
-    """A round of checks, whose steps are waited for one after the other.
-
-    ``good``: how it ended; None where no kernel is made of the files.
-    """
-
-    def __init__(self, steps: Steps) -> None:
-        self._steps = steps
-        self._child = next(steps)
-        self.good: bool | None = None
-        self._ended = False
-
-    def advance(self, seconds: float) -> bool:
-        """Wait for the step that runs, at most for a time, and begin the next one; tells whether all have ended."""
-        if not self._ended and self._child.wait(seconds):
-            try:
-                self._child = next(self._steps)
-            except StopIteration as done:
-                self._ended, self.good = True, done.value
-        return self._ended
-
-    def end(self) -> None:
-        """End the step that runs."""
-        self._steps.close()
+        return few([str(path.relative_to(self.root) if path.is_relative_to(self.root) else path) for path in paths])
 
 
 @dataclass(kw_only=True)
 class Watcher:
-    """The files that are watched, and the round that runs.
+    """The files that are watched, and the round of checks that runs, whose steps follow one another.
 
     ``checked``: the files whose kernels the last round checked, or was to check. ``good``: how the last one ended.
     """
@@ -150,8 +122,9 @@ class Watcher:
     families: int = 0
     checked: frozenset[Path] = frozenset()
     good: bool = True
-    round: Round | None = None
     stamps: dict[Path, tuple[int, ...] | None] = field(default_factory=dict)
+    _steps: Steps | None = None
+    _child: Program | None = None  # of the step that runs
     _scratch: tempfile.TemporaryDirectory[str] | None = None
     _starting: bool = True
     _shown: str = ""  # what was last said to be watched
@@ -186,7 +159,7 @@ class Watcher:
         # A file that was missing may have come; where nothing was wrong, a new one belongs to nothing yet.
         if not known and (self.good or not any(path.suffix in SUFFIXES for path in saved)):
             return
-        running, self._starting = self.round is not None, False
+        running, self._starting = self._steps is not None, False
         self.end()
         _say(f"{datetime.now():%H:%M:%S}  {self.watched.shown(sorted(known or saved))}")
         self.begin(saved | self.checked if running or not known else saved)
@@ -196,28 +169,35 @@ class Watcher:
         self.checked = frozenset(path.resolve() for path in changed)
         self.stamps = {path: _stamp(path) for path in self.files}
         self._scratch = tempfile.TemporaryDirectory(prefix="warpwatch-watch-", ignore_cleanup_errors=True)
-        self.round = Round(check(self.watched, self.checked, Path(self._scratch.name), _say, self._learn))
+        self._steps = check(self.watched, self.checked, Path(self._scratch.name), _say, self._learn)
+        self._child = next(self._steps)
 
     def step(self, seconds: float) -> bool:
-        """Go on with the round that runs, if there is one; tells whether none runs any more."""
-        if self.round and self.round.advance(seconds):
-            good, starting = self.round.good, self._starting
-            self.end()
-            self.good, self._starting = good is not False, False
-            if good is None and not starting:
-                _say("  no kernel is made of it")
-            elif good is None and not self.watched.head_problem:
-                _say("nothing that kernels are made of differs from HEAD")
-            if not self.once and self._shown != (now := self._watching()):
-                self._shown = now
-                _say(now)
-        return self.round is None
+        """Wait for the step that runs, if there is one, and begin the next; tells whether none runs any more."""
+        if self._steps and self._child and self._child.wait(seconds):
+            try:
+                self._child = next(self._steps)
+            except StopIteration as done:
+                self.end()
+                self._conclude(done.value)
+        return self._steps is None
+
+    def _conclude(self, good: bool | None) -> None:
+        """Say how a round ended. ``good``: as ``check`` returns it."""
+        if good is None and not self._starting:
+            _say("  no kernel is made of it")
+        elif good is None and not self.watched.head_problem:
+            _say("nothing that kernels are made of differs from HEAD")
+        self.good, self._starting = good is not False, False
+        if not self.once and self._shown != (now := self._watching()):
+            self._shown = now
+            _say(now)
 
     def end(self) -> None:
-        """End the round that runs."""
-        if self.round:
-            self.round.end()
-            self.round = None
+        """End the round that runs, and its step."""
+        if self._steps:
+            self._steps.close()
+            self._steps = None
         if self._scratch:
             self._scratch.cleanup()
 
@@ -283,7 +263,7 @@ def _first_lines(answer: Answer) -> list[str]:
     if answer.problems:
         more = f" (and {len(answer.problems) - 1} more)" if len(answer.problems) > 1 else ""
         lines.append(f"  mistake   {answer.problems[0]}{more}")
-    kernels = _named(answer.affected)
+    kernels = few(answer.affected)
     if answer.broken:
         lines.append(f"  broken    {_plural(len(answer.broken), 'build')} of {kernels}: {_short(answer.broken[0])}")
     elif answer.affected:
@@ -383,12 +363,6 @@ def _fault(fault: Fault) -> str:
     """Return a fault in a line, with its place where that is the fault's own."""
     place = f"{fault.place.file}:{fault.place.line}: {sentence(fault)}"
     return _short(place if fault.in_source else fault.place.message)
-
-
-def _named(words: Sequence[str]) -> str:
-    """Name some of several things, and how many more there are."""
-    more = f" and {len(words) - NAMED} more" if len(words) > NAMED else ""
-    return ", ".join(words[:NAMED]) + more
 
 
 def _plural(count: int, word: str) -> str:

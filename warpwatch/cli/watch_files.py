@@ -83,7 +83,7 @@ def _answer(device: str, keywords: str, changed: Sequence[str]) -> Answer:
     )
     wrong = [problem for problem in problems(project.families) if matches(problem.id)]
     # A mistake in a declaration leaves a variant, or each of a family, without cases.
-    mistaken = {name for name in files for each in wrong if each.family == name[0] and each.variant in ("", name[1])}
+    mistaken = {name for name in files for p in wrong if p.family == name[0] and p.variant in ("", name[1])}
     chosen = {_name(case) for case in (*tested, *timed)} | mistaken
     answer = replace(_to_watch(project, files, chosen), problems=tuple(map(str, wrong)))
     if not chosen:
@@ -167,7 +167,7 @@ def files_by_variant(project: Project) -> dict[Name, frozenset[Path]]:
     """Return the files of each variant, also of one that is declared with a mistake, by family and variant."""
     modules = _modules(project.root)
     graph = {name: _imports(name, module, modules.keys()) for name, module in modules.items()}
-    found: dict[Name, frozenset[Path]] = {}
+    sure: dict[Name, frozenset[Path]] = {}
     unclear: dict[Name, frozenset[Path]] = {}
     for family in project.families:
         names = _declaring(family, modules)
@@ -176,9 +176,9 @@ def files_by_variant(project: Project) -> dict[Name, frozenset[Path]]:
         for variant in family.variants:
             key = str(family.name), str(variant.name)
             files, unclear[key] = _sources(family, variant)
-            found[key] = declared | files
-    known = frozenset[Path]().union(*found.values())
-    return {key: files | (unclear[key] - known) for key, files in found.items()}
+            sure[key] = declared | files
+    known = frozenset[Path]().union(*sure.values())
+    return {key: files | (unclear[key] - known) for key, files in sure.items()}
 
 
 def _sources(family: Family, variant: Variant) -> tuple[frozenset[Path], frozenset[Path]]:
@@ -202,12 +202,12 @@ def _sources(family: Family, variant: Variant) -> tuple[frozenset[Path], frozens
 
 def _modules(root: Path) -> dict[str, ModuleType]:
     """Return the modules that the declarations have loaded from the repository, by name."""
-    found = {}
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file and Path(file).is_relative_to(root) and not _is_installed(name, Path(file).relative_to(root)):
-            found[name] = module
-    return found
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if (file := getattr(module, "__file__", None)) and Path(file).is_relative_to(root)
+        if not _is_installed(name, Path(file).relative_to(root))
+    }
 
 
 def _is_installed(name: str, path: Path) -> bool:
@@ -247,32 +247,32 @@ def _imports(name: str, module: ModuleType, known: Collection[str]) -> set[str]:
             base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
             whole = ".".join(filter(None, (base, node.module)))
             named |= {f"{whole}.{alias.name}" for alias in node.names}
-    nearest = (next((part for part in (each, *reversed([*_above(each)])) if part in known), "") for each in named)
+    nearest = (next((part for part in (whole, *reversed([*_above(whole)])) if part in known), "") for whole in named)
     return set(filter(None, nearest)) - {name}
 
 
 def reached(names: Iterable[str], graph: Mapping[str, Collection[str]], package: str) -> set[str]:
     """Return modules and all that they import; the package of all declarations imports every family, and is an end."""
-    found, waiting = set(names), list(names)
+    modules, waiting = set(names), list(names)
     while waiting:
         name = waiting.pop()
         if name == package and name not in names:
             continue
-        new = set(graph[name]) - found
-        found |= new
+        new = set(graph[name]) - modules
+        modules |= new
         waiting += new
-    return found
+    return modules
 
 
 def marked_files(root: Path) -> list[Path]:
     """List the files of tests that are marked with cases or builds, but for the benchmark and other projects."""
-    found = []
+    marked: list[Path] = []
     for folder, folders, names in os.walk(root):
         here = Path(folder)
         folders[:] = sorted(name for name in folders if not _is_apart(here / name, root))
         python = (here / name for name in sorted(names) if name.endswith(".py"))
-        found += [path for path in python if _is_marked(path)]
-    return found
+        marked += filter(_is_marked, python)
+    return marked
 
 
 def _is_apart(folder: Path, root: Path) -> bool:
