@@ -11,7 +11,7 @@ import pytest
 
 from tests.checkout import Bench
 from tests.project import PROJECT
-from warpwatch.cli import record_baseline
+from warpwatch.cli import baseline_record
 
 # Each process of a recording imitates a GPU of its own settings, by how many runs are saved when it starts.
 PLAYS = """
@@ -35,11 +35,11 @@ class Recorder:
         monkeypatch.setenv("PYTHONPATH", str(plays))
         monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
         monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        monkeypatch.setattr(record_baseline, "why_no_gpu", lambda: "")
+        monkeypatch.setattr(baseline_record, "why_no_gpu", lambda: "")
 
     def play(self, *plays: dict[str, Any]) -> None:
         self._monkeypatch.setenv("PLAYS", json.dumps(plays))
 
     def record(self, count: int, keywords: str, *allowed: str) -> int:
         project = replace(PROJECT, root=self.bench.folder)
-        return record_baseline.record(project, count=count, keywords=keywords, allowed=allowed)
+        return baseline_record.run(project, count=count, keywords=keywords, allowed=allowed)

@@ -172,8 +172,6 @@ def test_nothing_that_is_printed_for_people_is_parsed() -> None:
     assert {module for module in readers if module.startswith("warpwatch")} <= WRITES_JUNIT
     for path in (ROOT / "warpwatch").rglob("*.py"):
         assert not parses_a_decision(path), path
-        text = path.read_text()
-        assert "junitxml=" not in text or path.name == "ci.py", f"{path} has JUnit's file written for itself"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import pytest
 from tests.checkout import Bench
 from tests.project import ROOT
 from tests.stranger import run_command, run_pytest
+from tools import score
 from warpwatch.cli.main import make_parser
 
 README = ROOT / "README.md"
@@ -90,7 +91,7 @@ def shown(page: Path) -> Iterator[str]:
             yield re.sub(r"\s+#.*", "", line)
     for span in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)):
         whole = not re.search(r"\.\.\.|<\w", span)  # no place is left for the reader to fill
-        if whole and re.match(r"(\w+=\S+ )?(make|pytest|python -m warpwatch) \S", span):
+        if whole and re.match(r"(\w+=\S+ )?(make|pytest|python -m (warpwatch|tools[.]score)) \S", span):
             yield from span.split(" && ")
 
 
@@ -98,6 +99,7 @@ COMMANDS = sorted({command for page in PAGES for command in shown(page)})
 PYTEST = [command for command in COMMANDS if re.match(r"(\w+=\S+ )?pytest ", command)]
 MAKE = [command for command in COMMANDS if command.startswith("make ")]
 WARPWATCH = [command for command in COMMANDS if " -m warpwatch " in command]
+SCORE = [command for command in COMMANDS if command.startswith("python -m tools.score ")]
 # Commands of a stranger's repository (docs/your-kernels.md): tests/cli/test_init.py runs them there.
 ELSEWHERE = {
     "pip install warpwatch",
@@ -134,7 +136,7 @@ def words_of(command: str) -> list[str]:
 def test_every_command_is_one_that_this_test_knows() -> None:
     assert len(PYTEST) >= 10
     assert len(WARPWATCH) >= 8
-    assert sorted({*PYTEST, *MAKE, *WARPWATCH, *(ELSEWHERE & {*COMMANDS})}) == COMMANDS
+    assert sorted({*PYTEST, *MAKE, *WARPWATCH, *SCORE, *(ELSEWHERE & {*COMMANDS})}) == COMMANDS
 
 
 def test_every_pytest_command_selects_tests() -> None:
@@ -175,8 +177,14 @@ def test_every_warpwatch_command_is_understood(command: str) -> None:
         return
     patterns = [word for word in words if "*" in word and "<" not in word]
     assert all(glob(str(ROOT / pattern)) for pattern in patterns)
-    options = make_parser().parse_args(words)
-    assert callable(options.run)
+    make_parser().parse_args(words)
+
+
+def test_what_replays_recordings_is_given_runs_that_are_there() -> None:
+    assert SCORE
+    for command in SCORE:
+        runs = score.make_parser().parse_args(shlex.split(command)[3:]).runs
+        assert all(glob(str(ROOT / run)) for run in runs)
 
 
 @pytest.mark.parametrize("command", [command for command in WARPWATCH if QUICK.match(command)])

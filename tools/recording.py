@@ -23,7 +23,7 @@ Process = Mapping[str, Samples]
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """Holds what unchanged kernels showed, by case: the mean's logarithm, and each process's deviation and samples.
+    """Variation of unchanged kernels, by case: the mean's logarithm, and each process's deviation and samples.
 
     ``offsets``: the seconds that each process added to every case. ``seconds``: how long a whole run took.
     """
@@ -37,12 +37,12 @@ class Recording:
     def process(self, rng: np.random.Generator) -> dict[str, Samples]:
         """Draw a process like the recorded ones: samples by case, in seconds."""
         offset = float(rng.choice(self.offsets)) * rng.choice([-1, 1])
-        made = {}
+        process = {}
         for name, log in self.logs.items():
             which = int(rng.integers(len(self.shapes[name])))
             deviation = self.deviations[name][which] * rng.choice([-1, 1])
-            made[name] = math.exp(log + deviation) * self.shapes[name][which] + offset
-        return made
+            process[name] = math.exp(log + deviation) * self.shapes[name][which] + offset
+        return process
 
 
 def record(runs: Sequence[RunRecord]) -> Recording:
@@ -95,7 +95,7 @@ def _start(run: RunRecord) -> datetime:
 
 @dataclass(frozen=True)
 class PairRecording:
-    """Holds what unchanged kernels showed side by side, by case: its median, and each process's log of new over old."""
+    """Variation of unchanged kernels side by side, by case: its median, and each process's log of new over old."""
 
     medians: Mapping[str, float]
     logs: Mapping[str, Sequence[float]]

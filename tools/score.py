@@ -1,5 +1,7 @@
 """Replays recorded samples through regression rules, ours and other tools': false alarms, and slowdowns found.
 
+``python -m tools.score RUN... [--trials N]`` prints a table. A RUN is a saved run, or a folder of them.
+
 A trial is a whole run against a baseline of five. Where there are too few runs for that, processes are made from the
 recorded ones: the case's median in one run, its deviation from the case's mean over that GPU's runs with a random sign,
 that run's own samples around it, and what a process does to every case. A slowdown is put into a tenth of the cases,
@@ -10,21 +12,26 @@ Runs of --self-check, which hold pairs, are replayed in the same way for the row
 
 from __future__ import annotations
 
+import argparse
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from tools.other_rules import RULES, Rule
-from tools.recording import PairRecording, Process, Recording, same_code
+from tools.recording import PairRecording, Process, Recording, record, record_pairs, same_code
 from warpwatch.catalogue.cases import VENDOR_BLOCK
 from warpwatch.compare.doubts import SAME_CODE
 from warpwatch.compare.saved_self_check import CLASSES
-from warpwatch.compare.with_baseline import MAX_PROCESSES
-from warpwatch.runs.record import BadRun, RunRecord
+from warpwatch.compare.with_baseline import MAX_PROCESSES, MIN_GPUS
+from warpwatch.report.terminal import run_command
+from warpwatch.runs.files import chosen_files
+from warpwatch.runs.record import BadRun, RunRecord, read_run
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MAX_PAIR_PROCESSES,
@@ -213,8 +220,8 @@ def score(recording: Recording, trials: int, seed: int = 1) -> dict[str, Score]:
             for name, rule in RULES.items():
                 if not slowdown:
                     unchanged[name] = _called(rule, past, new[0], recording.logs)
-                said = unchanged[name] - slow | _called(rule, past, slower[0], slow)
-                _note(scores[name], medians, slow, slowdown, said)
+                called = unchanged[name] - slow | _called(rule, past, slower[0], slow)
+                _note(scores[name], medians, slow, slowdown, called)
     return scores
 
 
@@ -246,9 +253,47 @@ def table(recording: Recording, scores: Mapping[str, Score]) -> str:
         lines.append(f"| {name} | {np.mean(each.alarms):.1f} | {any_} | {minutes} | {' | '.join(power)} |")
     listed = ", ".join(f"{100 * slowdown:g}" for slowdown in SLOWDOWNS)
     unsure = float(np.mean(scores[OURS].unsure)) / len(recording.logs)
-    said = f"{len(recording.logs)} cases. Found: per cent of slowdowns by {listed} %."
-    return "\n".join([*lines, "", f"{said} Of unchanged cases, {OURS} rule leaves {100 * unsure:.1f} % unsure."])
+    about = f"{len(recording.logs)} cases. Found: per cent of slowdowns by {listed} %."
+    return "\n".join([*lines, "", f"{about} Of unchanged cases, {OURS} rule leaves {100 * unsure:.1f} % unsure."])
 
 
 def _percent(hits: Sequence[bool]) -> str:
     return f"{100 * sum(hits) / len(hits):.0f}" if hits else "–"
+
+
+def score_rules(paths: Sequence[Path], trials: int) -> str:
+    """Return the table of what each rule would have said of recorded runs. Raises BadRun."""
+    runs = [read_run(path) for path in paths]
+    alone, side_by_side = [run for run in runs if not run.against], [run for run in runs if run.against]
+    recording = record(alone)
+    scores = score(recording, trials)
+    if side_by_side:
+        pairs = play_pairs(record_pairs(side_by_side), trials)
+        scores = {OURS: scores[OURS], PAIRED: pairs} | scores
+    if len({run.gpu_uuid for run in alone}) > MIN_GPUS:
+        scores = {OURS: scores[OURS], OTHER_GPU: play_other_gpus(alone)} | scores
+    return table(recording, scores)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    about = "Replay saved runs of unchanged kernels through several tools' rules."
+    parser = argparse.ArgumentParser(prog="python -m tools.score", description=about)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a saved run, or a folder of them")
+    parser.add_argument("--trials", type=int, default=30, help="whole runs to play (30)")
+    return parser
+
+
+def main() -> int:
+    """Print the table; returns the exit status: 0, or 2 for runs that cannot be replayed."""
+    options = make_parser().parse_args()
+    try:
+        print(score_rules(chosen_files(options.runs), options.trials))
+    except (BadRun, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

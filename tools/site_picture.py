@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 from tools.workflows import ROOT
 from warpwatch.catalogue.project import find_project
-from warpwatch.cli.report_site import make_site
+from warpwatch.cli.report import make_site
 from warpwatch.runs.files import run_files
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -15,7 +15,7 @@ def positive_seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds <= LONGEST_TIMEOUT:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0 and up to {LONGEST_TIMEOUT:g}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 and up to {LONGEST_TIMEOUT:g}")
     return seconds
 
 
@@ -27,5 +27,5 @@ def seconds_or_none(text: str) -> float:
 def positive_integer(text: str) -> int:
     """Read an integer above 0. Raises argparse.ArgumentTypeError, which argparse prints."""
     if not text.strip().isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no integer above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer above 0")
     return int(text)

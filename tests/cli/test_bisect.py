@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.cli.command import arguments
 from warpwatch.catalogue.project import Project, find_project
 from warpwatch.cli import bisect as command
-from warpwatch.cli.bisect import Request, Walked, _case, _print_found, bisect, walk
+from warpwatch.cli.bisect import Walked, _print_result, walk
+from warpwatch.cli.options import kernel_case
 from warpwatch.devices.compile.compiler import Target
 from warpwatch.explain.commit_range import list_commits
 from warpwatch.explain.search import Found, Measure, Range, Unusable
@@ -122,7 +124,7 @@ def instructions(monkeypatch: pytest.MonkeyPatch, wrong: set[str]) -> None:
         return Unusable(bad[0], "it is wrong in 3 of 512 elements") if bad else None
 
     monkeypatch.setattr(command, "_on_gpu", on_gpu)
-    monkeypatch.setattr(command, "_target", lambda worker, request: (Target("sm_90"), ""))
+    monkeypatch.setattr(command, "_target", lambda worker, arch: (Target("sm_90"), ""))
 
 
 def _sides(walked: Walked, code: int) -> list[Any]:
@@ -148,8 +150,8 @@ def _decision(old: int, new: int) -> Decision:
     )
 
 
-def ask(history: History, span: str, **more: Any) -> int:
-    return bisect(history.project, Request(cases=(CASE,), range=span, **more))
+def ask(history: History, span: str, *options: str) -> int:
+    return command.run(history.project, **arguments("bisect", CASE, span, *options))
 
 
 @pytest.mark.usefixtures("instructions")
@@ -220,7 +222,7 @@ def test_merged_branches_are_walked_where_that_is_asked_for(
     history.git("merge", "-q", "--no-ff", "-m", "The merge", "work")
     assert ask(history, f"{good}..HEAD") == 0
     assert " Ada: The merge\n" in capsys.readouterr().out
-    assert ask(history, f"{good}..HEAD", all_commits=True) == 0
+    assert ask(history, f"{good}..HEAD", "--all-commits") == 0
     assert f"  {slow[:12]} " in capsys.readouterr().out
 
 
@@ -233,8 +235,8 @@ def test_what_is_not_slower_is_said(history: History, capsys: pytest.CaptureFixt
     assert "so there is no slowdown in this range to look for\n" in capsys.readouterr().out
     unsure = Found(ends=Decision(verdict=Verdict.UNSURE, reason="4 of 5 processes"), first=0, last=1)
     commits = list_commits(f"{good}..HEAD", history.folder, first_parent=True)
-    (walked,) = walk(history.project, [_case(history.project, CASE)], commits, Target("sm_90"))
-    _print_found(walked.stretches, unsure, Target("sm_90"))
+    (walked,) = walk(history.project, [kernel_case(history.project, CASE, "bisect")], commits, Target("sm_90"))
+    _print_result(walked.stretches, unsure, Target("sm_90"))
     assert "so it cannot be told whether there is a slowdown" in capsys.readouterr().out
     history.commit("Words")
     assert ask(history, "HEAD~1..HEAD") == 1
@@ -253,7 +255,7 @@ def test_changes_that_are_not_committed_are_named(history: History, capsys: pyte
 @pytest.mark.parametrize(
     ("span", "said"),
     [
-        ("HEAD", "is no range: give GOOD..BAD"),
+        ("HEAD", "give one case or several, then GOOD..BAD"),
         ("..HEAD", "is no range: give GOOD..BAD"),
         ("HEAD...HEAD~1", "is no range: give GOOD..BAD"),
         ("HEAD..HEAD~1", "HEAD is no ancestor of HEAD~1"),
@@ -273,7 +275,7 @@ def test_without_a_gpu_the_changes_of_machine_code_are_listed(
 ) -> None:
     good = history.commit("The kernel", steps=100)
     slow = history.commit("A better way", steps=120)
-    assert ask(history, f"{good}..HEAD", device="software") == 1
+    assert ask(history, f"{good}..HEAD", "--device=software") == 1
     said = capsys.readouterr().out
     assert "nothing was measured: " in said
     assert f"  {slow[:12]} " in said
@@ -288,4 +290,4 @@ def test_a_shallow_clone_is_told_how_to_get_the_rest(
     folder = tmp_path_factory.mktemp("shallow") / "clone"
     history.git("clone", "-q", "--depth=1", f"file://{history.folder}", str(folder))
     with pytest.raises(BadRevision, match="fetch --unshallow"):
-        bisect(find_project(folder), Request(cases=(CASE,), range=f"{good}..HEAD"))
+        command.run(find_project(folder), **arguments("bisect", CASE, f"{good}..HEAD"))

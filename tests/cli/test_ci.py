@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.command import arguments
 from tests.project import ROOT
 from tests.stranger import environment, made_by_init, run_command
 from warpwatch.catalogue.project import Project, find_project
@@ -140,9 +141,8 @@ def test_what_programs_print_cannot_command_the_host_nor_fill_its_log(
 ) -> None:
     (tmp_path / "flood.py").write_text(FLOOD)
     project = Project(root=tmp_path, module="kernels", families=())
-    request = ci.Request(tests=(), bench="", results=tmp_path / "results")
-    ci.prepare(request.results)
-    status, said = ci._run(ci.Job(request=request, project=project, on_gpu=False), ["flood"])
+    (results := tmp_path / "results").mkdir()
+    status, said = ci._run(ci.Job(project=project, results=results, on_gpu=False), ["flood"])
     shown = capsys.readouterr().out
     assert (status, said) == (0, r"\x1b]0;title\x07")
     assert shown.startswith("$ python -m flood\n: :set-output name=a::b\n: :add-mask::c\nline 0\n")
@@ -246,7 +246,7 @@ def test_a_job_with_a_gpu_times_against_the_base_and_makes_a_site(
     for name in [each for each in os.environ if each.startswith("GITHUB")]:
         monkeypatch.delenv(name)
     results = tmp_path / "results"
-    status = ci.run(find_project(ROOT), ci.Request(tests=("tests",), bench="bench", against="HEAD", results=results))
+    status = ci.run(find_project(ROOT), **arguments("ci", "--against=HEAD", f"--results={results}"))
     result = read_result(results / NAME)
     assert status == 1
     timed = next(call for call in calls if "bench" in call)
@@ -269,8 +269,8 @@ def test_a_benchmark_that_compared_nothing_is_red(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(ci, "_run", run)
     monkeypatch.setattr(ci, "why_no_gpu", lambda: "")
-    request = ci.Request(tests=("tests",), bench="bench", against="HEAD", results=tmp_path / "results")
-    assert ci.run(find_project(ROOT), request) == 1
+    options = arguments("ci", "--against=HEAD", f"--results={tmp_path / 'results'}")
+    assert ci.run(find_project(ROOT), **options) == 1
     result: Any = read_result(tmp_path / "results" / NAME)
     assert any("NOTHING WAS COMPARED" in note for note in result.notes)
     assert any("no times were saved" in note for note in result.notes)

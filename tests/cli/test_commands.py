@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
+import inspect
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +20,8 @@ from tests.project import ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli.keywords import selector
+from warpwatch.cli.main import COMMANDS, WITHOUT_PROJECT
+from warpwatch.cli.options import selector
 from warpwatch.runs.files import run_files
 
 BASELINE = ROOT / "bench" / "baselines" / "nvidia-h200"
@@ -84,6 +89,27 @@ def test_the_command_says_it_in_a_sentence(arguments: tuple[str, ...]) -> None:
     assert len(done.stderr.splitlines()[-1]) < 300
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_subcommand_has_a_module_that_takes_its_arguments(name: str) -> None:
+    module = importlib.import_module(f"warpwatch.cli.{re.sub('[ -]', '_', name)}")
+    module.add_arguments(parser := argparse.ArgumentParser())
+    names = {action.dest for action in parser._actions} - {"help"}
+    assert inspect.signature(module.run).parameters.keys() - {"project"} == names
+    assert ("project" in inspect.signature(module.run).parameters) is (name not in WITHOUT_PROJECT)
+
+
+def test_a_command_line_imports_its_own_subcommand_alone() -> None:
+    code = "import sys; sys.argv = ['warpwatch', 'list', '-k', 'none']; from warpwatch.cli.main import main; main()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code + "print(*sys.modules)"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    modules = set(done.stdout.split())
+    assert "scipy" not in modules
+    assert {each for each in modules if each.startswith("warpwatch.cli.")} == {
+        f"warpwatch.cli.{each}" for each in ("list", "main", "options")
+    }
+
+
 # -k
 
 
@@ -120,6 +146,12 @@ def test_the_same_cases_are_listed_as_pytest_collects() -> None:
         ("copy=1", "-k 'copy=1' is not an expression"),
         ("copy(n=1)", "-k 'copy(n=1)': copy(...) is for pytest's -m; -k takes words without brackets"),
         ("__import__('os')", "is not an expression"),
+        ("copy # naive", "and brackets: unexpected character '#'"),
+        ("copy 'naive'", "and brackets: unexpected character"),
+        ("()", "is not an expression"),
+        ("copy) or (naive", "is not an expression"),
+        ("copy naive", "and brackets: a word, an operator or a bracket is missing"),
+        ("copy, naive", "is not an expression"),
         ("not " * 10_000 + "copy", "is nested too deeply: write it with fewer brackets or nots"),
         ("(" * 100_000, "is nested too deeply"),
     ],

@@ -16,8 +16,8 @@ import pytest
 from tests.checkout import COMMIT, DATES
 from tests.fork_server import run_module
 from tests.stranger import environment
-from warpwatch.cli.diff import BadDiff, check_file
-from warpwatch.cli.parsers import revisions
+from warpwatch.cli.diff import check_file
+from warpwatch.cli.options import BadArgument, revisions
 from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
@@ -388,5 +388,5 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (path.read_text(), os.listdir(tmp_path)) == ("before", ["table.md"])
     write_whole(path, "after")
     assert path.read_text() == "after"
-    with pytest.raises(BadDiff, match="cannot be written: Is a directory"):
+    with pytest.raises(BadArgument, match="cannot be written: Is a directory"):
         check_file(tmp_path)

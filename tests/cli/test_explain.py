@@ -12,7 +12,7 @@ import pytest
 from tests.explain import planted
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project, find_project
-from warpwatch.cli.explain import explain_case
+from warpwatch.cli import explain as command
 from warpwatch.revision.declared import BadRevision
 
 CASE = "padding-tile-32x8-4096x4096-float32"
@@ -51,7 +51,7 @@ def project(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def explained(project: Project, name: str, revision: str | None) -> int:
-    return explain_case(project, name, revision, arch="sm_90", with_ncu=True)
+    return command.run(project, name=name, against=revision, without_ncu=False, arch="sm_90")
 
 
 def test_the_cause_and_the_figures_are_shown(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.migrate_runs import migrate
+from warpwatch.cli.baseline_migrate import run as migrate
 from warpwatch.runs.record import read_run
 
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
@@ -96,7 +96,7 @@ def test_what_a_run_lacks_is_derived_from_its_commit(
     path = repository.save()
     before = json.loads(lzma.decompress(path.read_bytes()))
     repository.declare(400)  # the run's commit counts, not what is there now
-    assert migrate(repository.project, [], "") == 0
+    assert migrate(repository.project, paths=[], commit="") == 0
     assert (
         f"derived the work of 2 of 2 cases from {repository.commit[:12]}, whose machine code was"
         in capsys.readouterr().out
@@ -111,7 +111,7 @@ def test_what_a_run_lacks_is_derived_from_its_commit(
     for entry in after["benchmarks"]:
         del entry["extra_info"]["identity"]
     assert after == before
-    assert migrate(repository.project, [path], "") == 0
+    assert migrate(repository.project, paths=[path], commit="") == 0
     assert "has the work of all its 2 cases" in capsys.readouterr().out
     assert lzma.decompress(path.read_bytes()) == written
 
@@ -128,7 +128,7 @@ def test_a_case_that_does_not_agree_with_its_commit_stays_unknown(
     repository: Repository, capsys: pytest.CaptureFixture[str], facts: dict[str, Any], why: str
 ) -> None:
     path = repository.save(**facts)
-    assert migrate(repository.project, [path], "") == 1
+    assert migrate(repository.project, paths=[path], commit="") == 1
     assert f"1 stay unknown, such as {SMALL}: {why}; `python -m warpwatch baseline record`" in capsys.readouterr().err
     cases = read_run(path).cases
     assert (cases[SMALL].facts.identity is None, cases[LARGE].facts.identity is None) == (True, False)
@@ -148,7 +148,7 @@ def test_a_run_whose_commit_is_not_to_be_had_stays_as_it_is(
 ) -> None:
     path = repository.save(**run)
     before = path.read_bytes()
-    assert migrate(repository.project, [path], "") == 1
+    assert migrate(repository.project, paths=[path], commit="") == 1
     said = capsys.readouterr().err
     assert re.search(rf"left as it is: .*: the work of 2 cases stays unknown: .*{why}", said)
     assert "Traceback" not in said
@@ -157,7 +157,7 @@ def test_a_run_whose_commit_is_not_to_be_had_stays_as_it_is(
 
 def test_a_commit_that_is_named_has_what_was_measured(repository: Repository) -> None:
     path = repository.save(dirty=True)
-    assert migrate(repository.project, [path], "HEAD") == 0
+    assert migrate(repository.project, paths=[path], commit="HEAD") == 0
     assert read_run(path).cases[SMALL].facts.identity
 
 
@@ -168,7 +168,7 @@ def test_a_revision_that_cannot_be_read_leaves_its_runs_as_they_are(
     repository.git("commit", "-qam", "broken")
     path = repository.save(commit=repository.git("rev-parse", "HEAD"))
     before = path.read_bytes()
-    assert migrate(repository.project, [path], "") == 1
+    assert migrate(repository.project, paths=[path], commit="") == 1
     assert "its declarations cannot be read by this code (broken)" in capsys.readouterr().err
     assert path.read_bytes() == before
 
@@ -180,14 +180,14 @@ def test_a_file_that_another_tool_wrote_is_left_as_it_is(
     document = json.loads(lzma.decompress(path.read_bytes()))
     path.write_bytes(lzma.compress(json.dumps(document, indent=3).encode()))
     before = path.read_bytes()
-    assert migrate(repository.project, [path], "") == 1
+    assert migrate(repository.project, paths=[path], commit="") == 1
     assert "is not written as `pytest bench` writes runs" in capsys.readouterr().err
     assert path.read_bytes() == before
 
 
 def test_a_damaged_identity_is_one_sentence(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
     path = repository.save(identity={"version": 1, "steps": "none"})
-    assert migrate(repository.project, [path], "") == 1
+    assert migrate(repository.project, paths=[path], commit="") == 1
     assert f"left out: {path}: {SMALL} has an extra_info that cannot be used" in capsys.readouterr().err
     problems = read_run(path, tolerant=True).problems
     assert list(problems) == [SMALL]

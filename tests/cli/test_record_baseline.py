@@ -17,8 +17,8 @@ from tests.checkout import Bench
 from tests.project import ROOT
 from tests.recorder import Recorder
 from warpwatch.catalogue.project import find_project
-from warpwatch.cli import record_baseline
-from warpwatch.cli.record_baseline import Recording
+from warpwatch.cli import baseline_record
+from warpwatch.cli.baseline_record import Recording
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.runs.record import RunRecord, read_runs
 
@@ -91,7 +91,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_no_child(recorder: Recorder, tmp_path
     )
     (tmp_path / "plays" / "plays_of_runs.py").write_text(slow)
     code = (
-        "import sys; from warpwatch.cli import record_baseline; record_baseline.why_no_gpu = lambda: '';"
+        "import sys; from warpwatch.cli import baseline_record; baseline_record.why_no_gpu = lambda: '';"
         "from warpwatch.cli.main import main; sys.argv[1:] = ['baseline', 'record']; sys.exit(main())"
     )
     command = [sys.executable, "-c", code]
@@ -108,7 +108,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_no_child(recorder: Recorder, tmp_path
 
 
 def test_without_a_gpu_nothing_is_run(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_baseline, "why_no_gpu", lambda: "no NVIDIA driver")
+    monkeypatch.setattr(baseline_record, "why_no_gpu", lambda: "no NVIDIA driver")
     monkeypatch.setattr(subprocess, "Popen", None)  # whatever is run fails
     with pytest.raises(NoDevice, match="a baseline is recorded on a GPU: no NVIDIA driver"):
         recorder.record(3, FEW)

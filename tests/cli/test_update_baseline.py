@@ -14,7 +14,7 @@ from tests.project import PROJECT
 from tests.recorder import Recorder
 from tests.report.pull_request.stand_in import TOKEN, StandIn, serve
 from tests.stranger import run_command
-from warpwatch.cli.update_baseline import update
+from warpwatch.cli.baseline_update import run
 from warpwatch.runs.record import read_runs
 
 FEW = "matmul and naive and 128x128x128 and float32 and not host"
@@ -52,7 +52,7 @@ def git(recorder: Recorder, *words: str) -> str:
 
 def propose(recorder: Recorder) -> int:
     project = replace(PROJECT, root=recorder.bench.folder)
-    return update(project, count=2, keywords=FEW, allowed=(), base="")
+    return run(project, count=2, keywords=FEW, allowed=(), pull_request=True, base="")
 
 
 def test_a_baseline_is_proposed_and_the_branch_stays_as_it_was(

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,11 @@ import pytest
 from tests import stranger
 from tests.checkout import Bench
 from tests.project import PROJECT, ROOT
-from warpwatch.cli import watch_steps
-from warpwatch.cli.children import Child
-from warpwatch.cli.watch_files import files_by_variant, marked_files, reached
-from warpwatch.cli.watch_look import Look
-from warpwatch.cli.watch_reports import first_fault
-from warpwatch.cli.watch_steps import Result, Round, Watched, check
+from warpwatch.cli import watch
+from warpwatch.cli.processes import Program
+from warpwatch.cli.watch import Steps, Watched, check
+from warpwatch.cli.watch_files import Answer, files_by_variant, marked_files, reached
+from warpwatch.runs.faults import reported
 from warpwatch.runs.files import run_files
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
@@ -125,31 +123,41 @@ def test_kernels_that_no_test_covers_are_not_called_right(repository: Path) -> N
     assert "  untested  no file of tests has pytest.mark.cases or pytest.mark.builds" in lines
 
 
+def result_of(steps: Steps) -> bool | None:
+    """Wait for all steps; return how they ended."""
+    try:
+        while True:
+            assert next(steps).wait(2 * UNDER_WAY)
+    except StopIteration as end:
+        good: bool | None = end.value
+        return good
+
+
 def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first step, which finds the device, is given its answer; the others run pytest with a fake GPU."""
     bench = Bench(tmp_path / "checkout")
     # This GPU has times and no results.
     tests = TESTS.replace("check()", "assert case").replace("check", "case")
     (bench.folder / "correctness" / "test_case.py").write_text(tests)
-    kernel = Look(affected=("copy-naive",), words=("copy-naive-",), tests=("correctness/test_case.py",), device="Fake")
-    monkeypatch.setattr(
-        watch_steps, "_answer", lambda child, scratch: replace(kernel, judges_times=True, tested=3, timed=4)
+    chosen = "(256 and float32) and (copy-naive-)"
+    tests_files = ("correctness/test_case.py",)
+    answer = Answer(
+        affected=("copy-naive",), tested=chosen, timed=chosen, tests=tests_files, device="Fake", judges_times=True
     )
+    monkeypatch.setattr(watch, "_answer", lambda path, child: answer)
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p tests.fake_gpu -p no:hypothesispytest --benchmark-min-rounds=20")
     monkeypatch.setenv("FAKE_GPU", json.dumps({"slower": {"copy-naive-256": 1.2}}))
     monkeypatch.setenv("PYTHONPATH", str(bench.folder))
     watched = Watched(root=bench.folder, module="kernels", keywords="256 and float32", device="gpu")
     (scratch := tmp_path / "scratch").mkdir()
     said: list[str] = []
-    checks = Round(check(watched, [], scratch, said.append, lambda found: None))
-    while not checks.advance(UNDER_WAY):
-        pass
+    good = result_of(check(watched, [], scratch, said.append, lambda answer: None))
     _, right, times, took = said
     assert right == "  right     3 tests", said
     assert re.match(r"  times     4 slower; copy-naive-256-1048576-float32: slower: median .* processes", times)
     words = "-k '(256 and float32) and (copy-naive-)' --warpwatch-device=gpu"
     assert took.endswith(f" s; in full: pytest correctness {words} && pytest bench --warpwatch-against=HEAD {words}")
-    assert checks.result == Result(good=False)
+    assert good is False
     assert not (bench.folder / ".benchmarks").exists()
 
 
@@ -240,7 +248,7 @@ def test_a_step_that_is_interrupted_while_it_starts_is_ended(tmp_path: Path, mon
 
     monkeypatch.setattr(subprocess, "Popen", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Child(["sleep", "60"], tmp_path)
+        Program(["timeit", "-n1", "-r1", "import time; time.sleep(60)"], tmp_path)
     assert not Path(f"/proc/{started[0]}").exists()
 
 
@@ -261,7 +269,7 @@ def test_a_command_that_lacks_a_package_names_its_own_extra(package: str, extra:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_header_belongs_to_the_kernels_that_include_it_and_a_module_to_the_families_that_use_it() -> None:
+def test_headers_and_modules_belong_to_the_kernels_that_use_them() -> None:
     files = files_by_variant(PROJECT)
 
     def using(name: str) -> set[tuple[str, str]]:
@@ -296,7 +304,7 @@ def test_a_failure_is_one_line_with_its_place() -> None:
   kernels/matmul/tiled.cu:21: thread (0, 0) of block (0, 0) wrote them, with no barrier between
   again     pytest "correctness/test_kernels.py::test_exact"
 """
-    assert first_fault(message) == (
+    assert watch._fault(reported(message)[0]) == (
         "kernels/matmul/tiled.cu:28: race in matmul_tiled: thread (1, 0) of block (0, 0) reads 4 bytes of shared a_tile"
         " at byte 0; kernels/matmul/tiled.cu:21: thread (0, 0) of block (0, 0) wrote them, with no barrier between"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from warpwatch.cli.saved_runs import write_new
+from warpwatch.cli.history import write_new
 from warpwatch.compare.history import issue, new_steps
 from warpwatch.runs.files import write_run
 from warpwatch.runs.record import CaseRecord, Commit, Facts, Gpu, RunRecord

@@ -20,7 +20,7 @@ from tests.checkout import FEW, Bench, lent_checkout
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli.watch_reports import read_report, times
+from warpwatch.cli.watch import times
 from warpwatch.compare.saved_verdicts import side_by_side as verdicts_of_pairs
 from warpwatch.report.tables import line, sentence
 from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
@@ -92,11 +92,11 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     assert explained == "the machine code cannot be compared: [Errno 2] No such file or directory: 'none'"
     assert [each.text for each in case.iter("system-out")] == [explained]
     assert re.search(rf"floor 0\.\d %, 3 processes\n    {re.escape(explained)}\n", done.stdout)
-    told = times(read_report(old.folder / "results.xml"), done.stdout.splitlines())  # what `warpwatch watch` says of it
-    assert not told.good
-    pattern = rf"times     1 slower, 3 same, 13 identical; {NAIVE}: slower: median .*, 3 processes"
-    assert re.fullmatch(pattern, told.line)
     (path,) = (Path(path) for path in old.saved if path.endswith("_pairs.json"))
+    shown, good = times(read_run(path), done.stdout.splitlines())  # as `warpwatch watch` shows it
+    assert not good
+    pattern = rf"times     1 slower, 3 same, 13 identical; {NAIVE}: slower: median .*, 3 processes"
+    assert re.fullmatch(pattern, shown)
     document = json.loads(path.read_text())
     (entry,) = (entry for entry in document["benchmarks"] if entry["param"] == NAIVE)
     assert [len(side) for side in entry["extra_info"]["pairs"].values()] == [3, 3]

@@ -14,7 +14,7 @@ from tests.project import PROJECT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.selection import builds
-from warpwatch.cli import one_case
+from warpwatch.cli import run
 from warpwatch.devices import memory
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
@@ -69,7 +69,7 @@ def refusals() -> dict[str, Any]:
     return {
         "correctness": lambda: fixtures.assert_right(kernel, CASE, "again", exact=True),
         "bench": lambda: checks.share(Host(), CASE, reference=True),
-        "by hand": lambda: one_case.run_case(CASE, seed=1, print_arrays=False, settings=Settings()),
+        "by hand": lambda: run.run_case(CASE, seed=1, print_arrays=False, settings=Settings()),
     }
 
 

@@ -19,7 +19,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("text", ["nan", "0", "-1", "inf", "-inf", "1e300", "86401", "ten", "", "1" * 400])
 def test_a_time_limit_is_a_number_of_seconds_above_0(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="is no number of seconds above 0 and up to 86400"):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a number of seconds above 0 and up to 86400"):
         positive_seconds(text)
 
 
@@ -30,7 +30,7 @@ def test_a_time_limit_may_be_short_or_a_day() -> None:
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "two", "", "²"])
 def test_a_number_of_rounds_is_an_integer_above_0(text: str) -> None:
     assert positive_integer("12") == 12
-    with pytest.raises(argparse.ArgumentTypeError, match="is no integer above 0"):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not an integer above 0"):
         positive_integer(text)
 
 
@@ -38,6 +38,6 @@ def test_a_number_of_rounds_is_an_integer_above_0(text: str) -> None:
 def test_both_commands_refuse_it_in_one_line(command: str) -> None:
     done = run_module((*COMMANDS[command], "--launch-timeout=nan"), ROOT, os.environ, seconds=100)
     assert done.returncode in (2, 4)
-    last = "argument --launch-timeout: 'nan' is no number of seconds above 0 and up to 86400"
+    last = "argument --launch-timeout: 'nan' is not a number of seconds above 0 and up to 86400"
     assert last in done.stderr
     assert "Traceback" not in done.stdout + done.stderr

@@ -17,7 +17,7 @@ import pytest
 from tests.project import PROJECT, ROOT
 from tests.report.site_runs import Night, case_ids, identity_of, repeat, save
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.report_site import make_site
+from warpwatch.cli.report import make_site
 from warpwatch.report.site.material import gather
 from warpwatch.report.site.render import render
 from warpwatch.runs.record import BadRun

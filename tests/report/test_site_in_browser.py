@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
 from tests.project import PROJECT, ROOT
 from tests.report.browser import open_browser
 from tests.report.site_runs import Night, case_ids, identity_of, save
-from warpwatch.cli.report_site import make_site
+from warpwatch.cli.report import make_site
 from warpwatch.report.site.overview import write_overview
 
 COUNT = 1000

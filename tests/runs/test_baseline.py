@@ -22,8 +22,8 @@ from kernels import FAMILIES
 from tests.project import BASELINES, PROJECT, ROOT
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.cli.baseline_promote import promote
 from warpwatch.cli.main import main
-from warpwatch.cli.saved_runs import promote
 from warpwatch.report.tables import changes, summary, tables
 from warpwatch.runs.baseline import objections, replace_baseline
 from warpwatch.runs.files import write_run

@@ -25,7 +25,7 @@ from tests.project import BASELINES, PROJECT
 from tools import recording, score
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli.saved_runs import promote
+from warpwatch.cli.baseline_promote import promote
 from warpwatch.compare import history
 from warpwatch.compare import saved_self_check as selfcheck
 from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison, difference, find_runs

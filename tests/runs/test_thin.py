@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.project import ROOT
 from tests.stranger import run_command
-from warpwatch.cli.thin_runs import thin_folder
+from warpwatch.cli import thin as command
 from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.saved_verdicts import against_baseline
 from warpwatch.runs.files import PACKED, PLAIN, read_content, run_files
@@ -67,7 +67,7 @@ def test_verdicts_and_history_are_those_of_the_whole_runs(tmp_path: Path) -> Non
     folder = copies(tmp_path / "gpu", 7)
     before, _ = load(folder)
     verdicts, steps = against_baseline(before[-1], before[:-1]), find_steps(before)
-    assert thin_folder(folder, keep=1) == 0
+    assert command.run(folder=folder, keep=1) == 0
     after, problems = load(folder)
     assert not problems
     assert [path.name.endswith(PACKED) for path in run_files(folder)] == [True] * 6 + [False]
@@ -101,7 +101,7 @@ def test_a_damaged_run_stays_as_it_is_and_the_others_are_thinned(
 ) -> None:
     folder = copies(tmp_path / "gpu", 3)
     (folder / "0001_night.json").write_text('{"benchmarks": [')
-    assert thin_folder(folder, keep=1) == 0
+    assert command.run(folder=folder, keep=1) == 0
     said = capsys.readouterr()
     assert "left as it is" in said.err
     assert "1 of them are thinned" in said.out
@@ -120,10 +120,10 @@ def test_a_run_that_was_compressed_by_hand_is_thinned_in_its_place(tmp_path: Pat
 
 def test_a_folder_without_runs_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="holds no saved runs"):
-        thin_folder(tmp_path, keep=1)
+        command.run(folder=tmp_path, keep=1)
     done = run_command(tmp_path, "thin", str(tmp_path), "--keep", "0")
     assert done.returncode == 2
-    assert "number (1 or more)" in done.stderr
+    assert "is not an integer above 0" in done.stderr
 
 
 def test_other_readers_find_their_fields(tmp_path: Path) -> None:

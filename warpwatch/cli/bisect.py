@@ -5,17 +5,16 @@ No GPU is needed to find which commits changed the machine code; only those are 
 
 from __future__ import annotations
 
+import argparse
 import functools
 import math
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.validation import require
+from warpwatch.cli.options import add_arch, add_device, case_ids, few, kernel_case, progress
 from warpwatch.compare.history import find_steps, load
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.compile.compiler import Target
@@ -32,23 +31,6 @@ from warpwatch.revision.declared import BadRevision, own_identity
 from warpwatch.runs.identity import incomparable
 from warpwatch.verdict.rule import Decision, Verdict
 
-LISTED = 3  # commits that a line names
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """Holds what was asked for. ``range``: GOOD..BAD. ``all_commits``: those of merged branches too.
-
-    ``arch``: what is compiled for where there is no GPU.
-    """
-
-    cases: tuple[str, ...]
-    range: str
-    all_commits: bool = False
-    cold: bool = True
-    device: str = "auto"
-    arch: str = "sm_90"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Walked:
@@ -59,7 +41,53 @@ class Walked:
     why: Mapping[str, str]
 
 
-def range_of_history(project: Project, name: str) -> str:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    cases = parser.add_argument(
+        "names", nargs="+", metavar="CASE", help="cases, and last the range of commits: GOOD..BAD"
+    )
+    cases.completer = case_ids  # type: ignore[attr-defined]
+    history = "take the range from the case's saved runs: give one case alone"
+    parser.add_argument("--from-history", action="store_true", help=history)
+    parser.add_argument("--all-commits", action="store_true", help="walk the commits of merged branches too")
+    parser.add_argument("--warm-cache", action="store_true", help="leave L2 as it is between samples")
+    add_arch(parser)
+    add_device(parser)
+
+
+def run(
+    project: Project,
+    *,
+    names: Sequence[str],
+    from_history: bool,
+    all_commits: bool,
+    warm_cache: bool,
+    arch: str,
+    device: str,
+) -> int:
+    """Find the commits that made cases slower; returns the exit status: 0 where each slowdown has its commits.
+
+    Raises BadCase, BadRevision, BadRun, NoCompiler or DeviceError.
+    """
+    *names, span = [*names, _range_of_history(project, names[0])] if from_history else names
+    if not names or ".." not in span:
+        raise BadRevision("give one case or several, then GOOD..BAD; `warpwatch list` shows the cases")
+    cases = [kernel_case(project, name, "bisect") for name in dict.fromkeys(names)]
+    commits = list_commits(span, project.root, first_parent=not all_commits)
+    if not same_files("HEAD", "HEAD", project.root):
+        print("the working tree has changes that are not committed: they take no part")
+    worker = Worker(project, Settings(kind=device))
+    try:
+        target, why_not = _target(worker, arch)
+        good = True
+        for walked in walk(project, cases, commits, target):
+            measurer = None if why_not else _on_gpu(walked, worker, cold=not warm_cache)
+            good &= _bisect_case(walked, commits, target, measurer, why_not)
+        return int(not good)
+    finally:
+        worker.stop()
+
+
+def _range_of_history(project: Project, name: str) -> str:
     """Return the range of commits in which a case's saved runs show its largest slowdown.
 
     Raises BadRun or BadRevision.
@@ -75,45 +103,15 @@ def range_of_history(project: Project, name: str) -> str:
     return f"{step.before.commit.id}..{step.after.commit.id}"
 
 
-def bisect(project: Project, request: Request) -> int:
-    """Find the commits that made cases slower; returns the exit status: 0 where each slowdown has its commits.
-
-    Raises BadCase, BadRevision, NoCompiler, DeviceError.
-    """
-    cases = [_case(project, name) for name in request.cases]
-    commits = list_commits(request.range, project.root, first_parent=not request.all_commits)
-    if not same_files("HEAD", "HEAD", project.root):
-        print("the working tree has changes that are not committed: they take no part")
-    worker = Worker(project, Settings(kind=request.device))
-    try:
-        target, why_not = _target(worker, request)
-        walked = walk(project, cases, commits, target)
-        good = True
-        for each in walked:
-            measurer = None if why_not else _on_gpu(each, worker, cold=request.cold)
-            good &= _bisect_case(each, commits, target, measurer, why_not)
-        return 0 if good else 1
-    finally:
-        worker.stop()
-
-
-def _case(project: Project, name: str) -> Case:
-    require(project.families, name)
-    case = find_case(project.families, name)
-    if case.variant.call or case.variant.on_host:
-        raise BadCase(f"{name} has no machine code of a kernel: bisect takes cases of kernels")
-    return case
-
-
-def _target(worker: Worker, request: Request) -> tuple[Target, str]:
+def _target(worker: Worker, arch: str) -> tuple[Target, str]:
     """Return what to compile for, and why nothing can be measured, or an empty text."""
     try:
         device = worker.call(describe_device)
     except NoDevice as error:
-        return Target(request.arch), f"nothing was measured: {error}"
+        return Target(arch), f"nothing was measured: {error}"
     if not device.has_gpu_clock:
         why = f"nothing was measured: {device.note or 'times of this device judge no kernel'}"
-        return Target(request.arch), why
+        return Target(arch), why
     return device.timing_target, ""
 
 
@@ -124,12 +122,12 @@ def walk(project: Project, cases: Sequence[Case], commits: Sequence[Commit], tar
     jobs = on_all_cores(
         {commit.id: functools.partial(build, commit) for commit in commits}, progress("building commits")
     )
-    made = {commit: job.result() for commit, job in jobs.items()}
+    results = {commit: job.result() for commit, job in jobs.items()}
     walked = []
     for case in cases:
-        own = {commit: built if isinstance(built, str) else _of_case(case, built) for commit, built in made.items()}
-        found, why = stretches(commits, own)
-        walked.append(Walked(case=case, stretches=found, why=why))
+        own = {commit: built if isinstance(built, str) else _of_case(case, built) for commit, built in results.items()}
+        same_work, why = stretches(commits, own)
+        walked.append(Walked(case=case, stretches=same_work, why=why))
     return walked
 
 
@@ -142,10 +140,10 @@ def _build(commit: Commit, names: Sequence[str], project: Project, target: Targe
 
 def _of_case(case: Case, built: Mapping[str, CommitCase]) -> CommitCase | str:
     """Return what a commit has for a case, or why that is not comparable."""
-    each = built.get(case.id)
-    if each is None:
+    of_commit = built.get(case.id)
+    if of_commit is None:
         return "it does not have this case"
-    return incomparable(each.other.identity, own_identity(case)) or each
+    return incomparable(of_commit.other.identity, own_identity(case)) or of_commit
 
 
 def _on_gpu(walked: Walked, worker: Worker, *, cold: bool) -> Measure:
@@ -155,13 +153,14 @@ def _on_gpu(walked: Walked, worker: Worker, *, cold: bool) -> Measure:
         built = [stretch.built for stretch in walked.stretches]
         asked = {f"{i}-{j}": Asked(case=walked.case, old=built[i], new=built[j]) for i, j in ranges}
         decisions = measure(asked, worker, cold=cold, progress=progress("measuring"))
-        found: dict[Range, Decision | Unusable] = {}
-        for i, j in ranges:
-            each = decisions[f"{i}-{j}"]
-            found[i, j] = Unusable(j if each.is_new else i, each.reason) if isinstance(each, Failed) else each
-        return found
+        return {(i, j): _usable(decisions[f"{i}-{j}"], i, j) for i, j in ranges}
 
     return decide
+
+
+def _usable(decision: Decision | Failed, old: int, new: int) -> Decision | Unusable:
+    """Return a decision on two codes, or which of them cannot be measured."""
+    return Unusable(new if decision.is_new else old, decision.reason) if isinstance(decision, Failed) else decision
 
 
 def _bisect_case(
@@ -172,11 +171,12 @@ def _bisect_case(
     many = f"{len(codes)} different machine code{'s' * (len(codes) != 1)} or launches"
     print(f"{name}: {len(commits)} commits, {many}{_unused(walked.why, len(commits))}")
     if drawn := [commit for code in codes for commit in code.drawn]:
-        print(f"  inputs are drawn in another way since {named(drawn)}: all were, or would be, timed on today's inputs")
-    if len(codes) < 2:
         print(
-            "  no commit changed its machine code, launches or arguments, so none of them changed what the kernel costs"
+            f"  inputs are drawn in another way since {_named(drawn)}: all were, or would be, timed on today's inputs"
         )
+    if len(codes) < 2:
+        none = "no commit changed its machine code, launches or arguments"
+        print(f"  {none}, so none of them changed what the kernel costs")
         return False
     if measurer is None:
         print(f"  {why_not}; these commits changed its machine code or launches:")
@@ -184,10 +184,10 @@ def _bisect_case(
             _print_step(codes, (i - 1, i), target, None, "")
         return False
     begin = time.monotonic()
-    found = search(len(codes), measurer)
-    _print_found(codes, found, target)
+    result = search(len(codes), measurer)
+    _print_result(codes, result, target)
     print(f"  {time.monotonic() - begin:.0f} s on the GPU")
-    return bool(found.steps)
+    return bool(result.steps)
 
 
 def _unused(why: Mapping[str, str], count: int) -> str:
@@ -198,21 +198,23 @@ def _unused(why: Mapping[str, str], count: int) -> str:
     return f"; {len(why)} of {count} cannot be used, such as {commit[:12]}: {reason}"
 
 
-def _print_found(codes: Sequence[Stretch], found: Found, target: Target) -> None:
-    for code, reason in found.unusable.items():
+def _print_result(codes: Sequence[Stretch], result: Found, target: Target) -> None:
+    for code, reason in result.unusable.items():
         print(f"  {codes[code].commits[0].id[:12]} cannot be measured: {reason}")
-    if found.ends is None:
+    if result.ends is None:
         print("  fewer than two of the machine codes can be measured")
         return
-    first, last = codes[found.first].commits[0], codes[found.last].commits[-1]
-    print(f"  {first.id[:12]}..{last.id[:12]}: {line(found.ends)}")
-    if found.ends.verdict == Verdict.UNSURE:
+    first, last = codes[result.first].commits[0], codes[result.last].commits[-1]
+    print(f"  {first.id[:12]}..{last.id[:12]}: {line(result.ends)}")
+    if result.ends.verdict == Verdict.UNSURE:
         print("  so it cannot be told whether there is a slowdown in this range")
-    elif found.ends.verdict != Verdict.SLOWER:
+    elif result.ends.verdict != Verdict.SLOWER:
         print("  so there is no slowdown in this range to look for")
-    for step, decision in sorted(found.steps.items()):
-        _print_step(codes, step, target, decision, _share(decision, found.ends, len(found.steps) + len(found.ranges)))
-    for (i, j), decision in sorted(found.ranges.items()):
+    for step, decision in sorted(result.steps.items()):
+        _print_step(
+            codes, step, target, decision, _share(decision, result.ends, len(result.steps) + len(result.ranges))
+        )
+    for (i, j), decision in sorted(result.ranges.items()):
         print(f"  {codes[i].commits[-1].id[:12]}..{codes[j].commits[0].id[:12]}: {line(decision)}")
         print("      in parts: none of the commits between was called slower by itself")
 
@@ -230,23 +232,12 @@ def _print_step(codes: Sequence[Stretch], step: Range, target: Target, decision:
         print(f"      {line(decision)}{share}")
     before, after = old.built.code, new.built.code
     if before and after:
-        found = explain(before, after, target.arch, Verdict.SLOWER)
-        print(f"      {found.sentence if decision else found.summary}")
+        explanation = explain(before, after, target.arch, Verdict.SLOWER)
+        print(f"      {explanation.sentence if decision else explanation.summary}")
     if possible := [*between, *new.skipped]:
-        print(f"      or one of the commits before it that cannot be measured: {named(possible)}")
+        print(f"      or one of the commits before it that cannot be measured: {_named(possible)}")
 
 
-def named(commits: Sequence[Commit]) -> str:
+def _named(commits: Sequence[Commit]) -> str:
     """Name the first of some commits."""
-    more = f" and {len(commits) - LISTED} more" if len(commits) > LISTED else ""
-    return ", ".join(commit.id[:12] for commit in commits[:LISTED]) + more
-
-
-def progress(what: str) -> Callable[[int, int], None]:
-    """Make a function that shows on a terminal how far the work is."""
-
-    def show(done: int, total: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{what} {done}/{total} ", end="\n" if done >= total else "", file=sys.stderr, flush=True)
-
-    return show
+    return few([commit.id[:12] for commit in commits])

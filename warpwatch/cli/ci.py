@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.children import ended_by_signals, kill, start
+from warpwatch.cli.options import ARCH, add_device, add_keywords, revisions
+from warpwatch.cli.processes import Program, ended_by_signals, pytest_words, record_of
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.devices.detect import why_no_gpu
 from warpwatch.devices.foreign_text import Limited, pass_on, plain
@@ -29,27 +30,30 @@ MOST_ON_PAGE = 2**19  # bytes of a table; GitHub shows a page of a megabyte, and
 MOST_SHOWN, MOST_LOGGED = 2**20, 2**26  # characters that a program prints: in this job's log, and in a file
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """Holds what was asked for. ``against``: a revision, or empty: that where the pull request's branch began."""
-
-    tests: tuple[str, ...]
-    bench: str
-    against: str = ""
-    device: str = "auto"
-    architectures: str = "sm_90"
-    keywords: str = ""
-    results: Path = Path("warpwatch-results")
-    job: str = "kernels"
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tests", nargs="+", default=["tests"], metavar="PATH", help="the tests of kernels (tests)")
+    parser.add_argument("--bench", default="bench", metavar="PATH", help="the benchmark, run on a GPU (bench)")
+    base = "compare with it (where the pull request's branch began)"
+    against = parser.add_argument("--against", default="", metavar="REV", help=base)
+    against.completer = revisions  # type: ignore[attr-defined]
+    parser.add_argument("--arch", default=ARCH, metavar="LIST", help=f"compare machine code for these ({ARCH})")
+    add_keywords(parser, "only what matches, as pytest -k")
+    folder = Path("warpwatch-results")
+    everything = f"write everything there ({folder})"
+    parser.add_argument("--results", type=Path, default=folder, metavar="FOLDER", help=everything)
+    name = os.environ.get("GITHUB_JOB", "kernels")
+    parser.add_argument("--job", default=name, metavar="NAME", help="what the comment calls this job")
+    add_device(parser)
 
 
 @dataclass(kw_only=True)
 class Job:
-    """Holds what a job has found out so far. ``base``: the commit that it compares with; empty where there is none."""
+    """A job, and what it has found out so far. ``keywords``: the options -k. ``base``: the commit to compare with."""
 
-    request: Request
     project: Project
+    results: Path
     on_gpu: bool
+    keywords: Sequence[str] = ()
     base: str = ""
     tests: RunRecord = field(default_factory=lambda: RunRecord(path=Path()))
     timed: RunRecord = field(default_factory=lambda: RunRecord(path=Path()))
@@ -60,33 +64,45 @@ class Job:
     failed: bool = False
 
     def file(self, name: str) -> Path:
-        return self.request.results.absolute() / f"{OWN}{name}"
+        return self.results.absolute() / f"{OWN}{name}"
 
     def fail(self, note: str) -> None:
         self.failed = True
         self.notes.append(one_line(note))
 
 
-def run(project: Project, request: Request) -> int:
+def run(
+    project: Project,
+    *,
+    tests: Sequence[str],
+    bench: str,
+    against: str,
+    arch: str,
+    keywords: str,
+    results: Path,
+    job: str,
+    device: str,
+) -> int:
     """Run everything that this machine can, and write the result; returns 1 where a kernel is wrong or slower.
 
     Raises DeviceError where the driver does not work, or OSError.
     """
-    prepare(request.results)
-    missing = why_no_gpu() if request.device == "auto" else "" if request.device == "gpu" else "not asked for"
-    job = Job(request=request, project=project, on_gpu=not missing)
+    _prepare(results)
+    on_gpu = device == "gpu" or (device == "auto" and not why_no_gpu())
+    words = ["-k", keywords] if keywords else []
+    done = Job(project=project, results=results, on_gpu=on_gpu, keywords=words)
     with ended_by_signals():
-        _find_base(job)
-        _check(job)
-        _compare_code(job)
-        _time(job)
-    result = _result(job)
-    write_whole(request.results / NAME, text_of(result))
-    _tell(result, job.file("diff.md"))
+        _find_base(done, against)
+        _check(done, tests)
+        _compare_code(done, arch)
+        _time(done, bench)
+    result = _result(done, job)
+    write_whole(results / NAME, text_of(result))
+    _tell(result, done.file("diff.md"))
     return int(result.failed)
 
 
-def prepare(folder: Path) -> None:
+def _prepare(folder: Path) -> None:
     """Make the folder of results, and remove the files of an earlier call. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob(f"{OWN}*"):
@@ -94,10 +110,9 @@ def prepare(folder: Path) -> None:
             path.unlink()
 
 
-def _find_base(job: Job) -> None:
+def _find_base(job: Job, named: str) -> None:
     """Find the commit to compare with: the one that was named, or where a pull request's branch began."""
-    named, branch = job.request.against, os.environ.get("GITHUB_BASE_REF", "")
-    root = job.project.root
+    branch, root = os.environ.get("GITHUB_BASE_REF", ""), job.project.root
     try:
         if named:
             job.base = find_commit(named, root)
@@ -109,20 +124,17 @@ def _find_base(job: Job) -> None:
         job.fail(f"nothing is compared: {error}; in a workflow: `fetch-depth: 0` for actions/checkout")
 
 
-def _check(job: Job) -> None:
+def _check(job: Job, tests: Sequence[str]) -> None:
     """Run the tests on the device."""
     device = "gpu" if job.on_gpu else "software"
     junit = job.file("tests.xml")
-    record = job.file("tests.json")
     options = [f"--warpwatch-device={device}", f"--junitxml={junit}", f"--warpwatch-sarif={job.file('tests.sarif')}"]
-    command = ["pytest", *job.request.tests, *options, f"--warpwatch-record={record}", *_chosen(job)]
-    status, said = _run(job, command)
-    job.tests = _read(job, record, status, said, "the tests")
+    job.tests = _pytest(job, "tests", [*tests, *options], "the tests")
     if why := why_untested(job.tests):
         job.fail(why)
 
 
-def _compare_code(job: Job) -> None:
+def _compare_code(job: Job, architectures: str) -> None:
     """Compare the machine code with that of the base, where there is a compiler for it."""
     if not job.base:
         return
@@ -133,30 +145,28 @@ def _compare_code(job: Job) -> None:
         return
     json_file = job.file("diff.json")
     files = ["--json", str(json_file), "--markdown", str(job.file("diff.md"))]
-    command = ["warpwatch", "diff", job.base, "--arch", job.request.architectures, *files, *_chosen(job)]
-    status, said = _run(job, command)
+    command = ["warpwatch", "diff", job.base, "--arch", architectures, *files, *job.keywords]
+    status, last = _run(job, command)
     try:
         job.code, job.worse, notes = read_code(json_file)
     except (OSError, ValueError, KeyError):
-        job.fail(f"machine code was not compared: {said}")
+        job.fail(f"machine code was not compared: {last}")
         return
     job.notes += notes
     if status:
-        job.fail(f"the comparison of machine code ended with exit status {status}: {said}")
+        job.fail(f"the comparison of machine code ended with exit status {status}: {last}")
 
 
-def _time(job: Job) -> None:
+def _time(job: Job, bench: str) -> None:
     """Time the kernels in turns with those of the base, where there is a GPU, and make a site of the times."""
     if not job.on_gpu:
         job.notes.append("nothing is timed: there is no GPU here")
         return
     if not job.base:
         return
-    junit, saved, record = job.file("bench.xml"), job.file("bench.json"), job.file("times.json")
+    junit, saved = job.file("bench.xml"), job.file("bench.json")
     options = ["--warpwatch-device=gpu", f"--warpwatch-against={job.base}", f"--junitxml={junit}"]
-    options += [f"--benchmark-json={saved}", f"--warpwatch-record={record}"]
-    status, said = _run(job, ["pytest", job.request.bench, *options, *_chosen(job)])
-    job.timed = _read(job, record, status, said, "the benchmark")
+    job.timed = _pytest(job, "times", [bench, *options, f"--benchmark-json={saved}"], "the benchmark")
     if not count_verdicts(job.timed):
         job.fail("no kernel was timed: no case of the benchmark has a verdict")
     try:
@@ -164,26 +174,21 @@ def _time(job: Job) -> None:
     except BadRun as error:
         job.fail(f"no times were saved: {error}")
         return
-    status, said = _run(job, ["warpwatch", "report", str(saved), "--html", str(job.file("site"))])
+    status, last = _run(job, ["warpwatch", "report", str(saved), "--html", str(job.file("site"))])
     if status:
-        job.notes.append(one_line(f"no site was made: {said}"))
+        job.notes.append(one_line(f"no site was made: {last}"))
 
 
-def _read(job: Job, path: Path, status: int, said: str, what: str) -> RunRecord:
-    """Read the record of a run. A status that it does not explain makes the job red, with the last that was said."""
-    try:
-        record = read_run(path, tolerant=True)
-    except BadRun:
-        record = RunRecord(path=path)
-    bad = any(test.outcome == Outcome.FAILED for test in record.tests)
+def _pytest(job: Job, name: str, words: Sequence[str], called: str) -> RunRecord:
+    """Run pytest and read its record. A status that this does not explain makes the job red, with the last line."""
+    path = job.file(f"{name}.json")
+    status, last = _run(job, pytest_words([*words, *job.keywords], path))
+    record = record_of(path) or RunRecord(path=path)
+    explained = any(test.outcome == Outcome.FAILED for test in record.tests)
     job.failed |= status != 0
-    if not record.tests or (status and not bad) or status > 1:
-        job.fail(f"{what} ended with exit status {status}{': ' if said else ''}{said}")
+    if not record.tests or (status and not explained) or status > 1:
+        job.fail(f"{called} ended with exit status {status}{': ' if last else ''}{last}")
     return record
-
-
-def _chosen(job: Job) -> list[str]:
-    return ["-k", job.request.keywords] if job.request.keywords else []
 
 
 def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
@@ -195,23 +200,21 @@ def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
     with os.fdopen(reading, errors="backslashreplace") as output, path.open("a", encoding="utf-8") as log:
         log.write(f"{call}\n")
         with os.fdopen(writing, "wb") as end:
-            process = start([sys.executable, "-m", *command], job.project.root, end)
-        try:
-            said = pass_on(output, log, MOST_LOGGED, shown)
-            status = process.wait()
-        finally:
-            kill(process)
-    return status, one_line(said)
+            program = Program(command, job.project.root, end)
+        with program:
+            last = pass_on(output, log, MOST_LOGGED, shown)
+            program.wait()
+            return program.status or 0, one_line(last)
 
 
-def _result(job: Job) -> Result:
+def _result(job: Job, name: str) -> Result:
     root = job.project.root
     inside = _git(root, "rev-parse", "--show-prefix")  # of a checkout whose kernels are in a folder of it
-    found = [*findings([job.tests, job.timed], root), *job.worse]
-    named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in found]
+    found_all = [*findings([job.tests, job.timed], root), *job.worse]
+    named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in found_all]
     shown, more = limited(named)
     return Result(
-        job=one_line(job.request.job),
+        job=one_line(name),
         where=one_line("a GPU" if job.on_gpu and job.where == SOFTWARE else job.where),
         commit=_git(root, "rev-parse", "HEAD"),
         against=job.base,

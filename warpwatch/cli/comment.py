@@ -10,7 +10,6 @@ import argparse
 import os
 import secrets
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.report.pull_request.code_host import Host, Refused, find_pull_request, write_comment
@@ -20,87 +19,59 @@ from warpwatch.report.pull_request.result import BadResult, Result, read_results
 AUTHOR = "github-actions[bot]"  # who writes with the token of a workflow
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """Holds what was asked for. ``number``: of the pull request, or None: found by ``head`` and ``sha``."""
-
-    folder: Path
-    title: str
-    repository: str = ""
-    number: int | None = None
-    head: str = ""
-    sha: str = ""
-    run_url: str = ""
-    site_url: str = ""
-    conclusion: str = ""
-    author: str = AUTHOR
-    dry_run: bool = False
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument("results", type=Path, metavar="FOLDER", help="the results of `warpwatch ci`, a folder a job")
     parser.add_argument("--title", default="kernels", help="tells this comment from other ones (kernels)")
-    parser.add_argument(
-        "--repository",
-        default=os.environ.get("GITHUB_REPOSITORY", ""),
-        metavar="OWNER/NAME",
-        help="where the pull request is ($GITHUB_REPOSITORY)",
-    )
+    own, place = os.environ.get("GITHUB_REPOSITORY", ""), "where the pull request is ($GITHUB_REPOSITORY)"
+    parser.add_argument("--repository", default=own, metavar="OWNER/NAME", help=place)
     parser.add_argument("--pull-request", type=int, metavar="NUMBER", help="its number, where that is known")
     parser.add_argument("--head", default="", metavar="OWNER:BRANCH", help="else: where it comes from")
     parser.add_argument("--sha", default="", metavar="COMMIT", help="the commit that the jobs ran")
     parser.add_argument("--run-url", default="", metavar="URL", help="the page of the jobs")
     parser.add_argument("--site-url", default="", metavar="URL", help="the page of the times")
     parser.add_argument("--conclusion", default="", metavar="WORD", help="how the jobs ended, as the code host says")
-    parser.add_argument(
-        "--author", default="github-actions[bot]", metavar="LOGIN", help="whose comment it is (github-actions[bot])"
-    )
+    parser.add_argument("--author", default=AUTHOR, metavar="LOGIN", help=f"whose comment it is ({AUTHOR})")
     parser.add_argument("--dry-run", action="store_true", help="print the comment, and write none")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Write the comment that the arguments ask for; returns the exit status."""
-    if not options.dry_run and options.pull_request is None and not (options.head and options.sha):
+def run(
+    *,
+    results: Path,
+    title: str,
+    repository: str,
+    pull_request: int | None,
+    head: str,
+    sha: str,
+    run_url: str,
+    site_url: str,
+    conclusion: str,
+    author: str,
+    dry_run: bool,
+) -> int:
+    """Write or update the comment; returns the exit status. Prints it too, so that nothing is lost where it fails."""
+    if not dry_run and pull_request is None and not (head and sha):
         print("error: give --pull-request, or --head and --sha, by which it is found; or --dry-run", file=sys.stderr)
         return 2
-    return write(
-        Request(
-            folder=options.results,
-            title=options.title,
-            repository=options.repository,
-            number=options.pull_request,
-            head=options.head,
-            sha=options.sha,
-            run_url=options.run_url,
-            site_url=options.site_url,
-            conclusion=options.conclusion,
-            author=options.author,
-            dry_run=options.dry_run,
-        )
-    )
-
-
-def write(request: Request) -> int:
-    """Write or update the comment; returns the exit status. Prints it too, so that nothing is lost where it fails."""
-    results, unreadable = _read(request.folder)
+    known, unreadable = _read(results)
     about = About(
-        marker=marker(request.title),
-        commit=request.sha,
-        run_url=request.run_url,
-        site_url=request.site_url,
-        conclusion=request.conclusion,
+        marker=marker(title), commit=sha, run_url=run_url, site_url=site_url, conclusion=conclusion,
         unreadable=unreadable,
-    )
-    body = comment(results, about)
+    )  # fmt: skip
+    body = comment(known, about)
     _show(body)
-    if request.dry_run:
+    if dry_run:
         return 0
+    api, token = os.environ.get("GITHUB_API_URL") or "https://api.github.com", os.environ.get("GITHUB_TOKEN", "")
     try:
-        return _post(request, about.marker, body)
+        host = Host(api=api, repository=repository, token=token)
+        number = find_pull_request(host, head=head, sha=sha) if pull_request is None else pull_request
+        written = number is not None and write_comment(host, number, about.marker, body, author)
     except Refused as error:
         print(f"error: no comment was written: {error}", file=sys.stderr)
         return 1
+    nowhere = f"no open pull request of {head} has {sha[:12]} as its newest commit: nothing is written"
+    print(f"{written}: the comment of pull request {number}" if written else nowhere)
+    return 0
 
 
 def _show(body: str) -> None:
@@ -117,27 +88,11 @@ def _read(folder: Path) -> tuple[list[Result], list[str]]:
         return [], [str(error).replace(f"{folder}/", "")]
 
 
-def _post(request: Request, first_line: str, body: str) -> int:
-    host = Host(
-        api=os.environ.get("GITHUB_API_URL") or "https://api.github.com",
-        repository=request.repository,
-        token=os.environ.get("GITHUB_TOKEN", ""),
-    )
-    number = request.number
-    if number is None:
-        number = find_pull_request(host, head=request.head, sha=request.sha)
-    if number is None:
-        print(f"no open pull request of {request.head} has {request.sha[:12]} as its newest commit: nothing is written")
-        return 0
-    done = write_comment(host, number, first_line, body, request.author)
-    print(f"{done}: the comment of pull request {number}")
-    return 0
-
-
 def main() -> int:
+    """Run the command by itself; returns its exit status."""
     parser = argparse.ArgumentParser(prog="warpwatch comment")
     add_arguments(parser)
-    return run(parser.parse_args())
+    return run(**vars(parser.parse_args()))
 
 
 if __name__ == "__main__":

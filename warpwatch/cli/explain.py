@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-from collections.abc import Sequence
 from pathlib import Path
 
-from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.validation import require
+from warpwatch.cli.options import add_arch, base_of, case_ids, kernel_case, revisions
 from warpwatch.compare.code_difference import first_line
 from warpwatch.devices.compile.builds import compile_build, symbols_in
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
@@ -21,7 +20,7 @@ from warpwatch.explain.explanation import CaseCode, explain, own_code
 from warpwatch.explain.profile import NoProfile, Profile, more_from_memory, profile
 from warpwatch.explain.profiled import Side
 from warpwatch.report.explanation import lines_of, profile_lines
-from warpwatch.revision.commit import find_commit, find_merge_base, same_files
+from warpwatch.revision.commit import same_files
 from warpwatch.revision.declared import BadRevision
 from warpwatch.revision.unpacked import checkout, missing_submodules
 from warpwatch.verdict.rule import Verdict
@@ -29,16 +28,25 @@ from warpwatch.verdict.rule import Verdict
 SLOWER = 1.005  # a ratio of ncu's times from which on a case is explained as slower or faster
 
 
-def explain_case(project: Project, name: str, revision: str | None, *, arch: str, with_ncu: bool) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    case = parser.add_argument("name", metavar="CASE", help="a case's id")
+    case.completer = case_ids  # type: ignore[attr-defined]
+    base = "a commit, branch or tag (HEAD where files differ from it, else the merge base with the main branch)"
+    revision = parser.add_argument("--against", metavar="REV", help=base)
+    revision.completer = revisions  # type: ignore[attr-defined]
+    parser.add_argument("--without-ncu", action="store_true", help="compare the machine code alone")
+    add_arch(parser)
+
+
+def run(project: Project, *, name: str, against: str | None, without_ncu: bool, arch: str) -> int:
     """Print the explanation; returns the exit status.
 
     Raises BadCase, BadRevision, NoCompiler, CompileError or DeviceError.
     """
-    require(project.families, name)
-    case = find_case(project.families, name)
-    if case.variant.call or case.variant.on_host:
-        raise BadCase(f"{name} has no machine code of a kernel: explain takes cases of kernels")
-    commit, named = _commit(project, revision)
+    case = kernel_case(project, name, "explain")
+    if against is None and not same_files("HEAD", "HEAD", project.root):
+        against = "HEAD"
+    commit, named = base_of(project, against)
     device = _gpu(project)
     target = device.timing_target if device else Target(arch)
     built = build_cases(commit, named, [name], project, target).get(name)
@@ -51,15 +59,18 @@ def explain_case(project: Project, name: str, revision: str | None, *, arch: str
     old, new = built.code, own_code(case, image)
     assert old
     print(f"{name}: against {named} ({commit[:12]}), {target.arch}")
-    profiles, lacking = _profiles(project, case, (built, old), (image, new), device if with_ncu else None)
-    if not with_ncu:
-        lacking = "ncu was not asked"
-    found = explain(old, new, target.arch, _verdict(profiles))
-    if found.likely and not profiles:
+    profiles, lacking = None, "ncu was not asked"
+    if not without_ncu:
+        try:
+            profiles = _profiles(project, case, (built, old), (image, new), device)
+        except NoProfile as error:
+            lacking = str(error)
+    explanation = explain(old, new, target.arch, _verdict(profiles))
+    if explanation.likely and not profiles:
         print("no time was measured here; if it is slower:")
-    for line in lines_of(found):
+    for line in lines_of(explanation):
         print(line)
-    if profiles and not found.likely and (more := more_from_memory(*profiles)):
+    if profiles and not explanation.likely and (more := more_from_memory(*profiles)):
         print(f"likely cause: {more}")
     if profiles:
         for line in profile_lines(case, *profiles, device.peak_bytes_per_second if device else 0.0):
@@ -67,16 +78,6 @@ def explain_case(project: Project, name: str, revision: str | None, *, arch: str
     else:
         print(f"  {lacking}")
     return 0
-
-
-def _commit(project: Project, revision: str | None) -> tuple[str, str]:
-    """Return the commit to compare with, and its name: HEAD where files differ from it, else the merge base."""
-    if revision is not None:
-        return find_commit(revision, project.root), revision
-    if not same_files("HEAD", "HEAD", project.root):
-        return find_commit("HEAD", project.root), "HEAD"
-    commit, branch = find_merge_base(project.root)
-    return commit, f"the merge base with {branch}"
 
 
 def _gpu(project: Project) -> DeviceInfo | None:
@@ -96,24 +97,18 @@ def _profiles(
     old: tuple[CommitCase, CaseCode],
     new: tuple[Image, CaseCode],
     device: DeviceInfo | None,
-) -> tuple[tuple[Profile, Profile] | None, str]:
-    """Profile both sides; or say why not."""
+) -> tuple[Profile, Profile]:
+    """Profile both sides. Raises NoProfile."""
     if device is None:
-        return None, "there is no GPU here, so no counters of Nsight Compute are compared"
+        raise NoProfile("there is no GPU here, so no counters of Nsight Compute are compared")
     before, after = Path(old[1].image.path), Path(new[0].path)
     sides = [
         Side(root=project.root, module=project.module, case=case.id, image=before, other=old[0].other),
         Side(root=project.root, module=project.module, case=case.id, image=after, other=None),
     ]
-    try:
-        first, second = (profile(side, _symbols(code)) for side, code in zip(sides, (old[1], new[1]), strict=True))
-    except NoProfile as error:
-        return None, str(error)
-    return (first, second), ""
-
-
-def _symbols(code: CaseCode) -> Sequence[str]:
-    return list(symbols_in(code.image.path, code.entries).values())
+    symbols = [list(symbols_in(code.image.path, code.entries).values()) for code in (old[1], new[1])]
+    first, second = map(profile, sides, symbols)
+    return first, second
 
 
 def _verdict(profiles: tuple[Profile, Profile] | None) -> Verdict:

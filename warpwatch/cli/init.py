@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +26,12 @@ python -m pytest bench                  # how fast is it? Commit it then, and ch
 python -m pytest bench --warpwatch-against HEAD  # is it slower than in the last commit?"""
 
 
-def write_example(folder: Path, *, dry_run: bool) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="the repository (this folder)")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
+
+
+def run(*, folder: Path, dry_run: bool) -> int:
     """Write the files of an example that are not there yet, and print what to do next; returns the exit status.
 
     ``dry_run``: show what would be written, and write nothing. Raises BadProject or OSError, before anything is

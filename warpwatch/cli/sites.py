@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
+from warpwatch.arguments import positive_integer
 
-def make_overview(folder: Path, wanted: int) -> int:
-    """Write the page and say where it is; returns the exit status. Raises BadRun, ImportError or OSError.
 
-    ``wanted``: how many sites there should be.
-    """
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="its folders hold the sites")
+    count = "how many sites there should be"
+    parser.add_argument("--gpus", type=positive_integer, default=0, metavar="COUNT", help=count)
+
+
+def run(*, folder: Path, gpus: int) -> int:
+    """Write the page and say where it is; returns the exit status. Raises BadRun, ImportError or OSError."""
     from warpwatch.report.site.overview import said_missing, write_overview  # noqa: PLC0415  # Jinja2 is an extra
 
-    sites = write_overview(folder, wanted)
-    if missing := said_missing(len(sites), wanted):
+    sites = write_overview(folder, gpus)
+    if missing := said_missing(len(sites), gpus):
         print(missing)
     print(f"{len(sites)} site{'s' * (len(sites) != 1)}: open {folder / 'index.html'}")
     return 0

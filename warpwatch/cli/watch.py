@@ -1,40 +1,68 @@
 """Checks kernels whenever a file of theirs is saved: ``warpwatch watch``.
 
-The kernels that a file belongs to are compiled, tested and timed against HEAD by child processes, so that each round
-sees the files as they are then. A save while a round runs ends it, and the next one checks what both were to check.
+The kernels that a file belongs to are compiled, tested and timed against HEAD, step by step. Each step is a child
+process, so that it sees the files as they are then, and it can be ended: a save while a round of steps runs ends it,
+and the next one checks what both were to check.
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
+import shlex
 import signal
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from warpwatch.catalogue.table import Setting
-from warpwatch.cli.children import INTERRUPTED, ended_by_signals
-from warpwatch.cli.keywords import selector
-from warpwatch.cli.watch_files import folders_of
-from warpwatch.cli.watch_look import Look
-from warpwatch.cli.watch_reports import plural
-from warpwatch.cli.watch_steps import Round, Watched, check
+import msgspec
+
+from warpwatch.catalogue.project import find_setting
+from warpwatch.cli.options import add_device, add_keywords, few, selector
+from warpwatch.cli.processes import INTERRUPTED, Program, ended_by_signals, pytest_words, record_of
+from warpwatch.cli.watch_files import Answer, folders_of
+from warpwatch.report import tables
 from warpwatch.revision.commit import files_unlike_head
 from warpwatch.revision.declared import BadRevision
+from warpwatch.runs.faults import Fault, sentence
+from warpwatch.runs.record import Outcome, RunRecord, TestRecord
+from warpwatch.verdict.rule import Verdict
 
 Notices = Callable[..., Iterable[set[tuple[Any, str]]]]
+Say = Callable[[str], None]
+Steps = Generator[Program, None, bool | None]
 TICK = 0.1  # seconds between two looks at the step that runs
 SUFFIXES = (".py", ".cu", ".cuh", ".h", ".hpp", ".hxx", ".inc", ".cpp", ".cc", ".c", ".cubin", ".ptx", ".fatbin")
+LONGEST = 400  # characters of a line
+WORST_FIRST = (
+    Verdict.SLOWER,
+    Verdict.UNSURE,
+    Verdict.INCOMPARABLE,
+    Verdict.MISSING,
+    Verdict.NEW,
+    Verdict.FASTER,
+    Verdict.SAME,
+    Verdict.IDENTICAL,
+)
 
 
-def watch(setting: Setting, *, keywords: str, device: str, once: bool) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_keywords(parser, "only kernels with a case that matches, as pytest -k")
+    add_device(parser)
+    parser.add_argument("--once", action="store_true", help="check what differs from HEAD, and end with 0 or 1")
+
+
+def run(*, keywords: str, device: str, once: bool) -> int:
     """Check what differs from HEAD and then, without ``once``, each file that is saved; returns the exit status.
 
-    Raises BadCase for a malformed -k, and ImportError where the library that watches files is missing.
+    Raises BadProject, BadCase for a malformed -k, and ImportError where the library that watches files is missing.
     """
+    setting = find_setting(Path.cwd())
     selector(keywords)
     notices = None if once else _notices()  # missing, it is said before anything is checked
     try:
@@ -65,9 +93,24 @@ def _notices() -> Notices:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """Kernels that are watched. ``head_problem``: why nothing can be compared with HEAD, or an empty text."""
+
+    root: Path
+    module: str
+    keywords: str
+    device: str
+    head_problem: str = ""
+
+    def shown(self, paths: Collection[Path]) -> str:
+        """Name files in a line, relative to the root where they lie in it."""
+        return few([str(path.relative_to(self.root) if path.is_relative_to(self.root) else path) for path in paths])
+
+
 @dataclass(kw_only=True)
 class Watcher:
-    """Holds what is known of the files, and the round that runs.
+    """The files that are watched, and the round of checks that runs, whose steps follow one another.
 
     ``checked``: the files whose kernels the last round checked, or was to check. ``good``: how the last one ended.
     """
@@ -79,11 +122,12 @@ class Watcher:
     families: int = 0
     checked: frozenset[Path] = frozenset()
     good: bool = True
-    round: Round | None = None
     stamps: dict[Path, tuple[int, ...] | None] = field(default_factory=dict)
+    _steps: Steps | None = None
+    _child: Program | None = None  # of the step that runs
     _scratch: tempfile.TemporaryDirectory[str] | None = None
     _starting: bool = True
-    _known: str = ""  # what was last said to be watched
+    _shown: str = ""  # what was last said to be watched
 
     def check_once(self, changed: Iterable[Path]) -> int:
         """Check what differs from HEAD; returns 1 where it is not right, or could not be checked."""
@@ -96,7 +140,7 @@ class Watcher:
         """Check what differs from HEAD, then whatever is saved, until an interruption."""
         self.begin(changed)
         while True:
-            folders = [folder for folder in self._folders() if folder.is_dir()] or [self.watched.root]
+            folders = self._folders() or [self.watched.root]
             places, first = _identities(folders), True
             for events in notices(*folders):
                 saved = {Path(path).resolve() for _, path in events}
@@ -105,7 +149,7 @@ class Watcher:
                     first = False
                 self.take(saved)
                 self.step(0)
-                if folders != [each for each in self._folders() if each.is_dir()] or places != _identities(folders):
+                if folders != self._folders() or places != _identities(folders):
                     break
 
     def take(self, saved: Iterable[Path]) -> None:
@@ -115,7 +159,7 @@ class Watcher:
         # A file that was missing may have come; where nothing was wrong, a new one belongs to nothing yet.
         if not known and (self.good or not any(path.suffix in SUFFIXES for path in saved)):
             return
-        running, self._starting = self.round is not None, False
+        running, self._starting = self._steps is not None, False
         self.end()
         _say(f"{datetime.now():%H:%M:%S}  {self.watched.shown(sorted(known or saved))}")
         self.begin(saved | self.checked if running or not known else saved)
@@ -125,49 +169,214 @@ class Watcher:
         self.checked = frozenset(path.resolve() for path in changed)
         self.stamps = {path: _stamp(path) for path in self.files}
         self._scratch = tempfile.TemporaryDirectory(prefix="warpwatch-watch-", ignore_cleanup_errors=True)
-        steps = check(self.watched, self.checked, Path(self._scratch.name), _say, self._learn)
-        self.round = Round(steps)
+        self._steps = check(self.watched, self.checked, Path(self._scratch.name), _say, self._learn)
+        self._child = next(self._steps)
 
     def step(self, seconds: float) -> bool:
-        """Go on with the round that runs, if there is one; tells whether none runs any more."""
-        if self.round and self.round.advance(seconds):
-            result, starting = self.round.result, self._starting
-            assert result
-            self.end()
-            self.good, self._starting = result.good, False
-            if result.nothing and not starting:
-                _say("  no kernel is made of it")
-            elif result.nothing and not self.watched.head_problem:
-                _say("nothing that kernels are made of differs from HEAD")
-            if not self.once and self._known != (now := self._watching()):
-                self._known = now
-                _say(now)
-        return self.round is None
+        """Wait for the step that runs, if there is one, and begin the next; tells whether none runs any more."""
+        if self._steps and self._child and self._child.wait(seconds):
+            try:
+                self._child = next(self._steps)
+            except StopIteration as done:
+                self.end()
+                self._conclude(done.value)
+        return self._steps is None
+
+    def _conclude(self, good: bool | None) -> None:
+        """Say how a round ended. ``good``: as ``check`` returns it."""
+        if good is None and not self._starting:
+            _say("  no kernel is made of it")
+        elif good is None and not self.watched.head_problem:
+            _say("nothing that kernels are made of differs from HEAD")
+        self.good, self._starting = good is not False, False
+        if not self.once and self._shown != (now := self._watching()):
+            self._shown = now
+            _say(now)
 
     def end(self) -> None:
-        """End the round that runs."""
-        if self.round:
-            self.round.end()
-            self.round = None
+        """End the round that runs, and its step."""
+        if self._steps:
+            self._steps.close()
+            self._steps = None
         if self._scratch:
             self._scratch.cleanup()
 
-    def _learn(self, found: Look) -> None:
-        """Take over which files kernels are made of. Where that cannot be said, what was known before still holds."""
-        if found.files:
-            self.files, self.folders = frozenset(map(Path, found.files)), tuple(map(Path, found.folders))
-            self.families = found.families
+    def _learn(self, answer: Answer) -> None:
+        """Take over which files kernels are made of. Where that is unknown, what was known before still holds."""
+        if answer.files:
+            self.files, self.folders = frozenset(map(Path, answer.files)), tuple(map(Path, answer.folders))
+            self.families = answer.families
             self.stamps = {path: _stamp(path) for path in self.files} | self.stamps
         if self._starting and (since := self.checked & self.files):
             _say(f"since HEAD  {self.watched.shown(sorted(since))}")
 
     def _folders(self) -> list[Path]:
-        return list(self.folders) or list(folders_of((), self.watched.root, self.watched.module))
+        """Return the folders that are watched, as far as they exist."""
+        folders = self.folders or folders_of((), self.watched.root, self.watched.module)
+        return [folder for folder in folders if folder.is_dir()]
 
     def _watching(self) -> str:
-        files = plural(len(self.files), "file") if self.files else f"the folders of {self.watched.module}"
+        files = _plural(len(self.files), "file") if self.files else f"the folders of {self.watched.module}"
         count = f" of {self.families} famil{'y' if self.families == 1 else 'ies'}" if self.files else ""
         return f"watching {files}{count}; Ctrl-C ends it"
+
+
+def check(
+    watched: Watched, changed: Collection[Path], scratch: Path, say: Say, learn: Callable[[Answer], None]
+) -> Steps:
+    """Check the kernels that changed files belong to, and say in at most four lines what is wrong or right.
+
+    ``scratch``: an empty folder. ``learn``: is told what is known of the kernels, before they are tested. Returns
+    whether all is right and not slower; None where no kernel is made of the files.
+    """
+    begun, path = time.monotonic(), scratch / "answer.json"
+    words = ["warpwatch.cli.watch_files", str(path), watched.device, watched.keywords, *map(str, changed)]
+    with Program(words, watched.root) as child:
+        yield child
+        answer = _answer(path, child)
+    learn(answer)
+    for line in _first_lines(answer):
+        say(line)
+    good = not (answer.error or answer.problems or answer.broken)
+    if not answer.affected or answer.error:
+        return None if good else False
+    if not answer.broken:
+        good &= yield from _test_and_time(watched, answer, scratch, say)
+    say(f"  {time.monotonic() - begun:.1f} s; in full: {' && '.join(_in_full(watched, answer))}")
+    return good
+
+
+def _answer(path: Path, child: Program) -> Answer:
+    """Read what the first step found out, or say how it ended."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Answer)
+    except (OSError, msgspec.DecodeError):
+        last = (child.lines() or ["it said nothing"])[-1]
+        return Answer(error=f"the kernels cannot be looked at (exit status {child.status}): {last}")
+
+
+def _first_lines(answer: Answer) -> list[str]:
+    """Say what is wrong before a kernel runs, or how much was compiled; nothing where no kernel is affected."""
+    if answer.error:
+        return [f"  error     {answer.error.splitlines()[0]}"]
+    lines = []
+    if answer.problems:
+        more = f" (and {len(answer.problems) - 1} more)" if len(answer.problems) > 1 else ""
+        lines.append(f"  mistake   {answer.problems[0]}{more}")
+    kernels = few(answer.affected)
+    if answer.broken:
+        lines.append(f"  broken    {_plural(len(answer.broken), 'build')} of {kernels}: {_short(answer.broken[0])}")
+    elif answer.affected:
+        lines.append(f"  compiled  {_plural(answer.compiled, 'build')} of {kernels} for {answer.device}")
+    return lines
+
+
+def _test_and_time(watched: Watched, answer: Answer, scratch: Path, say: Say) -> Generator[Program, None, bool]:
+    """Test the kernels and, where they are right, time them; returns whether they are right and not slower."""
+    if not answer.tests:
+        say("  untested  no file of tests has pytest.mark.cases or pytest.mark.builds")
+        return False
+    path = scratch / "right.json"
+    words = [*answer.tests, "-m", "not compiles_for", "-x", "-k", answer.tested]
+    with _pytest(watched, words, path) as child:
+        yield child
+        line, good = _correctness(record_of(path), child.lines())
+    say(f"  {line}")
+    if not good:
+        return False
+    if why := _untimed(watched, answer):
+        say(f"  times     {why}")
+        return True
+    path = scratch / "times.json"
+    with _pytest(watched, ["bench", "--warpwatch-against=HEAD", "-k", answer.timed], path) as child:
+        yield child
+        line, good = times(record_of(path), child.lines())
+    say(f"  {line}")
+    return good
+
+
+def _pytest(watched: Watched, words: Sequence[str], record: Path) -> Program:
+    """Start pytest. A save saves no run of its own accord."""
+    storage = f"--benchmark-storage=file://{record.parent / 'runs'}"
+    options = ["-p", "no:cacheprovider", "-q", f"--warpwatch-device={watched.device}", storage]
+    return Program(pytest_words([*words, *options], record), watched.root)
+
+
+def _untimed(watched: Watched, answer: Answer) -> str:
+    """Say why nothing is timed; empty where it is."""
+    if not answer.judges_times:
+        return f"not taken: those of {answer.device} say nothing about a GPU"
+    if watched.head_problem:
+        return f"not taken: there is no HEAD to compare with ({watched.head_problem})"
+    if not answer.timed:
+        return "not taken: none of these cases is one that the benchmark times"
+    return "" if (watched.root / "bench").is_dir() else "not taken: there is no folder bench"
+
+
+def _in_full(watched: Watched, answer: Answer) -> list[str]:
+    """Return the commands that test the affected kernels wholly, for every architecture too, and time them."""
+    parents = (Path(test).parent for test in answer.tests)
+    folders = sorted({str(parent) for parent in parents if parent != Path()})
+    files = [test for test in answer.tests if Path(test).parent == Path()]
+    device = [] if watched.device == "auto" else [f"--warpwatch-device={watched.device}"]
+    commands = [["pytest", *folders, *files, "-k", answer.tested, *device]]
+    if not _untimed(watched, answer):
+        commands.append(["pytest", "bench", "--warpwatch-against=HEAD", "-k", answer.timed, *device])
+    return [shlex.join(command) for command in commands]
+
+
+def _correctness(record: RunRecord | None, printed: Sequence[str]) -> tuple[str, bool]:
+    """Say in a line whether all tests found their kernels right. ``printed``: what the run printed."""
+    tests = record.tests if record else ()
+    if not tests:
+        return f"untested  {_last(printed)}", False
+    if failed := _failed(tests):
+        return f"wrong     {_fault(failed[0].faults[0])}", False
+    skips = [test.reason for test in tests if test.outcome != Outcome.PASSED]
+    reason, count = Counter(skips).most_common(1)[0] if skips else ("", 0)
+    if len(skips) == len(tests):
+        return f"untested  all {count} tests were skipped: {reason}", False
+    left = f", {len(skips)} skipped: {reason}" if skips else ""
+    return f"right     {_plural(len(tests) - len(skips), 'test')}{left}", True
+
+
+def times(record: RunRecord | None, printed: Sequence[str]) -> tuple[str, bool]:
+    """Say in a line how the times compare with HEAD: a count of each verdict, then the worst one."""
+    if not record:
+        return f"times     {_last(printed)}", False
+    if broken := [test for test in _failed(record.tests) if not record.is_slower(test)]:
+        return f"times     {_fault(broken[0].faults[0])}", False
+    if not record.decisions:
+        return f"times     {_last(record.nothing or printed)}", False
+    counts = Counter(decision.verdict for decision in record.decisions.values())
+    name, worst = min(record.decisions.items(), key=lambda item: WORST_FIRST.index(item[1].verdict))
+    total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in WORST_FIRST if counts[verdict])
+    more = " (the same work)" if worst.verdict == Verdict.IDENTICAL else f"; {name}: {tables.sentence(worst)}"
+    return _short(f"times     {total}{more}"), worst.verdict != Verdict.SLOWER
+
+
+def _failed(tests: Iterable[TestRecord]) -> list[TestRecord]:
+    return [test for test in tests if test.outcome == Outcome.FAILED]
+
+
+def _fault(fault: Fault) -> str:
+    """Return a fault in a line, with its place where that is the fault's own."""
+    place = f"{fault.place.file}:{fault.place.line}: {sentence(fault)}"
+    return _short(place if fault.in_source else fault.place.message)
+
+
+def _plural(count: int, word: str) -> str:
+    """Return a count with its word: ``1 test``, ``2 tests``."""
+    return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def _last(printed: Sequence[str]) -> str:
+    """Return the last line that a run printed, for where it ended early."""
+    return _short((printed or ["pytest ended and said nothing"])[-1].removeprefix("ERROR: "))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 def _say(line: str) -> None:
@@ -185,12 +394,12 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 def _identities(folders: Iterable[Path]) -> list[tuple[int, int] | None]:
     """Return which folders these are: one that was removed and made again is watched no more."""
-    found: list[tuple[int, int] | None] = []
+    identities: list[tuple[int, int] | None] = []
     for folder in folders:
         try:
             about = folder.stat()
         except OSError:
-            found.append(None)
+            identities.append(None)
         else:
-            found.append((about.st_dev, about.st_ino))
-    return found
+            identities.append((about.st_dev, about.st_ino))
+    return identities

@@ -7,6 +7,7 @@ run whose commit is not to be had, stay unknown: nothing is excused by them.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import json
 import lzma
@@ -21,7 +22,7 @@ from typing import Any
 import msgspec
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.bisect import progress
+from warpwatch.cli.options import progress
 from warpwatch.devices.compile.compiler import CompileError, Image, NoCompiler, Target, nvcc
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.revision.commit import checkout, compile_other_kernels, find_commit, read_other_kernels
@@ -52,7 +53,7 @@ class CommitWork:
             return "its commit does not declare it"
         if facts.image_hash is None:
             return "its machine code was not recorded"
-        found: Identity = of_code(kernel.identity, facts.image_hash, facts.library or "")
+        identity: Identity = of_code(kernel.identity, facts.image_hash, facts.library or "")
         if not kernel.call:
             image, launch = self.images.get(key(kernel)), kernel.steps[0].launch
             if isinstance(image, CompileError):
@@ -61,16 +62,22 @@ class CommitWork:
                 return "its commit declares another launch than was measured"
             if image and image.image_hash != facts.image_hash:
                 return "its commit, compiled here, has other machine code than was measured"
-        return msgspec.structs.replace(found, derived=True)
+        return msgspec.structs.replace(identity, derived=True)
 
 
-def migrate(project: Project, paths: Sequence[Path], commit: str) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="*", type=Path, metavar="RUN", help="runs or folders of them (all baselines)")
+    measured = "what was measured, where runs do not say so"
+    parser.add_argument("--commit", default="", metavar="REV", help=measured)
+
+
+def run(project: Project, *, paths: Sequence[Path], commit: str) -> int:
     """Add to saved runs what decided the work of their cases; returns 0 where that is known of all of them.
 
     ``paths``: runs, or folders of them; none: all baselines. ``commit``: has what was measured, where the runs name a
     commit that has not, or none; empty: the one that each run names. Raises OSError.
     """
-    folders = [each for each in sorted(project.baselines.glob("*")) if each.is_dir() and run_files(each)]
+    folders = [folder for folder in sorted(project.baselines.glob("*")) if folder.is_dir() and run_files(folder)]
     derive = functools.cache(functools.partial(_derive, project))
     known = True
     for path in chosen_files(paths or folders):
@@ -98,15 +105,16 @@ def _migrate(path: Path, commit: str, derive: Callable[[str, str, str], CommitWo
         work = derive(commit or run.commit.id, f"sm_{run.gpu.capability.replace('.', '')}", run.gpu.toolkit)
     except BadRevision as error:
         raise BadRun(f"{path}: the work of {len(lacking)} cases stays unknown: {error}") from None
-    found = {name: work.of(name, facts) for name, facts in lacking.items()}
-    made = {name: each for name, each in found.items() if isinstance(each, Identity)}
-    _write(path, made)
+    derived = {name: work.of(name, facts) for name, facts in lacking.items()}
+    known = {name: identity for name, identity in derived.items() if isinstance(identity, Identity)}
+    reasons = {name: reason for name, reason in derived.items() if isinstance(reason, str)}
+    _write(path, known)
     compiled = "" if work.images else ", whose machine code was not compiled again: nvcc is not of the run's toolkit"
-    print(f"{path}: derived the work of {len(made)} of {len(on_gpu)} cases from {commit or run.commit}{compiled}")
-    for why, count in Counter(each for each in found.values() if isinstance(each, str)).items():
-        first = next(name for name, each in found.items() if each == why)
+    print(f"{path}: derived the work of {len(known)} of {len(on_gpu)} cases from {commit or run.commit}{compiled}")
+    for why, count in Counter(reasons.values()).items():
+        first = next(name for name, reason in reasons.items() if reason == why)
         print(f"  {count} stay unknown, such as {first}: {why}; {ANEW}", file=sys.stderr)
-    return len(made) == len(lacking) and not run.problems
+    return not reasons and not run.problems
 
 
 def _objection(run: RunRecord) -> str:

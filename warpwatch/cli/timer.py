@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 
+from warpwatch.catalogue.project import Project
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.timing.overhead import measure_overhead
 from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, shortest_times
 
 
-def read_timer() -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(project: Project) -> int:
     """Time an empty kernel and a small copy on the GPU; returns the exit status.
 
     Raises NoDevice, DeviceError or CompileError. Run under Nsight Compute (``ncu``), this command

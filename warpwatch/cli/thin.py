@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from warpwatch.arguments import positive_integer
+from warpwatch.cli.options import progress
 from warpwatch.runs.files import chosen_files, run_files
 from warpwatch.runs.record import BadRun
 from warpwatch.runs.thin import KEPT, thin
 
 
-def thin_folder(folder: Path, keep: int) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="one GPU's saved runs")
+    parser.add_argument("--keep", type=positive_integer, default=7, metavar="RUNS", help="the newest stay whole (7)")
+
+
+def run(*, folder: Path, keep: int) -> int:
     """Thin all but the newest ``keep`` runs of a folder; returns the exit status.
 
     A damaged file is named and left as it is, which is no failure: a night with an old damaged file is as good as any.
@@ -19,15 +27,14 @@ def thin_folder(folder: Path, keep: int) -> int:
     """
     files = chosen_files([folder])
     older, before, wrong = files[:-keep], _megabytes(files), 0
+    show = progress("thinning")
     for done, path in enumerate(older, 1):
         try:
             thin(path)
         except BadRun as error:
             wrong += 1
             print(f"left as it is: {error}", file=sys.stderr)
-        if sys.stderr.isatty():
-            end = "\n" if done == len(older) else ""
-            print(f"\rthinning {done}/{len(older)}", end=end, file=sys.stderr, flush=True)
+        show(done, len(older))
     sizes = f"{before:,.1f} -> {_megabytes(run_files(folder)):,.1f} MB"
     print(f"{folder}: {len(files)} runs, {sizes}; {len(older) - wrong} of them are thinned")
     print(f"of their samples {KEPT} a process are left: extremes, quartiles, the median, and those between")

@@ -6,26 +6,24 @@ processes. What is saved becomes the baseline by the code of ``warpwatch baselin
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
+from warpwatch.arguments import positive_integer
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.children import INTERRUPTED, ended_by_signals, kill, start
-from warpwatch.cli.keywords import selector
-from warpwatch.cli.saved_runs import promote
+from warpwatch.cli.baseline_promote import promote
+from warpwatch.cli.options import add_keywords, selector
+from warpwatch.cli.processes import INTERRUPTED, Program, ended_by_signals
 from warpwatch.devices.detect import why_no_gpu
-from warpwatch.devices.foreign_text import plain
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.report.tables import spreads
+from warpwatch.revision.commit import git
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import RunRecord, read_run
@@ -36,12 +34,12 @@ TICK = 1.0  # seconds between two looks at the clock
 
 
 class BadRecording(Exception):
-    """Says why a recording ends without a baseline."""
+    """Raised where a recording ends without a baseline."""
 
 
 @dataclass(kw_only=True)
 class Recording:
-    """Holds the runs of one recording. ``label``: what all its files are named after."""
+    """Runs of one recording. ``label``: what all its files are named after."""
 
     project: Project
     label: str
@@ -75,11 +73,18 @@ class Recording:
     def kept(self) -> str:
         """Say that nothing became a baseline, and where the runs saved so far are."""
         paths = self.saved()
-        what = f"what was saved so far is kept: {', '.join(map(str, paths))}" if paths else "no run was saved"
-        return f"nothing was promoted, and {what}"
+        kept = f"what was saved so far is kept: {', '.join(map(str, paths))}" if paths else "no run was saved"
+        return f"nothing was promoted, and {kept}"
 
 
-def record(project: Project, *, count: int, keywords: str, allowed: Collection[str]) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    processes = "processes that measure (5)"
+    parser.add_argument("-n", dest="count", type=positive_integer, default=5, metavar="RUNS", help=processes)
+    add_keywords(parser)
+    parser.add_argument("--allow", dest="allowed", nargs="+", default=[], metavar="WORD", help="as for promote")
+
+
+def run(project: Project, *, count: int, keywords: str, allowed: Collection[str]) -> int:
     """Measure in ``count`` processes, show what they found and make it the baseline; returns the exit status.
 
     Raises BadCase, BadRun, NoDevice, DeviceError or OSError.
@@ -92,10 +97,10 @@ def record(project: Project, *, count: int, keywords: str, allowed: Collection[s
     try:
         with ended_by_signals():
             if "dirty" not in allowed:
-                require_clean(project)
+                _require_clean(project)
             for _ in range(count):
-                measure(recording)
-                check(recording)
+                _measure(recording)
+                _check(recording)
             print("\n".join(_shown(recording)))
     except KeyboardInterrupt:
         print(f"\ninterrupted in {recording.name}: {recording.kept()}", file=sys.stderr)
@@ -113,73 +118,62 @@ def _promoted(recording: Recording) -> int:
     try:
         status = promote(project, paths, allowed=_allowances(recording), dry_run=False)
     except KeyboardInterrupt:
-        said = f"interrupted while the baseline was replaced: {folder} holds the earlier runs, or the new ones"
-        print(f"\n{said}; `git status` shows which", file=sys.stderr)
+        either = f"{folder} holds the earlier runs, or the new ones; `git status` shows which"
+        print(f"\ninterrupted while the baseline was replaced: {either}", file=sys.stderr)
         return INTERRUPTED
     if status == 0:
         print(f"next: commit {folder}, the baseline that later runs are compared with")
     return status
 
 
-def require_clean(project: Project) -> None:
+def _require_clean(project: Project) -> None:
     """Raise BadRecording where the runs would be refused for their checkout, before minutes are spent on them."""
-    from pytest_benchmark.utils import get_commit_info  # noqa: PLC0415  # what the saved runs will say
-
-    with contextlib.chdir(project.root):
-        dirty = get_commit_info()["dirty"]
-    if dirty:
+    described = git("HEAD", project.root, "describe", "--always", "--dirty").stdout  # as pytest-benchmark records it
+    if described.strip().endswith(b"-dirty"):
         raise BadRecording("the checkout has changes that are not committed: commit them first, or use a clean clone")
 
 
-def measure(recording: Recording) -> None:
+def _measure(recording: Recording) -> None:
     """Run the benchmark once in another process and read what it saved. Raises BadRecording or BadRun."""
-    command = [sys.executable, "-m", "pytest", "bench", f"--benchmark-save={recording.label}"]
-    command += [f"--benchmark-storage=file://{recording.project.saved_runs}"]
-    command += ["-k", recording.keywords] if recording.keywords.strip() else []
+    words = ["pytest", "bench", f"--benchmark-save={recording.label}"]
+    words += [f"--benchmark-storage=file://{recording.project.saved_runs}"]
+    words += ["-k", recording.keywords] if recording.keywords.strip() else []
     before, begun = recording.saved(), time.monotonic()
-    with tempfile.TemporaryFile() as output:
-        status = _wait(command, recording, output)
-        output.seek(0)
-        last = output.read().decode(errors="replace").splitlines()[-LAST_LINES:]
+    status, last = _wait(words, recording)
     new = [path for path in recording.saved() if path not in before]
     if status or len(new) != 1:
         how = f"exit status {status}" if status else "exit status 0, but without one saved run of a GPU"
-        said = "".join(f"\n  {plain(line)}" for line in last)
-        raise BadRecording(f"{recording.name} ended with {how}; {recording.kept()}; its output ended so:{said}")
+        output = "".join(f"\n  {line}" for line in last)
+        raise BadRecording(f"{recording.name} ended with {how}; {recording.kept()}; its output ended so:{output}")
     recording.seconds.append(time.monotonic() - begun)
     recording.runs.append(read_run(new[0]))
 
 
-def _wait(command: Sequence[str], recording: Recording, output: IO[bytes]) -> int:
-    """Run a command to its end, and show how far the recording is; returns the exit status.
-
-    It is a process group of its own, so that nothing of it is left however this ends.
-    """
+def _wait(words: Sequence[str], recording: Recording) -> tuple[int | None, list[str]]:
+    """Run pytest to its end, and show how far the recording is; returns the exit status and the last lines printed."""
     live = sys.stderr.isatty()
     print(recording.progress(), end="" if live else "\n", file=sys.stderr, flush=True)
-    process = start(command, recording.project.root, output)
     try:
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return process.wait(timeout=TICK)
-            if live:
-                print(f"\r{recording.progress()}  ", end="", file=sys.stderr, flush=True)
+        with Program(words, recording.project.root) as program:
+            while not program.wait(TICK):
+                if live:
+                    print(f"\r{recording.progress()}  ", end="", file=sys.stderr, flush=True)
+            return program.status, program.lines()[-LAST_LINES:]
     finally:
-        kill(process)
         if live:
             print(file=sys.stderr)
 
 
-def check(recording: Recording) -> None:
+def _check(recording: Recording) -> None:
     """Raise BadRecording as soon as the runs so far could not become the baseline."""
     runs, allowed = recording.runs, set(_allowances(recording))
     previous = [read_run(path) for path in run_files(recording.project.baselines / runs[0].slug)]
     among = objections(runs, [])
     refused = {word: among[word] for word in among if word == "mixed" or word not in allowed}
-    against = {word: what for word, what in objections(runs, previous).items() if word not in allowed}
-    for word, what in (refused | against).items():
+    against = {word: reasons for word, reasons in objections(runs, previous).items() if word not in allowed}
+    for word, reasons in (refused | against).items():
         cure = "" if word in refused and word == "mixed" else f"; to do it all the same: --allow {word}"
-        raise BadRecording(f"{what[-1]}{cure}; {recording.kept()}")
+        raise BadRecording(f"{reasons[-1]}{cure}; {recording.kept()}")
     first, last = runs[0], runs[-1]
     differs = {
         "commit": first.commit.id != last.commit.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
@@ -11,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.record_baseline import record
+from warpwatch.cli import baseline_record
+from warpwatch.cli.options import BadArgument
 from warpwatch.report.pull_request.code_host import Host, Refused, open_pull_request
 from warpwatch.report.pull_request.result import one_line
 from warpwatch.report.tables import changes, spreads
@@ -25,12 +27,12 @@ GITHUB = re.compile(r"github\.com[:/](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 
 
 class NotProposed(Exception):
-    """Says why there is no pull request, and what is kept."""
+    """Raised where no pull request is opened; the message says why, and what is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """Holds what is proposed. ``branch``: a new one; ``base``: the one it is to be merged into."""
+    """A pull request to be opened. ``branch``: a new one; ``base``: the one it is to be merged into."""
 
     project: Project
     host: Host
@@ -38,16 +40,25 @@ class Proposal:
     base: str
 
 
-def update(project: Project, *, count: int, keywords: str, allowed: Collection[str], base: str) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    baseline_record.add_arguments(parser)
+    parser.add_argument("--pull-request", action="store_true", help="on GitHub; needs GITHUB_TOKEN")
+    branch = "to be merged into it (the one checked out)"
+    parser.add_argument("--base", default="", metavar="BRANCH", help=branch)
+
+
+def run(project: Project, *, count: int, keywords: str, allowed: Collection[str], pull_request: bool, base: str) -> int:
     """Record a baseline and open a pull request with it; returns the exit status.
 
-    What could stop it is looked at before the minutes of measuring. Raises BadCase, BadRun, NoDevice, DeviceError or
-    OSError.
+    What could stop it is looked at before the minutes of measuring. Raises BadArgument, BadCase, BadRun, NoDevice,
+    DeviceError or OSError.
     """
+    if not pull_request:
+        raise BadArgument("say where it goes: --pull-request; `warpwatch baseline record` changes the files here alone")
     try:
         proposal = _prepare(project, base)
         before = _baselines(project)
-        if status := record(project, count=count, keywords=keywords, allowed=allowed):
+        if status := baseline_record.run(project, count=count, keywords=keywords, allowed=allowed):
             return status
         number = _propose(proposal, before)
     except (NotProposed, Refused) as error:
@@ -62,8 +73,8 @@ def _prepare(project: Project, base: str) -> Proposal:
     root = project.root
     here = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD", otherwise="HEAD is on no branch: switch to one")
     address = _git(root, "remote", "get-url", "origin", otherwise="there is no remote repository called origin")
-    found = GITHUB.search(address)
-    repository = os.environ.get("GITHUB_REPOSITORY") or (found["name"] if found else "")
+    github = GITHUB.search(address)
+    repository = os.environ.get("GITHUB_REPOSITORY") or (github["name"] if github else "")
     if not repository:
         raise NotProposed(f"{address} names no repository of GitHub: set GITHUB_REPOSITORY to OWNER/NAME")
     host = Host(
@@ -142,6 +153,6 @@ def _git(root: Path, *words: str, otherwise: str = "") -> str:
         raise NotProposed(str(error)) from None
     out, complaint = done.stdout.decode().strip(), done.stderr.decode(errors="replace").strip()
     if done.returncode:
-        said = one_line(complaint or out)
-        raise NotProposed(f"{otherwise or f'git {words[0]} failed'}{f' ({said})' if said else ''}")
+        reason = one_line(complaint or out)
+        raise NotProposed(f"{otherwise or f'git {words[0]} failed'}{f' ({reason})' if reason else ''}")
     return out

@@ -1,0 +1,48 @@
+"""Makes saved runs the baseline of their GPU: ``warpwatch baseline promote``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpwatch.catalogue.project import Project
+from warpwatch.cli.options import add_runs
+from warpwatch.report.tables import changes
+from warpwatch.runs.baseline import objections, refuse_twice, replace_baseline
+from warpwatch.runs.files import chosen_files, run_files
+from warpwatch.runs.record import read_run
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_runs(parser, "a file in .benchmarks/<gpu>/, or a folder of them")
+    allowed = "failed, partial, dirty, mixed, same"
+    parser.add_argument("--allow", dest="allowed", nargs="+", default=[], metavar="WORD", help=allowed)
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
+
+
+def run(project: Project, *, runs: Sequence[Path], allowed: Sequence[str], dry_run: bool) -> int:
+    """Make saved runs the baseline, after showing what changes; returns the exit status. Raises BadRun or OSError."""
+    return promote(project, chosen_files(runs), allowed=allowed, dry_run=dry_run)
+
+
+def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], dry_run: bool) -> int:
+    """Make saved runs the baseline of their GPU, after showing what changes; returns the exit status.
+
+    Raises BadRun or OSError.
+    """
+    runs = [read_run(path) for path in paths]
+    refuse_twice(runs)
+    folder = project.baselines / runs[0].slug
+    previous = [read_run(path) for path in run_files(folder)]
+    print(f"{len(runs)} runs become the baseline of {runs[0].slug}; it has {len(previous)} now")
+    print(changes(previous, runs))
+    refused = {word: reasons for word, reasons in objections(runs, previous).items() if word not in allowed}
+    for word, reasons in refused.items():
+        print("\n".join(reasons) + f"\n  refused; to do it all the same: --allow {word}", file=sys.stderr)
+    if refused or dry_run:
+        return 1 if refused else 0
+    for path in replace_baseline(folder, runs, previous):
+        print(f"wrote {path}")
+    return 0

@@ -1,0 +1,32 @@
+"""Lists cases: ``warpwatch list``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import omitted_cases, timed_cases
+from warpwatch.catalogue.validation import problems
+from warpwatch.cli.options import add_keywords, selector
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_keywords(parser)
+
+
+def run(project: Project, *, keywords: str) -> int:
+    """Print every case that the benchmark times, then those that it leaves out, and why; returns the exit status."""
+    matches = selector(keywords)
+    shown = [case for case in timed_cases(project.families) if matches(case.id)]
+    omitted = [case for case in omitted_cases(project.families) if matches(case.id)]
+    width = max((len(case.id) for case in (*shown, *omitted)), default=0)
+    for case in shown:
+        print(f"{case.id:<{width}}  {case.variant.note}")
+    for case in omitted:
+        print(f"{case.id:<{width}}  left out: {case.omitted}")
+    print(f"{len(shown)} cases, {len(omitted)} left out", file=sys.stderr)
+    wrong = [problem for problem in problems(project.families) if matches(problem.id)]
+    for problem in wrong:
+        print(f"error: {problem}", file=sys.stderr)
+    return 2 if wrong else 0

@@ -1,0 +1,54 @@
+"""Prints tables of saved runs, or makes a site of them: ``warpwatch report``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpwatch.catalogue.project import Project
+from warpwatch.cli.options import BadArgument, add_runs
+from warpwatch.report.site.folder import refuse_others, write_site
+from warpwatch.report.site.material import gather
+from warpwatch.report.tables import tables
+from warpwatch.runs.files import chosen_files
+from warpwatch.runs.record import read_run
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_runs(parser, "a saved run, or a folder of them; tables show medians, the site the newest run and its history")
+    site, url = (
+        "write a site that opens in a browser there",
+        "where the runs' files are published, for the site's links",
+    )
+    parser.add_argument("--html", type=Path, metavar="FOLDER", help=site)
+    parser.add_argument("--runs-url", default="", metavar="URL", help=url)
+
+
+def run(project: Project, *, runs: Sequence[Path], html: Path | None, runs_url: str) -> int:
+    """Print time and rate of each kernel on each shape, in Markdown, or write a site; returns the exit status.
+
+    Raises BadArgument, BadRun, ImportError or OSError.
+    """
+    if runs_url and not html:
+        raise BadArgument("--runs-url is for the site: give --html FOLDER too")
+    paths = chosen_files(runs)
+    if html:
+        return make_site(project, paths, html, runs_url)
+    print(tables([read_run(path) for path in paths], project))
+    return 0
+
+
+def make_site(project: Project, paths: Sequence[Path], folder: Path, runs_url: str) -> int:
+    """Write the site and say where it begins; returns the exit status. Raises BadRun, ImportError, OSError."""
+    from warpwatch.report.site.render import render  # noqa: PLC0415  # Jinja2 is an extra
+
+    refuse_others(folder)  # before anything is read, which may take a while
+    material = gather(project, paths)
+    for problem in material.problems:
+        print(f"left out: {problem}", file=sys.stderr)
+    files = render(material, folder, runs_url)
+    size = write_site(folder, files)
+    print(f"{len(files)} files, {size / 1e6:.1f} MB: open {folder / 'index.html'}")
+    return 0

@@ -1,0 +1,216 @@
+"""Runs one case by hand, or every kernel once so that a tool can watch it: ``warpwatch run``.
+
+For instance ``compute-sanitizer --tool racecheck python -m warpwatch run --all``. Each build runs on the shapes that
+its family is tested on, as the tests of correctness do in processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from warpwatch.arguments import positive_integer, positive_seconds
+from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import tested_cases
+from warpwatch.catalogue.validation import problems, require
+from warpwatch.cli.options import add_device, add_keywords, case_ids, selector
+from warpwatch.devices import memory
+from warpwatch.devices.compile.background import compile_all
+from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.describe import SOFTWARE_LAUNCHES
+from warpwatch.devices.gpu import Device, Settings, open_device
+from warpwatch.devices.host import Host
+from warpwatch.devices.info import call_problem
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.runner import (
+    LINE,
+    Loaded,
+    Outcome,
+    damage,
+    launch_once,
+    load,
+    require_memory,
+    run_several,
+    upload,
+)
+from warpwatch.devices.trials import faults, plan
+from warpwatch.timing.overhead import kernel_seconds, measure_overhead
+
+SECONDS = {False: 10.0, True: 300.0}  # limit of a launch: of one case, and under a sanitizer, which is slow
+LAUNCHES = 2  # with --all: of a case, on either pattern of poison
+TIMED_LAUNCHES = 11
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    case = parser.add_argument("case", nargs="?", default="", help="such as matmul-tiled-16x16-512x256x512-float64")
+    case.completer = case_ids  # type: ignore[attr-defined]
+    every = "every tested case once, for a tool such as compute-sanitizer"
+    parser.add_argument("--all", dest="every", action="store_true", help=every)
+    add_keywords(parser, "with --all: only cases that match, as pytest -k")
+    add_device(parser)
+    parser.add_argument("--schedule-seed", type=int, metavar="N", help="seed of the software device's order of threads")
+    shown = "print operands and result, as NumPy shortens them"
+    parser.add_argument("--print", dest="print_arrays", action="store_true", help=shown)
+    parser.add_argument("--seed", type=_seed, help="seed of the random operands (drawn and printed)")
+    often = "on the same inputs (30; on the software device 3)"
+    parser.add_argument("--launches", type=positive_integer, metavar="N", help=often)
+    limit = "limit of a kernel (10; --all: 300)"
+    parser.add_argument("--launch-timeout", type=positive_seconds, metavar="SECONDS", help=limit)
+
+
+def _seed(text: str) -> int:
+    """Read a seed of NumPy's generators. Raises ValueError."""
+    seed = int(text)
+    if seed < 0:
+        raise ValueError
+    return seed
+
+
+_seed.__name__ = "seed (0 or more)"  # argparse prints this name in its messages
+
+
+def run(
+    project: Project,
+    *,
+    case: str,
+    every: bool,
+    keywords: str,
+    device: str,
+    schedule_seed: int | None,
+    print_arrays: bool,
+    seed: int | None,
+    launches: int | None,
+    launch_timeout: float | None,
+) -> int:
+    """Run one case or all of them; returns the exit status. Raises BadCase, NoDevice, DeviceError or CompileError."""
+    if every == bool(case):
+        raise BadCase("give the id of one case, or --all; `warpwatch list` shows the ids")
+    limit = launch_timeout or SECONDS[every]
+    settings = Settings(kind=device, launch_timeout=limit, schedule_seed=schedule_seed)
+    if every:
+        return _run_every_case(project, keywords, settings)
+    require(project.families, case)
+    chosen = find_case(project.families, case)
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    try:
+        return int(not run_case(chosen, seed=seed, print_arrays=print_arrays, settings=settings, launches=launches))
+    except DeviceError as error:
+        raise DeviceError(f"{error}\n  again     {_again(chosen, seed, settings, launches)}", error.lost) from None
+
+
+def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings, launches: int | None = None) -> bool:
+    """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right.
+
+    ``launches``: on the same inputs, before those that are timed; None for those of a test.
+    """
+    machine = Host() if case.variant.on_host else open_device(settings)
+    info = machine.info if isinstance(machine, Device) else None
+    if info and (refused := call_problem(case.variant, info) or info.limits.refusal(case.launch)):
+        raise DeviceError(f"{case.id}: {refused}")
+    image = compile_build(case.build, info.target if info else None)
+    memory.require(case, memory.peak_bytes(case, copies=5 if case.variant.on_host or machine.finds_faults else 4))
+    require_memory(machine, case)
+    trial = plan(case, seed, launches=launches or (info.launches if info else SOFTWARE_LAUNCHES))
+    outcomes = list(run_several(machine, case, image.path, trial.inputs, trial.launches))
+    repeat = _again(case, seed, settings, launches)
+    problems = faults(trial, outcomes, repeat)
+    print(f"{case.id}: {case.variant.note}")
+    print(f"seed      {seed} (repeat with --seed)")
+    print(f"launches  {trial.launches} on these inputs (--launches), {len(trial.draws) - 1} on others")
+    _print_arrays(case, trial.inputs[0], outcomes[0].results, print_arrays)
+    if not case.family.prints:
+        loaded = load(machine, case, image.path, upload(machine, case, trial.inputs[0]))
+        seconds = _measure(loaded)
+        if not problems:
+            loaded.poison()  # so that only what this launch writes is compared
+            last = Outcome(results=launch_once(loaded), damage=damage(loaded, trial.inputs[0]), notes=loaded.notes)
+            problems = faults(replace(trial, launches=1, draws=trial.draws[:1]), [last], repeat)
+            if problems:
+                problems.insert(0, f"{case.id} was right before, and is wrong after the launches that were timed")
+        note = info.note if info else "the host's time"
+        beside = measure_overhead(machine) if isinstance(machine, Device) else 0.0
+        own = _rates(case, kernel_seconds(seconds, beside))
+        print(f"GPU time  {seconds * 1e6:,.2f} µs, {own} (median of {TIMED_LAUNCHES}, {note or 'warm'})")
+    print("result    WRONG" if problems else "result    right", *problems, sep="\n")
+    return not problems
+
+
+def _rates(case: Case, seconds: float) -> str:
+    """Return the rates of the declared work in a time: GFLOP/s (of integers: Gop/s) and GB/s."""
+    operations, moved = case.work.operations / seconds / 1e9, case.work.bytes / seconds / 1e9
+    unit = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
+    return ", ".join(f"{rate:,.1f} {name}" for rate, name in ((operations, unit), (moved, "GB/s")) if rate)
+
+
+def _measure(loaded: Loaded) -> float:
+    """Return the median seconds of a few launches: the GPU's own time with L2 warm, or on the host the wall clock's."""
+    machine, times = loaded.machine, []
+    for _ in range(TIMED_LAUNCHES):
+        loaded.restore()
+        if isinstance(machine, Device):
+            times.append(machine.time(loaded.start) or float("nan"))
+        else:
+            begin = time.perf_counter()
+            loaded.start()
+            times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def _again(case: Case, seed: int, settings: Settings, launches: int | None = None) -> str:
+    """Return the command that runs this once more, with the options that change what the kernel does."""
+    often = "" if launches is None else f" --launches {launches}"
+    device = "" if settings.kind == "auto" else f" --device {settings.kind}"
+    order = "" if settings.schedule_seed is None else f" --schedule-seed {settings.schedule_seed}"
+    return f"python -m warpwatch run {case.id} --seed {seed}{device}{order}{often}"
+
+
+def _print_arrays(case: Case, inputs: Mapping[str, Array], got: Mapping[str, Array], wanted: bool) -> None:
+    if case.family.prints:
+        print("\n".join(map(str, got[LINE])))
+    elif wanted:
+        for name, array in (*inputs.items(), *got.items()):
+            print(f"{name} {array.shape} {array.dtype}\n{np.array2string(array, precision=4)}")
+
+
+def _run_every_case(project: Project, expression: str, settings: Settings) -> int:
+    """Run each case whose id matches, and compare with NumPy; returns the exit status.
+
+    Raises NoDevice, DeviceError, CompileError.
+    """
+    matches = selector(expression)
+    machine = open_device(settings)
+    info = machine.info
+    cases = [
+        case
+        for case in tested_cases(project.families)
+        if not case.variant.on_host and matches(case.id)
+        if case.variant.capability <= info.capability and not call_problem(case.variant, info)
+    ]
+    compile_all({case.build.id: (case.build, info.target) for case in cases}.values(), lambda done, total: None)
+    mistakes = [problem for problem in problems(project.families) if matches(problem.id)]
+    for problem in mistakes:
+        print(f"not run: {problem}")
+    wrong = len(mistakes)
+    for case in cases:
+        try:
+            memory.require(case, memory.peak_bytes(case, copies=3))
+            trial = plan(case, 0, launches=LAUNCHES, exact=True, further=False)
+            image = compile_build(case.build, info.target)
+            outcomes = run_several(machine, case, image.path, trial.inputs, LAUNCHES)
+        except DeviceError as error:
+            print(error)
+            return 2
+        if messages := faults(trial, outcomes, f"python -m warpwatch run {case.id}"):
+            wrong += 1
+            print(f"{case.id}: WRONG", *messages, sep="\n")
+    print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
+    return int(wrong > 0)
