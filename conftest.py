@@ -7,9 +7,6 @@ import random
 
 import pytest
 
-from warpwatch.catalogue.cases import Case
-from warpwatch.plugin.cases import parameter_of
-
 pytest_plugins = ("pytester",)
 
 
@@ -45,6 +42,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Choose what `make quick` runs."""
     if not config.getoption("--quick"):
         return
+    from warpwatch.testing import Case, parameter_of  # noqa: PLC0415  # after the device's process was started
+
     smallest: dict[tuple[str, str], tuple[float, pytest.Item]] = {}
     chosen = set()
     for item in items:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.plugin.fixtures import Measure
+from warpwatch.testing import Measure
 
 
 @pytest.mark.cases("timed")

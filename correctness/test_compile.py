@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.catalogue.cases import Build
-from warpwatch.catalogue.launches import Capability
-from warpwatch.devices.compile.background import Compilation
-from warpwatch.devices.compile.compiler import NoCompiler, Target, architectures, nvcc
+from warpwatch.testing import Build, Capability, Compilation, NoCompiler, Target, architectures, nvcc
 
 
 def for_architecture(*capability: int) -> pytest.MarkDecorator:

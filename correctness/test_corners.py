@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.corners import aligned, branch_changes, ends, ragged, several_blocks
-from warpwatch.devices.placement import Placement
-from warpwatch.plugin.fixtures import Check
+from warpwatch.testing import Build, Case, Check, Placement, aligned, branch_changes, ends, ragged, several_blocks
 
 
 @pytest.mark.builds("least")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.catalogue.cases import Case
-from warpwatch.devices.placement import Placement
-from warpwatch.plugin.fixtures import Check
+from warpwatch.testing import Case, Check, Placement
 
 
 @pytest.mark.cases("edges")

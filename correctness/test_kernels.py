@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.plugin.fixtures import Check
+from warpwatch.testing import Check
 
 
 @pytest.mark.cases("tested")

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.catalogue.arrays import Shape
-from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.corners import beyond_32_bits
-from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.selection import builds
-from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.corner_of_large import problem_of_the_last_block
-from warpwatch.devices.gpu import Settings
-from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.large import problems
-from warpwatch.devices.worker import Kernel, Worker, describe_device
-from warpwatch.plugin.fixtures import Check
-from warpwatch.plugin.options import spelled, value_of
+from warpwatch.testing import (
+    Build,
+    Case,
+    Check,
+    DeviceInfo,
+    Kernel,
+    Project,
+    Settings,
+    Shape,
+    Worker,
+    beyond_32_bits,
+    builds,
+    compile_build,
+    describe_device,
+    problem_of_the_last_block,
+    problems_of_large_arrays,
+    spelled,
+    value_of,
+)
 
 LIMIT = 2**31
 SIDES = (46_349, 46_351)  # primes, whose product is just above it
@@ -51,7 +57,7 @@ def test_past_two_to_the_31(
     images = [compile_build(case.build, device.target).path for case in cases]
     worker = Worker(project, Settings(kind=value_of(pytestconfig, "device"), ordinal=device.ordinal))
     try:
-        found = worker.call(problems, cases, images, 1, LIMIT)
+        found = worker.call(problems_of_large_arrays, cases, images, 1, LIMIT)
     finally:
         worker.stop()
     if found:

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from warpwatch.catalogue.cases import Build, Case
-from warpwatch.devices.info import DeviceInfo
-from warpwatch.plugin.fixtures import Check
+from warpwatch.testing import Build, Case, Check, DeviceInfo
 
 SIZES = st.integers(128, 2048)
 

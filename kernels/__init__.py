@@ -7,6 +7,6 @@ from kernels.matmul import MATMUL
 from kernels.matvec import MATVEC
 from kernels.separable import SEPARABLE
 from kernels.transpose import TRANSPOSE
-from warpwatch.catalogue.declaration import Family
+from warpwatch import Family
 
 FAMILIES: tuple[Family, ...] = (HELLO, COPY, MATMUL, MATVEC, TRANSPOSE, CONV2D, SEPARABLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+import importlib
 import re
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def packages(path: Path) -> set[str]:
 
 # The packages of the engine. Each may import those of later lines: one direction, no circle (docs/design.md).
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("__main__",),
+    ("__main__", "testing", "results"),
     ("cli", "plugin"),
     ("report",),
     ("explain",),
@@ -101,6 +102,36 @@ def test_kernels_import_the_catalogue_and_nothing_that_runs_them() -> None:
             # The package itself names what declarations need, each from the catalogue.
             rest = {name for name in ours if not name.startswith("warpwatch.catalogue")}
             assert rest <= ({"warpwatch"} if module.startswith("kernels") else set()), f"{module} imports {rest}"
+
+
+FOR_TESTS = frozenset({"warpwatch", "warpwatch.testing", "warpwatch.results"})
+PUBLIC = {"kernels": frozenset({"warpwatch"})} | dict.fromkeys(
+    ("correctness", "bench", "conftest.py", "examples"), FOR_TESTS
+)
+
+
+def modules_of_ours(path: Path) -> set[str]:
+    """Return the modules of the engine that a file imports names of."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    names |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return {name for name in names if name.partition(".")[0] == "warpwatch"}
+
+
+@pytest.mark.parametrize("part", PUBLIC)
+def test_users_import_public_modules_alone(part: str) -> None:
+    paths = [ROOT / part] if part.endswith(".py") else list((ROOT / part).rglob("*.py"))
+    assert paths
+    used = {path: modules_of_ours(path) for path in paths}
+    assert not {path: names for path, names in used.items() if names - PUBLIC[part]}
+    assert any(used.values())
+
+
+@pytest.mark.parametrize("module", sorted(FOR_TESTS))
+def test_public_modules_have_the_names_that_they_list(module: str) -> None:
+    public = importlib.import_module(module)
+    assert len(set(public.__all__)) == len(public.__all__) > 5
+    assert all(hasattr(public, name) for name in public.__all__)
 
 
 def test_only_the_device_imports_pycuda() -> None:

@@ -10,46 +10,62 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warpwatch.catalogue.arrays import In, InOut, Out, Scalar, Scratch
-    from warpwatch.catalogue.calls import CallError, Driver, SharedLibrary
+    from warpwatch.catalogue.alignment import by_elements
+    from warpwatch.catalogue.arrays import ALL_ROWS, Array, In, InOut, Out, Part, Scalar, Scratch, Shape
+    from warpwatch.catalogue.calls import CallError, Driver, Queue, SharedLibrary, check_status
+    from warpwatch.catalogue.configurations import Block
     from warpwatch.catalogue.declaration import Family
+    from warpwatch.catalogue.device_array import DeviceArray
     from warpwatch.catalogue.importers.t1 import from_t1
     from warpwatch.catalogue.launches import Owner, Step, Work, blocks
-    from warpwatch.catalogue.tolerance import dot_error, error_of, exact, relative, ulp
+    from warpwatch.catalogue.tolerance import dot_error, error_of, exact, product, relative, ulp
     from warpwatch.catalogue.variants import Variant, call, kernel, serial
 
 __version__ = "0.1.0"
 _HOMES = {
-    "arrays": ("In", "InOut", "Out", "Scalar", "Scratch"),
-    "calls": ("CallError", "Driver", "SharedLibrary"),
+    "alignment": ("by_elements",),
+    "arrays": ("ALL_ROWS", "Array", "In", "InOut", "Out", "Part", "Scalar", "Scratch", "Shape"),
+    "calls": ("CallError", "Driver", "Queue", "SharedLibrary", "check_status"),
+    "configurations": ("Block",),
     "declaration": ("Family",),
     "launches": ("Owner", "Step", "Work", "blocks"),
+    "device_array": ("DeviceArray",),
     "importers.t1": ("from_t1",),
-    "tolerance": ("dot_error", "error_of", "exact", "relative", "ulp"),
+    "tolerance": ("dot_error", "error_of", "exact", "product", "relative", "ulp"),
     "variants": ("Variant", "call", "kernel", "serial"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
+    "ALL_ROWS",
+    "Array",
+    "Block",
     "CallError",
+    "DeviceArray",
     "Driver",
     "Family",
     "In",
     "InOut",
     "Out",
     "Owner",
+    "Part",
+    "Queue",
     "Scalar",
     "Scratch",
+    "Shape",
     "SharedLibrary",
     "Step",
     "Variant",
     "Work",
     "blocks",
+    "by_elements",
     "call",
+    "check_status",
     "dot_error",
     "error_of",
     "exact",
     "from_t1",
     "kernel",
+    "product",
     "relative",
     "serial",
     "ulp",

@@ -11,7 +11,7 @@ import numpy as np
 import warpwatch as ww
 from kernels.conv2d.cudnn import CUDNN, convolution
 from kernels.copy import nearest_copy
-from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
+from warpwatch import ALL_ROWS, Array, Part
 
 SQUARES = ((8, 8), (16, 16), (32, 32))
 TYPES = ("int32", "float32")

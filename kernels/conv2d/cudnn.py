@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 
-from warpwatch.catalogue.calls import Queue, SharedLibrary, check_status
-from warpwatch.catalogue.device_array import DeviceArray
+from warpwatch import DeviceArray, Queue, SharedLibrary, check_status
 
 CUDNN = SharedLibrary("cudnn", "cuDNN", "nvidia-cudnn-cu13", (9,))
 FLOAT, NCHW, CROSS_CORRELATION, FMA_MATH = 0, 0, 1, 3  # CUDNN_DATA_FLOAT and so on

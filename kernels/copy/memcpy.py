@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from warpwatch.catalogue.calls import Queue, check_status
-from warpwatch.catalogue.device_array import DeviceArray
+from warpwatch import DeviceArray, Queue, check_status
 
 
 def memcpy(A: DeviceArray, B: DeviceArray, stream: int) -> Queue:

@@ -10,10 +10,7 @@ import numpy as np
 
 import warpwatch as ww
 from kernels.matmul.cublas import CUBLAS, gemm
-from warpwatch.catalogue.alignment import by_elements
-from warpwatch.catalogue.arrays import Array, Part, Shape
-from warpwatch.catalogue.configurations import Block
-from warpwatch.catalogue.tolerance import product
+from warpwatch import Array, Block, Part, Shape, by_elements, product
 
 SQUARES = ((8, 8), (16, 16), (32, 32))
 FLOATS = ("float64", "float32")

@@ -10,8 +10,7 @@ import ctypes
 import functools
 from typing import Any
 
-from warpwatch.catalogue.calls import Queue, SharedLibrary, check_status
-from warpwatch.catalogue.device_array import DeviceArray
+from warpwatch import DeviceArray, Queue, SharedLibrary, check_status
 
 CUBLAS = SharedLibrary("cublas", "cuBLAS", "nvidia-cublas", (13, 12))
 DEFAULT_MATH, PEDANTIC_MATH = 0, 2  # CUBLAS_DEFAULT_MATH, CUBLAS_PEDANTIC_MATH

@@ -9,10 +9,7 @@ import warpwatch as ww
 from kernels.copy import nearest_copy
 from kernels.matmul.cublas import CUBLAS
 from kernels.matvec.cublas import gemv
-from warpwatch.catalogue.alignment import by_elements
-from warpwatch.catalogue.arrays import Array, Part
-from warpwatch.catalogue.configurations import Block
-from warpwatch.catalogue.tolerance import product
+from warpwatch import Array, Block, Part, by_elements, product
 
 BLOCKS = ((64,), (128,), (256,), (512,))
 FLOATS = ("float32", "float64")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from kernels.matmul.cublas import function, handle, one_and_zero
-from warpwatch.catalogue.calls import Queue, check_status
-from warpwatch.catalogue.device_array import DeviceArray
+from warpwatch import DeviceArray, Queue, check_status
 
 TRANSPOSED = 1  # CUBLAS_OP_T
 

@@ -11,7 +11,7 @@ import numpy as np
 import warpwatch as ww
 from kernels.conv2d import LADDER, TYPES, convolve, fallback, fits, outputs, unrolled
 from kernels.copy import nearest_copy
-from warpwatch.catalogue.arrays import Array, Part
+from warpwatch import Array, Part
 
 
 def reference(image: Array, column: Array, row: Array, part: Part, magnitudes: bool = False) -> Array:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warpwatch as ww
 from kernels.copy import nearest_copy
-from warpwatch.catalogue.alignment import by_elements
-from warpwatch.catalogue.configurations import Block
+from warpwatch import Block, by_elements
 
 BLOCKS = ((8, 8), (16, 16), (32, 32), (32, 16))
 FLOATS = ("float32", "float64")

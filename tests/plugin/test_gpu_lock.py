@@ -38,12 +38,12 @@ def test_another_run_is_named_and_not_waited_for_longer_than_asked(tmp_path: Pat
     with hold("GPU-1", tmp_path) as other:
         with pytest.raises(GpuBusy, match=rf"\(process {other.pid}, since .*measures on GPU GPU-1"):
             take("GPU GPU-1", "GPU-1", 0.5, said.append, tmp_path)
-        take("GPU GPU-2", "GPU-2", 0.0, said.append, tmp_path).release()  # another GPU is free
+        take("GPU GPU-2", "GPU-2", 0.0, said.append, tmp_path).close()  # another GPU is free
         assert len(said) == 1
         assert said[0].startswith("waiting for GPU GPU-1, on which ")
         other.kill()  # however it ends
         other.wait()
-        take("GPU GPU-1", "GPU-1", 5.0, said.append, tmp_path).release()
+        take("GPU GPU-1", "GPU-1", 5.0, said.append, tmp_path).close()
     assert (tmp_path / "warpwatch-GPU-1.lock").stat().st_mode & 0o777 == 0o666
 
 
@@ -52,7 +52,7 @@ def test_a_run_goes_on_when_the_other_has_ended(tmp_path: Path) -> None:
         assert other.stdin
         begin = time.monotonic()
         with subprocess.Popen(["sh", "-c", f"sleep 0.5; kill {other.pid}"]):
-            take("GPU GPU-1", "GPU-1", 20.0, print, tmp_path).release()
+            take("GPU GPU-1", "GPU-1", 20.0, print, tmp_path).close()
         assert 0.3 < time.monotonic() - begin < 15
 
 

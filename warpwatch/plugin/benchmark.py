@@ -208,7 +208,8 @@ class BenchPlugin:
         if self._first and not self.config.option.collectonly:
             if not self.config.stash[MODEL]:
                 self._prepare_for_parts()
-            self._notes += locks.hold_for_several(self.config)
+            # Two runs that each held one GPU and wanted the other's would wait for one another.
+            self._notes += locks.hold_gpu(self.config, "several GPUs", "several-gpus")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
@@ -248,8 +249,9 @@ class BenchPlugin:
             self.gpu = self.worker.call(sampling.describe_gpu, self.cold, not self._first) | toolkit
             said = f"{device.name}: {device.note}" if device.note else outcome.how_times_are_read(self.gpu)
             self._notes += [*filter(None, [said]), *self.gpu.get("remarks", ())]
+            uuid = self.gpu["uuid"]
             if device.has_gpu_clock and not self._first:  # the software device's times judge nothing
-                self._notes += locks.hold_during(self.config, self.gpu["uuid"])
+                self._notes += locks.hold_gpu(self.config, f"GPU {uuid}", uuid)
         wrong = several_gpus.objection_to_model(self.config, self.gpu)
         if wrong := wrong or outcome.objection_to_energy(self.config, device, self.worker):
             raise pytest.UsageError(wrong)

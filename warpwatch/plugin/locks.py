@@ -1,13 +1,13 @@
-"""Lets one run at a time measure on a GPU, over all users of the machine, by a lock file for each GPU.
+"""Locks of a run: on a GPU, so that one run at a time measures there, and on the machine, for exclusive tests.
 
-The lock is advisory: programs other than Warpwatch do not ask for it. The operating system releases it when the process
-that holds it ends, however it ends.
+The lock of a GPU counts among all users of the machine. It is advisory: programs other than Warpwatch do not ask for
+it. The lock of the machine counts within a run of xdist, and compilers share it too: ``machine`` is held while a test
+runs, and ``queue`` while a test waits for it, so that no other can start before a test that waits to be exclusive.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import getpass
 import os
@@ -15,118 +15,100 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
+from warpwatch.devices.file_lock import open_lock_file, take_lock
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.xdist.processes import hand, handed
 
 WAIT = "gpu-wait"  # our option
-SECONDS_TO_ASK = 0.2  # between two requests for the lock
 LONGEST_NOTE = 200  # bytes of the file that are shown: other users write it
+FOLDER = pytest.StashKey[str]()
+FOLDER_INPUT = "warpwatch_locks"  # handed to xdist's processes
 
 
 class GpuBusy(RuntimeError):
-    """Says that another run still measures on the GPU, and which."""
+    """Raised when another run still measures on the GPU; names that run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GpuLock:
-    """A GPU that this process alone measures on, until ``release`` or the end of the process."""
+def hold_gpu(config: pytest.Config, title: str, name: str) -> list[str]:
+    """Take the lock of a GPU until pytest ends, by ``take``.
 
-    descriptor: int
+    Returns
+    -------
+    list of str
+        Lines to print at the end of the run: why there is no lock.
 
-    def release(self) -> None:
-        """Let another run measure."""
-        with contextlib.suppress(OSError):
-            os.ftruncate(self.descriptor, 0)
-        os.close(self.descriptor)
-
-
-def hold_during(config: pytest.Config, uuid: str) -> list[str]:
-    """Take the lock of a GPU until pytest ends. Returns lines to print at its end; raises UsageError."""
-    return _hold(config, f"GPU {uuid}", uuid)
-
-
-def hold_for_several(config: pytest.Config) -> list[str]:
-    """Let one run on several GPUs at a time start on this machine, as ``hold_during``.
-
-    Two of them that each hold one GPU and want the other's would wait for one another.
+    Raises
+    ------
+    pytest.UsageError
+        Another run holds it, for longer than the option says to wait.
     """
-    return _hold(config, "several GPUs", "several-gpus")
-
-
-def _hold(config: pytest.Config, what: str, name: str) -> list[str]:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     try:
-        lock = take(what, name, value_of(config, WAIT), reporter.write_line if reporter else lambda text: None)
+        lock = take(title, name, value_of(config, WAIT), reporter.write_line if reporter else lambda text: None)
     except GpuBusy as busy:
         raise pytest.UsageError(f"{busy}, or give a longer {spelled(config, WAIT)}=SECONDS") from None
     except OSError as error:
-        return [f"no lock keeps other runs from {what} meanwhile: {error}"]
-    config.add_cleanup(lock.release)
+        return [f"no lock keeps other runs from {title} meanwhile: {error}"]
+    config.add_cleanup(lock.close)
     return []
 
 
-def take(what: str, name: str, seconds: float, say: Callable[[str], None], folder: Path | None = None) -> GpuLock:
-    """Take the lock of a GPU, or wait for it at most ``seconds``.
+def take(title: str, name: str, seconds: float, say: Callable[[str], None], folder: Path | None = None) -> ExitStack:
+    """Take the lock of a GPU, which lasts until the returned stack is closed or the process ends.
 
-    ``what`` is locked, in words; ``name``: the lock's own. ``say`` is told once whom this run waits for. ``folder``:
-    where lock files are, if not the system's folder for temporary files, which all users can write to. Raises GpuBusy
-    where the time is over, or another process of the same run of xdist has the lock; OSError where the lock file cannot
-    be opened.
+    Parameters
+    ----------
+    title, name : str
+        GPU in words, and name of the lock.
+    seconds : float
+        Longest time to wait for another run.
+    say : callable
+        Called once with a line on the run that is waited for.
+    folder : Path, optional
+        Folder of lock files. By default the system's for temporary files, which all users can write to.
+
+    Raises
+    ------
+    GpuBusy
+        Another run, or another process of this run of xdist, has the lock.
+    OSError
+        The lock file cannot be opened.
     """
     path = (folder or Path(tempfile.gettempdir())) / f"warpwatch-{name.replace('/', '-')}.lock"
-    descriptor, end, told = _open(path), time.monotonic() + seconds, False
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
+    descriptor = open_lock_file(path, 0o666)
+    with ExitStack() as held:
+        held.callback(os.close, descriptor)
+        waited = list[str]()
+
+        def wait() -> None:
             holder = _holder(descriptor)
-            if why := _why_not_to_wait(holder, time.monotonic() >= end):
-                os.close(descriptor)
-                raise GpuBusy(f"{holder} measures on {what}, and two runs would time each other: {why}") from None
-            if not told:
-                say(f"waiting for {what}, on which {holder} measures (at most {seconds:g} s)")
-            told = True
-            time.sleep(SECONDS_TO_ASK)
-        else:
-            _sign(descriptor)
-            return GpuLock(descriptor=descriptor)
+            if run and run in holder:
+                raise _busy(title, holder, "give each process of this run a GPU of its own")
+            if seconds and not waited:
+                waited.append(holder)
+                say(f"waiting for {title}, on which {holder} measures (at most {seconds:g} s)")
+
+        if not take_lock(descriptor, seconds=seconds, waiting=wait):
+            raise _busy(title, _holder(descriptor), "run this one later")
+        text = f"{getpass.getuser()} (process {os.getpid()}, since {time.strftime('%H:%M:%S')}{run and f', run {run}'})"
+        _sign(descriptor, text)
+        held.callback(_sign, descriptor, "")
+        return held.pop_all()
 
 
-def _why_not_to_wait(holder: str, is_over: bool) -> str:
-    """Say what to do where waiting ends, or would never end; empty where it goes on."""
-    if _run() and _run() in holder:
-        return "give each process of this run a GPU of its own"
-    return "run this one later" if is_over else ""
+def _busy(title: str, holder: str, cure: str) -> GpuBusy:
+    return GpuBusy(f"{holder} measures on {title}, and two runs would time each other: {cure}")
 
 
-def _run() -> str:
-    """Return the name of the run of xdist that this process belongs to; empty where there is none."""
-    return os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
-
-
-def _open(path: Path) -> int:
-    """Open a lock file that every user may open, and create it if it is missing. A symbolic link is refused."""
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        return os.open(path, flags)  # without O_CREAT, with which Linux refuses another user's file in such a folder
-    except FileNotFoundError:
-        descriptor = os.open(path, flags | os.O_CREAT, 0o666)
-        with contextlib.suppress(PermissionError):  # another user was quicker
-            os.fchmod(descriptor, 0o666)  # whatever the umask is
-        return descriptor
-
-
-def _sign(descriptor: int) -> None:
+def _sign(descriptor: int, text: str) -> None:
     """Write who holds the lock. It only serves others' messages, so a full disk is no reason to stop."""
-    run = f", run {_run()}" if _run() else ""
-    text = f"{getpass.getuser()} (process {os.getpid()}, since {time.strftime('%H:%M:%S')}{run})"
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(), 0)
@@ -141,13 +123,9 @@ def _holder(descriptor: int) -> str:
     return "another run"
 
 
-FOLDER = pytest.StashKey[str]()
-FOLDER_INPUT = "warpwatch_locks"  # in the input of xdist's worker processes
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker process of xdist the folder of this run's lock files, which no other user can write to."""
+    """Tell a process of xdist the folder of this run's lock files, which no other user can write to."""
     config: pytest.Config = node.config
     if FOLDER not in config.stash:
         config.stash[FOLDER] = tempfile.mkdtemp(prefix="warpwatch-")
@@ -158,43 +136,32 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.fixture(autouse=True)
 def _warpwatch_machine_lock(request: pytest.FixtureRequest) -> Generator[None]:
     """Hold the machine lock during a test: shared, or exclusive for a test that is marked ``exclusive``."""
-    folder = _folder(request.config)
-    if not folder:
-        yield
-        return
-    with lock_file(folder / "queue") as queue, lock_file(folder / "machine") as machine:
-        fcntl.flock(queue, fcntl.LOCK_EX)
-        fcntl.flock(machine, fcntl.LOCK_EX if request.node.get_closest_marker("exclusive") else fcntl.LOCK_SH)
-        fcntl.flock(queue, fcntl.LOCK_UN)
+    with ExitStack() as held:
+        if is_locked(request.config):
+            with ExitStack() as queueing:
+                take_lock(_open(request.config, "queue", queueing))
+                exclusive = request.node.get_closest_marker("exclusive") is not None
+                take_lock(_open(request.config, "machine", held), shared=not exclusive)
         yield
 
 
-def permit_to_compile(config: pytest.Config) -> AbstractContextManager[object] | None:
+def permit_to_compile(config: pytest.Config) -> ExitStack | None:
     """Take the machine lock, shared, for a compiler; None while a test holds it exclusively or waits for it."""
-    folder = _folder(config)
-    if not folder:
-        return contextlib.nullcontext()
-    with contextlib.ExitStack() as held, lock_file(folder / "queue") as queue:
-        machine = held.enter_context(lock_file(folder / "machine"))
-        try:
-            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.flock(machine, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return None
+    with ExitStack() as held, ExitStack() as queueing:
+        if is_locked(config):
+            queue, machine = _open(config, "queue", queueing), _open(config, "machine", held)
+            if not (take_lock(queue, seconds=0) and take_lock(machine, shared=True, seconds=0)):
+                return None
         return held.pop_all()
 
 
 def is_locked(config: pytest.Config) -> bool:
     """Tell whether tests and compilers of this process share a machine lock: those of xdist's processes do."""
-    return _folder(config) is not None
+    return bool(handed(config, FOLDER_INPUT))
 
 
-def _folder(config: pytest.Config) -> Path | None:
-    """Return the folder of the lock files in a worker process of xdist; None in other processes."""
-    folder = handed(config, FOLDER_INPUT)
-    return Path(folder) if folder else None
-
-
-def lock_file(path: Path) -> IO[bytes]:
-    """Open a lock file, and create it if it is missing. Raises OSError where it is a symbolic link."""
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
+def _open(config: pytest.Config, name: str, until: ExitStack) -> int:
+    """Open a lock file of this run until a context ends, and return its descriptor."""
+    descriptor = open_lock_file(Path(handed(config, FOLDER_INPUT)) / name)
+    until.callback(os.close, descriptor)
+    return descriptor

@@ -19,6 +19,8 @@ from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER
 from warpwatch.plugin.fixtures import FAILURES, LEFT_OUT, command_of, with_command
 from warpwatch.runs.faults import compile_errors
 
+OF_KERNEL = "of_kernel"  # attribute of a test's report, which xdist hands on
+WITH_WHOLE_MESSAGES = 2  # the verbosity, as of -vv, with which pytest's short summary is not short
 MOST_SHOWN = 2**15  # characters that a test's kernel printed
 
 
@@ -46,18 +48,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True, tryfirst=True)
-def pytest_print_compile_errors_once(terminalreporter: pytest.TerminalReporter) -> Generator[None, object, object]:
-    """Print an error of the compiler in full for the first test that it fails, and name that one for the others.
+def pytest_print_failures_once(terminalreporter: pytest.TerminalReporter) -> Generator[None, object, object]:
+    """Print the failure of a kernel in full once; JUnit's file has every failure by now.
 
-    JUnit's file has been told every error by now.
+    The first test that an error of the compiler fails shows it, and the others name that test. The short summary, in
+    which pytest prints whole messages where the environment has CI, shows a line of each.
     """
     first: dict[object, str] = {}
     for report in (*terminalreporter.stats.get("error", ()), *terminalreporter.stats.get("failed", ())):
         text = report.longreprtext if isinstance(report, pytest.TestReport) else ""
+        first_line = text.partition("\n")[0]
+        if getattr(report, OF_KERNEL, False) and terminalreporter.verbosity < WITH_WHOLE_MESSAGES:
+            bridge.shorten_in_summary(report)
         if errors := compile_errors(text):
             before = first.setdefault(errors, report.nodeid)
             if before != report.nodeid:
-                report.longrepr = f"{text.partition(chr(10))[0]}: see {before} above"
+                bridge.replace_failure(report, f"{first_line}: see {before} above", in_summary=first_line)
     return (yield)
 
 
@@ -67,6 +73,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if parameter_of(item) is None:
         return report
+    setattr(report, OF_KERNEL, True)
     rest = f"`pytest -s '{item.nodeid}'` prints all of them"
     report.sections = [(name, limited(text, MOST_SHOWN, rest)) for name, text in report.sections]
     bridge.change_lines(report, plain_lines)

@@ -75,11 +75,16 @@ class _Text:
         return self.text
 
 
+def replace_failure(report: pytest.TestReport, text: str, *, in_summary: str) -> None:
+    """Replace what is printed of a failure, in full and in pytest's short summary."""
+    report.longrepr = _Text(text, SimpleNamespace(message=in_summary))  # type: ignore[assignment]
+
+
 def shorten_in_summary(report: pytest.TestReport) -> None:
     """Keep the first line of a failure's message in pytest's short summary, where CI prints all of them."""
     failure = report.longrepr
     if isinstance(failure, str):
-        report.longrepr = _Text(failure, SimpleNamespace(message=failure.partition("\n")[0]))  # type: ignore[assignment]
+        replace_failure(report, failure, in_summary=failure.partition("\n")[0])
     elif place := getattr(failure, "reprcrash", None):
         place.message = place.message.partition("\n")[0]
 

@@ -1,4 +1,4 @@
-"""Which process of xdist runs which tests: whole units, in an order in which none waits for another at the end.
+"""Units of tests that a process of xdist runs as a whole, and their order, in which none waits for others at the end.
 
 Where times are taken, the cases of one shape are a unit, because they share inputs and reference. Where results are
 tested, the tests of a variant in a file are one. A library of a vendor, which takes seconds to load, is loaded by one

@@ -1,0 +1,45 @@
+"""Public names for programs that read saved runs.
+
+A run is the file that ``pytest bench`` saves, or that ``--benchmark-json`` names: pytest-benchmark's JSON with the GPU,
+the commit, and of each case its samples in seconds, its facts, its verdict and its faults.
+
+Examples
+--------
+>>> from warpwatch.results import read_run
+>>> run = read_run(Path("bench/baselines/nvidia-h200/0001.json.gz"))  # doctest: +SKIP
+>>> {name: case.seconds for name, case in run.cases.items()}  # doctest: +SKIP
+"""
+
+from warpwatch.runs.faults import Fault, Place
+from warpwatch.runs.record import (
+    BadRun,
+    CaseRecord,
+    Commit,
+    Facts,
+    Gpu,
+    Outcome,
+    RunRecord,
+    TestRecord,
+    by_gpu,
+    read_run,
+    read_runs,
+)
+from warpwatch.verdict.rule import Decision, Verdict
+
+__all__ = [
+    "BadRun",
+    "CaseRecord",
+    "Commit",
+    "Decision",
+    "Facts",
+    "Fault",
+    "Gpu",
+    "Outcome",
+    "Place",
+    "RunRecord",
+    "TestRecord",
+    "Verdict",
+    "by_gpu",
+    "read_run",
+    "read_runs",
+]
