@@ -6,8 +6,8 @@ the commit, and of each case its samples in seconds, its facts, its verdict and 
 Examples
 --------
 >>> from warpwatch.results import read_run
->>> run = read_run(Path("bench/baselines/nvidia-h200/0001.json.gz"))  # doctest: +SKIP
->>> {name: case.seconds for name, case in run.cases.items()}  # doctest: +SKIP
+>>> run = read_run(Path("bench/baselines/nvidia-h200/0034_h200.json.xz"))  # doctest: +SKIP
+>>> {name: decision.verdict for name, decision in run.decisions.items()}  # doctest: +SKIP
 """
 
 from warpwatch.runs.faults import Fault, Place

@@ -56,12 +56,12 @@ T = TypeVar("T")
 
 
 class BadRun(ValueError):
-    """Says that a file is not a usable run: the message names the file and what is wrong with it."""
+    """Raised when a file is not a readable run; the message names the file and what is wrong with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """Holds both sides' samples of a case that was measured in pairs: a tuple for each process, two samples a turn.
+    """Samples of both sides of a case that was measured in pairs: a tuple for each process, two samples a turn.
 
     ``old_mhz``, ``new_mhz``: the mean SM clock of each sample, of all processes or of none; empty in one without them.
     """
@@ -79,7 +79,7 @@ class Sides:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """Holds what was recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
+    """Facts that are recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
 
     cache: Text = ""  # cold, warm or host
     identity: Identity | None = None  # what decides the case's work
@@ -114,7 +114,7 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseRecord:
-    """Holds one case of a saved run: its samples in seconds, at least one, and what was recorded beside them."""
+    """Case of a saved run: its samples in seconds, at least one, and the facts beside them."""
 
     samples: tuple[float, ...]
     facts: Facts
@@ -173,7 +173,7 @@ class RecordedDecision(Decision):
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """Holds which GPU a run was measured on, and how. All fields are empty where there was none."""
+    """GPU that a run was measured on, and how. All fields are empty where there was none."""
 
     slug: FolderName = ""
     name: Text = ""
@@ -191,7 +191,7 @@ class Gpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Commit:
-    """Names the git revision that was measured. ``dirty`` is None where the file does not say."""
+    """Git revision that was measured. ``dirty`` is None where the file does not say."""
 
     id: Text = ""
     dirty: bool | None = None

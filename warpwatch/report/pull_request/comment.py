@@ -33,7 +33,7 @@ NOUNS: Mapping[Kind, tuple[str, str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """Says what a comment is about.
+    """Subject of a comment.
 
     ``marker``: tells this comment from others. ``run_url``, ``site_url``: where all of it is; empty where there is
     none. ``conclusion``: what the host says of the run, such as failure; empty where nobody asked. ``unreadable``: why
@@ -216,8 +216,8 @@ def annotate(findings: Iterable[Finding]) -> Iterator[str]:
                 continue
             title = _property(f"{finding.kind}: {finding.name}")
             place = f"file={_property(finding.file)},line={max(1, finding.line)},title={title}"
-            said = f"{finding.said}; {finding.likely}" if finding.likely else finding.said
-            yield f"::{level} {place}::{_data(said)}"
+            text = f"{finding.said}; {finding.likely}" if finding.likely else finding.said
+            yield f"::{level} {place}::{_data(text)}"
     for level, count in counts.items():
         if count > MOST:
             yield f"{count - MOST:,} more of level {level} are in {NAME}: GitHub shows {MOST} of a step"

@@ -76,14 +76,14 @@ class CasePages:
             return ["It runs on the host, where it is the measure of gains. No GPU runs it, so it has no verdict."]
         if decision is None:
             return ["There was nothing to compare it with."]
-        said = [_sentence(decision.reason)] if decision.reason else []
+        sentences = [_sentence(decision.reason)] if decision.reason else []
         if decision.explanation:
-            said.append(_sentence(decision.explanation))
+            sentences.append(_sentence(decision.explanation))
         if decision.suspect and decision.verdict == "unsure":
-            said.append("Probably slower: of the cases that are listed so, at most one in twenty is not.")
+            sentences.append("Probably slower: of the cases that are listed so, at most one in twenty is not.")
         if entry.timed and not today.against and same_code(entry.timed.facts, self._past_facts(entry)):
-            said += [] if SAME_CODE in decision.reason else ["Its work is the baseline's."]
-        return said
+            sentences += [] if SAME_CODE in decision.reason else ["Its work is the baseline's."]
+        return sentences
 
     def _past_facts(self, entry: Entry) -> list[Facts]:
         return [run.cases[entry.id].facts for run in self.material.verdicts.past if entry.id in run.cases]

@@ -37,12 +37,12 @@ def _page(name: str, entries: Sequence[Entry], roofs: Mapping[str, Roof]) -> dic
 
 def fastest(cases: Sequence[Entry]) -> dict[tuple[str, str], Entry]:
     """Return the fastest block of each variant on each shape."""
-    found: dict[tuple[str, str], Entry] = {}
+    best: dict[tuple[str, str], Entry] = {}
     for entry in cases:
         key = (entry.variant, entry.shape)
-        if key not in found or _seconds(entry) < _seconds(found[key]):
-            found[key] = entry
-    return found
+        if key not in best or _seconds(entry) < _seconds(best[key]):
+            best[key] = entry
+    return best
 
 
 def _seconds(entry: Entry) -> float:
@@ -53,7 +53,7 @@ def _seconds(entry: Entry) -> float:
 def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
     shapes = list(dict.fromkeys(e.shape for e in cases))
     best = {key: e for key, e in fastest(cases).items() if not e.on_host}
-    made = []
+    drawn = []
     shares: dict[str, list[float | None]] = {}
     for variant in dict.fromkeys(variant for variant, _ in best):
         row = [best[variant, shape].share if (variant, shape) in best else None for shape in shapes]
@@ -61,7 +61,7 @@ def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
             shares[variant] = row
     if shares and len(shapes) > 1:
         says = f"Share of the reference's rate by shape, of the best block of {len(shares)} variants"
-        made.append(
+        drawn.append(
             Chart(
                 title="Ladder", says=says, spec=figures.by_category(shapes, shares, "share of the reference", "shape")
             )
@@ -71,7 +71,7 @@ def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
         if e.operations and e.bytes and e.own_seconds:
             points.setdefault(e.variant, []).append((e.operations / e.bytes, e.operations / e.own_seconds))
     if roof and points:
-        made.append(
+        drawn.append(
             Chart(
                 title="Roofline",
                 says=f"Rate over intensity of {len(points)} variants, best blocks",
@@ -79,12 +79,12 @@ def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
                 note=f"Flat part: the highest rate of {cases[0].dtype} in this run, of {roof.of}.",
             )
         )
-    return made
+    return drawn
 
 
 def _tables(cases: Sequence[Entry]) -> list[Table]:
-    made = [_times(cases), _blocks(cases), _growth(cases), _gains(cases), _ladder(cases)]
-    return [table for table in made if table and table.rows]
+    tables = [_times(cases), _blocks(cases), _growth(cases), _gains(cases), _ladder(cases)]
+    return [table for table in tables if table and table.rows]
 
 
 def _grid(cases: Sequence[Entry]) -> tuple[list[str], dict[tuple[str, str], dict[str, Entry]]]:
@@ -102,7 +102,7 @@ def _times(cases: Sequence[Entry]) -> Table:
         for shape in shapes
         if any(e.shape == shape and not e.on_host for e in cases)
     }
-    made: list[Row] = []
+    lines: list[Row] = []
     for names, own in rows.items():
         cells = [
             cell_of(
@@ -115,9 +115,9 @@ def _times(cases: Sequence[Entry]) -> Table:
             else None
             for shape in shapes
         ]
-        made.append((names, cells))
+        lines.append((names, cells))
     note = f"µs, and {cases[0].unit} below. Shade: how near it comes to the fastest of its column."
-    return Table(title="Time by variant, block and shape", columns=["variant", "block", *shapes], rows=made, note=note)
+    return Table(title="Time by variant, block and shape", columns=["variant", "block", *shapes], rows=lines, note=note)
 
 
 def _blocks(cases: Sequence[Entry]) -> Table | None:
@@ -130,13 +130,15 @@ def _blocks(cases: Sequence[Entry]) -> Table | None:
         return None
     shape, own = max(reversed(by_shape.items()), key=lambda pair: len(pair[1]))
     blocks = list(dict.fromkeys(e.block for e in own))
-    found = {(e.variant, e.block): e for e in own}
+    by_block = {(e.variant, e.block): e for e in own}
     least = min(map(_seconds, own))
     rows: list[Row] = [
         (
             [variant],
             [
-                cell_of(e, micro(_seconds(e)), "", least / _seconds(e)) if (e := found.get((variant, block))) else None
+                cell_of(e, micro(_seconds(e)), "", least / _seconds(e))
+                if (e := by_block.get((variant, block)))
+                else None
                 for block in blocks
             ],
         )
@@ -150,7 +152,7 @@ def _blocks(cases: Sequence[Entry]) -> Table | None:
 
 def _growth(cases: Sequence[Entry]) -> Table | None:
     shapes, rows = _grid(cases)
-    made: list[Row] = []
+    lines: list[Row] = []
     for names, own in rows.items():
         cells: dict[str, Cell] = {}
         for before, after in itertools.pairwise(own[shape] for shape in shapes if shape in own):
@@ -158,11 +160,11 @@ def _growth(cases: Sequence[Entry]) -> Table | None:
             if work:
                 grown = _seconds(after) / _seconds(before)
                 cells[after.shape] = cell_of(after, f"{grown:.2f}×", f"of {work:.2f}×", min(grown / work, work / grown))
-        made.append((names, [cells.get(shape) for shape in shapes[1:]]))
+        lines.append((names, [cells.get(shape) for shape in shapes[1:]]))
     return Table(
         title="Growth from shape to shape",
         columns=["variant", "block", *shapes[1:]],
-        rows=[row for row in made if any(row[1])],
+        rows=[row for row in lines if any(row[1])],
         note="Time over that of the row's shape before, of the work over the work there. Shade: how near the two are.",
     )
 
@@ -175,7 +177,7 @@ def _gains(cases: Sequence[Entry]) -> Table | None:
     shapes = [shape for shape in shapes if shape in serial]
     gains = {e.id: _seconds(serial[e.shape]) / _seconds(e) for e in cases if e.shape in serial and not e.on_host}
     most = max(gains.values(), default=1.0)
-    made: list[Row] = []
+    lines: list[Row] = []
     for names, own in rows.items():
         cells = [
             cell_of(e, f"{gains[e.id]:,.0f}×", "", gains[e.id] / most)
@@ -184,11 +186,11 @@ def _gains(cases: Sequence[Entry]) -> Table | None:
             for shape in shapes
         ]
         if any(cells):
-            made.append((names, cells))
+            lines.append((names, cells))
     return Table(
         title="Gain over serial C++ on one core of the host",
         columns=["variant", "block", *shapes],
-        rows=made,
+        rows=lines,
         note="Shade: share of the largest gain. Larger shapes are not timed serially.",
     )
 
@@ -198,7 +200,7 @@ def _ladder(cases: Sequence[Entry]) -> Table | None:
     family = next((e.case.family for e in cases if e.case), None)
     shapes = family.ladder_shapes.get(cases[0].dtype, ()) if family else ()
     named = {"x".join(map(str, shape)) for shape in shapes}
-    made: list[Row] = []
+    lines: list[Row] = []
     before: Entry | None = None
     for (_, shape), e in fastest(cases).items():
         if shape not in named or e.on_host or not e.timed:
@@ -206,7 +208,7 @@ def _ladder(cases: Sequence[Entry]) -> Table | None:
         facts = e.timed.facts
         gain = _seconds(before) / _seconds(e) if before and before.shape == shape and not e.is_library else None
         shared = facts.shared_bytes + (facts.dynamic_shared_bytes or 0)
-        made.append(
+        lines.append(
             (
                 [e.variant, e.block, shape],
                 [
@@ -224,6 +226,6 @@ def _ladder(cases: Sequence[Entry]) -> Table | None:
     return Table(
         title="Ladder in figures",
         columns=columns,
-        rows=made,
+        rows=lines,
         note="Best block of each variant. Gain: over the rung above.",
     )

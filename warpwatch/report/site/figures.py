@@ -27,7 +27,7 @@ MOST_BINS = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """Holds a chart: its title, a sentence that says what it shows to who cannot see it, and its data."""
+    """Chart: its title, a sentence for readers who cannot see it, and its data."""
 
     title: str
     says: str
@@ -87,7 +87,7 @@ def history(medians: Sequence[float | None], levels: Sequence[tuple[int, int, fl
 
 @dataclass(frozen=True, kw_only=True)
 class Roof:
-    """Holds the limits of a roofline: the memory's peak in bytes a second, and the highest rate that was measured."""
+    """Limits of a roofline: the memory's peak in bytes a second, and the highest rate that was measured."""
 
     bytes_per_second: float
     rate: float
@@ -146,7 +146,7 @@ def over_nights(values: Sequence[float], label: str, unit: str) -> Spec:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Holds one cell. ``heat``: how strongly it is shaded, 0 to 1; None for not at all."""
+    """Cell of a table. ``heat``: how strongly it is shaded, 0 to 1; None for not at all."""
 
     text: str = ""
     more: str = ""
@@ -156,7 +156,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Holds a table whose first ``heads`` columns name its rows. ``note`` says what shade and figures mean."""
+    """Table whose first ``heads`` columns name its rows. ``note`` says what shade and figures mean."""
 
     title: str
     columns: Sequence[str]

@@ -27,7 +27,7 @@ from warpwatch.verdict.rule import Decision, Verdict
 
 @dataclass(frozen=True, kw_only=True)
 class Material:
-    """Holds what the pages are made of.
+    """Everything that the pages are made of.
 
     ``today``: the newest of the given runs, with all its samples. ``nights``: those of which there is a history, oldest
     first, ``today`` among them; each case has its median alone. ``steps``: lasting changes in them. ``effects``: what
@@ -47,13 +47,13 @@ class Material:
     @cached_property
     def cases(self) -> Mapping[str, Case]:
         """The declared cases, and those of today's run that the catalogue still knows, by their ids."""
-        found = {case.id: case for case in timed_cases(self.project.families)}
-        for name in {*self.today.cases, *self.verdicts.missing} - found.keys():
+        known = {case.id: case for case in timed_cases(self.project.families)}
+        for name in {*self.today.cases, *self.verdicts.missing} - known.keys():
             try:
-                found[name] = find_case(self.project.families, name)
+                known[name] = find_case(self.project.families, name)
             except BadCase:  # renamed or taken away since
                 continue
-        return found
+        return known
 
     @cached_property
     def medians(self) -> Mapping[str, float]:
@@ -67,7 +67,7 @@ class Material:
         return {name: kernel_seconds(seconds, cases[name].facts.overhead) for name, seconds in self.medians.items()}
 
 
-def thinned(run: RunRecord) -> RunRecord:
+def without_samples(run: RunRecord) -> RunRecord:
     """Return a run with medians in place of samples and verdicts without figures: a hundred runs fill the memory."""
     cases = {
         name: CaseRecord(samples=(median(timed.samples),), facts=replace(timed.facts, again=(), pairs=None))
@@ -78,7 +78,7 @@ def thinned(run: RunRecord) -> RunRecord:
 
 
 def read_nights(paths: Iterable[Path]) -> tuple[RunRecord, list[RunRecord], list[str]]:
-    """Read the newest run whole and all of them thinned, oldest first, with sentences on what was left out.
+    """Read the newest run whole and all of them without samples, oldest first, with sentences on what was left out.
 
     Raises BadRun where none can be read, or where they are of several GPU models.
     """
@@ -99,7 +99,7 @@ def read_nights(paths: Iterable[Path]) -> tuple[RunRecord, list[RunRecord], list
             raise BadRun(
                 f"{path}: is of {run.slug}, and {newest.path} of {newest.slug}: give the runs of one GPU model"
             )
-        nights.append(thinned(run))
+        nights.append(without_samples(run))
         if newest is None or (run.when or LONG_AGO) >= (newest.when or LONG_AGO):
             newest = run
     if newest is None:
@@ -127,7 +127,7 @@ def with_history(newest: RunRecord, nights: Sequence[RunRecord]) -> tuple[list[R
             elsewhere += not cases
             chosen += [replace(run, cases=cases)] if cases else []
             continue
-        problems.append(f"{run.path}: {why}, and is no part of the history")
+        problems.append(f"{run.path}: {why}, and is not part of the history")
     if elsewhere:
         runs = f"{elsewhere} runs are" if elsewhere > 1 else "1 run is"
         problems.append(f"{runs} of other GPUs of this model, and no part of the history of this one")
@@ -177,7 +177,7 @@ MISSING = "missing"
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Holds a case of today's run, or one that is missing from it.
+    """Case of today's run, or one that is missing from it.
 
     ``verdict``: that of ``decision``, or why there is none. ``own_seconds``: the median without the fixed overhead of
     events. ``operations``, ``bytes``: the least work of a launch. ``share``: of the reference.
@@ -245,8 +245,8 @@ def entries(material: Material) -> list[Entry]:
     today = material.today
     order = {name: i for i, name in enumerate(material.cases)}
     names = dict.fromkeys([*today.cases, *today.failed, *material.verdicts.missing])
-    found = [_entry(material, name) for name in names]
-    return sorted(found, key=lambda entry: (order.get(entry.id, len(order)), entry.id))
+    shown = [_entry(material, name) for name in names]
+    return sorted(shown, key=lambda entry: (order.get(entry.id, len(order)), entry.id))
 
 
 def _entry(material: Material, name: str) -> Entry:
@@ -278,6 +278,6 @@ def _entry(material: Material, name: str) -> Entry:
     )
 
 
-def of_family(found: Sequence[Entry], family: str, dtype: str = "") -> list[Entry]:
+def of_family(entries: Sequence[Entry], family: str, dtype: str = "") -> list[Entry]:
     """Select the measured cases of a family, and of an element type."""
-    return [e for e in found if e.family == family and e.seconds and dtype in ("", e.dtype)]
+    return [e for e in entries if e.family == family and e.seconds and dtype in ("", e.dtype)]

@@ -20,7 +20,7 @@ LONGEST_GAP = 2  # weeks without a run that the calendar shows; of more it says 
 
 @dataclass(frozen=True, kw_only=True)
 class Night:
-    """Holds one run of the history. ``number``: its place, from which links are made."""
+    """Run of the history. ``number``: its place, from which links are made."""
 
     number: int
     run: RunRecord
@@ -40,7 +40,7 @@ class Night:
 
 @dataclass(frozen=True, kw_only=True)
 class Day:
-    """Holds a day of the calendar and its runs, the last of which it links to."""
+    """Day of the calendar and its runs, the last of which it links to."""
 
     date: date
     nights: Sequence[Night] = ()
@@ -60,7 +60,7 @@ class Day:
 
 @dataclass(frozen=True, kw_only=True)
 class Week:
-    """Holds seven days from Monday on, or in their place how many weeks had no run."""
+    """Seven days from Monday on, or in their place how many weeks had no run."""
 
     days: Sequence[Day] = ()
     without: int = 0

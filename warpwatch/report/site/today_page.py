@@ -85,17 +85,17 @@ def _renamed(material: Material, entries: Sequence[Entry]) -> dict[str, str]:
 
 def _unmeasured(material: Material) -> dict[str, list[str]]:
     """Cases that are declared and not in the run, by the reason."""
-    today, found = material.today, dict[str, list[str]]()
+    today, reasons = material.today, dict[str, list[str]]()
     for case in omitted_cases(material.project.families):
-        found.setdefault("serial, and over a second each", []).append(case.id)
+        reasons.setdefault("serial, and over a second each", []).append(case.id)
     if today.against:
-        found["of the same work in both revisions, which is not measured, or not to be compared"] = [
+        reasons["of the same work in both revisions, which is not measured, or not to be compared"] = [
             case.id for case in timed_cases(material.project.families) if case.id not in today.cases
         ]
-        return {why: names for why, names in found.items() if names}
+        return {why: names for why, names in reasons.items() if names}
     known = {*today.cases, *today.failed}
     others = [case.id for case in timed_cases(material.project.families) if case.id not in known]
     why = "declared now, and not in this run: the GPU or a library that it needs was lacking, or it is newer"
     if not today.whole:
         why = "not chosen: this run is of some cases alone"
-    return found | ({why: others} if others else {})
+    return reasons | ({why: others} if others else {})
