@@ -49,6 +49,7 @@ Figure = Annotated[float, Meta(ge=1e-30, le=1e30)]  # seconds, joules or a ratio
 Samples = Annotated[tuple[Seconds, ...], Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Megahertz = Annotated[int, Meta(ge=0, le=10**6)]
+Joules = Annotated[float, Meta(ge=0, le=1e9)]
 Clock = Annotated[float, Meta(gt=0, le=10**6)]  # in MHz
 Rate = Annotated[float, Meta(ge=0, le=1e18)]
 Moment = datetime  # the field ``datetime`` hides the type's own name
@@ -64,12 +65,15 @@ class Sides:
     """Samples of both sides of a case that was measured in pairs: a tuple for each process, two samples a turn.
 
     ``old_mhz``, ``new_mhz``: the mean SM clock of each sample, of all processes or of none; empty in one without them.
+    ``old_joules``, ``new_joules``: energies of a launch, where they were measured.
     """
 
     old: tuple[Samples, ...]
     new: tuple[Samples, ...]
     old_mhz: tuple[tuple[Clock, ...], ...] = ()
     new_mhz: tuple[tuple[Clock, ...], ...] = ()
+    old_joules: tuple[tuple[Joules, ...], ...] = ()
+    new_joules: tuple[tuple[Joules, ...], ...] = ()
 
     def __post_init__(self) -> None:
         lengths = [[len(samples) for samples in side] for side in (self.old, self.new)]
@@ -84,6 +88,7 @@ class Facts:
     cache: Text = ""  # cold, warm or host
     identity: Identity | None = None  # what decides the case's work
     image_hash: Text | None = None
+    source_hash: Text = ""
     grid: tuple[Count, ...] | None = None
     dynamic_shared_bytes: Count | None = None
     library: Text | None = None
@@ -102,7 +107,7 @@ class Facts:
     occupancy: Annotated[float, Meta(ge=0, le=1)] | None = None
     operations: Count = 0
     bytes: Count = 0
-    joules: Annotated[float, Meta(ge=0, le=1e9)] | None = None  # energy of a launch
+    joules: Joules | None = None  # energy of a launch
     watts: Annotated[float, Meta(ge=0, le=1e9)] | None = None  # mean power while its energy was measured
     places: Count = 0  # copies of the arrays, which launches use in turn
     hold_timeouts: Count = 0  # samples that were thrown away, because the hold ran into its limit
@@ -187,6 +192,11 @@ class Gpu:
     multiprocessors: Count = 0
     memory_bytes: Count = 0
     l2_bytes: Count = 0
+    cuda: Text = ""  # version of the driver's API
+    coldness: Rate = 0.0  # time to read half of L2 after a scrub, over that without one
+    overhead: Annotated[float, Meta(ge=0, le=1)] = 0.0  # seconds that events read with nothing between them
+    remarks: tuple[Text, ...] = ()  # on clocks, cooling and host
+    uuids: tuple[Text, ...] = ()  # of a run on several GPUs
 
 
 @dataclass(frozen=True, kw_only=True)
