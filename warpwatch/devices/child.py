@@ -21,7 +21,7 @@ from warpwatch.catalogue.table import Setting
 from warpwatch.devices.compile.compiler import ENGINE
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import LATE, DeviceError
 from warpwatch.devices.stages import PATIENCE, Stage
 from warpwatch.devices.transfer import Message, connected_pair, receive, send
 
@@ -174,14 +174,14 @@ def _await_answer(child: Child, seconds: float) -> Message:
             if text:
                 child.stages[number] = Stage(text=text, limit=share * child.stage_seconds)
         elif stage is None:
-            raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
+            raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=LATE)
         if stage is None:
             continue
         latest += time.monotonic() - begin
         if stage.age > stage.limit:
             cure = "let it end, or allow more with --reference-timeout SECONDS"
             late = f"{stage.text} did not end within {stage.limit:g} s"
-            raise DeviceError(f"{late}; process killed: {cure}", lost=True)
+            raise DeviceError(f"{late}; process killed: {cure}", lost=LATE)
         if child.oldest is stage and stage.age >= PATIENCE:
             child.waiting(stage)
 

@@ -32,7 +32,7 @@ from warpwatch.devices.compile.source_module import cached_source_module
 from warpwatch.devices.compile.symbols import demangled
 from warpwatch.devices.describe import describe
 from warpwatch.devices.detect import what_is_missing
-from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Resources, pack
+from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray, Resources, pack
 from warpwatch.devices.parameters import read_parameters
 from warpwatch.devices.software import activate
 
@@ -269,7 +269,7 @@ class Device:
                 if waited > self._patience:
                     self._lost = True
                     said = f"the kernel did not end within {self.launch_timeout:g} s (--launch-timeout)"
-                    raise DeviceError(said, True)
+                    raise DeviceError(said, LATE)
                 if waited > spinning:
                     time.sleep(min(max(waited / part, 0.00005), 0.0005))
             # Unlike a query, this prints what kernels wrote by printf.
