@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warpwatch.report.site import figures
 from warpwatch.report.site.figures import Cell, Chart, Roof, Table, cell_of, micro
 from warpwatch.report.site.material import Entry, of_family
-
-Row = tuple[Sequence[str], Sequence[Cell | None]]
 
 
 def family_pages(entries: Sequence[Entry], roofs: Mapping[str, Roof]) -> list[dict[str, Any]]:
@@ -87,112 +86,85 @@ def _tables(cases: Sequence[Entry]) -> list[Table]:
     return [table for table in tables if table and table.rows]
 
 
-def _grid(cases: Sequence[Entry]) -> tuple[list[str], dict[tuple[str, str], dict[str, Entry]]]:
-    """Return the shapes, and the entries by variant and block and by shape."""
-    rows: dict[tuple[str, str], dict[str, Entry]] = {}
+def _grid(
+    cases: Sequence[Entry],
+    cells: Mapping[str, Cell],
+    *,
+    title: str,
+    note: str,
+    heads: Sequence[str] = ("variant", "block"),
+    column: str = "shape",
+    columns: Sequence[str] | None = None,
+) -> Table:
+    """Return a table with a column for each shape, or another part of the ids, and rows named by ``heads``.
+
+    ``cells``: by case id; a row without any is left out. ``columns``: some of them.
+    """
+    rows: dict[tuple[str, ...], dict[str, Cell | None]] = {}
     for entry in cases:
-        rows.setdefault((entry.variant, entry.block), {})[entry.shape] = entry
-    return list(dict.fromkeys(entry.shape for entry in cases)), rows
+        row = rows.setdefault(tuple(getattr(entry, head) for head in heads), {})
+        row[getattr(entry, column)] = cells.get(entry.id)
+    if columns is None:
+        columns = list(dict.fromkeys(getattr(entry, column) for entry in cases))
+    lines = [(names, [own.get(name) for name in columns]) for names, own in rows.items() if any(own.values())]
+    return Table(title=title, columns=[*heads, *columns], rows=lines, note=note)
 
 
 def _times(cases: Sequence[Entry]) -> Table:
-    shapes, rows = _grid(cases)
-    least = {
-        shape: min(_seconds(e) for e in cases if e.shape == shape and (not e.on_host or len(cases) == 1))
-        for shape in shapes
-        if any(e.shape == shape and not e.on_host for e in cases)
+    least: dict[str, float] = {}
+    for e in cases:
+        if not e.on_host:
+            least[e.shape] = min(_seconds(e), least.get(e.shape, math.inf))
+    cells = {
+        e.id: cell_of(
+            e,
+            micro(_seconds(e)),
+            f"{e.rate:,.0f}" if e.rate else "",
+            least[e.shape] / _seconds(e) if e.shape in least else None,
+        )
+        for e in cases
     }
-    lines: list[Row] = []
-    for names, own in rows.items():
-        cells = [
-            cell_of(
-                e,
-                micro(_seconds(e)),
-                f"{e.rate:,.0f}" if e.rate else "",
-                least[shape] / _seconds(e) if shape in least else None,
-            )
-            if (e := own.get(shape))
-            else None
-            for shape in shapes
-        ]
-        lines.append((names, cells))
     note = f"µs, and {cases[0].unit} below. Shade: how near it comes to the fastest of its column."
-    return Table(title="Time by variant, block and shape", columns=["variant", "block", *shapes], rows=lines, note=note)
+    return _grid(cases, cells, title="Time by variant, block and shape", note=note)
 
 
 def _blocks(cases: Sequence[Entry]) -> Table | None:
     """Times by variant (how memory is accessed) and block, on the shape that has the most of both; None without."""
-    ours = [e for e in cases if not (e.on_host or e.is_library)]
     by_shape: dict[str, list[Entry]] = {}
-    for entry in ours:
-        by_shape.setdefault(entry.shape, []).append(entry)
-    if not by_shape:
+    for e in cases:
+        if not (e.on_host or e.is_library):
+            by_shape.setdefault(e.shape, []).append(e)
+    shape, own = max(reversed(by_shape.items()), key=lambda pair: len(pair[1]), default=("", []))
+    if len({e.block for e in own}) < 2:
         return None
-    shape, own = max(reversed(by_shape.items()), key=lambda pair: len(pair[1]))
-    blocks = list(dict.fromkeys(e.block for e in own))
-    by_block = {(e.variant, e.block): e for e in own}
     least = min(map(_seconds, own))
-    rows: list[Row] = [
-        (
-            [variant],
-            [
-                cell_of(e, micro(_seconds(e)), "", least / _seconds(e))
-                if (e := by_block.get((variant, block)))
-                else None
-                for block in blocks
-            ],
-        )
-        for variant in dict.fromkeys(e.variant for e in own)
-    ]
-    if len(blocks) < 2:
-        return None
+    cells = {e.id: cell_of(e, micro(_seconds(e)), "", least / _seconds(e)) for e in own}
     note = "µs. Shade: how near it comes to the fastest."
-    return Table(title=f"Block size by variant, {shape}", columns=["variant", *blocks], rows=rows, note=note)
+    return _grid(own, cells, title=f"Block size by variant, {shape}", note=note, heads=["variant"], column="block")
 
 
-def _growth(cases: Sequence[Entry]) -> Table | None:
-    shapes, rows = _grid(cases)
-    lines: list[Row] = []
-    for names, own in rows.items():
-        cells: dict[str, Cell] = {}
-        for before, after in itertools.pairwise(own[shape] for shape in shapes if shape in own):
+def _growth(cases: Sequence[Entry]) -> Table:
+    cells: dict[str, Cell] = {}
+    shapes = list(dict.fromkeys(e.shape for e in cases))
+    for names in dict.fromkeys((e.variant, e.block) for e in cases):
+        own = sorted((e for e in cases if (e.variant, e.block) == names), key=lambda e: shapes.index(e.shape))
+        for before, after in itertools.pairwise(own):
             work = (after.operations or after.bytes) / ((before.operations or before.bytes) or 1)
             if work:
                 grown = _seconds(after) / _seconds(before)
-                cells[after.shape] = cell_of(after, f"{grown:.2f}×", f"of {work:.2f}×", min(grown / work, work / grown))
-        lines.append((names, [cells.get(shape) for shape in shapes[1:]]))
-    return Table(
-        title="Growth from shape to shape",
-        columns=["variant", "block", *shapes[1:]],
-        rows=[row for row in lines if any(row[1])],
-        note="Time over that of the row's shape before, of the work over the work there. Shade: how near the two are.",
-    )
+                cells[after.id] = cell_of(after, f"{grown:.2f}×", f"of {work:.2f}×", min(grown / work, work / grown))
+    note = "Time over that of the row's shape before, of the work over the work there. Shade: how near the two are."
+    return _grid(cases, cells, title="Growth from shape to shape", note=note, columns=shapes[1:])
 
 
-def _gains(cases: Sequence[Entry]) -> Table | None:
-    serial = {e.shape: e for e in cases if e.on_host}
-    if not serial:
-        return None
-    shapes, rows = _grid(cases)
-    shapes = [shape for shape in shapes if shape in serial]
-    gains = {e.id: _seconds(serial[e.shape]) / _seconds(e) for e in cases if e.shape in serial and not e.on_host}
+def _gains(cases: Sequence[Entry]) -> Table:
+    serial = {e.shape: _seconds(e) for e in cases if e.on_host}
+    gains = {e.id: serial[e.shape] / _seconds(e) for e in cases if e.shape in serial and not e.on_host}
     most = max(gains.values(), default=1.0)
-    lines: list[Row] = []
-    for names, own in rows.items():
-        cells = [
-            cell_of(e, f"{gains[e.id]:,.0f}×", "", gains[e.id] / most)
-            if (e := own.get(shape)) and e.id in gains
-            else None
-            for shape in shapes
-        ]
-        if any(cells):
-            lines.append((names, cells))
-    return Table(
-        title="Gain over serial C++ on one core of the host",
-        columns=["variant", "block", *shapes],
-        rows=lines,
-        note="Shade: share of the largest gain. Larger shapes are not timed serially.",
-    )
+    cells = {e.id: cell_of(e, f"{gains[e.id]:,.0f}×", "", gains[e.id] / most) for e in cases if e.id in gains}
+    note = "Shade: share of the largest gain. Larger shapes are not timed serially."
+    title = "Gain over serial C++ on one core of the host"
+    return _grid(cases, cells, title=title, note=note, columns=list(serial))
 
 
 def _ladder(cases: Sequence[Entry]) -> Table | None:
@@ -200,7 +172,7 @@ def _ladder(cases: Sequence[Entry]) -> Table | None:
     family = next((e.case.family for e in cases if e.case), None)
     shapes = family.ladder_shapes.get(cases[0].dtype, ()) if family else ()
     named = {"x".join(map(str, shape)) for shape in shapes}
-    lines: list[Row] = []
+    rows: list[tuple[Sequence[str], Sequence[Cell | None]]] = []
     before: Entry | None = None
     for (_, shape), e in fastest(cases).items():
         if shape not in named or e.on_host or not e.timed:
@@ -208,7 +180,7 @@ def _ladder(cases: Sequence[Entry]) -> Table | None:
         facts = e.timed.facts
         gain = _seconds(before) / _seconds(e) if before and before.shape == shape and not e.is_library else None
         shared = facts.shared_bytes + (facts.dynamic_shared_bytes or 0)
-        lines.append(
+        rows.append(
             (
                 [e.variant, e.block, shape],
                 [
@@ -226,6 +198,6 @@ def _ladder(cases: Sequence[Entry]) -> Table | None:
     return Table(
         title="Ladder in figures",
         columns=columns,
-        rows=lines,
+        rows=rows,
         note="Best block of each variant. Gain: over the rung above.",
     )
