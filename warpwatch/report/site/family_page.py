@@ -7,8 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from warpwatch.report.site import figures
-from warpwatch.report.site.figures import Cell, Chart, Roof, Table, cell_of, micro
+from warpwatch.report.site.figures import Cell, Chart, Roof, Spec, Table, cell_of, micro, roofline, rounded
 from warpwatch.report.site.material import Entry, of_family
 
 
@@ -61,9 +60,7 @@ def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
     if shares and len(shapes) > 1:
         says = f"Share of the reference's rate by shape, of the best block of {len(shares)} variants"
         drawn.append(
-            Chart(
-                title="Ladder", says=says, spec=figures.by_category(shapes, shares, "share of the reference", "shape")
-            )
+            Chart(title="Ladder", says=says, spec=_by_category(shapes, shares, "share of the reference", "shape"))
         )
     points: dict[str, list[tuple[float, float]]] = {}
     for e in best.values():
@@ -74,7 +71,7 @@ def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
             Chart(
                 title="Roofline",
                 says=f"Rate over intensity of {len(points)} variants, best blocks",
-                spec={**figures.roofline(roof, points, cases[0].unit), "h": 340},
+                spec={**roofline(roof, points, cases[0].unit), "h": 340},
                 note=f"Flat part: the highest rate of {cases[0].dtype} in this run, of {roof.of}.",
             )
         )
@@ -201,3 +198,23 @@ def _ladder(cases: Sequence[Entry]) -> Table | None:
         rows=rows,
         note="Best block of each variant. Gain: over the rung above.",
     )
+
+
+def _by_category(
+    names: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str, x: str, *, zero: bool = True
+) -> Spec:
+    """A line for each series over named categories, such as shapes."""
+    return {
+        "h": 340,
+        "x": {"l": x, "k": "cat", "v": list(names)},
+        "y": {"l": label, "k": "num", "z": int(zero)},
+        "s": [
+            {
+                "l": name,
+                "k": "both",
+                "c": i,
+                "v": [None if value is None else rounded(value) for value in values],
+            }
+            for i, (name, values) in enumerate(series.items())
+        ],
+    }

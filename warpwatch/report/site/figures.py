@@ -16,13 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from warpwatch.report.site.material import Entry
-from warpwatch.verdict.rule import Decision
 
 Spec = Mapping[str, Any]
-MOST_BINS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,48 +39,6 @@ def rounded(value: float, digits: int = 4) -> float | int:
     return int(exact) if exact == int(exact) else exact
 
 
-def distribution(old: Sequence[float], new: Sequence[float]) -> Spec:
-    """Histograms of samples in seconds, of both sides on the same bins; the farthest 1 % at each end is left out."""
-    both = 1e6 * np.array([*old, *new])
-    low, high = np.percentile(both, [1, 99])
-    inside = both[(both >= low) & (both <= high)]
-    edges = np.histogram_bin_edges(inside, bins="auto")
-    if len(edges) - 1 > MOST_BINS:
-        edges = np.linspace(low, high, MOST_BINS + 1)
-    if len(edges) < 3:
-        edges = np.linspace(low - 0.02 * low, high + 0.02 * high, 6)
-    step = float(edges[1] - edges[0])
-    shares = [
-        [rounded(100 * count / len(side), 2) for count in np.histogram(1e6 * np.array(side), bins=edges)[0]]
-        if len(side)
-        else []
-        for side in (old, new)
-    ]
-    first = rounded(float(edges[0]) + step / 2, 7)
-    return {"k": "samples", "e": [first, rounded(step, 5)], "v": shares}
-
-
-def change(decision: Decision) -> Spec:
-    """The change in per cent with its 95 % interval, and the noise floor."""
-    low, middle, high = (rounded(100 * (value - 1)) for value in (decision.low, decision.ratio, decision.high))
-    floor = 100 * decision.floor
-    under = rounded(100 * (1 / (1 + decision.floor) - 1))
-    return {"k": "change", "v": [low, middle, high, under, rounded(floor)]}
-
-
-def history(medians: Sequence[float | None], levels: Sequence[tuple[int, int, float]]) -> Spec:
-    """Medians in seconds, night by night, and the levels between change points: first night, last night, seconds.
-
-    Medians are written as whole numbers of a unit, above the least of them.
-    """
-    known = [1e6 * value for value in medians if value is not None]
-    unit = 10.0 ** (math.floor(math.log10(min(known))) - 3)  # four digits
-    least = round(min(known) / unit)
-    values = [None if value is None else round(1e6 * value / unit) - least for value in medians]
-    lines = [[first, last, rounded(1e6 * seconds)] for first, last, seconds in levels] if len(levels) > 1 else []
-    return {"k": "history", "u": [rounded(unit), least], "v": values, "levels": lines}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Roof:
     """Limits of a roofline: the memory's peak in bytes a second, and the highest rate that was measured."""
@@ -103,45 +57,6 @@ def roofline(roof: Roof, points: Mapping[str, Sequence[tuple[float, float]]], un
         "u": unit,
         "v": short,
     }
-
-
-def by_category(
-    names: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str, x: str, *, zero: bool = True
-) -> Spec:
-    """A line for each series over named categories, such as shapes."""
-    return {
-        "h": 340,
-        "x": {"l": x, "k": "cat", "v": list(names)},
-        "y": {"l": label, "k": "num", "z": int(zero)},
-        "s": [
-            {"l": name, "k": "both", "c": i, "v": [None if value is None else rounded(value) for value in values]}
-            for i, (name, values) in enumerate(series.items())
-        ],
-    }
-
-
-def scatter(series: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str) -> Spec:
-    """Points over a logarithmic axis, of several colours."""
-    xs = sorted({a for points in series.values() for a, _ in points})
-    place = {a: i for i, a in enumerate(xs)}
-    drawn = []
-    for i, (name, points) in enumerate(series.items()):
-        values: list[float | None] = [None] * len(xs)
-        for a, b in points:
-            values[place[a]] = rounded(b)
-        drawn.append({"l": name, "k": "dot", "c": i, "w": 5, "v": values})
-    return {
-        "h": 260,
-        "x": {"l": x, "k": "log", "v": [rounded(a) for a in xs]},
-        "y": {"l": y, "k": "log"},
-        "s": drawn,
-    }
-
-
-def over_nights(values: Sequence[float], label: str, unit: str) -> Spec:
-    """One value for each night."""
-    series = [{"l": label, "k": "both", "c": 0, "v": [rounded(value) for value in values]}]
-    return {"h": 180, "x": {"k": "nights"}, "y": {"l": unit, "k": "num"}, "s": series}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,7 @@ from typing import Any
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, CheckedCase, path_of
-from warpwatch.report.site import figures
-from warpwatch.report.site.figures import Cell, Chart, Table, micro
+from warpwatch.report.site.figures import Cell, Chart, Spec, Table, micro, rounded
 from warpwatch.report.site.material import Entry, Material
 from warpwatch.runs.record import Gpu
 
@@ -87,7 +86,7 @@ def _charts(entries: Sequence[Entry]) -> list[Chart]:
     if not points:
         return []
     says = f"Noise floor of {len(points)} cases over their median time; smaller changes cannot be told from none"
-    spec = figures.scatter({"noise floor": points}, "median, µs", "noise floor, %")
+    spec = _scatter({"noise floor": points}, "median, µs", "noise floor, %")
     return [Chart(title="Noise floors", says=says, spec=spec)]
 
 
@@ -122,3 +121,21 @@ def _self_check(cases: Mapping[str, CheckedCase]) -> Table:
         rows=rows,
         note="Unchanged kernels against themselves, then slowdowns of known size (pytest bench --self-check).",
     )
+
+
+def _scatter(series: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str) -> Spec:
+    """Points over a logarithmic axis, of several colours."""
+    xs = sorted({a for points in series.values() for a, _ in points})
+    place = {a: i for i, a in enumerate(xs)}
+    drawn = []
+    for i, (name, points) in enumerate(series.items()):
+        values: list[float | None] = [None] * len(xs)
+        for a, b in points:
+            values[place[a]] = rounded(b)
+        drawn.append({"l": name, "k": "dot", "c": i, "w": 5, "v": values})
+    return {
+        "h": 260,
+        "x": {"l": x, "k": "log", "v": [rounded(a) for a in xs]},
+        "y": {"l": y, "k": "log"},
+        "s": drawn,
+    }

@@ -9,8 +9,7 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any
 
-from warpwatch.report.site import figures
-from warpwatch.report.site.figures import Chart
+from warpwatch.report.site.figures import Chart, Spec, rounded
 from warpwatch.report.site.material import Material
 from warpwatch.runs.record import RunRecord
 from warpwatch.verdict.process_effects import ProcessEffect
@@ -113,12 +112,18 @@ def _charts(nights: Sequence[Night]) -> list[Chart]:
     return [
         Chart(
             title="Common factor",
-            spec=figures.over_nights(factors, "factor", "%"),
+            spec=_over_nights(factors, "factor", "%"),
             says=f"What each run does to the time of every long case: {min(factors):+.2f} to {max(factors):+.2f} %",
         ),
         Chart(
             title="Common offset",
-            spec=figures.over_nights(offsets, "offset", "ns"),
+            spec=_over_nights(offsets, "offset", "ns"),
             says=f"What each run adds to every launch: {min(offsets):+.0f} to {max(offsets):+.0f} ns",
         ),
     ]
+
+
+def _over_nights(values: Sequence[float], label: str, unit: str) -> Spec:
+    """One value for each night."""
+    series = [{"l": label, "k": "both", "c": 0, "v": [rounded(value) for value in values]}]
+    return {"h": 180, "x": {"k": "nights"}, "y": {"l": unit, "k": "num"}, "s": series}
