@@ -122,13 +122,8 @@ def code(text: str, most: int = SAID) -> str:
 
 
 def _counts(results: Sequence[Result]) -> Mapping[Kind, int]:
-    counts: dict[Kind, int] = {}
-    for result in results:
-        for finding in result.findings:
-            counts[finding.kind] = counts.get(finding.kind, 0) + 1
-        for kind, count in result.more.items():
-            counts[kind] = counts.get(kind, 0) + count
-    return counts
+    listed = Counter(finding.kind for result in results for finding in result.findings)
+    return sum((Counter(result.more) for result in results), listed)
 
 
 def _table(results: Sequence[Result]) -> Iterator[str]:

@@ -142,8 +142,4 @@ def read_result(path: Path) -> Result:
 
 def total(results: Sequence[Result], name: str) -> Mapping[str, int]:
     """Add up ``tests`` or ``verdicts`` of several results."""
-    added: dict[str, int] = {}
-    for result in results:
-        for word, count in getattr(result, name).items():
-            added[word] = added.get(word, 0) + count
-    return added
+    return sum((Counter(getattr(result, name)) for result in results), Counter[str]())
