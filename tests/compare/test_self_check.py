@@ -174,7 +174,7 @@ def test_the_whole_way_on_a_fake_gpu(tmp_path: Path) -> None:
     assert "--against and --self-check are different things to do: choose one" in refused.stderr
 
 
-def test_what_cannot_be_made_to_wait_fails_by_itself_and_nothing_to_check_is_an_error(tmp_path: Path) -> None:
+def test_a_copy_that_cannot_wait_fails_alone_and_nothing_to_check_is_an_error(tmp_path: Path) -> None:
     checkout = Bench(tmp_path)
     done = checkout.bench("--self-check", uncompiled=["matmul_tiled"])
     assert done.returncode == 1
