@@ -75,12 +75,6 @@ def _codes(found: Iterable[Both | str]) -> Iterator[CaseCode]:
             yield own_code(measured.case, measured.kernel.image)
 
 
-def _measured(comparison: RevisionComparison | BaselineComparison) -> Mapping[str, Measured]:
-    if isinstance(comparison, BaselineComparison):
-        return comparison.measured
-    return {name: pair.measured for name, pair in comparison.side_by_side.pairs.items()}
-
-
 def _explained(measured: Measured, old: CaseCode, arch: str, verdict: Verdict) -> str:
     return explain(old, own_code(measured.case, measured.kernel.image), arch, verdict).sentence
 
