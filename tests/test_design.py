@@ -179,6 +179,49 @@ def test_correctness_and_bench_do_not_know_each_other() -> None:
         assert "correctness" not in packages(path), path
 
 
+# Module that adds to JUnit's file what pytest offers no hook for; functions that say a decision in words.
+WRITES_JUNIT = {"warpwatch.plugin.pytest_benchmark_bridge"}
+SAY_DECISIONS = {"figures_of", "line", "sentence", "summary", "describe"}
+
+
+def parses_a_decision(path: Path) -> list[str]:
+    """Return the places in a file where what is said of a decision is searched, cut or compared as a text."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        owner, method = node.func.value, node.func.attr
+        by_pattern = method in ("match", "search", "fullmatch", "findall", "finditer", "split")
+        by_hand = method in ("startswith", "endswith", "removeprefix", "removesuffix", "rpartition", "splitlines")
+        searched = [*node.args] if by_pattern else [owner] if by_hand else []
+        for each in searched:
+            calls = (part.func for part in ast.walk(each) if isinstance(part, ast.Call))
+            if SAY_DECISIONS & {getattr(call, "id", getattr(call, "attr", "")) for call in calls}:
+                found.append(f"{path}:{node.lineno}")
+    return found
+
+
+def test_nothing_that_is_printed_for_people_is_parsed() -> None:
+    """Verdicts and faults are read from the record of a run (runs/record.py), and from nothing else."""
+    readers = {module for module, imported in graph().items() if any(name.startswith("xml") for name in imported)}
+    assert {module for module in readers if module.startswith("warpwatch")} <= WRITES_JUNIT
+    for path in (ROOT / "warpwatch").rglob("*.py"):
+        assert not parses_a_decision(path), path
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import re\nre.search('slower: (.*) µs', sentence(decision))\n",
+        "change = line(decision).removeprefix('slower: ')\n",
+        "PATTERN.match(report.tables.figures_of(decision))\n",
+    ],
+)
+def test_a_text_that_is_parsed_is_found(tmp_path: Path, code: str) -> None:
+    (tmp_path / "planted.py").write_text(code)
+    assert len(parses_a_decision(tmp_path / "planted.py")) == 1
+
+
 def test_functions_are_small() -> None:
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):

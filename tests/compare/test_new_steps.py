@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from warpwatch.cli.history import write_new
-from warpwatch.compare.new_steps import issue, new_steps
+from warpwatch.compare.history import issue, new_steps
 from warpwatch.runs.files import write_run
 from warpwatch.runs.record import CaseRecord, Commit, Facts, Gpu, RunRecord
 
@@ -69,7 +69,7 @@ def test_a_second_slowdown_of_the_same_case_is_told_again() -> None:
     assert len([number for number in range(6, 41) if new_steps(runs[:number])]) == 2
 
 
-def test_the_issue_names_the_commits_and_the_command_once_for_cases_that_changed_together() -> None:
+def test_the_issue_names_commits_and_command_once_for_cases_that_changed_together() -> None:
     runs = nights(20, {CASES[3]: (15, 1.05), CASES[4]: (15, 1.1)})
     number = next(number for number in range(6, 21) if len(new_steps(runs[:number])) == 2)
     text = issue(new_steps(runs[:number]), runs[number - 1])

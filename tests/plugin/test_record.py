@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.stranger import declare, run_pytest
-from warpwatch.runs.faults import Fault
+from warpwatch.devices.check import WrongResult
+from warpwatch.devices.compile.compiler import CompileError
+from warpwatch.devices.machine import LATE, DeviceError
+from warpwatch.plugin.record import faults_of
+from warpwatch.runs.faults import Fault, Place
 from warpwatch.runs.record import Outcome, RunRecord, TestRecord, read_run
 
 TEST = "import pytest\n\n@pytest.mark.cases('tested')\ndef test_one(check):\n    check()\n"
@@ -106,3 +110,31 @@ def test_what_cannot_be_collected_and_what_ends_its_process_failed(tmp_path: Pat
     test, fault = only_failure(record_of(tmp_path, "-n1", test="import os\ndef test_one(): os.kill(os.getpid(), 9)\n"))
     assert test.name == "test_one"
     assert "crashed" in fault.place.message
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (DeviceError("the kernel did not end within 1 s", LATE), "timeout", "the kernel did not end within 1 s"),
+        (DeviceError("the process in which kernels run died: signal 9", lost=True), "lost device", "the process in"),
+        (DeviceError("not enough memory"), "failed test", "not enough memory"),
+        (CompileError("nvcc refuses it"), "compile error", "nvcc refuses it"),
+        (
+            WrongResult("c is wrong in 1 of 2 elements\n  worst c[0]"),
+            "wrong result",
+            "c is wrong in 1 of 2 elements; w",
+        ),
+        (ValueError("no\x1b[31m such thing"), "failed test", r"ValueError: no such thing"),
+    ],
+)
+def test_an_error_is_of_its_kind_whatever_it_says(error: Exception, kind: str, message: str) -> None:
+    place = Place(file="a.cu", line=3)
+    try:
+        try:
+            raise error
+        except (DeviceError, CompileError, WrongResult) as known:
+            raise pytest.fail.Exception(str(known), pytrace=False) from None
+    except (Exception, pytest.fail.Exception):
+        (fault,) = faults_of(pytest.ExceptionInfo.from_current(), None, place)
+    assert (fault.kind, fault.place.file, fault.place.line) == (kind, "a.cu", 3)
+    assert fault.place.message.startswith(message)

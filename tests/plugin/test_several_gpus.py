@@ -48,9 +48,11 @@ MODELS = pytest.mark.parametrize("model", ["fake-gpu-1", ""], ids=["early", "lat
 def test_two_processes_share_the_cases_and_save_one_run(checkout: Bench, model: str) -> None:
     assert checkout.bench().returncode == 0
     alone = saved(checkout)
-    done = checkout.bench(*TWO, "-v", gpus=2, model=model)
+    done = checkout.bench(*TWO, "-v", "--warpwatch-record=record.json", gpus=2, model=model)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "17 passed" in done.stdout
+    record = read_run(checkout.folder / "record.json")
+    assert {test.case: str(test.outcome) for test in record.tests} == dict.fromkeys(record.cases, "passed")
     assert "disabled" not in done.stdout + done.stderr  # as pytest-benchmark says of itself under xdist
     assert len(checkout.saved) == 2
     document = saved(checkout)

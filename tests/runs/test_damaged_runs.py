@@ -76,6 +76,9 @@ CASES = {
 }
 
 
+DECLARED = {case.id: case for case in timed_cases(FAMILIES)}
+
+
 @functools.cache
 def whole() -> list[dict[str, Any]]:
     """Real runs with few cases and samples: of a baseline, and of pairs."""
@@ -306,12 +309,13 @@ def use(path: Path, order: int) -> None:
         return score.play_other_gpus(runs) if len({run.gpu_uuid for run in runs}) > MIN_GPUS else None
 
     project = replace(PROJECT, root=path.parent)  # which has no baselines
-    declared = {case.id: case for case in timed_cases(FAMILIES)}
     every = ("failed", "partial", "dirty", "mixed", "gpu", "against")
     parts: list[Callable[[], object]] = [
         with_it(lambda runs: report.tables(runs, project)),
         with_it(lambda runs: ladder.tables(runs, FAMILIES)),
-        with_it(lambda runs: [picture.shares(declared, f, "float32", report.medians(runs)) for f in FAMILIES]),
+        with_it(
+            lambda runs: [picture.shares(DECLARED, family, "float32", report.medians(runs)) for family in FAMILIES]
+        ),
         with_it(recording.record),
         with_it(recording.record_pairs),
         with_it(other_gpus),

@@ -16,8 +16,7 @@ from warpwatch.cli.processes import Program, ended_by_signals, pytest_words, rec
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.devices.foreign_text import Limited, pass_on, plain
 from warpwatch.devices.gpus import why_no_gpu
-from warpwatch.report.pull_request.annotations import annotate
-from warpwatch.report.pull_request.comment import About, comment, marker
+from warpwatch.report.pull_request.comment import About, annotate, comment, marker
 from warpwatch.report.pull_request.gather import count_tests, count_verdicts, findings, read_code, why_untested
 from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Finding, Result, limited, one_line, text_of
 from warpwatch.revision.commit import find_commit, find_merge_base, git

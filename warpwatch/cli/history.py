@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.history import load, show
-from warpwatch.compare.new_steps import FEWEST, issue, new_steps
+from warpwatch.compare.history import FEWEST, issue, load, new_steps, show
 from warpwatch.runs.files import write_whole
 
 

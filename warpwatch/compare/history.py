@@ -1,4 +1,4 @@
-"""Shows what the nightly runs recorded: a case's times run by run, and the steps between its levels.
+"""Finds the lasting changes of cases in the nightly runs, those that the last night shows first among them.
 
 Steps are found by PELT (Killick 2012, in the library ruptures) on the logarithms of the medians, each run without what
 it does to every case. A step counts from the size that is relevant, or three standard deviations of the case's own
@@ -32,7 +32,7 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)  # a run that does not say when it w
 
 @dataclass(frozen=True)
 class Step:
-    """Holds a lasting change of a case's time: ``ratio``, new over old, between the runs ``before`` and ``after``."""
+    """Lasting change of a case's time: ``ratio``, new over old, between the runs ``before`` and ``after``."""
 
     case: str
     ratio: float
@@ -74,8 +74,8 @@ def load(folder: Path) -> tuple[list[RunRecord], list[str]]:
     inside = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
     folders = [each for each in sorted(inside) if numbered_runs(each)]
     if len(folders) != 1:
-        found = ", ".join(map(str, folders)) or "none"
-        raise BadRun(f"{folder}: --runs takes the folder of one GPU; with runs are here: {found}")
+        listed = ", ".join(map(str, folders)) or "none"
+        raise BadRun(f"{folder}: --runs takes the folder of one GPU; with runs are here: {listed}")
     usable, problems = read_usable(numbered_runs(folders[0]))
     runs = [run for run in usable if not run.against]
     if len({run.setting("cache") for run in runs}) > 1:
@@ -142,7 +142,7 @@ def find_steps(runs: Sequence[RunRecord]) -> list[Step]:
     """Find every step of every case, the largest slowdown first."""
     medians = aligned([{name: median(t.samples) for name, t in _gpu_cases(run)} for run in runs])
     names = dict.fromkeys(name for times in medians for name in times)
-    found = []
+    steps = []
     for name in names:
         series = [(run, math.log(times[name])) for run, times in zip(runs, medians, strict=True) if name in times]
         logs = [log for _, log in series]
@@ -150,8 +150,8 @@ def find_steps(runs: Sequence[RunRecord]) -> list[Step]:
         bounds = [0, *levels(logs, expected, len(names)), len(logs)]
         for first, middle, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
             ratio = math.exp(median(logs[middle:end]) - median(logs[first:middle]))
-            found.append(Step(name, ratio, series[middle - 1][0], series[middle][0]))
-    return sorted(found, key=lambda step: -step.ratio)
+            steps.append(Step(name, ratio, series[middle - 1][0], series[middle][0]))
+    return sorted(steps, key=lambda step: -step.ratio)
 
 
 def _gpu_cases(run: RunRecord) -> list[tuple[str, CaseRecord]]:
@@ -181,11 +181,60 @@ def show(folder: Path, case: str) -> int:
         samples = run.cases[case].samples
         low, high = np.percentile(samples, [25, 75])
         mark = marks.get(run.path)
-        told = f"  <- {100 * (mark.ratio - 1):+.1f} % from here on" if mark else ""
+        note = f"  <- {100 * (mark.ratio - 1):+.1f} % from here on" if mark else ""
         changed = difference(past.cases[case].facts.identity, run.cases[case].facts.identity)
-        told += f"  (changed: {changed.words})" if changed.changed else ""
+        note += f"  (changed: {changed.words})" if changed.changed else ""
         spread = f"{100 * (high - low) / median(samples):.1f} %"
-        print(f"{_minute(run)}  {run.commit!s:<13} {median(samples) * 1e6:12,.2f} µs  IQR {spread:>6}{told}")
+        print(f"{_minute(run)}  {run.commit!s:<13} {median(samples) * 1e6:12,.2f} µs  IQR {spread:>6}{note}")
     if any(step.ratio > 1 for step in marks.values()):
         print(f"which commit it was: python -m warpwatch bisect --from-history {case}")
     return 0
+
+
+MOST_LINES = 20
+FEWEST = 2 * SHORTEST  # runs, in which two levels have room
+
+
+def new_steps(runs: Sequence[RunRecord]) -> list[Step]:
+    """Find the slowdowns that were not found without the newest run, the largest first.
+
+    A level lasts SHORTEST nights at least, so a step is found some nights after it happened, and may then be placed a
+    night or two earlier or later than before: the same case's step within SHORTEST nights is the same step.
+    """
+    known = find_steps(runs[:-1])
+    number = {run.path: index for index, run in enumerate(runs)}
+    new = []
+    for step in find_steps(runs):
+        same = (
+            each
+            for each in known
+            if each.case == step.case
+            and (each.ratio > 1) == (step.ratio > 1)
+            and abs(number[each.after.path] - number[step.after.path]) <= SHORTEST
+        )
+        if step.ratio > 1 and not any(same):
+            new.append(step)
+    return new
+
+
+def issue(steps: Sequence[Step], newest: RunRecord) -> str:
+    """Write what became slower for good, the commits between which it did, and what finds the commit, in Markdown."""
+    count = f"{len(steps)} case{'s' * (len(steps) != 1)}"
+    when = f", night of {newest.when.date().isoformat()}" if newest.when else ""
+    lines = [f"**{count} became slower for good** on {newest.gpu.name or newest.slug}{when}:", ""]
+    lines += [f"- {step}" for step in steps[:MOST_LINES]]
+    if len(steps) > MOST_LINES:
+        lines.append(f"- ... and {len(steps) - MOST_LINES} more: `python -m warpwatch history` shows all")
+    lines += ["", "Which commit it was:", "", "```sh"]
+    for (before, after), cases in _by_range(steps).items():
+        lines.append(f"python -m warpwatch bisect {' '.join(cases[:3])} {before}..{after}")
+    return "\n".join([*lines, "```", ""])
+
+
+def _by_range(steps: Sequence[Step]) -> dict[tuple[str, str], list[str]]:
+    """Cases by the commits between which they changed: one search finds the commit for all of them."""
+    ranges: dict[tuple[str, str], list[str]] = {}
+    for step in steps[:MOST_LINES]:
+        if step.before.commit.id and step.after.commit.id:
+            ranges.setdefault((step.before.commit.id[:12], step.after.commit.id[:12]), []).append(step.case)
+    return ranges

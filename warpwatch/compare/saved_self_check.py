@@ -23,7 +23,7 @@ CLASSES = {"under 10 µs": (0.0, 10e-6), "10 to 100 µs": (10e-6, 100e-6), "abov
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedCase:
-    """Holds what a saved self-check says of a case; ``slowdown`` and ``seen`` are None where none was injected."""
+    """Case of a saved self-check; ``slowdown`` and ``seen`` are None where none was injected."""
 
     median: Seconds
     variance: Annotated[float, Meta(ge=0, le=1e6)]  # of the logarithm, between processes
@@ -42,7 +42,7 @@ class CheckedCase:
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """Holds a saved self-check: its cases by their ids, and the GPU that it was made on."""
+    """Saved self-check: its cases by their ids, and the GPU that it was made on."""
 
     cases: dict[Text, CheckedCase]
     gpu: Gpu = field(default_factory=Gpu)

@@ -31,7 +31,7 @@ from warpwatch.verdict.rule import (
 
 @dataclass(frozen=True, kw_only=True)
 class SavedCase:
-    """Holds what a saved run has of a case: its facts, and the samples of each process that measured it."""
+    """Case of a saved run: its facts, and the samples of each process that measured it."""
 
     facts: Facts
     processes: Sequence[Sequence[float]]
@@ -76,18 +76,18 @@ def on_gpu(run: RunRecord) -> Iterator[tuple[str, CaseRecord]]:
 
 
 def against_baseline(run: RunRecord, baseline: Sequence[RunRecord]) -> Verdicts:
-    """Compare a saved run with a baseline, of which the run itself is no part."""
+    """Compare a saved run with a baseline, without the run itself."""
     others = [other for other in baseline if (other.when, other.gpu_uuid) != (run.when, run.gpu_uuid)]
     if not others:
         return Verdicts()
     parts = by_gpu(run)
-    found = [_part(part, others, len(parts)) for part in parts]
+    verdicts = [_part(part, others, len(parts)) for part in parts]
     past = {name for other in others for name, _ in on_gpu(other)}
     return Verdicts(
-        decisions={name: each for part in found for name, each in part.decisions.items()},
-        past=list({id(other): other for part in found for other in part.past}.values()),
-        notes=list(dict.fromkeys(note for part in found for note in part.notes)),
-        alarm="; ".join(part.alarm for part in found if part.alarm),
+        decisions={name: each for part in verdicts for name, each in part.decisions.items()},
+        past=list({id(other): other for part in verdicts for other in part.past}.values()),
+        notes=list(dict.fromkeys(note for part in verdicts for note in part.notes)),
+        alarm="; ".join(part.alarm for part in verdicts if part.alarm),
         missing=sorted(past - run.cases.keys() - set(run.failed)) if run.whole else (),
     )
 

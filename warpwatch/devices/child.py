@@ -22,7 +22,7 @@ from warpwatch.catalogue.setting import Setting
 from warpwatch.devices.compile.compiler import ENGINE
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import LATE, DeviceError
 from warpwatch.devices.transfer import PATIENCE, Message, Stage, connected_pair, receive, send
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
@@ -139,14 +139,14 @@ class Child:
                 if text:
                     self.stages[number] = Stage(text=text, limit=share * self.stage_seconds)
             elif stage is None:
-                raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=True)
+                raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=LATE)
             if stage is None:
                 continue
             latest += time.monotonic() - begin
             if stage.age > stage.limit:
                 cure = "let it end, or allow more with --reference-timeout SECONDS"
                 late = f"{stage.text} did not end within {stage.limit:g} s"
-                raise DeviceError(f"{late}; process killed: {cure}", lost=True)
+                raise DeviceError(f"{late}; process killed: {cure}", lost=LATE)
             if self._oldest is stage and stage.age >= PATIENCE:
                 self.waiting(stage)
 

@@ -31,7 +31,7 @@ from warpwatch.devices.compile.compiler import NoCompiler, compile_file, read_im
 from warpwatch.devices.compile.symbols import demangled, missing_entry
 from warpwatch.devices.gpus import asked
 from warpwatch.devices.info import describe
-from warpwatch.devices.machine import POISON, DeviceError, Function, GuardedArray, Resources, pack
+from warpwatch.devices.machine import LATE, POISON, DeviceError, Function, GuardedArray, Resources, pack
 from warpwatch.devices.parameters import read_parameters
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
@@ -267,7 +267,7 @@ class Device:
                 if waited > self._patience:
                     self._lost = True
                     said = f"the kernel did not end within {self.launch_timeout:g} s (--launch-timeout)"
-                    raise DeviceError(said, True)
+                    raise DeviceError(said, LATE)
                 if waited > spinning:
                     time.sleep(min(max(waited / part, 0.00005), 0.0005))
             # Unlike a query, this prints what kernels wrote by printf.

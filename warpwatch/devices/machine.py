@@ -43,10 +43,13 @@ def repeated(word: int, size: int) -> Array:
     return np.tile(np.array([word], np.uint32).view(np.uint8), -(-size // 4))[:size]
 
 
-class DeviceError(Exception):
-    """A launch or a copy that failed. ``lost``: this process cannot use the device any more."""
+LATE = "late"  # why a device is lost: it did not answer in time
 
-    def __init__(self, message: str, lost: bool = False) -> None:
+
+class DeviceError(Exception):
+    """A launch or a copy that failed. ``lost``: this process cannot use the device any more, True or LATE."""
+
+    def __init__(self, message: str, lost: bool | str = False) -> None:
         super().__init__(message, lost)
         self.lost = lost
 

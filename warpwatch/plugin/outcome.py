@@ -163,7 +163,7 @@ def facts_of_run(comparison: Comparison, failed: Collection[str], *, whole: bool
         "whole": whole,
         "against": comparison.against,
         "decisions": comparison.decisions,
-        "controls": comparison.controls,
+        "controls": {name: str(decision.verdict) for name, decision in comparison.controls.items()},
         "energies": comparison.energy,
         "past": comparison.past,
         "notes": comparison.describe() if comparison.active else (),

@@ -7,7 +7,6 @@ test's report, through xdist too.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Generator, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +22,7 @@ from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import LATE, DeviceError
 from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of
 from warpwatch.plugin.device import DEVICE
 from warpwatch.plugin.options import OPTIONS, value_of
@@ -93,7 +92,7 @@ def faults_of(raised: pytest.ExceptionInfo[BaseException], parameter: Parameter,
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     worst = [line for line in lines[1:] if isinstance(error, WrongResult) and line.startswith("worst ")][:1]
     message = _sentence("; ".join([*lines[:1], *worst]) or "no message")
-    return [Fault(kind=_kind(error, parameter, message), place=structs.replace(place, message=message))]
+    return [Fault(kind=_kind(error, parameter), place=structs.replace(place, message=message))]
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -103,17 +102,15 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _kind(error: BaseException, parameter: Parameter, message: str) -> str:
+def _kind(error: BaseException, parameter: Parameter) -> str:
     if isinstance(parameter, Problem):
         return MISTAKE
     if isinstance(error, WrongResult):
         return WRONG
     if isinstance(error, CompileError):
         return COMPILE_ERROR
-    if isinstance(error, DeviceError) and re.search("did not end within|no answer within|longer than", message):
-        return TIMEOUT
-    if isinstance(error, DeviceError) and re.search("process .* died|ended the process|the kernel failed", message):
-        return LOST
+    if isinstance(error, DeviceError) and error.lost:
+        return TIMEOUT if error.lost == LATE else LOST
     return FAILED
 
 

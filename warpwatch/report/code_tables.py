@@ -23,7 +23,7 @@ SAID = {
 
 @dataclass(frozen=True, kw_only=True)
 class Heading:
-    """Holds what was compared. ``revision``: as it was named; ``tree``: what the working tree is.
+    """Both sides of a comparison of machine code. ``revision``: as it was named; ``tree``: what the working tree is.
 
     ``notes``: sentences on what could not be compared.
     """
@@ -37,7 +37,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Row:
-    """Holds one figure of a kernel on both sides, as text; empty where the side has none."""
+    """One figure of a kernel on both sides, as text; empty where a side has none."""
 
     name: str
     old: str

@@ -32,8 +32,8 @@ def lines_of(found: Explanation) -> Iterator[str]:
 def _differences(entry: str, old: KernelSide, new: KernelSide) -> Iterator[str]:
     change = KernelChange(entry=entry, old=old, new=new)
     rows = [(row.name, row.old, row.new) for row in figures(change) if row.differs]
-    for place, said in (("inside", "in loops"), ("outside", "outside loops")):
-        rows += [(f"{said}: {row.name}", row.old, row.new) for row in mix_changes(change).get(place, ())]
+    for place, where in (("inside", "in loops"), ("outside", "outside loops")):
+        rows += [(f"{where}: {row.name}", row.old, row.new) for row in mix_changes(change).get(place, ())]
     if rows:
         yield f"  {entry + ', machine code':<{WIDTH}} {'old':>24} {'new':>24}"
     for name, before, after in rows:

@@ -78,11 +78,11 @@ def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:
 def pictures(runs: Sequence[RunRecord], families: Sequence[Family], folder: Path) -> list[Path]:
     """Draw the families and element types that have ``ladder_shapes``."""
     chosen = same_work(runs)
-    cases, times, made = {case.id: case for case in timed_cases(families)}, kernel_times(chosen), []
+    cases, times, paths = {case.id: case for case in timed_cases(families)}, kernel_times(chosen), []
     for family, dtype in dict.fromkeys((family, dtype) for family, dtype, _ in listed(families, "ladder_shapes")):
         reached = shares(cases, family, dtype, times)
         if reached:
-            made.append(folder / f"{family.name}-{dtype}.svg")
+            paths.append(folder / f"{family.name}-{dtype}.svg")
             title = f"{family.name}, {dtype}: {chosen[-1].gpu.name or 'no GPU'}, medians of {len(chosen)} runs, L2 cold"
-            draw(family, reached, title, made[-1])
-    return made
+            draw(family, reached, title, paths[-1])
+    return paths

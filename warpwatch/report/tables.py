@@ -102,7 +102,7 @@ def kernel_times(runs: Sequence[RunRecord]) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Holds what tables show of cases, by id: seconds as they were read, the kernel's own, and joules of a launch."""
+    """Figures of cases by id: median seconds as they were read, those of the kernel alone, and joules of a launch."""
 
     times: Mapping[str, float]
     own: Mapping[str, float]
@@ -153,7 +153,7 @@ def spreads(runs: Sequence[RunRecord]) -> list[str]:
 
 def tables(runs: Sequence[RunRecord], project: Project) -> str:
     """Markdown tables by family and element type: a row for each variant and block, a column for each shape."""
-    found = figures(runs)
+    known = figures(runs)
     gpu = runs[0].gpu
     parts = [f"GPU: {gpu.name or 'none'}, L2 {gpu.cache or '-'}, medians of {len(runs)} runs"]
     if gpu.peak_bytes_per_second:
@@ -167,19 +167,19 @@ def tables(runs: Sequence[RunRecord], project: Project) -> str:
     for family in project.families:
         timed = timed_cases([family])
         for dtype in dict.fromkeys(case.dtype for case in timed):
-            cases = [case for case in timed if case.dtype == dtype and case.id in found.times]
+            cases = [case for case in timed if case.dtype == dtype and case.id in known.times]
             if cases:
-                parts.append(_table(family, dtype, cases, found))
+                parts.append(_table(family, dtype, cases, known))
     return "\n\n".join(parts)
 
 
-def _table(family: Family, dtype: str, cases: Sequence[Case], found: Figures) -> str:
+def _table(family: Family, dtype: str, cases: Sequence[Case], known: Figures) -> str:
     shapes = list(dict.fromkeys(case.shape_name for case in cases))
-    serial = {case.shape_name: found.times[case.id] for case in cases if case.variant.on_host}
+    serial = {case.shape_name: known.times[case.id] for case in cases if case.variant.on_host}
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for case in cases:
         row = rows.setdefault((case.variant.name, case.build.block_name), {})
-        row[case.shape_name] = _cell(case, found, serial.get(case.shape_name))
+        row[case.shape_name] = _cell(case, known, serial.get(case.shape_name))
     lines = [
         f"### {family.name}, {dtype}: time in µs, rate, gain over serial",
         "",
@@ -193,13 +193,13 @@ def _table(family: Family, dtype: str, cases: Sequence[Case], found: Figures) ->
     return "\n".join(lines)
 
 
-def _cell(case: Case, found: Figures, serial: float | None) -> str:
-    work, seconds, joules = case.work, found.times[case.id], found.joules.get(case.id)
+def _cell(case: Case, known: Figures, serial: float | None) -> str:
+    work, seconds, joules = case.work, known.times[case.id], known.joules.get(case.id)
     arithmetic = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
     amount, unit = (work.operations, arithmetic) if work.operations else (work.bytes, "GB/s")
     parts = [f"{seconds * 1e6:,.2f}"]
     if work.bytes:
-        parts.append(f"{amount / found.own[case.id] / 1e9:,.0f} {unit}")
+        parts.append(f"{amount / known.own[case.id] / 1e9:,.0f} {unit}")
     if serial and not case.variant.on_host:
         parts.append(f"{serial / seconds:,.0f}×")
     if joules:

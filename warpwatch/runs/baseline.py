@@ -6,45 +6,49 @@ A baseline is all the runs in a folder named after the GPU: one process says not
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import lzma
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from warpwatch.devices.file_lock import take_lock
 from warpwatch.runs.files import PACKED, PLAIN, compact_json, run_files, write_numbered
 from warpwatch.runs.record import SETTINGS, BadRun, RunRecord, read_document
 
 
 def objections(runs: Sequence[RunRecord], previous: Sequence[RunRecord]) -> dict[str, list[str]]:
     """Objections to making these runs a baseline: sentences by the word that allows them all the same."""
-    found: dict[str, list[str]] = {
+    sentences: dict[str, list[str]] = {
         word: [] for word in ("failed", "partial", "dirty", "mixed", "gpu", "against", "same")
     }
     there = _alike(previous)
     for key, same in _alike(runs).items():
-        found["same"] += [f"{same[0].path}: is in the baseline already, as {run.path}" for run in there.get(key, ())]
+        sentences["same"] += [
+            f"{same[0].path}: is in the baseline already, as {run.path}" for run in there.get(key, ())
+        ]
     settings = [(run, {name: run.setting(name) for name in SETTINGS}) for run in runs]
     for run, setting in settings:
         if run.failed:
-            found["failed"].append(f"{run.path}: {len(run.failed)} cases failed: {', '.join(run.failed[:3])} ...")
+            sentences["failed"].append(f"{run.path}: {len(run.failed)} cases failed: {', '.join(run.failed[:3])} ...")
         if not run.whole or run.cases.keys() != runs[0].cases.keys():
-            found["partial"].append(f"{run.path}: does not hold every case")
+            sentences["partial"].append(f"{run.path}: does not hold every case")
         if run.commit.dirty is not False:
-            found["dirty"].append(f"{run.path}: was measured on uncommitted changes")
+            sentences["dirty"].append(f"{run.path}: was measured on uncommitted changes")
         elif not re.fullmatch("[0-9a-f]{40}", run.commit.id):
-            found["dirty"].append(f"{run.path}: was measured outside a git checkout")
+            sentences["dirty"].append(f"{run.path}: was measured outside a git checkout")
         if run.against:
-            found["against"].append(f"{run.path}: was measured side by side with {run.against[:12]}, in fewer samples")
+            sentences["against"].append(
+                f"{run.path}: was measured side by side with {run.against[:12]}, in fewer samples"
+            )
         if not run.gpu.slug:
-            found["gpu"].append(f"{run.path}: was measured without a GPU")
+            sentences["gpu"].append(f"{run.path}: was measured without a GPU")
         for name, word in SETTINGS.items():
             if setting[name] != settings[0][1][name]:
-                found["mixed"].append(f"{run.path}: another {word} ({setting[name]}, not {settings[0][1][name]})")
+                sentences["mixed"].append(f"{run.path}: another {word} ({setting[name]}, not {settings[0][1][name]})")
             elif previous and setting[name] != previous[0].setting(name):
-                found["mixed"].append(f"{run.path}: another {word} than the baseline ({previous[0].setting(name)})")
-    return {word: what for word, what in found.items() if what}
+                sentences["mixed"].append(f"{run.path}: another {word} than the baseline ({previous[0].setting(name)})")
+    return {word: what for word, what in sentences.items() if what}
 
 
 def replace_baseline(folder: Path, runs: Sequence[RunRecord], previous: Sequence[RunRecord]) -> list[Path]:
@@ -69,11 +73,11 @@ def _locked(folder: Path) -> Iterator[None]:
     """Lock a baseline's folder. Raises BadRun where another process holds the lock, and OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        is_ours = True
         with contextlib.suppress(OSError):  # some network file systems lock no folder: the check of its files is left
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BadRun(f"{folder}: another process replaces this baseline now: promote again later") from None
+            is_ours = take_lock(descriptor, seconds=0)
+        if not is_ours:
+            raise BadRun(f"{folder}: another process replaces this baseline now: promote again later")
         yield
     finally:
         os.close(descriptor)
@@ -93,8 +97,8 @@ def refuse_twice(runs: Sequence[RunRecord]) -> None:
     for same in _alike(runs).values():
         if len(same) > 1:
             files = list(dict.fromkeys(str(run.path) for run in same))
-            said = f"{' and '.join(files)} are the same run" if files[1:] else f"{files[0]} is named {len(same)} times"
-            raise BadRun(f"{said}, and a baseline counts each process once: name it once")
+            named = f"{' and '.join(files)} are the same run" if files[1:] else f"{files[0]} is named {len(same)} times"
+            raise BadRun(f"{named}, and a baseline counts each process once: name it once")
 
 
 def _alike(runs: Iterable[RunRecord]) -> dict[object, list[RunRecord]]:

@@ -37,30 +37,30 @@ def run_files(folder: Path, pattern: str = "*") -> list[Path]:
     ``pattern``: of the names without their endings. Where a run is there twice, the one that is not compressed counts:
     the other one was being written when its program was ended.
     """
-    found = {}
-    there: list[str] = []
+    paths = {}
+    names: list[str] = []
     with contextlib.suppress(OSError):
-        there = os.listdir(folder)
+        names = os.listdir(folder)
     for ending in (PACKED, PLAIN):
-        for each in there:
+        for each in names:
             if each.endswith(ending) and fnmatchcase(each.removesuffix(ending), pattern):
-                found[each.removesuffix(ending)] = folder / each
-    numbers = {name: number_of(path.name) for name, path in found.items()}
-    return [found[name] for name in sorted(found, key=lambda name: (numbers[name] is None, numbers[name] or 0, name))]
+                paths[each.removesuffix(ending)] = folder / each
+    numbers = {name: number_of(path.name) for name, path in paths.items()}
+    return [paths[name] for name in sorted(paths, key=lambda name: (numbers[name] is None, numbers[name] or 0, name))]
 
 
 def chosen_files(paths: Sequence[Path]) -> list[Path]:
     """Return the files that are named, and those of the saved runs in a folder that is named. Raises OSError."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         if path.is_dir():
             inside = run_files(path)
             if not inside:
                 raise FileNotFoundError(f"{path}: holds no saved runs; `pytest bench` saves to .benchmarks/<gpu>/")
-            found += inside
+            files += inside
         else:
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
 def read_content(path: Path, most: int) -> bytes:
@@ -95,9 +95,9 @@ def write_numbered(folder: Path, files: Iterable[tuple[str, bytes]], instead_of:
     number = 0
     try:
         for name, content in files:
-            number, made = _take_number(folder, number)
-            moves.append((made, folder / f"{number:04}_{name}"))
-            with made.open("wb") as file:
+            number, temporary = _take_number(folder, number)
+            moves.append((temporary, folder / f"{number:04}_{name}"))
+            with temporary.open("wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -107,8 +107,8 @@ def write_numbered(folder: Path, files: Iterable[tuple[str, bytes]], instead_of:
             for path in aside:
                 path.unlink()
     except BaseException:
-        for made, _ in moves:
-            made.unlink(missing_ok=True)
+        for temporary, _ in moves:
+            temporary.unlink(missing_ok=True)
         raise
     return [path for _, path in moves]
 
@@ -117,12 +117,12 @@ def _take_number(folder: Path, after: int) -> tuple[int, Path]:
     """Create the file in which a run is written, of the next number above ``after`` that is free."""
     number = max(after, *_numbers(folder), 0) + 1
     while True:
-        made = folder / f".{number:04}.tmp"
+        path = folder / f".{number:04}.tmp"
         with contextlib.suppress(FileExistsError):  # another process writes it
-            os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
             if number not in _numbers(folder):
-                return number, made
-            made.unlink()  # another process has written it since
+                return number, path
+            path.unlink()  # another process has written it since
         number += 1
 
 

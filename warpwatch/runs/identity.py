@@ -300,11 +300,11 @@ def _of_array(old: Array | None, new: Array | None, fields: Sequence[str]) -> It
     if not (old and new):
         yield f"array {old.name} is gone" if old else f"array {new.name} is new" if new else ""
         return
-    for what in fields:
-        before, after = getattr(old, what), getattr(new, what)
-        if before != after and not (what == "dtype" and "" in (before, after)):
-            shown = ("x".join(map(str, each)) if what == "shape" else each for each in (before, after))
-            yield f"array {old.name}: {what} {' -> '.join('none' if each is None else str(each) for each in shown)}"
+    for name in fields:
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after and not (name == "dtype" and "" in (before, after)):
+            shown = ("x".join(map(str, each)) if name == "shape" else each for each in (before, after))
+            yield f"array {old.name}: {name} {' -> '.join('none' if each is None else str(each) for each in shown)}"
 
 
 def _of_ranges(old: tuple[Array, ...], new: tuple[Array, ...]) -> Iterator[str]:

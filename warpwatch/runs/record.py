@@ -1,5 +1,6 @@
-"""Reads saved runs from disk into typed objects, and writes them whole.
+"""The record of a run: its types, its only writer and its only reader.
 
+It is inside of the file that pytest-benchmark saves, or a file of its own of the same form (--warpwatch-record).
 Reading is the one edge where a file's content is checked, by msgspec. It fills plain frozen dataclasses, is strict (a
 boolean, a text, NaN or an infinity is no number), names the place of what is wrong, takes 34 ms for 900 cases of 100
 samples, and has no dependencies; pydantic is as quick, and brings four packages. A ``Run`` needs no further check:
@@ -48,6 +49,7 @@ Figure = Annotated[float, Meta(ge=1e-30, le=1e30)]  # seconds, joules or a ratio
 Samples = Annotated[tuple[Seconds, ...], Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Megahertz = Annotated[int, Meta(ge=0, le=10**6)]
+Joules = Annotated[float, Meta(ge=0, le=1e9)]
 Clock = Annotated[float, Meta(gt=0, le=10**6)]  # in MHz
 Rate = Annotated[float, Meta(ge=0, le=1e18)]
 Moment = datetime  # the field ``datetime`` hides the type's own name
@@ -55,20 +57,23 @@ T = TypeVar("T")
 
 
 class BadRun(ValueError):
-    """Says that a file is not a usable run: the message names the file and what is wrong with it."""
+    """Raised when a file is not a readable run; the message names the file and what is wrong with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """Holds both sides' samples of a case that was measured in pairs: a tuple for each process, two samples a turn.
+    """Samples of both sides of a case that was measured in pairs: a tuple for each process, two samples a turn.
 
     ``old_mhz``, ``new_mhz``: the mean SM clock of each sample, of all processes or of none; empty in one without them.
+    ``old_joules``, ``new_joules``: energies of a launch, where they were measured.
     """
 
     old: tuple[Samples, ...]
     new: tuple[Samples, ...]
     old_mhz: tuple[tuple[Clock, ...], ...] = ()
     new_mhz: tuple[tuple[Clock, ...], ...] = ()
+    old_joules: tuple[tuple[Joules, ...], ...] = ()
+    new_joules: tuple[tuple[Joules, ...], ...] = ()
 
     def __post_init__(self) -> None:
         lengths = [[len(samples) for samples in side] for side in (self.old, self.new)]
@@ -78,11 +83,12 @@ class Sides:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """Holds what was recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
+    """Facts that are recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
 
     cache: Text = ""  # cold, warm or host
     identity: Identity | None = None  # what decides the case's work
     image_hash: Text | None = None
+    source_hash: Text = ""
     grid: tuple[Count, ...] | None = None
     dynamic_shared_bytes: Count | None = None
     library: Text | None = None
@@ -101,7 +107,7 @@ class Facts:
     occupancy: Annotated[float, Meta(ge=0, le=1)] | None = None
     operations: Count = 0
     bytes: Count = 0
-    joules: Annotated[float, Meta(ge=0, le=1e9)] | None = None  # energy of a launch
+    joules: Joules | None = None  # energy of a launch
     watts: Annotated[float, Meta(ge=0, le=1e9)] | None = None  # mean power while its energy was measured
     places: Count = 0  # copies of the arrays, which launches use in turn
     hold_timeouts: Count = 0  # samples that were thrown away, because the hold ran into its limit
@@ -113,7 +119,7 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseRecord:
-    """Holds one case of a saved run: its samples in seconds, at least one, and what was recorded beside them."""
+    """Case of a saved run: its samples in seconds, at least one, and the facts beside them."""
 
     samples: tuple[float, ...]
     facts: Facts
@@ -172,7 +178,7 @@ class RecordedDecision(Decision):
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """Holds which GPU a run was measured on, and how. All fields are empty where there was none."""
+    """GPU that a run was measured on, and how. All fields are empty where there was none."""
 
     slug: FolderName = ""
     name: Text = ""
@@ -186,11 +192,16 @@ class Gpu:
     multiprocessors: Count = 0
     memory_bytes: Count = 0
     l2_bytes: Count = 0
+    cuda: Text = ""  # version of the driver's API
+    coldness: Rate = 0.0  # time to read half of L2 after a scrub, over that without one
+    overhead: Annotated[float, Meta(ge=0, le=1)] = 0.0  # seconds that events read with nothing between them
+    remarks: tuple[Text, ...] = ()  # on clocks, cooling and host
+    uuids: tuple[Text, ...] = ()  # of a run on several GPUs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Commit:
-    """Names the git revision that was measured. ``dirty`` is None where the file does not say."""
+    """Git revision that was measured. ``dirty`` is None where the file does not say."""
 
     id: Text = ""
     dirty: bool | None = None
@@ -200,40 +211,59 @@ class Commit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRecord:
+class _RunFacts:
+    """Facts that a run records of itself.
+
+    ``failed``: cases that were wrong or could not run; ``slower``: cases called slower. ``against``: the commit that it
+    was measured side by side with, if it was. ``decisions``: the verdict of each case that was compared, and of each
+    that could not be; ``energies``: of the energies of cases; ``controls``: verdicts of cases of the same work that
+    were measured all the same. ``tests``: in a saved benchmark those that did not pass, in another record all.
+    ``missing``: cases that the other side has and a whole run had not. ``past``: the files of the runs that it was
+    compared with. ``notes``: what holds for the comparison as a whole; ``alarm``: what changed for all cases together.
+    ``nothing``: says that nothing was compared, tested or measured. ``settings``: options of this run by name.
+    ``exit_status``: pytest's, in a record of its own.
+    """
+
+    version: int = 0
+    whole: bool = False
+    failed: tuple[Text, ...] = ()
+    slower: tuple[Text, ...] = ()
+    against: Text = ""
+    decisions: Mapping[Text, Decision] = field(default_factory=dict)
+    energies: Mapping[Text, Decision] = field(default_factory=dict)
+    controls: Mapping[Text, Text] = field(default_factory=dict)
+    tests: Sequence[TestRecord] = ()
+    missing: Sequence[Text] = ()
+    past: Sequence[Text] = ()
+    notes: Sequence[Text] = ()
+    alarm: Text = ""
+    nothing: Sequence[Text] = ()
+    settings: Mapping[Text, Text] = field(default_factory=dict)
+    exit_status: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class About(_RunFacts):
+    """Facts of a run as its file has them, under ``warpwatch``: their figures and texts are checked."""
+
+    decisions: Mapping[Text, RecordedDecision] = field(default_factory=dict)
+    energies: Mapping[Text, RecordedDecision] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord(_RunFacts):
     """Record of a run: of a benchmark that was saved, or of any run of pytest (--warpwatch-record).
 
-    ``cases``: those that were timed, by id. ``decisions``: the verdict of each case that was compared, and of each that
-    could not be; ``controls``: of cases of the same work that were measured all the same; ``energies``: of the energies
-    of cases. ``tests``: in a saved benchmark those that did not pass, in another record all. ``missing``: cases that
-    the other side has and a whole run had not. ``past``: the files of the runs that it was compared with. ``notes``:
-    what holds for the comparison as a whole; ``alarm``: what changed for all cases together. ``nothing``: says that
-    nothing was compared, tested or measured. ``settings``: options of this run by name. ``exit_status``: pytest's, in a
-    record of its own.
+    ``cases``: those that were timed, by id. ``when``: in UTC. ``problems``: what is wrong with each case that was left
+    out.
     """
 
     path: Path
     gpu: Gpu = field(default_factory=Gpu)
     cases: Mapping[str, CaseRecord] = field(default_factory=dict)
-    whole: bool = False
     commit: Commit = field(default_factory=Commit)
-    failed: tuple[str, ...] = ()
-    slower: tuple[str, ...] = ()  # cases called slower when the run was made
-    against: str = ""  # the commit that it was measured side by side with, if it was
-    when: datetime | None = None  # in UTC
-    problems: Mapping[str, str] = field(default_factory=dict)  # cases that were left out, and what is wrong with them
-    version: int = 0
-    decisions: Mapping[str, Decision] = field(default_factory=dict)
-    controls: Mapping[str, Decision] = field(default_factory=dict)
-    energies: Mapping[str, Decision] = field(default_factory=dict)
-    tests: Sequence[TestRecord] = ()
-    missing: Sequence[str] = ()
-    past: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    alarm: str = ""
-    nothing: Sequence[str] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)
-    exit_status: int = 0
+    when: datetime | None = None
+    problems: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def slug(self) -> str:
@@ -261,28 +291,6 @@ class RunRecord:
 @dataclass(frozen=True, kw_only=True)
 class _Machine:
     gpu: Gpu = field(default_factory=Gpu)
-
-
-@dataclass(frozen=True, kw_only=True)
-class About:
-    """Fields that a run records of itself, under ``warpwatch`` in its file; as in RunRecord."""
-
-    version: int = 0
-    whole: bool = False
-    failed: tuple[Text, ...] = ()
-    slower: tuple[Text, ...] = ()
-    against: Text = ""
-    decisions: dict[Text, RecordedDecision] = field(default_factory=dict)
-    controls: dict[Text, RecordedDecision | Text] = field(default_factory=dict)  # in version 0, verdicts
-    energies: dict[Text, RecordedDecision] = field(default_factory=dict)
-    tests: tuple[TestRecord, ...] = ()
-    missing: tuple[Text, ...] = ()
-    past: tuple[Text, ...] = ()
-    notes: tuple[Text, ...] = ()
-    alarm: Text = ""
-    nothing: tuple[Text, ...] = ()
-    settings: dict[Text, Text] = field(default_factory=dict)
-    exit_status: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,30 +391,15 @@ def read_run(path: Path, tolerant: bool = False) -> RunRecord:
 
 def _run(path: Path, read: _Document[Any], cases: Mapping[str, CaseRecord], problems: Mapping[str, str]) -> RunRecord:
     """Make a run of what was read. Raises OverflowError."""
-    about = read.warpwatch
+    about = {each.name: getattr(read.warpwatch, each.name) for each in fields(About)}
     return RunRecord(
         path=path,
         gpu=read.machine_info.gpu,
         cases=cases,
-        whole=about.whole,
         commit=read.commit_info,
-        failed=about.failed,
-        slower=about.slower,
-        against=about.against,
         when=read.datetime and _in_utc(read.datetime),
         problems=problems,
-        version=about.version,
-        decisions=about.decisions or _verdicts_alone(cases),
-        controls={name: each for name, each in about.controls.items() if isinstance(each, Decision)},
-        energies=about.energies,
-        tests=about.tests,
-        missing=about.missing,
-        past=about.past,
-        notes=about.notes,
-        alarm=about.alarm,
-        nothing=about.nothing,
-        settings=about.settings,
-        exit_status=about.exit_status,
+        **about | {"decisions": about["decisions"] or _verdicts_alone(cases)},
     )
 
 
@@ -422,10 +415,9 @@ def write_record(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def recorded(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields of ``About`` as they are written: what is known, and not the defaults."""
-    return {"version": VERSION} | {
-        name: _plain(value) for name, value in about.items() if value not in ({}, (), [], "")
-    }
+    """Return fields of ``About`` as they are written: what is known, and those of version 0 in any case."""
+    known = {name: value for name, value in about.items() if value or name in ("failed", "slower", "whole", "against")}
+    return {"version": VERSION} | {name: _plain(value) for name, value in known.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -25,7 +25,7 @@ MARK = "thinned"  # in the run's own part: it is thinned already
 def thin(path: Path) -> Path:
     """Thin and compress a saved run; returns its new path. The run is there, whole, at every moment.
 
-    Raises BadRun for a file that is no usable run, which stays as it is, or OSError.
+    Raises BadRun for a file that is not a readable run, which stays as it is, or OSError.
     """
     read_run(path)  # refuses what is none
     document = read_document(path)

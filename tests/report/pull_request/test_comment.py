@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpwatch.report.pull_request.annotations import annotate
-from warpwatch.report.pull_request.comment import About, comment, headline, marker
+from warpwatch.report.pull_request.comment import About, annotate, comment, headline, marker
 from warpwatch.report.pull_request.result import (
     MOST,
     NAME,

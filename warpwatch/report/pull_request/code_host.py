@@ -38,12 +38,12 @@ CURES = {
 
 
 class Refused(Exception):
-    """Says what the code host did not do, and why."""
+    """Raised when the code host refuses or fails; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """Names the interface of a code host, a repository there, and a token. ``token`` is never printed."""
+    """Interface of a code host, a repository there, and a token, which is never printed."""
 
     api: str
     repository: str
@@ -88,12 +88,12 @@ def write_comment(host: Host, number: int, marker: str, body: str, author: str) 
     ``author``: whose comment it must be, since anybody may write the marker. Raises Refused.
     """
     for page in range(1, MOST_PAGES + 1):
-        found = _list(host, f"issues/{number}/comments?per_page=100&page={page}")
-        for comment in found:
+        comments = _list(host, f"issues/{number}/comments?per_page=100&page={page}")
+        for comment in comments:
             if _is_ours(comment, marker, author):
                 _ask(host, "PATCH", f"issues/comments/{_number(comment.get('id'))}", {"body": body})
                 return "updated"
-        if len(found) < 100:
+        if len(comments) < 100:
             break
     _ask(host, "POST", f"issues/{number}/comments", {"body": body})
     return "written"
@@ -126,7 +126,7 @@ def _list(host: Host, path: str) -> list[Any]:
 
 def _ask(host: Host, method: str, path: str, content: object = None) -> Any:
     """Call the interface, again where the host is busy, and return what it answers. Raises Refused."""
-    what = f"{method} {host.api}/repos/{host.repository}/{path.partition('?')[0]}"
+    request = f"{method} {host.api}/repos/{host.repository}/{path.partition('?')[0]}"
     for wait in (*_waits(), None):
         try:
             with _OPENER.open(_request(host, method, path, content), timeout=SECONDS) as answer:
@@ -134,10 +134,10 @@ def _ask(host: Host, method: str, path: str, content: object = None) -> Any:
         except urllib.error.HTTPError as error:
             with error:
                 if error.code not in BUSY or wait is None:
-                    raise Refused(f"{what}: {_reason(error)}") from None
+                    raise Refused(f"{request}: {_reason(error)}") from None
                 time.sleep(_asked_to_wait(error, wait))
         except (OSError, HTTPException, ValueError) as error:
-            raise Refused(f"{what}: {one_line(str(error)) or type(error).__name__}") from None
+            raise Refused(f"{request}: {one_line(str(error)) or type(error).__name__}") from None
     raise AssertionError("the last try raises")
 
 
@@ -167,8 +167,8 @@ def _reason(error: urllib.error.HTTPError) -> str:
     """Return status, the host's own words, and what helps."""
     try:
         answer = json.loads(error.read(LARGEST))
-        said = one_line(str(answer["message"]))
+        message = one_line(str(answer["message"]))
     except (OSError, HTTPException, ValueError, TypeError, KeyError):
-        said = one_line(error.reason or "")
+        message = one_line(error.reason or "")
     cure = next((text for status, text in CURES.items() if status == error.code), "")
-    return f"{error.code} {said}{'; ' if cure else ''}{cure}"
+    return f"{error.code} {message}{'; ' if cure else ''}{cure}"

@@ -80,8 +80,8 @@ def _compared(run: RunRecord, root: Path) -> Iterator[Finding]:
     places = {test.case: test.place for test in run.tests}
     cases = [(name, each) for name, each in run.decisions.items() if each.verdict in LISTED]
     for name, decision in sorted(cases, key=lambda case: -_ratio(case[1])):
-        said, likely = one_line(sentence_of(decision, verdict=False)), one_line(decision.explanation)
-        finding = Finding(kind=LISTED[decision.verdict], name=one_line(name), said=said, likely=likely)
+        figures, likely = one_line(sentence_of(decision, verdict=False)), one_line(decision.explanation)
+        finding = Finding(kind=LISTED[decision.verdict], name=one_line(name), said=figures, likely=likely)
         yield _at(places.get(name, Place()), root, finding)
 
 
@@ -101,26 +101,26 @@ def read_code(path: Path) -> tuple[dict[str, dict[str, int]], list[Finding], lis
     """Read the JSON of ``warpwatch diff``: counts by architecture, builds that got worse, and notes."""
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     worse = [
-        Finding(kind=Kind.WORSE_CODE, name=one_line(f"{build['id']} ({build['arch']})"), said=one_line(said))
+        Finding(kind=Kind.WORSE_CODE, name=one_line(f"{build['id']} ({build['arch']})"), said=one_line(message))
         for build in document["builds"]
-        if (said := _worse(build))
+        if (message := _worse(build))
     ]
     return document["counts"], worse, [one_line(note) for note in document["notes"]]
 
 
 def _worse(build: dict[str, Any]) -> str:
     """Say by which figures a build got worse: local memory and occupancy; empty where it did not."""
-    said = []
+    changes = []
     for kernel in build.get("kernels", ()):
         old, new = kernel.get("old"), kernel.get("new")
         if not old or not new:
             continue
         before, after = old["needs"]["local_bytes"], new["needs"]["local_bytes"]
         if after > before:
-            said.append(f"local memory {before:,} -> {after:,} B")
+            changes.append(f"local memory {before:,} -> {after:,} B")
         shares = [min((o["occupancy"]["share"] for o in side["occupancies"] if o["occupancy"]), default=0.0)
                   for side in (old, new)]  # fmt: skip
         if shares[1] < shares[0]:
             registers = f"{old['needs']['registers']} -> {new['needs']['registers']}"
-            said.append(f"occupancy {shares[0]:.2f} -> {shares[1]:.2f} (registers {registers})")
-    return ", ".join(dict.fromkeys(said))
+            changes.append(f"occupancy {shares[0]:.2f} -> {shares[1]:.2f} (registers {registers})")
+    return ", ".join(dict.fromkeys(changes))

@@ -32,7 +32,7 @@ Hash = Annotated[str, Meta(pattern=r"^([0-9a-f]{40})?\Z")]
 
 
 class BadResult(ValueError):
-    """Says that a file holds no usable result: the message names the file and what is wrong with it."""
+    """Raised when a file is not a readable result; the message names the file and what is wrong with it."""
 
 
 class Kind(StrEnum):
@@ -52,7 +52,7 @@ FAILURES = (Kind.NOT_COMPILED, Kind.FAULT, Kind.WRONG, Kind.SLOWER)  # kinds tha
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Holds a line on a case or a place. ``file`` and ``line``: where it shows; empty and 0 where that is unknown."""
+    """Line on a case or a place. ``file`` and ``line``: where it shows; empty and 0 where that is unknown."""
 
     kind: Kind
     name: Line
@@ -64,7 +64,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Holds what one job found out.
+    """Result of a job.
 
     ``where``: what ran the kernels. ``tests``: how many tests of kernels passed, failed, were skipped and so on.
     ``verdicts``: how many cases were slower, the same and so on than in ``against``. ``code``: how many builds have
@@ -142,8 +142,4 @@ def read_result(path: Path) -> Result:
 
 def total(results: Sequence[Result], name: str) -> Mapping[str, int]:
     """Add up ``tests`` or ``verdicts`` of several results."""
-    added: dict[str, int] = {}
-    for result in results:
-        for word, count in getattr(result, name).items():
-            added[word] = added.get(word, 0) + count
-    return added
+    return sum((Counter(getattr(result, name)) for result in results), Counter[str]())

@@ -7,36 +7,22 @@ import os
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
 from statistics import median
+from typing import Any
+
+import numpy as np
 
 from warpwatch.compare.doubts import SAME_CODE, disturbance, same_code
 from warpwatch.compare.energy import millijoules
 from warpwatch.compare.history import Step
-from warpwatch.report.site import charts
-from warpwatch.report.site.charts import Chart, Roof
-from warpwatch.report.site.entries import Entry
-from warpwatch.report.site.material import Material
-from warpwatch.report.site.tables import micro, percent
+from warpwatch.report.site.figures import Chart, Roof, Spec, micro, percent, roofline, rounded
+from warpwatch.report.site.material import Entry, Material
 from warpwatch.runs.record import Facts
+from warpwatch.verdict.rule import Decision
 
-
-@dataclass(frozen=True, kw_only=True)
-class CasePage:
-    """Holds what the page of a case shows.
-
-    ``says``: sentences on its verdict. ``facts``: what was recorded, by name. ``steps``: lasting changes.
-    ``commands``: what each does, and the command.
-    """
-
-    entry: Entry
-    says: Sequence[str] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
-    charts: Sequence[Chart] = ()
-    steps: Sequence[Step] = ()
-    commands: Mapping[str, str] = field(default_factory=dict)
+MOST_BINS = 24
 
 
 class CasePages:
@@ -49,18 +35,22 @@ class CasePages:
             self.steps[step.case].append(step)
         self.numbers = {run.path: i for i, run in enumerate(material.nights)}
 
-    def page(self, entry: Entry) -> CasePage:
-        """Make the page of one case."""
+    def page(self, entry: Entry) -> dict[str, Any]:
+        """Return what the page of one case shows.
+
+        ``says``: sentences on its verdict. ``facts``: what was recorded, by name. ``steps``: lasting changes.
+        ``commands``: what each does, and the command.
+        """
         steps = sorted(self.steps[entry.id], key=lambda step: self.numbers[step.after.path])
         drawn = [self._distribution(entry), _change(entry), self._history(entry, steps), self._roofline(entry)]
-        return CasePage(
-            entry=entry,
-            says=self._says(entry),
-            facts=self._facts(entry),
-            charts=[chart for chart in drawn if chart],
-            steps=steps,
-            commands=self._commands(entry),
-        )
+        return {
+            "entry": entry,
+            "says": self._says(entry),
+            "facts": self._facts(entry),
+            "charts": [chart for chart in drawn if chart],
+            "steps": steps,
+            "commands": self._commands(entry),
+        }
 
     @cached_property
     def roofs(self) -> Mapping[str, Roof]:
@@ -90,14 +80,14 @@ class CasePages:
             return ["It runs on the host, where it is the measure of gains. No GPU runs it, so it has no verdict."]
         if decision is None:
             return ["There was nothing to compare it with."]
-        said = [_sentence(decision.reason)] if decision.reason else []
+        sentences = [_sentence(decision.reason)] if decision.reason else []
         if decision.explanation:
-            said.append(_sentence(decision.explanation))
+            sentences.append(_sentence(decision.explanation))
         if decision.suspect and decision.verdict == "unsure":
-            said.append("Probably slower: of the cases that are listed so, at most one in twenty is not.")
+            sentences.append("Probably slower: of the cases that are listed so, at most one in twenty is not.")
         if entry.timed and not today.against and same_code(entry.timed.facts, self._past_facts(entry)):
-            said += [] if SAME_CODE in decision.reason else ["Its work is the baseline's."]
-        return said
+            sentences += [] if SAME_CODE in decision.reason else ["Its work is the baseline's."]
+        return sentences
 
     def _past_facts(self, entry: Entry) -> list[Facts]:
         return [run.cases[entry.id].facts for run in self.material.verdicts.past if entry.id in run.cases]
@@ -113,7 +103,7 @@ class CasePages:
             shown["Rate"] = f"{entry.rate:,.0f} {entry.unit}"
         if entry.bytes and peak and not entry.on_host:
             moved = entry.bytes / entry.own_seconds
-            shown["Memory"] = f"{moved / 1e9:,.0f} GB/s at least, {charts.rounded(100 * moved / peak, 2)} % of its peak"
+            shown["Memory"] = f"{moved / 1e9:,.0f} GB/s at least, {rounded(100 * moved / peak, 2)} % of its peak"
         if entry.share is not None and entry.case:
             shown["Share"] = f"{entry.share:.2f} of {entry.case.reference_case}"
         if facts.joules:
@@ -128,7 +118,7 @@ class CasePages:
         past = self._past(entry)
         sides = entry.timed.facts.pairs
         new = list(chain(*(sides.new if sides else (entry.timed.samples, *entry.timed.facts.again))))
-        spec = charts.distribution(list(chain(*past)), new)
+        spec = _samples(list(chain(*past)), new)
         other = f" new, {sum(map(len, past)):,} old of {len(past)} processes" if past else ""
         return Chart(title="Samples", says=f"{len(new):,}{other}; the outermost 1 % is left out", spec=spec)
 
@@ -145,7 +135,7 @@ class CasePages:
             levels.append((first, end - 1, math.exp(median(logs))))
         changes = f"{len(steps) or 'no'} lasting change{'s' if len(steps) != 1 else ''}"
         says = f"Medians of {len(known)} nights, {micro(min(known))} to {micro(max(known))} µs, {changes}"
-        return Chart(title="History", says=says, spec=charts.history(medians, levels))
+        return Chart(title="History", says=says, spec=_levels(medians, levels))
 
     def _roofline(self, entry: Entry) -> Chart | None:
         roof = self.roofs.get(entry.dtype)
@@ -153,11 +143,11 @@ class CasePages:
             return None
         x, y = entry.operations / entry.bytes, entry.operations / entry.own_seconds
         most = min(roof.rate, x * roof.bytes_per_second)
-        says = f"{charts.rounded(x, 3)} operations a byte, {charts.rounded(100 * y / most, 2)} % of the roof there"
+        says = f"{rounded(x, 3)} operations a byte, {rounded(100 * y / most, 2)} % of the roof there"
         return Chart(
             title="Roofline",
             says=says,
-            spec=charts.roofline(roof, {"this case": [(x, y)]}, entry.unit),
+            spec=roofline(roof, {"this case": [(x, y)]}, entry.unit),
             note=f"Flat part: the highest rate of {entry.dtype} in this run, of {roof.of}.",
         )
 
@@ -176,7 +166,7 @@ def _change(entry: Entry) -> Chart | None:
     if decision is None or entry.ratio is None or math.isnan(decision.floor):
         return None
     says = f"{percent(decision.ratio)} with its 95 % interval, without what a process does to every case; noise floor"
-    return Chart(title="Old against new", says=says, spec=charts.change(decision))
+    return Chart(title="Old against new", says=says, spec=_interval(decision))
 
 
 def _resources(facts: Facts) -> dict[str, str]:
@@ -202,3 +192,45 @@ def _resources(facts: Facts) -> dict[str, str]:
 def _sentence(text: str) -> str:
     """Return a sentence of a text that begins with a small letter."""
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _samples(old: Sequence[float], new: Sequence[float]) -> Spec:
+    """Histograms of samples in seconds, of both sides on the same bins; the farthest 1 % at each end is left out."""
+    both = 1e6 * np.array([*old, *new])
+    low, high = np.percentile(both, [1, 99])
+    inside = both[(both >= low) & (both <= high)]
+    edges = np.histogram_bin_edges(inside, bins="auto")
+    if len(edges) - 1 > MOST_BINS:
+        edges = np.linspace(low, high, MOST_BINS + 1)
+    if len(edges) < 3:
+        edges = np.linspace(low - 0.02 * low, high + 0.02 * high, 6)
+    step = float(edges[1] - edges[0])
+    shares = [
+        [rounded(100 * count / len(side), 2) for count in np.histogram(1e6 * np.array(side), bins=edges)[0]]
+        if len(side)
+        else []
+        for side in (old, new)
+    ]
+    first = rounded(float(edges[0]) + step / 2, 7)
+    return {"k": "samples", "e": [first, rounded(step, 5)], "v": shares}
+
+
+def _interval(decision: Decision) -> Spec:
+    """The change in per cent with its 95 % interval, and the noise floor."""
+    low, middle, high = (rounded(100 * (value - 1)) for value in (decision.low, decision.ratio, decision.high))
+    floor = 100 * decision.floor
+    under = rounded(100 * (1 / (1 + decision.floor) - 1))
+    return {"k": "change", "v": [low, middle, high, under, rounded(floor)]}
+
+
+def _levels(medians: Sequence[float | None], levels: Sequence[tuple[int, int, float]]) -> Spec:
+    """Medians in seconds, night by night, and the levels between change points: first night, last night, seconds.
+
+    Medians are written as whole numbers of a unit, above the least of them.
+    """
+    known = [1e6 * value for value in medians if value is not None]
+    unit = 10.0 ** (math.floor(math.log10(min(known))) - 3)  # four digits
+    least = round(min(known) / unit)
+    values = [None if value is None else round(1e6 * value / unit) - least for value in medians]
+    lines = [[first, last, rounded(1e6 * seconds)] for first, last, seconds in levels] if len(levels) > 1 else []
+    return {"k": "history", "u": [rounded(unit), least], "v": values, "levels": lines}

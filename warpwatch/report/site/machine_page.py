@@ -5,55 +5,38 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, CheckedCase, path_of
-from warpwatch.report.site import charts
-from warpwatch.report.site.charts import Chart
-from warpwatch.report.site.entries import Entry
-from warpwatch.report.site.material import Material
-from warpwatch.report.site.tables import Cell, Table, micro
-from warpwatch.runs.record import Gpu, RunRecord
+from warpwatch.report.site.figures import Cell, Chart, Spec, Table, micro, rounded
+from warpwatch.report.site.material import Entry, Material
+from warpwatch.runs.record import Gpu
 
 Row = tuple[Sequence[str], Sequence[Cell | None]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachinePage:
-    """Holds what the page of the machine shows. ``uuids``: runs of each GPU, in the baseline and in the history.
+def machine_page(material: Material, entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return what the page of the machine shows.
 
-    ``check``: the file of the self-check, and ``checked``: the GPU that it was made on.
+    ``uuids``: runs of each GPU, in the baseline and in the history. ``check``: the file of the self-check, and
+    ``checked``: the GPU that it was made on.
     """
-
-    facts: Mapping[str, str]
-    uuids: Mapping[str, tuple[int, int]]
-    baseline: Sequence[RunRecord]
-    charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
-    throttled: Mapping[str, str] = field(default_factory=dict)
-    check: Path | None = None
-    checked: str = ""
-
-
-def machine_page(material: Material, entries: Sequence[Entry]) -> MachinePage:
-    """Make the page of the machine."""
     today = material.today
     slow = {e.id: disturbance(e.timed.facts) for e in entries if e.timed and not e.on_host}
     past, nights = (Counter(run.gpu_uuid for run in runs) for runs in (material.baseline, material.nights))
     tables = [_floors(entries), _self_check(material.checked.cases if material.checked else {})]
-    return MachinePage(
-        facts=_facts(today.gpu) | _clocks(entries) | _overhead(entries),
-        uuids={uuid: (past[uuid], nights[uuid]) for uuid in dict.fromkeys([today.gpu_uuid, *past, *nights])},
-        baseline=material.baseline,
-        charts=_charts(entries),
-        tables=[table for table in tables if table.rows],
-        throttled={name: why for name, why in slow.items() if why},
-        check=path_of(today.slug, material.project.baselines) if material.checked else None,
-        checked=material.checked.gpu.uuid if material.checked else "",
-    )
+    return {
+        "facts": _facts(today.gpu) | _clocks(entries) | _overhead(entries),
+        "uuids": {uuid: (past[uuid], nights[uuid]) for uuid in dict.fromkeys([today.gpu_uuid, *past, *nights])},
+        "baseline": material.baseline,
+        "charts": _charts(entries),
+        "tables": [table for table in tables if table.rows],
+        "throttled": {name: why for name, why in slow.items() if why},
+        "check": path_of(today.slug, material.project.baselines) if material.checked else None,
+        "checked": material.checked.gpu.uuid if material.checked else "",
+    }
 
 
 def _facts(gpu: Gpu) -> dict[str, str]:
@@ -103,7 +86,7 @@ def _charts(entries: Sequence[Entry]) -> list[Chart]:
     if not points:
         return []
     says = f"Noise floor of {len(points)} cases over their median time; smaller changes cannot be told from none"
-    spec = charts.scatter({"noise floor": points}, "median, µs", "noise floor, %")
+    spec = _scatter({"noise floor": points}, "median, µs", "noise floor, %")
     return [Chart(title="Noise floors", says=says, spec=spec)]
 
 
@@ -138,3 +121,21 @@ def _self_check(cases: Mapping[str, CheckedCase]) -> Table:
         rows=rows,
         note="Unchanged kernels against themselves, then slowdowns of known size (pytest bench --self-check).",
     )
+
+
+def _scatter(series: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str) -> Spec:
+    """Points over a logarithmic axis, of several colours."""
+    xs = sorted({a for points in series.values() for a, _ in points})
+    place = {a: i for i, a in enumerate(xs)}
+    drawn = []
+    for i, (name, points) in enumerate(series.items()):
+        values: list[float | None] = [None] * len(xs)
+        for a, b in points:
+            values[place[a]] = rounded(b)
+        drawn.append({"l": name, "k": "dot", "c": i, "w": 5, "v": values})
+    return {
+        "h": 260,
+        "x": {"l": x, "k": "log", "v": [rounded(a) for a in xs]},
+        "y": {"l": y, "k": "log"},
+        "s": drawn,
+    }

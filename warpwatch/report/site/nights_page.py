@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
+from typing import Any
 
-from warpwatch.compare.history import Step
-from warpwatch.report.site import charts
-from warpwatch.report.site.charts import Chart
+from warpwatch.report.site.figures import Chart, Spec, rounded
 from warpwatch.report.site.material import Material
 from warpwatch.runs.record import RunRecord
 from warpwatch.verdict.process_effects import ProcessEffect
@@ -20,7 +19,7 @@ LONGEST_GAP = 2  # weeks without a run that the calendar shows; of more it says 
 
 @dataclass(frozen=True, kw_only=True)
 class Night:
-    """Holds one run of the history. ``number``: its place, from which links are made."""
+    """Run of the history. ``number``: its place, from which links are made."""
 
     number: int
     run: RunRecord
@@ -40,7 +39,7 @@ class Night:
 
 @dataclass(frozen=True, kw_only=True)
 class Day:
-    """Holds a day of the calendar and its runs, the last of which it links to."""
+    """Day of the calendar and its runs, the last of which it links to."""
 
     date: date
     nights: Sequence[Night] = ()
@@ -60,30 +59,20 @@ class Day:
 
 @dataclass(frozen=True, kw_only=True)
 class Week:
-    """Holds seven days from Monday on, or in their place how many weeks had no run."""
+    """Seven days from Monday on, or in their place how many weeks had no run."""
 
     days: Sequence[Day] = ()
     without: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class NightsPage:
-    """Holds what the page of all nights shows. ``nights``: newest first."""
-
-    nights: Sequence[Night]
-    weeks: Sequence[Week]
-    steps: Sequence[Step]
-    charts: Sequence[Chart]
-
-
-def nights_page(material: Material) -> NightsPage:
-    """Make the page of all nights."""
+def nights_page(material: Material) -> dict[str, Any]:
+    """Return what the page of all nights shows, the newest first."""
     begun = Counter(step.after.path for step in material.steps)
     nights = [
         Night(number=i, run=run, effect=effect, verdicts=_verdicts(run), steps=begun[run.path])
         for i, (run, effect) in enumerate(zip(material.nights, material.effects, strict=True))
     ]
-    return NightsPage(nights=nights[::-1], weeks=calendar(nights), steps=material.steps, charts=_charts(nights))
+    return {"nights": nights[::-1], "weeks": calendar(nights), "steps": material.steps, "charts": _charts(nights)}
 
 
 def _verdicts(run: RunRecord) -> Counter[str]:
@@ -123,12 +112,18 @@ def _charts(nights: Sequence[Night]) -> list[Chart]:
     return [
         Chart(
             title="Common factor",
-            spec=charts.over_nights(factors, "factor", "%"),
+            spec=_over_nights(factors, "factor", "%"),
             says=f"What each run does to the time of every long case: {min(factors):+.2f} to {max(factors):+.2f} %",
         ),
         Chart(
             title="Common offset",
-            spec=charts.over_nights(offsets, "offset", "ns"),
+            spec=_over_nights(offsets, "offset", "ns"),
             says=f"What each run adds to every launch: {min(offsets):+.0f} to {max(offsets):+.0f} ns",
         ),
     ]
+
+
+def _over_nights(values: Sequence[float], label: str, unit: str) -> Spec:
+    """One value for each night."""
+    series = [{"l": label, "k": "both", "c": 0, "v": [rounded(value) for value in values]}]
+    return {"h": 180, "x": {"k": "nights"}, "y": {"l": unit, "k": "num"}, "s": series}

@@ -22,7 +22,7 @@ FIRST = ("slower", "faster", "unsure", "missing", "same")  # verdicts with a col
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Holds what a site says of itself: its GPU, its newest run, and how many cases have each verdict."""
+    """Summary of a site: its GPU, its newest run, and how many cases have each verdict."""
 
     gpu: Text
     commit: Text = ""
@@ -51,8 +51,8 @@ def write_overview(folder: Path, wanted: int = 0) -> list[Site]:
     template = environment.from_string(here.joinpath("templates", "sites.html").read_text(encoding="utf-8"))
     verdicts = dict.fromkeys([*FIRST, *sorted({verdict for site in sites for verdict in site.verdicts})])
     page = template.render(sites=sites, verdicts=verdicts, missing=said_missing(len(sites), wanted))
-    made: Mapping[str, bytes] = {"index.html": page.encode(), "assets/site.css": style}
-    write_site(folder, made, beside=[site.folder for site in sites])
+    pages: Mapping[str, bytes] = {"index.html": page.encode(), "assets/site.css": style}
+    write_site(folder, pages, beside=[site.folder for site in sites])
     return sites
 
 

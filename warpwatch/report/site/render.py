@@ -17,13 +17,12 @@ import jinja2
 from markupsafe import Markup
 
 from warpwatch.report.site.case_page import CasePages
-from warpwatch.report.site.entries import Entry, entries
 from warpwatch.report.site.family_page import family_pages
+from warpwatch.report.site.figures import micro, nano, percent
 from warpwatch.report.site.machine_page import machine_page
-from warpwatch.report.site.material import Material
+from warpwatch.report.site.material import Entry, Material, entries
 from warpwatch.report.site.nights_page import nights_page
 from warpwatch.report.site.overview import ABOUT, Site, about
-from warpwatch.report.site.tables import micro, nano, percent
 from warpwatch.report.site.today_page import MEANING, OTHERS, SHOWN, today_page
 from warpwatch.report.tables import figures_of
 
@@ -81,27 +80,27 @@ def addresses(folder: Path, runs_url: str) -> Callable[[Path, str], str]:
 
 def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, bytes]:
     """Make every file of the site, by its path from ``folder``, in which it is to lie."""
-    found = entries(material)
-    renderer = _renderer(material, found, addresses(folder, runs_url))
-    cases = CasePages(material, found)
-    families = family_pages(found, cases.roofs)
-    names = {family.name for family in families}
+    cases_shown = entries(material)
+    renderer = _renderer(material, cases_shown, addresses(folder, runs_url))
+    cases = CasePages(material, cases_shown)
+    families = family_pages(cases_shown, cases.roofs)
+    names = {family["name"] for family in families}
     latest = sorted(material.steps, key=lambda step: cases.numbers[step.after.path], reverse=True)[:LATEST]
     renderer.add(
-        "index.html", "index.html", here="Today", page=today_page(material, found), latest=latest, meaning=MEANING
+        "index.html", "index.html", here="Today", page=today_page(material, cases_shown), latest=latest, meaning=MEANING
     )
-    renderer.add("cases.html", "cases.html", here="Cases", entries=found, filters=_filters(found))
+    renderer.add("cases.html", "cases.html", here="Cases", entries=cases_shown, filters=_filters(cases_shown))
     renderer.add("families.html", "families.html", here="Families", families=families)
-    renderer.add("machine.html", "machine.html", here="Machine", page=machine_page(material, found))
+    renderer.add("machine.html", "machine.html", here="Machine", page=machine_page(material, cases_shown))
     renderer.add("nights.html", "nights.html", here="Nights", page=nights_page(material))
     for family in families:
-        renderer.add(family.page, "family.html", here="Families", page=family)
-    for entry in found:
+        renderer.add(family["page"], "family.html", here="Families", page=family)
+    for entry in cases_shown:
         renderer.add(entry.page, "case.html", here="Cases", page=cases.page(entry), families=names)
-    renderer.made[ABOUT] = about(_about(material, found))
+    renderer.made[ABOUT] = about(_about(material, cases_shown))
     times = [round(run.when.timestamp()) if run.when else None for run in material.nights]
-    said = as_json({"t": times, "c": [str(run.commit) for run in material.nights]})
-    renderer.made["assets/nights.js"] = f"const NIGHTS = {said};\n".encode()
+    data = as_json({"t": times, "c": [str(run.commit) for run in material.nights]})
+    renderer.made["assets/nights.js"] = f"const NIGHTS = {data};\n".encode()
     for name, parts in ASSETS.items():
         renderer.made[f"assets/{name}"] = b"".join(HERE.joinpath("assets", part).read_bytes() for part in parts)
     return renderer.made

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
-from warpwatch.report.site.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
-from warpwatch.report.site.material import Material
+from warpwatch.report.site.material import FAILED, HOST, MISSING, NOT_COMPARED, Entry, Material
 from warpwatch.runs.identity import Identity, difference
-from warpwatch.runs.record import RunRecord
 
 MOST_LISTED = 25  # cases of a verdict on the first page; all are on that of the cases
 SHOWN = ("slower", "faster", "unsure", MISSING, FAILED)  # first, whatever their number
@@ -30,66 +28,39 @@ MEANING: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listed:
-    """Holds the cases of one verdict, the worst first, and how many they are by the reason that is given."""
-
-    verdict: str
-    entries: Sequence[Entry]
-    reasons: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def first(self) -> Sequence[Entry]:
-        return self.entries[:MOST_LISTED]
-
-    @property
-    def has_figures(self) -> bool:
-        """True where cases of this verdict were timed."""
-        return any(entry.seconds for entry in self.entries)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TodayPage:
-    """Holds what the first page shows.
+def today_page(material: Material, entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return what the first page shows.
 
     ``counts``: cases by verdict. ``lists``: those that need a look. ``renamed``: missing case -> a new one of the same
-    machine code. ``unmeasured``: cases by the reason why they were not measured. ``alarm``: what
-    changed for all cases together. ``left_out``: sentences on files and cases that could not be used.
+    machine code. ``unmeasured``: cases by the reason why they were not measured. ``left_out``: sentences on files and
+    cases that could not be used.
     """
-
-    run: RunRecord
-    counts: Mapping[str, int]
-    lists: Sequence[Listed]
-    renamed: Mapping[str, str]
-    unmeasured: Mapping[str, Sequence[str]]
-    notes: Sequence[str]
-    left_out: Sequence[str]
-    alarm: str
-    past: Sequence[RunRecord]
-
-
-def today_page(material: Material, entries: Sequence[Entry]) -> TodayPage:
-    """Make the first page."""
-    counted = Counter(entry.verdict for entry in entries)
-    found = [_listed(verdict, entries) for verdict in SHOWN if counted[verdict]]
-    return TodayPage(
-        run=material.today,
-        counts={name: counted[name] for name in (*SHOWN, *OTHERS) if counted[name] or name in ("slower", "faster")},
-        lists=found,
-        renamed=_renamed(material, entries),
-        unmeasured=_unmeasured(material),
-        notes=material.verdicts.notes,
-        left_out=material.problems,
-        alarm=material.verdicts.alarm,
-        past=material.verdicts.past,
-    )
+    counted, verdicts = Counter(entry.verdict for entry in entries), material.verdicts
+    return {
+        "run": material.today,
+        "counts": {name: counted[name] for name in (*SHOWN, *OTHERS) if counted[name] or name in ("slower", "faster")},
+        "lists": [_listed(verdict, entries) for verdict in SHOWN if counted[verdict]],
+        "renamed": _renamed(material, entries),
+        "unmeasured": _unmeasured(material),
+        "notes": verdicts.notes,
+        "alarm": verdicts.alarm,
+        "left_out": material.problems,
+        "past": verdicts.past,
+    }
 
 
-def _listed(verdict: str, entries: Sequence[Entry]) -> Listed:
+def _listed(verdict: str, entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return the cases of one verdict, the worst first, and how many they are by the reason that is given."""
     own = [entry for entry in entries if entry.verdict == verdict]
     own.sort(key=lambda e: e.ratio or 1.0, reverse=verdict != "faster")
     reasons = Counter(_reason(e) for e in own if verdict == "unsure")
-    return Listed(verdict=verdict, entries=own, reasons=dict(reasons.most_common()))
+    return {
+        "verdict": verdict,
+        "entries": own,
+        "first": own[:MOST_LISTED],
+        "reasons": dict(reasons.most_common()),
+        "has_figures": any(entry.seconds for entry in own),
+    }
 
 
 def _reason(entry: Entry) -> str:
@@ -114,17 +85,17 @@ def _renamed(material: Material, entries: Sequence[Entry]) -> dict[str, str]:
 
 def _unmeasured(material: Material) -> dict[str, list[str]]:
     """Cases that are declared and not in the run, by the reason."""
-    today, found = material.today, dict[str, list[str]]()
+    today, reasons = material.today, dict[str, list[str]]()
     for case in omitted_cases(material.project.families):
-        found.setdefault("serial, and over a second each", []).append(case.id)
+        reasons.setdefault("serial, and over a second each", []).append(case.id)
     if today.against:
-        found["of the same work in both revisions, which is not measured, or not to be compared"] = [
+        reasons["of the same work in both revisions, which is not measured, or not to be compared"] = [
             case.id for case in timed_cases(material.project.families) if case.id not in today.cases
         ]
-        return {why: names for why, names in found.items() if names}
+        return {why: names for why, names in reasons.items() if names}
     known = {*today.cases, *today.failed}
     others = [case.id for case in timed_cases(material.project.families) if case.id not in known]
     why = "declared now, and not in this run: the GPU or a library that it needs was lacking, or it is newer"
     if not today.whole:
         why = "not chosen: this run is of some cases alone"
-    return found | ({why: others} if others else {})
+    return reasons | ({why: others} if others else {})
