@@ -1,32 +1,32 @@
-# make test: tests the kernels and the engine, on a GPU or on the software device.
+# make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; some minutes.
+# make test-all: everything, also what is marked slow or once and each kernel on each shape; what CI runs.
 # make bench: times every kernel and compares with this GPU's baseline.
 # make bench COMPARE="--against main": times every kernel in turns with that of another revision.
 # make check: checks style, types and workflows.
-# make quick: style, types and a choice of tests, in less than a minute, for while you work.
-# make wheel: builds the distribution and lets a repository of its own use it; part of make test.
+# make wheel: builds the distribution and lets a repository of its own use it; part of make test-all.
 # make mutate: puts faults into the kernels and lists those that no test finds; some minutes on all cores.
-# The first call of any of them makes the environment .venv. ARGS="..." is passed to pytest.
+# The first call of any of them makes the environment .venv. ARGS="..." is passed to pytest: -k chooses among the tests,
+# and -m of your own stands in place of "not slow".
 PYTHON ?= python3
 COMPARE ?= --benchmark-compare
 VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-QUICK := tests/test_design.py tests/catalogue tests/verdict tests/runs correctness/test_kernels.py
+# A test that takes longer than this hangs: it fails, and every thread's stack is shown.
+LIMIT := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
+TESTS := $(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 --maxschedchunk=16 $(LIMIT)
 
-.PHONY: bench test quick wheel check mutate clean
+.PHONY: bench test test-all wheel check mutate clean
 
 bench: $(READY)
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 --maxschedchunk=16 $(ARGS)
+	$(TESTS) -m "not slow" $(ARGS)
 
-quick: $(READY)
-	$(BIN)/python -m ruff check .
-	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m mypy
-	$(BIN)/python -m pytest --quick $(QUICK) -n auto --maxprocesses=4 $(ARGS)
+test-all: $(READY)
+	$(TESTS) $(ARGS)
 
 wheel: $(READY)
 	$(BIN)/python -m pytest tests/test_wheel.py $(ARGS)

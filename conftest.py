@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import operator
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from warpwatch.testing import Build
+
 pytest_plugins = ("pytester",)
 
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the choice of `make quick`."""
-    text = "Leave out tests marked slow, and of the tests of every kernel all but one small exact one a variant."
-    parser.addoption("--quick", action="store_true", help=text)
+Kind = tuple[str, ...]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Draw the seed of the random tests before the header is printed, which names it."""
-    config.addinivalue_line("markers", "slow: takes seconds, and `make quick` leaves it out")
     if _only_times(config):  # Hypothesis would be imported for the seed, and at the end for its summary
         config.pluginmanager.set_blocked("hypothesispytest")
     elif config.getoption("hypothesis_seed", None) is None:
@@ -38,23 +36,50 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [] if seed is None else [f"hypothesis seed: {seed} (repeat with --hypothesis-seed)"]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose what `make quick` runs."""
-    if not config.getoption("--quick"):
-        return
-    from warpwatch.testing import Case, parameter_of  # noqa: PLC0415  # after the device's process was started
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what repeats another test: `make test` runs each kind once, and `make test-all` everything."""
+    from kernels import FAMILIES  # noqa: PLC0415  # after the device's process was started
+    from warpwatch.testing import Case, least_builds, parameter_of  # noqa: PLC0415
 
-    smallest: dict[tuple[str, str], tuple[float, pytest.Item]] = {}
-    chosen = set()
-    for item in items:
+    least: set[Build | None] = {*least_builds(FAMILIES)}
+
+    def order(item: pytest.Item) -> tuple[bool, float]:
         case = parameter_of(item)
-        if not item.path.is_relative_to(config.rootpath / "correctness"):
-            chosen |= {item} if item.get_closest_marker("slow") is None else set()
-        elif item.name.startswith("test_exact["):
-            # What is declared wrong has a problem in place of its case.
-            key = (case.family.name, case.variant.name) if isinstance(case, Case) else (item.name, "")
-            cost = case.launch_cost if isinstance(case, Case) else 0.0
-            smallest[key] = min(smallest.get(key, (cost, item)), (cost, item), key=operator.itemgetter(0))
-    chosen |= {item for _, item in smallest.values()}
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = [item for item in items if item in chosen]
+        return _build(item) not in least, case.launch_cost if isinstance(case, Case) else 0.0
+
+    kinds = [(item, _kinds_of(item, least)) for item in sorted(items, key=order)]
+    seen: set[Kind] = set()
+    kept: set[pytest.Item] = set()
+    for news in (2, 1):  # those first that bring both a block size and an element type
+        for item, shown in kinds:
+            if len(shown - seen) >= news:
+                seen |= shown
+                kept.add(item)
+    for item, shown in kinds:
+        if shown and item not in kept:
+            item.add_marker(pytest.mark.slow)
+
+
+def _build(item: pytest.Item) -> Build | None:
+    from warpwatch.testing import Build, Case, parameter_of  # noqa: PLC0415
+
+    value = parameter_of(item)
+    build = value.build if isinstance(value, Case) else value
+    return build if isinstance(build, Build) else None
+
+
+def _kinds_of(item: pytest.Item, least: set[Build | None]) -> set[Kind]:
+    """Return what a test is the first to show, or nothing if it is never left out.
+
+    Each kernel is tested once with each block size and each element type, and on every edge in its least build alone.
+    Corners are tested in the least builds anyhow.
+    """
+    test, file = item.nodeid.partition("[")[0], item.path.stem
+    if not item.path.is_relative_to(item.config.rootpath / "correctness"):
+        return {(test,)} if item.get_closest_marker("once") else set()
+    build = _build(item)
+    if build is None or file in ("test_corners", "test_large") or (test.endswith("::test_edge") and build in least):
+        return set()
+    kernel = (test, build.family.name, build.variant.name)
+    return {(*kernel, build.block_name), (*kernel, build.dtype)} if file == "test_kernels" else {kernel}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +11,13 @@ import pytest
 from tests.project import PROJECT
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker
+
+
+def pytest_configure() -> None:
+    """Let SIGINT interrupt tests and their processes, also where a shell has it ignored in the background."""
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")

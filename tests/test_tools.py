@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -194,6 +196,39 @@ def test_only_what_runs_no_code_of_a_pull_request_may_write() -> None:
             for job in workflow["jobs"].values():
                 writes = [name for name, may in job.get("permissions", {}).items() if may == "write"]
                 assert not writes or (path.name == "nightly.yml" and job["runs-on"] == "ubuntu-24.04")
+
+
+# The two commands for tests
+
+
+def made(target: str, *variables: str) -> list[str]:
+    """Return the words of the command that make would run for a target, in an environment that is ready."""
+    command = ["make", "-n", "-o", "pyproject.toml", "-o", "tools/install.py", target, *variables]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return shlex.split(done.stdout.splitlines()[-1])
+
+
+def test_continuous_integration_runs_everything_and_a_developer_each_kind_once() -> None:
+    fast, everything = made("test", "ARGS=-k copy"), made("test-all", "ARGS=-k copy")
+    assert fast == [*everything[:-2], "-m", "not slow", "-k", "copy"]
+    assert {"tests", "correctness"} <= {*everything}
+    assert "make test-all\n" in (ROOT / ".ci" / "run").read_text()
+    assert {"make check", "make test-all"} <= {*scripts_of("ci.yml")}
+
+
+def scripts_of(name: str) -> list[str]:
+    return [step.script.strip() for job in load(FOLDER / name)["jobs"].values() for step in steps(job)]
+
+
+def test_a_test_that_hangs_ends_with_the_stacks_of_all_threads() -> None:
+    settings = [word for word in made("test-all") if word.startswith("faulthandler")]
+    assert settings == ["faulthandler_timeout=300", "faulthandler_exit_on_timeout=true"]
+
+
+def test_what_is_marked_once_runs_with_one_set_of_parameters(request: pytest.FixtureRequest) -> None:
+    once = [item for item in request.session.items if item.get_closest_marker("once")]
+    fast = Counter(item.nodeid.partition("[")[0] for item in once if not item.get_closest_marker("slow"))
+    assert set(fast.values()) <= {1}
 
 
 # Checks of the files, as `make check` calls them

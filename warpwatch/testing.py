@@ -22,7 +22,8 @@ Fixtures and their types
         Compilation of the builds of the run.
 
 Corner cases of a build
-    `aligned`, `beyond_32_bits`, `branch_changes`, `ends`, `ragged`, `several_blocks`
+    `aligned`, `beyond_32_bits`, `branch_changes`, `ends`, `ragged`, `several_blocks`; `least_builds` lists the builds
+    that are tested on them
 
 Layout of arrays and blocks
     `Placement`
@@ -40,7 +41,15 @@ Options and tests
 
 from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.corners import aligned, beyond_32_bits, branch_changes, ends, ragged, several_blocks
+from warpwatch.catalogue.corners import (
+    aligned,
+    beyond_32_bits,
+    branch_changes,
+    ends,
+    least_builds,
+    ragged,
+    several_blocks,
+)
 from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds
@@ -81,6 +90,7 @@ __all__ = [
     "compile_build",
     "describe_device",
     "ends",
+    "least_builds",
     "nvcc",
     "parameter_of",
     "problem_of_the_last_block",

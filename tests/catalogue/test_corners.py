@@ -17,6 +17,7 @@ from warpwatch.catalogue.corners import (
     aligned,
     beyond_32_bits,
     branch_changes,
+    edge_cases,
     ends,
     least_builds,
     oblong_builds,
@@ -79,6 +80,14 @@ def test_every_variant_with_blocks_has_one_build_with_corner_cases() -> None:
 
 def test_the_build_is_the_smallest_tile_in_the_narrowest_type(new: Build) -> None:
     assert (new.block, new.dtype) == ((16, 16), "float32")
+
+
+def test_a_new_variant_gets_ones_lines_and_sizes_beside_its_tile(folder: Path) -> None:
+    shapes = {case.shape for case in edge_cases([made_up(folder)]) if case.build.block == (16, 16)}
+    assert (1, 1, 1) in shapes
+    assert any(rows > 16 and columns == 1 for rows, columns, _ in shapes)
+    assert any(rows == 1 and columns > 16 for rows, columns, _ in shapes)
+    assert {15, 17} <= {rows for rows, _, _ in shapes}
 
 
 def test_a_new_variant_gets_a_second_block_along_every_axis_and_a_second_group(new: Build) -> None:

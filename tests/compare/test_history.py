@@ -128,3 +128,12 @@ def test_a_damaged_night_is_named_and_left_out(tmp_path: Path) -> None:
     done = run_module(command, ROOT, os.environ, seconds=100)
     assert done.returncode == 2
     assert re.fullmatch(r"error: .*0001_night.json: is not whole JSON .*\n", done.stderr)
+
+
+def test_a_run_beside_another_revision_is_no_night(tmp_path: Path) -> None:
+    folder = record(tmp_path / "a-gpu", np.ones((3, CASES)))
+    second = folder / "0002_night.json"
+    document = json.loads(second.read_text())
+    second.write_text(json.dumps(document | {"warpwatch": {"against": "0" * 40}}))
+    nights, _ = load(folder)
+    assert [night.path.name for night in nights] == ["0001_night.json", "0003_night.json"]

@@ -1,4 +1,7 @@
-"""Reads tests/mutation/mutants/*.toml, a list of mistakes to make in kernels, and makes one in a text."""
+"""Reads lists of mistakes to make in files, and makes one in a text.
+
+mutants/*.toml lists mistakes in kernels, which mutate.py makes, and planted/*.toml those in the engine, for planted.py.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "mutants"
-KEYS = {"file", "kind", "what", "find", "replace", "after", "equivalent", "performance"}
+KEYS = {"file", "kind", "what", "find", "replace", "after", "equivalent", "performance", "tests"}
 NEEDED = {"file", "kind", "what", "find", "replace"}
 
 
@@ -19,11 +22,11 @@ class BadList(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """One change of a file of kernels/.
+    """One change of a file of kernels/, or of the engine.
 
     ``find`` occurs once in the file, or once after ``after`` if that is given; white space counts as any white space.
     ``same`` says why nobody can notice: the change computes the same (``control`` where that is its purpose), or
-    changes the time alone.
+    changes the time alone. ``tests``: paths of the tests that may notice a mistake in the engine.
     """
 
     file: str
@@ -34,6 +37,7 @@ class Mistake:
     after: str = ""
     same: str = ""
     control: bool = False
+    tests: str = ""
 
     @property
     def name(self) -> str:
@@ -49,16 +53,18 @@ class Change:
     last: int
 
 
-def read_mistakes(folder: Path, kernels: Path) -> list[Mistake]:
-    """Read every list of a folder, and see that each entry can be made. Raises BadList."""
+def read_mistakes(folder: Path, root: Path | None = None) -> list[Mistake]:
+    """Read every list of a folder, and see that each entry can be made in a file below ``root``. Raises BadList."""
     found = [mistake for path in sorted(folder.glob("*.toml")) for mistake in _read(path)]
     for name, count in Counter(mistake.name for mistake in found).items():
         if count > 1:
             raise BadList(f"{name}: {count} entries have this name; say what differs")
+    if root is None:
+        return found
     for mistake in found:
-        path = kernels / mistake.file
+        path = root / mistake.file
         if not path.is_file():
-            raise BadList(f"{mistake.name}: there is no such file in {kernels.name}/")
+            raise BadList(f"{mistake.name}: there is no such file in {root.name}/")
         change(path.read_text(), mistake)
     return found
 

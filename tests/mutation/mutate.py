@@ -14,6 +14,7 @@ import inspect
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -61,8 +62,11 @@ class Trial:
         self.test(**{name: given[name] for name in inspect.signature(self.test).parameters})
 
 
-def trials(variant: Variant, everything: bool = True) -> list[Trial]:
-    """List the tests of a variant, those of its smallest build first; without ``everything``, of that build alone."""
+def trials(variant: Variant, everything: bool = True, among: frozenset[str] = frozenset()) -> list[Trial]:
+    """List the tests of a variant, those of its smallest build first; without ``everything``, of that build alone.
+
+    ``among``: names of the tests to choose from, if not all.
+    """
     found = []
     for module in MODULES:
         for name, test in inspect.getmembers(importlib.import_module(f"correctness.{module}"), inspect.isfunction):
@@ -71,7 +75,8 @@ def trials(variant: Variant, everything: bool = True) -> list[Trial]:
             for build, case in _parameters(test):
                 if build.variant is variant:
                     nodeid = f"correctness/{module}.py::{name}[{(case or build).id}]"
-                    found.append(Trial(name=nodeid, test=test, build=build, case=case))
+                    if not among or nodeid in among:
+                        found.append(Trial(name=nodeid, test=test, build=build, case=case))
     listed = [build.id for build in builds(FAMILIES)]
     found.sort(key=lambda trial: (trial.build.id not in listed, *_size(trial.build)))
     return [trial for trial in found if everything or trial.build == found[0].build]
@@ -114,11 +119,13 @@ def copy_kernels(to: Path) -> None:
 
 
 _worker: list[Worker] = []
+_among: set[str] = set()
 
 
-def start_worker(cache: str) -> None:
-    """In a process of the pool: the software device that it asks."""
+def start_worker(cache: str, among: frozenset[str]) -> None:
+    """In a process of the pool: the software device that it asks, and the tests to choose from, if not all."""
     os.environ["WARPWATCH_CACHE"] = cache
+    _among.update(among)
     _worker.append(Worker(PROJECT, Settings(kind="software", launch_timeout=SECONDS)))
 
 
@@ -139,7 +146,7 @@ def attempt(mistake: Mistake) -> Verdict:
 
 def _first_failure(mistake: Mistake, changed: Change, variant: Variant, root: Path) -> Verdict | None:
     images: dict[str, Image] = {}
-    for trial in trials(variant, everything=not mistake.same):
+    for trial in trials(variant, not mistake.same, frozenset(_among)):
         build = trial.build
         try:
             if build.id not in images:
@@ -157,12 +164,19 @@ def _compile(build: Build, root: Path) -> Image:
     return compile_file(root / build.source.relative_to(ROOT), build.all_macros, target, root=root)
 
 
-def run_all(mistakes: Sequence[Mistake], jobs: int) -> list[Verdict]:
+def fast_tests() -> frozenset[str]:
+    """Return the names of the tests of correctness/ that `make test` runs."""
+    command = [sys.executable, "-m", "pytest", "correctness", "-m", "not slow", "--collect-only", "-q"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return frozenset(line for line in listed.splitlines() if "::" in line)
+
+
+def run_all(mistakes: Sequence[Mistake], jobs: int, among: frozenset[str] = frozenset()) -> list[Verdict]:
     """Try all mistakes, some side by side, and print each as it is done. Raises BadList."""
     verdicts = []
     cache = str(cache_folder() / "mutants")
     longest_last = sorted(mistakes, key=lambda mistake: bool(mistake.same))  # those that nobody notices see every test
-    with ProcessPoolExecutor(jobs, get_context("spawn"), start_worker, (cache,)) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), start_worker, (cache, among)) as pool:
         running = [pool.submit(attempt, mistake) for mistake in longest_last]
         try:
             for done, future in enumerate(as_completed(running), 1):
@@ -183,13 +197,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="processes (all cores)"
     )
+    parser.add_argument("--fast", action="store_true", help="ask only the tests that `make test` runs")
     parser.add_argument("--said", action="store_true", help="also print what was said of each mistake")
     options = parser.parse_args(arguments)
     try:
         chosen = [m for m in read_mistakes(FOLDER, ROOT / "kernels") if re.search(options.only, m.name)]
         if not chosen:
             raise BadList(f"--only {options.only!r} matches no mistake of {FOLDER.relative_to(ROOT)}")
-        verdicts = run_all(chosen, options.jobs)
+        verdicts = run_all(chosen, options.jobs, fast_tests() if options.fast else frozenset())
     except BadList as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -9,7 +9,8 @@ import pytest
 
 from kernels import FAMILIES
 from tests.mutation.mistakes import FOLDER, BadList, Change, Mistake, change, read_mistakes
-from tests.mutation.mutate import FIXTURES, trials, variants_of
+from tests.mutation.mutate import FIXTURES, fast_tests, trials, variants_of
+from tests.mutation.planted import located, read_faults
 from tests.mutation.score import Verdict, judge, report, score
 from tests.project import ROOT
 from warpwatch.catalogue.selection import builds
@@ -155,3 +156,26 @@ def test_the_score_leaves_out_what_is_set_aside_and_a_control_must_not_be_notice
     assert "survived: 1" in text
     assert "set aside, that somebody noticed: 1" in text
     assert "noticed 1 of 2 mistakes, 50.0% (at least 97%)" in text
+
+
+def test_the_fast_tests_of_a_kernel_are_some_of_all() -> None:
+    tiled = next(build.variant for build in builds(FAMILIES) if build.id.startswith("matmul-tiled"))
+    every, fast = trials(tiled), trials(tiled, among=fast_tests())
+    assert {trial.name for trial in fast} < {trial.name for trial in every}
+    for part in (lambda trial: trial.build.dtype, lambda trial: trial.build.block, lambda trial: trial.test.__name__):
+        assert {*map(part, fast)} == {*map(part, every)}
+
+
+def test_faults_of_the_engine_can_be_planted_on_both_sides_of_its_gates() -> None:
+    faults = read_faults()
+    assert len(faults) >= 60
+    assert len({fault.kind for fault in faults}) >= 10
+
+
+def test_a_fault_is_planted_in_the_one_file_that_has_its_text() -> None:
+    fault = mistake("adjusted = np.ones(len(values))", "", file="warpwatch/verdict")
+    assert located(fault).file == "warpwatch/verdict/rule.py"
+    with pytest.raises(BadList, match=r"is in (warpwatch/verdict/\w+.py(, )?){2,}$"):
+        located(mistake("from __future__ import annotations", file="warpwatch/verdict"))
+    with pytest.raises(BadList, match="is in no file of warpwatch/verdict"):
+        located(mistake("no such text", file="warpwatch/verdict"))

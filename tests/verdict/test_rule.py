@@ -58,6 +58,14 @@ def test_slower_takes_five_processes() -> None:
     assert 1 + fifth.floor < fifth.low < fifth.ratio < fifth.high
 
 
+@pytest.mark.parametrize("after", [99.5e-6, 100.5e-6])
+def test_an_interval_that_crosses_one_side_of_its_floor_is_unsure(after: float) -> None:
+    decision = verdict(unpaired([100e-6] * 4, [after] * 2))
+    assert (decision.low > 1 - decision.floor) == (after > 100e-6)
+    assert (decision.high < 1 + decision.floor) == (after < 100e-6)
+    assert (decision.verdict, decision.reason) == (Verdict.UNSURE, "its 95 % interval crosses its noise floor")
+
+
 def test_a_second_process_that_is_not_slower_clears_the_first() -> None:
     decision = verdict(unpaired([100e-6] * 4, [103e-6, 100e-6]))
     assert decision.verdict == Verdict.UNSURE

@@ -364,11 +364,12 @@ def files_of(source: Path, root: Path) -> set[Path]:
     """Return the files that a source, as it is now, was compiled of, in any configuration.
 
     Empty where the cache knows of no compilation. The compilers' own headers are not among them, nor are those that a
-    source of the same text had in another project.
+    source of the same text had in another project or folder.
     """
-    now = state_of(str(source))
-    known = (each for each in kernel_cache().dependencies(source.stem) if each.source == now)
-    return {path for each in known for name in each.files if (path := root / name).is_file()}
+    now, names = state_of(str(source)), {source, source.resolve()}
+    compilations = (each for each in kernel_cache().dependencies(source.stem) if each.source == now)
+    files = ({root / name for name in each.files} for each in compilations)
+    return {path for paths in files if names & paths for path in paths if path.is_file()}
 
 
 def digest_of(*parts: bytes) -> str:
