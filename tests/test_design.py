@@ -141,7 +141,7 @@ def test_only_the_device_imports_pycuda() -> None:
     assert users == {"warpwatch.devices.gpu", *programs}
 
 
-def test_the_software_device_knows_nothing_of_the_rest_and_only_the_device_and_the_compiler_know_of_it() -> None:
+def test_only_the_device_and_the_compiler_know_of_the_software_device() -> None:
     modules = list((ROOT / "softcuda").rglob("*.py"))
     own = {path.stem for path in modules}
     for path in (*modules, ROOT / "softcuda" / "compiling" / "nvcc"):
@@ -263,6 +263,7 @@ def without_a_gpu(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env={"PATH": ""}, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.exclusive
 def test_every_case_is_listed_in_two_seconds_without_pycuda_or_compiler() -> None:
     code = "import runpy; sys.argv = ['warpwatch', 'list']; runpy.run_module('warpwatch', run_name='__main__')"
@@ -276,6 +277,7 @@ def test_every_case_is_listed_in_two_seconds_without_pycuda_or_compiler() -> Non
     assert min(times) < 2.0
 
 
+@pytest.mark.slow
 def test_every_test_is_collected_without_pycuda_or_compiler() -> None:
     """Its time is not measured here, because most of it is pytest's own work on thousands of tests."""
     done = without_a_gpu("import pytest; sys.exit(pytest.main(['--collect-only', '-q', '-p', 'no:cacheprovider']))")

@@ -139,6 +139,7 @@ def test_every_command_is_one_that_this_test_knows() -> None:
     assert sorted({*PYTEST, *MAKE, *WARPWATCH, *SCORE, *(ELSEWHERE & {*COMMANDS})}) == COMMANDS
 
 
+@pytest.mark.slow
 def test_every_pytest_command_selects_tests() -> None:
     """All in one process, as it is the imports that take time."""
     wanted = {shlex.join(words): words[1:] for words in map(words_of, PYTEST)}
@@ -187,6 +188,7 @@ def test_what_replays_recordings_is_given_runs_that_are_there() -> None:
         assert all(glob(str(ROOT / run)) for run in runs)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("command", [command for command in WARPWATCH if QUICK.match(command)])
 def test_quick_commands_run(command: str) -> None:
     words = [sys.executable, *shlex.split(command)[1:]]
@@ -203,6 +205,7 @@ SECOND_BARRIER = ("    __syncthreads();\n    }\n    if (row < m", "    }\n    if
 LAST_ROW = ("if (row < m && col < k)", "if (row < m - 1 && col < k)")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("edit", "case", "first", "shown_by"),
     [
@@ -240,12 +243,13 @@ EARLY_END = ("        y[row + i] = ", "        if (i < n - 1) y[row + i] = ")
 NO_BARRIER = ("        __syncthreads();  // the values of the step before are there\n", "")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("edit", "first"),
     [(EARLY_END, "softmax-block_per_row"), (NO_BARRIER, "softcuda: uninitialised memory")],
     ids=["wrong", "racy"],
 )
-def test_what_is_written_into_a_repository_and_changed_is_said_to_be_what_the_page_shows(
+def test_a_change_in_a_repository_is_reported_as_the_page_shows(
     tmp_path: Path, edit: tuple[str, str], first: str
 ) -> None:
     """Make the same mistakes as the page, on the same lines."""

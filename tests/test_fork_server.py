@@ -54,6 +54,7 @@ def test_a_run_may_leave_its_folder_out_and_searches_pythonpath_of_its_own(tmp_p
     assert said.endswith("No module named place\n")
 
 
+@pytest.mark.slow
 def test_what_python_reads_when_it_starts_is_heeded(tmp_path: Path) -> None:
     (tmp_path / "tell.py").write_text("import sys\nprint(sys.flags.hash_randomization, sys.stdout.encoding)\n")
     assert run(tmp_path, "tell", PYTHONHASHSEED="0", PYTHONIOENCODING="ascii").stdout == "0 ascii\n"

@@ -255,6 +255,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("sound", BROKEN)
 def test_a_mistake_in_a_workflow_is_found(tmp_path: Path, sound: str) -> None:
     (tmp_path / ".github" / "workflows").mkdir(parents=True)
@@ -279,6 +280,7 @@ BROKEN_ACTIONS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("sound", BROKEN_ACTIONS)
 def test_a_mistake_in_an_action_is_found(tmp_path: Path, sound: str) -> None:
     for folder in (FOLDER, ACTIONS):
@@ -329,9 +331,7 @@ print(json.dumps(calls))
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_the_engine_is_installed_from_its_folder_with_pycuda_of_a_wheel_that_is_kept(
-    tmp_path: Path, kept: bool
-) -> None:
+def test_the_engine_is_installed_from_its_folder_with_a_kept_wheel_of_pycuda(tmp_path: Path, kept: bool) -> None:
     command = [sys.executable, "-c", ENGINE, "0" if kept else "1"]
     environment = {**os.environ, "HOME": str(tmp_path)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)

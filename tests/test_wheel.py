@@ -142,6 +142,7 @@ def user(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> User:
 # What it holds
 
 
+@pytest.mark.slow
 def test_it_holds_the_engine_and_the_software_device_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     info = f"warpwatch-{__version__}.dist-info"
@@ -181,6 +182,7 @@ def test_its_metadata_is_whole(wheel: Path) -> None:
 # A repository that uses it
 
 
+@pytest.mark.slow
 def test_it_is_the_wheel_that_is_used_and_what_it_needs_is_there(user: User) -> None:
     done = user.python("-c", "import warpwatch, softcuda; print(warpwatch.__file__, softcuda.__file__)")
     assert [Path(path).parent.parent for path in done.stdout.split()] == [user.packages] * 2
@@ -197,6 +199,7 @@ def test_it_is_the_wheel_that_is_used_and_what_it_needs_is_there(user: User) -> 
     assert not re.findall(r"^(?:warpwatch|pycuda) .*", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_command_lists_and_runs_its_cases(user: User) -> None:
     done = user.run("warpwatch", "list")
     assert done.returncode == 0, done.stderr
@@ -205,12 +208,14 @@ def test_the_command_lists_and_runs_its_cases(user: User) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_its_kernels_are_tested_by_two_processes(user: User) -> None:
     done = user.python("-m", "pytest", "correctness/test_kernels.py", "-n2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_mistake_is_named_by_its_file_in_the_repository(user: User) -> None:
     source = user.folder / "mine" / "naive.cu"
     source.write_text(KERNEL.replace("i < n", "i <= n"))
@@ -223,6 +228,7 @@ def test_a_mistake_is_named_by_its_file_in_the_repository(user: User) -> None:
     assert " mine/naive.cu:6" in done.stdout
 
 
+@pytest.mark.slow
 def test_they_are_timed_and_what_was_saved_could_be_a_baseline(user: User) -> None:
     done = user.python("-m", "pytest", "bench")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -234,6 +240,7 @@ def test_they_are_timed_and_what_was_saved_could_be_a_baseline(user: User) -> No
     assert not (user.folder / "bench" / "baselines").exists()
 
 
+@pytest.mark.slow
 def test_they_are_compared_with_a_revision_which_has_no_engine(user: User) -> None:
     done = user.python("-m", "pytest", "bench", "--against", "HEAD")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -243,12 +250,14 @@ def test_they_are_compared_with_a_revision_which_has_no_engine(user: User) -> No
 # The examples, which are such repositories too
 
 
+@pytest.mark.slow
 def test_every_kernel_of_the_examples_is_right(user: User, tmp_path: Path) -> None:
     done = user.has_example("cuda", tmp_path / "cuda").python("-m", "pytest", "tests", "-q", "--device=software")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^\d+ passed in", done.stdout, re.MULTILINE), done.stdout  # none is skipped
 
 
+@pytest.mark.slow
 def test_the_examples_of_calls_say_that_they_need_a_gpu(user: User, tmp_path: Path) -> None:
     done = user.has_example("calls", tmp_path / "calls").python("-m", "pytest", "tests", "-q", "--device=software")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -94,6 +94,7 @@ def listed(folder: Path, *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("settings", [TABLE, BOTH.format("mine")])
 def test_a_package_is_found_from_any_folder_below(tmp_path: Path, settings: str) -> None:
     declare(tmp_path, settings)
@@ -122,6 +123,7 @@ def test_without_families_every_family_counts_once_in_order_of_definition(tmp_pa
     assert said == "['hello', 'copy']\n"
 
 
+@pytest.mark.slow
 def test_baselines_and_saved_runs_are_where_the_repository_wants_them(tmp_path: Path) -> None:
     declare(tmp_path, TABLE + 'baselines = "perf/expected"\nruns = "out/runs"\n')
     (tmp_path / "bench").mkdir()

@@ -181,6 +181,7 @@ TEST_NAME = "tests/test_kernels.py::test_right"
 CASES = ("64-1", "64-1000", "16_tile_size_x2-1", "16_tile_size_x2-1000")
 
 
+@pytest.mark.slow
 def test_imported_kernels_are_right_a_planted_mistake_is_found_and_others_run(tmp_path: Path) -> None:
     """The mistake is one element too many, which only a memory checker sees."""
     for name in ("perf", "planted", "tests"):
@@ -217,6 +218,7 @@ def places(value: Any, path: str = "") -> Iterator[str]:
         yield from places(each, f"{path} {name}")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("strange", [None, 3, -1.5, "x(", "2", [], [3], {}, True, float("nan")], ids=repr)
 @pytest.mark.parametrize("given", [WEIGHTED, REVERSED], ids=["weighted", "reversed"])
 def test_no_value_of_any_member_stops_the_other_families(

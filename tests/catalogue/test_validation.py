@@ -88,6 +88,7 @@ extern "C" __global__ void second(int* a) { a[threadIdx.x] = helper(a[1]); }
 """
 
 
+@pytest.mark.slow
 def test_the_entries_of_a_cubin_are_its_kernels_alone(tmp_path: Path) -> None:
     """A function that kernels call is no entry of a cubin from nvcc."""
     (tmp_path / "two.cu").write_text(SOURCE)

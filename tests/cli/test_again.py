@@ -42,6 +42,7 @@ def test_that_finds_something():
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("options", [["--device", "none"], ["--device", "none", "--schedule-seed", "7"]])
 def test_it_names_the_options_of_the_run(pytester: pytest.Pytester, options: list[str]) -> None:
     path = pytester.makepyfile(TEST)

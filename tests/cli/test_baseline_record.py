@@ -65,6 +65,7 @@ def test_the_time_left_is_that_of_runs_that_do_not_compile() -> None:
     assert third.progress() == "run 3 of 5: 65 s so far, about 55 s left"
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_stops_it_and_a_changed_checkout_does_so_before_any_run(
     recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_run_that_fails_stops_it_and_a_changed_checkout_does_so_before_any_run
     assert len(recorder.bench.saved) == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_at_once_and_leaves_no_child(recorder: Recorder, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     slow = (

@@ -55,6 +55,7 @@ def propose(recorder: Recorder) -> int:
     return run(project, count=2, keywords=FEW, allowed=(), pull_request=True, base="")
 
 
+@pytest.mark.slow
 def test_a_baseline_is_proposed_and_the_branch_stays_as_it_was(
     recorder: Recorder, there: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_baseline_is_proposed_and_the_branch_stays_as_it_was(
     assert not recorder.bench.baseline.exists()
 
 
+@pytest.mark.slow
 def test_the_next_one_shows_before_and_after(recorder: Recorder, there: StandIn) -> None:
     recorder.play({"seed": 1}, {"seed": 2}, {"seed": 3, "driver": "580.9"}, {"seed": 4})
     assert recorder.record(2, FEW) == 0
@@ -85,6 +87,7 @@ def test_the_next_one_shows_before_and_after(recorder: Recorder, there: StandIn)
     assert len(read_runs(recorder.bench.baseline)) == 2  # the earlier ones, on this branch
 
 
+@pytest.mark.slow
 def test_what_the_host_refuses_is_pushed_and_said(
     recorder: Recorder, there: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +101,7 @@ def test_what_the_host_refuses_is_pushed_and_said(
     assert git(recorder, "branch", "--list", "baseline-*")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
@@ -121,6 +125,7 @@ def test_what_is_missing_is_said_before_anything_is_measured(
     assert not recorder.bench.saved
 
 
+@pytest.mark.slow
 def test_a_push_that_fails_keeps_the_runs_on_the_branch(
     recorder: Recorder, there: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -171,6 +171,7 @@ def test_the_commit_is_named_with_its_author_effect_and_explanation(
     assert "      likely cause: more arithmetic: " in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("instructions")
 def test_two_steps_are_listed_with_their_shares(history: History, capsys: pytest.CaptureFixture[str]) -> None:
     good = history.commit("The kernel", steps=100)
@@ -187,6 +188,7 @@ def test_two_steps_are_listed_with_their_shares(history: History, capsys: pytest
     assert math.isclose(sum(shares), 100, abs_tol=1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("instructions")
 def test_commits_that_cannot_be_used_are_skipped_and_named_beside_the_step(
     history: History, wrong: set[str], capsys: pytest.CaptureFixture[str]
@@ -207,6 +209,7 @@ def test_commits_that_cannot_be_used_are_skipped_and_named_beside_the_step(
     assert f"  {next(iter(wrong))[:12]} cannot be measured: it is wrong in 3 of 512 elements\n" in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("instructions")
 def test_merged_branches_are_walked_where_that_is_asked_for(
     history: History, capsys: pytest.CaptureFixture[str]
@@ -224,6 +227,7 @@ def test_merged_branches_are_walked_where_that_is_asked_for(
     assert f"  {slow[:12]} " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("instructions")
 def test_what_is_not_slower_is_said(history: History, capsys: pytest.CaptureFixture[str]) -> None:
     good = history.commit("The kernel", steps=100)
@@ -268,6 +272,7 @@ def test_bad_ranges_are_a_sentence(history: History, span: str, said: str) -> No
         ask(history, span)
 
 
+@pytest.mark.slow
 def test_without_a_gpu_the_changes_of_machine_code_are_listed(
     history: History, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,6 +46,7 @@ def run_ci(folder: Path, *words: str, **variables: str) -> tuple[int, str, Resul
     return done.returncode, done.stdout + done.stderr, read_result(folder / "warpwatch-results" / NAME)
 
 
+@pytest.mark.slow
 def test_a_push_is_tested_and_compared_with_nothing(repository: Path) -> None:
     status, said, result = run_ci(repository, "--device", "software")
     assert status == 0, said
@@ -54,6 +55,7 @@ def test_a_push_is_tested_and_compared_with_nothing(repository: Path) -> None:
     assert any("nothing is compared: this is no pull request" in note for note in result.notes)
 
 
+@pytest.mark.slow
 def test_a_revision_is_compared_by_machine_code(repository: Path) -> None:
     kernel = repository / "perf" / "block_per_row.cu"
     kernel.write_text(kernel.read_text().replace("sum += exp(", "sum += exp(0 + "))
@@ -66,6 +68,7 @@ def test_a_revision_is_compared_by_machine_code(repository: Path) -> None:
     assert len(result.against) == 40
 
 
+@pytest.mark.slow
 def test_a_pull_request_in_a_shallow_clone_is_red_and_says_what_to_do(repository: Path, tmp_path: Path) -> None:
     git(repository, "commit", "-q", "--allow-empty", "-m", "second")
     subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{repository}", "shallow"], cwd=tmp_path, check=True)
@@ -77,6 +80,7 @@ def test_a_pull_request_in_a_shallow_clone_is_red_and_says_what_to_do(repository
     assert "### Kernels: a job failed before all was checked" in said
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("words", "note"),
     [
@@ -92,6 +96,7 @@ def test_what_was_not_tested_is_red_with_its_reason(repository: Path, words: lis
     assert any(note in each for each in result.notes), result.notes
 
 
+@pytest.mark.slow
 def test_tests_that_are_all_skipped_are_red(repository: Path) -> None:
     (repository / "tests" / "test_kernels.py").write_text(
         'import pytest\n\n\ndef test_x() -> None:\n    pytest.skip("needs two GPUs: run it where there are two")\n'
@@ -105,6 +110,7 @@ def test_tests_that_are_all_skipped_are_red(repository: Path) -> None:
 MARKED = 'import pytest\n\n\n@pytest.mark.cases("tested")\n'
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("code", "note"),
     [
@@ -184,6 +190,7 @@ def test_a_wrong_kernel_is_red_and_named(repository: Path) -> None:
     assert "### Kernels: 1 kernel wrong" in said
 
 
+@pytest.mark.slow
 def test_files_are_named_from_the_top_of_the_checkout(repository: Path, tmp_path: Path) -> None:
     top = tmp_path / "top"
     top.mkdir()
@@ -199,6 +206,7 @@ def test_files_are_named_from_the_top_of_the_checkout(repository: Path, tmp_path
     assert "::error file=gpu/perf/block_per_row.cu,line=" in said
 
 
+@pytest.mark.slow
 def test_files_of_an_earlier_call_are_gone_and_others_stay(repository: Path) -> None:
     folder = repository / "warpwatch-results"
     folder.mkdir()

@@ -68,6 +68,7 @@ def test_an_id_that_no_case_has_is_one_sentence(case_id: str, message: str) -> N
     assert len(str(caught.value)) < 500
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -130,6 +131,7 @@ def test_an_expression_means_what_it_means_to_pytest(expression: str, name: str,
     assert selector(expression)(name) is matched
 
 
+@pytest.mark.slow
 def test_the_same_cases_are_listed_as_pytest_collects() -> None:
     expression = "transpose and (Tiled or PADDED) and not 32x and 2048"
     done = command("pytest", "bench", "--collect-only", "-q", "-k", expression)
@@ -175,6 +177,7 @@ PRINTING = [
 ]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("arguments", PRINTING, ids=lambda arguments: " ".join(map(str, arguments[:2])))
 def test_a_reader_that_goes_away_ends_the_command_as_it_ends_others(arguments: tuple[str, ...]) -> None:
     """The command ends by SIGPIPE and prints nothing, as other programs do in ``| head``."""
@@ -189,6 +192,7 @@ def test_a_reader_that_goes_away_ends_the_command_as_it_ends_others(arguments: t
     assert "BrokenPipe" not in said
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("arguments", PRINTING, ids=lambda arguments: " ".join(map(str, arguments[:2])))
 def test_a_terminal_without_micro_signs_gets_plainer_ones(arguments: tuple[str, ...]) -> None:
     done = command(*arguments, LC_ALL="C", PYTHONIOENCODING="ascii")

@@ -204,6 +204,7 @@ def found(repository: Repository) -> Found:
     return Found(done=done, document=json.loads(document), markdown=table)
 
 
+@pytest.mark.slow
 def test_counts_and_exit_status(found: Found) -> None:
     assert found.done.returncode == 1
     assert found.document["counts"] == {"sm_90": {"different": 10, "new": 1, "gone": 1, "failed": 2, "identical": 1}}
@@ -297,11 +298,13 @@ def test_a_build_that_fails_on_one_side_says_which_and_where(found: Found) -> No
     assert f"error: work-mended{BUILD} (sm_90): not compared, because a side does not compile" in found.done.stderr
 
 
+@pytest.mark.slow
 def test_without_a_gate_only_what_does_not_compile_now_is_an_error(repository: Repository) -> None:
     assert repository.diff("-k", "broken").returncode == 1
     assert repository.diff("-k", "mended or spills or shared").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_gate_alone_counts_for_itself(repository: Repository) -> None:
     assert repository.diff("-k", "shared", "--fail-on", "spills,registers").returncode == 0
     assert repository.diff("-k", "shared", "--fail-on", "occupancy").returncode == 1
@@ -324,6 +327,7 @@ def test_without_nvdisasm_the_rest_is_said(repository: Repository) -> None:
     assert "loads and stores of local memory are not known without nvdisasm" in gated.stderr
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -367,6 +371,7 @@ def test_a_shallow_clone_says_how_to_get_the_rest(repository: Repository, tmp_pa
     assert "have no commit in common here: this clone is shallow; `git fetch --unshallow` gets the rest" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_a_main_branch_a_revision_is_asked_for(repository: Repository, tmp_path: Path) -> None:
     declare(tmp_path, {"same": KERNELS["same"]})
     (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')

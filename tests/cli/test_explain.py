@@ -68,6 +68,7 @@ def test_nothing_that_differs_is_said(project: Project, capsys: pytest.CaptureFi
     assert "the machine code and the launches are the same" in capsys.readouterr().out
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "revision", "error", "said"),
     [

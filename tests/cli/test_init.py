@@ -136,6 +136,7 @@ def test_the_workflow_is_sound(repository: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["", OWN])
 def test_the_first_run_is_green_on_the_software_device(repository: Path, before: str) -> None:
     if before:

@@ -84,6 +84,7 @@ def test_only_the_kernel_whose_file_differs_from_head_is_checked(repository: Pat
     assert re.fullmatch(rf"  \d+\.\d s; in full: {command}", took)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_chosen_by_what_is_timed_is_tested_all_the_same(repository: Path) -> None:
     edit(repository / NAIVE, "if (i < n)", "if (i < n)  // inside")
     _, _, right, _, took = once(repository, "-k", f"256 and {TIMED} and float32", status=0)
@@ -91,6 +92,7 @@ def test_a_kernel_that_is_chosen_by_what_is_timed_is_tested_all_the_same(reposit
     assert took.endswith(" s; in full: pytest tests -k copy-")
 
 
+@pytest.mark.slow
 def test_what_is_wrong_before_a_kernel_runs_is_a_sentence(repository: Path) -> None:
     (line,) = once(repository, "-k", "no-such-kernel", status=1)
     assert line == "  error     -k 'no-such-kernel' matches no kernel: `warpwatch list` shows the ids"
@@ -116,6 +118,7 @@ def test_without_git_nothing_is_said_to_be_right(tmp_path: Path) -> None:
     assert line.endswith("; nothing is checked")
 
 
+@pytest.mark.slow
 def test_kernels_that_no_test_covers_are_not_called_right(repository: Path) -> None:
     (repository / "tests" / "test_kernels.py").write_text(TESTS.replace("mark.cases", "mark.usefixtures"))
     edit(repository / NAIVE, "if (i < n)", "if (i < n)  // inside")
@@ -133,6 +136,7 @@ def result_of(steps: Steps) -> bool | None:
         return good
 
 
+@pytest.mark.slow
 def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first step, which finds the device, is given its answer; the others run pytest with a fake GPU."""
     bench = Bench(tmp_path / "checkout")
@@ -199,6 +203,7 @@ class Watching:
         return self._output.read_text()
 
 
+@pytest.mark.slow
 def test_each_save_is_checked_and_one_during_a_run_begins_it_again(repository: Path) -> None:
     naive, other, declaration = (repository / "mine" / name for name in ("naive.cu", "vectorised.cu", "__init__.py"))
     edit(declaration, "import warpwatch as ww", "import warpwatch as ww, no_such_module")
@@ -252,6 +257,7 @@ def test_a_step_that_is_interrupted_while_it_starts_is_ended(tmp_path: Path, mon
     assert not Path(f"/proc/{started[0]}").exists()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("package", "extra", "arguments"),
     [
@@ -269,6 +275,7 @@ def test_a_command_that_lacks_a_package_names_its_own_extra(package: str, extra:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_headers_and_modules_belong_to_the_kernels_that_use_them() -> None:
     files = files_by_variant(PROJECT)
 

@@ -56,6 +56,7 @@ def test_a_call_of_unchanged_files_is_identical_and_not_measured(repository: Pat
     assert "process of its own" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_call_of_changed_files_is_measured_with_both_revisions_code(repository: Path, tmp_path: Path) -> None:
     """Each side leaves a file that says whose code it is."""
     for side in ("old", "new"):
@@ -75,6 +76,7 @@ def test_a_call_of_changed_files_is_measured_with_both_revisions_code(repository
     assert (tmp_path / "new").exists()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -126,6 +128,7 @@ ANSWER = '{"number": %s, "value": %s, "error": ""}\n'
 SAMPLED = "send(b'" + ANSWER.replace("\n", "\\n") % (0, "null") + "')\ntime.sleep(0.2)\n"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("code", "said"),
     [

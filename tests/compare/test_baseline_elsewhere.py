@@ -41,6 +41,7 @@ def zipped(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", ["folder", "the runs themselves", "address", "archive"])
 def test_a_baseline_elsewhere_is_compared_with(moved: tuple[Bench, Path], kind: str) -> None:
     bench, folder = moved
@@ -56,6 +57,7 @@ def test_a_baseline_elsewhere_is_compared_with(moved: tuple[Bench, Path], kind: 
     assert f"baselines are taken from {where}" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_gpu_without_a_baseline_there_is_an_error_where_one_is_required(moved: tuple[Bench, Path]) -> None:
     bench, folder = moved
     (folder / SLUG).rename(folder / "another-gpu")
@@ -64,6 +66,7 @@ def test_a_gpu_without_a_baseline_there_is_an_error_where_one_is_required(moved:
     assert f"there is no baseline for {SLUG}" in done.stderr
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("where", "said"),
     [

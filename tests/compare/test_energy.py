@@ -69,6 +69,7 @@ def test_nothing_is_said_of_no_energies() -> None:
     assert lines({}) == []
 
 
+@pytest.mark.slow
 def test_a_run_records_energies_and_tables_show_them(old: Bench) -> None:  # noqa: F811
     done = old.bench("--energy", "--benchmark-save=joules")
     assert done.returncode == 0, done.stdout
@@ -101,6 +102,7 @@ def test_more_energy_is_said_and_fails_no_run_unless_asked(old: Bench) -> None: 
     assert " less" in less.stdout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "play", "said"),
     [
@@ -149,6 +151,7 @@ def test_a_gate_that_measured_no_energy_is_not_green(old: Bench) -> None:  # noq
     assert "NO ENERGY WAS MEASURED (--energy): 4 because its launches print" in gate.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_the_same_machine_code_takes_the_same_energy(old: Bench) -> None:  # noqa: F811
     done = old.bench("--against", "HEAD", "--energy", "--fail-on", "energy")
     assert done.returncode == 0, done.stdout

@@ -41,6 +41,7 @@ def record(folder: Path, factors: np.ndarray, seed: int = 3) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_quiet_history_shows_no_step() -> None:
     rng = np.random.default_rng(4)
     found = [levels(list(rng.normal(0, 0.003, NIGHTS)), 0.002**2, 100) for _ in range(300)]

@@ -49,6 +49,7 @@ def test_a_slowdown_is_told_in_one_night_alone() -> None:
     assert (step.case, step.after.path.name) == (CASES[3], "0015_night.json")
 
 
+@pytest.mark.slow
 def test_the_place_is_right_from_the_first_night_on_in_which_a_step_is_told() -> None:
     for night in range(8, 22):
         runs = nights(26, {CASES[3]: (night, 1.06)})

@@ -19,6 +19,7 @@ def git(folder: Path, *args: str) -> None:
     subprocess.run(["git", *args], cwd=folder, check=True)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("module", ["perf.bandwidth", "bandwidth"])
 def test_a_module_is_found_in_another_revision_with_the_kernels_beside_it(tmp_path: Path, module: str) -> None:
     package = declare(tmp_path, TABLE.replace("mine", module))

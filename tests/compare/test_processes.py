@@ -70,6 +70,7 @@ def outlook(runs: int, spread: float, gpu: str = GPU) -> str:
     return processes.outlook()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("runs", "said"),
     [

@@ -17,6 +17,7 @@ from warpwatch.runs.files import run_files
 from warpwatch.runs.record import read_document
 
 
+@pytest.mark.slow
 def test_after_a_driver_update_the_run_says_how_to_record_the_next_baseline(
     checkout: Bench, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,6 +40,7 @@ def test_after_a_driver_update_the_run_says_how_to_record_the_next_baseline(
     assert "17 same" in done.stdout
 
 
+@pytest.mark.slow
 def test_odd_runs_among_several_are_left_out_by_name(recorded: Bench) -> None:
     mixed = recorded.folder / "mixed"
     shutil.copytree(recorded.baseline, mixed)
@@ -80,6 +82,7 @@ def test_to_require_a_baseline_and_compare_nothing_is_an_error(
     assert said in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_baseline_without_usable_samples_is_no_baseline(checkout: Bench) -> None:
     assert checkout.bench().returncode == 0
     document = json.loads(Path(checkout.saved[0]).read_text())
@@ -140,6 +143,7 @@ def test_runs_are_saved_in_the_root_wherever_pytest_starts(recorded: Bench, tmp_
     assert len(list((tmp_path / "here" / "fake-gpu-1").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_make_says_that_nothing_is_left_of_a_selection(recorded: Bench) -> None:
     """Make works where tests run in several processes too; the virtual environment is this one."""
     shutil.copy(ROOT / "Makefile", recorded.folder)

@@ -117,6 +117,7 @@ def test_new_missing_and_incomparable_cases_are_told(run: RunRecord, baseline: l
     assert decisions[CASE].reason == "another driver (580 then, 999 now)"
 
 
+@pytest.mark.slow
 def test_pairs_are_decided_from_both_sides() -> None:
     run = read_run(RECORDED / "0013_against.json.xz")
     few = {name: timed for name, timed in run.cases.items() if name.startswith(("matmul-tiled", "transpose"))}

@@ -54,6 +54,7 @@ def test_each_rule_calls_what_its_tool_would(name: str, quiet: float, seen: floa
     assert rule(past, near(1e-3 * seen))
 
 
+@pytest.mark.slow
 def test_a_recording_is_of_the_same_machine_code_and_has_each_gpu_by_itself() -> None:
     runs = several()
     recording = record(read_runs(H200))
@@ -86,6 +87,7 @@ def test_ours_calls_nothing_of_a_few_played_runs_and_sees_what_is_slower() -> No
     assert np.mean(found) >= 0.95
 
 
+@pytest.mark.slow
 def test_a_run_is_replayed_against_other_gpus() -> None:
     runs = list({run.gpu_uuid: run for run in read_runs(H200)}.values())
     played = play_other_gpus(runs)
@@ -99,6 +101,7 @@ def test_a_run_is_replayed_against_other_gpus() -> None:
 LIBRARIES = ("matmul-cublas-vendor-1024x1024x1024-float32", "matmul-cublas-vendor-4096x4096x4096-float32")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("kept", "said"),
     [
@@ -114,6 +117,7 @@ def test_a_replay_against_other_gpus_needs_a_modified_case_and_another(kept: tup
         play_other_gpus(few)
 
 
+@pytest.mark.slow
 def test_the_table_has_a_row_for_each_rule() -> None:
     runs = several()
     recording = record([run for run in runs if run.gpu_uuid == runs[0].gpu_uuid])

@@ -44,6 +44,7 @@ def test_every_kernel_can_be_made_to_wait() -> None:
         delayed("int main() { }")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("source", sorted(KERNELS))
 def test_a_kernel_that_waits_compiles(source: str) -> None:
     build = KERNELS[source]
@@ -51,6 +52,7 @@ def test_a_kernel_that_waits_compiles(source: str) -> None:
     assert image.path.stat().st_size > 0
 
 
+@pytest.mark.once
 @pytest.mark.exclusive
 @pytest.mark.parametrize("variant", ["naive", "tiled"])
 def test_a_kernel_waits_as_long_as_it_is_told(device: DeviceInfo, variant: str) -> None:

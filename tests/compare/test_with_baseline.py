@@ -109,6 +109,7 @@ def test_what_others_go_on_to_disturb_is_unsure_and_not_slower(recorded: Bench) 
     assert re.search(rf"{NAIVE}: unsure: .*another process was at work on the GPU: train \(process 7\)", done.stdout)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("args", "play", "reason", "said"),
     [
@@ -141,6 +142,7 @@ def test_a_wrong_kernel_gets_no_figure_and_no_place_in_a_baseline(recorded: Benc
     assert len(list(recorded.baseline.iterdir())) == 3
 
 
+@pytest.mark.slow
 def test_new_and_missing_cases(checkout: Bench) -> None:
     """A case that the baseline lacks is new; one that only the baseline has fails a whole run."""
     checkout.declare_two_families()
@@ -159,6 +161,7 @@ def test_new_and_missing_cases(checkout: Bench) -> None:
     assert ": missing:" not in checkout.bench("--benchmark-compare", "-k", "copy", few=False).stdout
 
 
+@pytest.mark.slow
 def test_runs_are_saved_by_gpu_whole_and_never_into_the_baseline(recorded: Bench) -> None:
     before = [path.read_bytes() for path in sorted(recorded.baseline.iterdir())]
     count = len(recorded.saved)
@@ -169,6 +172,7 @@ def test_runs_are_saved_by_gpu_whole_and_never_into_the_baseline(recorded: Bench
     assert not list((recorded.folder / ".benchmarks").rglob("*.tmp"))
 
 
+@pytest.mark.slow
 def test_a_slower_night_never_becomes_the_reference_by_itself(recorded: Bench) -> None:
     """pytest-benchmark's own comparison passes a kernel that loses 10 % a night (it compares with the last run)."""
     for night in range(2):
@@ -208,6 +212,7 @@ def test_a_broken_baseline_stops_the_run_with_one_sentence(checkout: Bench) -> N
     assert "0001_cut.json: is not whole JSON" in done.stderr
 
 
+@pytest.mark.slow
 def test_pytest_benchmarks_own_options_keep_working(checkout: Bench) -> None:
     asked = ("--benchmark-json=out.json", "--benchmark-save=too", "--benchmark-group-by=param:variant")
     done = checkout.bench(*asked, *SEVEN_ROUNDS)
@@ -239,6 +244,7 @@ def test_holds_that_timed_out_are_told(checkout: Bench) -> None:
     assert "7 samples were thrown away and taken again, because the hold ran into its limit" in done.stdout
 
 
+@pytest.mark.slow
 def test_promoting_shows_what_changes_and_refuses_what_should_not_be(recorded: Bench) -> None:
     recorded.bench("--benchmark-save=slow", slower={"matmul-naive-8x8": 1.25})
     run = recorded.saved[-1]
@@ -259,6 +265,7 @@ def test_promoting_shows_what_changes_and_refuses_what_should_not_be(recorded: B
     assert "another cache mode than the baseline (cold)" in recorded.promote(recorded.saved[-1]).stderr
 
 
+@pytest.mark.slow
 def test_a_process_effect_raises_an_alarm_of_its_own_and_accuses_no_kernel(checkout: Bench) -> None:
     chosen = ("-k", "matmul and (128x128x128 or 256x256x256) and not host and not vendor")
     for seed in range(3):
@@ -270,6 +277,7 @@ def test_a_process_effect_raises_an_alarm_of_its_own_and_accuses_no_kernel(check
     assert re.search(r"12 slower, \d+ same\n", done.stdout)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("drift", "said"), [(1.1, "17 slower"), (0.9, "17 faster")])
 def test_the_same_machine_code_is_never_called_slower_or_faster(recorded: Bench, drift: float, said: str) -> None:
     done = recorded.bench("--benchmark-compare", drift=drift)
@@ -301,6 +309,7 @@ def test_an_interrupted_run_gives_no_verdicts_and_leaves_whole_files(recorded: B
     assert not list((recorded.folder / ".benchmarks").rglob("*.tmp"))
 
 
+@pytest.mark.slow
 def test_a_case_that_only_another_gpus_runs_have_is_incomparable(checkout: Bench) -> None:
     without = f"{FEW} and not naive-8x8"
     for seed in range(3):
@@ -312,6 +321,7 @@ def test_a_case_that_only_another_gpus_runs_have_is_incomparable(checkout: Bench
     assert "2 incomparable: only runs on another GPU have it" in done.stdout
 
 
+@pytest.mark.slow
 def test_on_another_gpu_unchanged_cases_show_how_wide_floors_must_be(checkout: Bench) -> None:
     many = ("-k", "matmul and (128x128x128 or 256x256x256) and not host and not vendor")
     for seed in range(3):

@@ -57,6 +57,7 @@ def test_the_same_revision_is_identical_and_nothing_is_measured(old: Bench) -> N
     assert "controls" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_process_that_others_disturbed_does_not_count(old: Bench) -> None:
     done = old.bench("--against", "HEAD", changed=["matmul-naive-8x8"], others={NAIVE: 1})
     assert done.returncode == 0
@@ -67,6 +68,7 @@ def test_a_process_that_others_disturbed_does_not_count(old: Bench) -> None:
     assert "another process was at work on the GPU: train (process 7)" in done.stdout
 
 
+@pytest.mark.slow
 def test_controls_are_a_quarter_of_what_differs(old: Bench) -> None:
     done = old.bench("--against", "HEAD", changed=["matmul-naive", "matmul-strided"])
     assert done.returncode == 0, done.stdout + done.stderr
@@ -77,6 +79,7 @@ def test_controls_are_a_quarter_of_what_differs(old: Bench) -> None:
     assert said in done.stdout
 
 
+@pytest.mark.slow
 def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     args = ("--against", "HEAD", "--junitxml=results.xml", "--benchmark-save=pairs")
     done = old.bench(*args, slower={"matmul-naive-8x8": 1.04}, changed=["matmul-tiled"])
@@ -113,6 +116,7 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     assert "against" in objections([run], [])
 
 
+@pytest.mark.slow
 def test_throttling_makes_a_pair_unsure_and_that_can_fail_the_run(old: Bench) -> None:
     play: dict[str, Any] = {"slower": {"matmul-naive-8x8": 1.1}, "throttle": ["hardware slowdown"]}
     done = old.bench("--against", "HEAD", **play)
@@ -141,6 +145,7 @@ def test_where_the_clock_was_read_beside_the_samples_a_cap_makes_no_pair_unsure(
     assert " same" in done.stdout
 
 
+@pytest.mark.slow
 def test_slower_in_time_alone_is_the_clock_and_not_the_kernel(old: Bench) -> None:
     play: dict[str, Any] = {"slower": {"matmul-naive-8x8": 1.1}, "throttle": ["software power cap"]}
     done = old.bench("--against", "HEAD", **play, clocks=[1500, 1364])
@@ -148,6 +153,7 @@ def test_slower_in_time_alone_is_the_clock_and_not_the_kernel(old: Bench) -> Non
     assert re.search(r"unsure: .*; in cycles [+-]0\.\d %; clock throttled: software power cap", done.stdout)
 
 
+@pytest.mark.slow
 def test_others_at_work_make_a_pair_unsure_also_where_its_clock_was_read(old: Bench) -> None:
     play: dict[str, Any] = {"slower": {"matmul-naive-8x8": 1.1}, "others": {NAIVE: 99}, "clocks": [1500, 1500]}
     done = old.bench("--against", "HEAD", **play)
@@ -156,12 +162,14 @@ def test_others_at_work_make_a_pair_unsure_also_where_its_clock_was_read(old: Be
     assert "another process was at work on the GPU" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_was_wrong_before_has_no_time_to_compare_with(old: Bench) -> None:
     done = old.bench("--against", "HEAD", changed=["matmul-naive"], other_wrong=["matmul-naive-8x8"])
     assert done.returncode == 0
     assert f"1 incomparable: in HEAD: {NAIVE} is wrong\n" in done.stdout
 
 
+@pytest.mark.slow
 def test_where_every_case_is_incomparable_the_run_fails_and_says_so_last(old: Bench) -> None:
     chosen = ("-k", f"{FEW} and naive-8x8")
     done = old.bench("--against", "HEAD", *chosen, few=False, changed=["matmul"], other_wrong=["matmul"])
@@ -186,6 +194,7 @@ def test_new_missing_and_other_launches(fresh: Bench) -> None:
     assert fresh.bench("--against", "HEAD", "-k", "hello", few=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_whole_files_and_says_so(old: Bench) -> None:
     done = old.bench("--against", "HEAD", "--benchmark-save=cut", changed=["matmul"], interrupt=NAIVE)
     assert done.returncode == 2
@@ -198,6 +207,7 @@ def test_an_interrupted_run_keeps_whole_files_and_says_so(old: Bench) -> None:
 # Bad input
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -226,6 +236,7 @@ def test_what_cannot_be_is_one_sentence(old: Bench, args: tuple[str, ...], messa
     assert old.saved == before
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -297,6 +308,7 @@ REAL = (
 )
 
 
+@pytest.mark.slow
 def test_real_kernels_of_two_revisions_run_side_by_side(fresh: Bench) -> None:
     """The old naive kernel is wrong, the old tiled one does not compile; the new ones are right."""
     naive, tiled = (fresh.folder / "kernels" / "matmul" / f"{name}.cu" for name in ("naive", "tiled"))
@@ -316,6 +328,7 @@ def test_real_kernels_of_two_revisions_run_side_by_side(fresh: Bench) -> None:
     assert "1 identical" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_real_slowdown_is_seen_and_not_called_on_a_device_without_a_clock(fresh: Bench) -> None:
     naive = fresh.folder / "kernels" / "matmul" / "naive.cu"
     text = naive.read_text()

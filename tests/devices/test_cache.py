@@ -49,6 +49,7 @@ def twice(source: Path) -> Image:
     return image
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("damage", ["empty", "short", "another byte", "longer", "a folder", "a link"])
 def test_a_damaged_entry_is_made_anew_and_said(source: Path, damage: str) -> None:
     first = compile_file(source, {}, None)
@@ -163,6 +164,7 @@ def plant(image: Path, name: str) -> Path:
     return planted
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("folder_mode", [0o700, 0o1777, 0o777])
 @pytest.mark.parametrize("rights", ["everybody writes", "the group writes", "another user's"])
 def test_what_another_user_could_have_written_is_not_loaded(source: Path, folder_mode: int, rights: str) -> None:

@@ -155,6 +155,7 @@ HOW = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.exclusive
 @pytest.mark.parametrize("how", HOW)
 def test_an_interrupted_compilation_ends_at_once_and_leaves_no_compiler(tmp_path: Path, how: str) -> None:

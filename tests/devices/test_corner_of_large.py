@@ -43,6 +43,7 @@ def said(worker: Worker, build: Build, source: Path) -> str:
     return ""
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("variant", "right", "wrong", "wanted"),
     [

@@ -80,6 +80,7 @@ def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
     worker.stop()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("checked", [True, False], ids=["checked", "plain"])
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_kernel_does_what_cuda_says(child: Worker, name: str, checked: bool) -> None:

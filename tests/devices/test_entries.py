@@ -142,6 +142,7 @@ def test_the_machine_code_is_that_of_kernels_that_nobody_asked_for(folder: Path,
     assert {name: named[name] for name in same} == {name: plain[name] for name in same}
 
 
+@pytest.mark.once
 @EACH_TARGET
 def test_images_are_the_same_in_every_checkout(
     folder: Path, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +156,7 @@ def test_images_are_the_same_in_every_checkout(
     assert (again.image_hash, others) == (image.image_hash, symbols)
 
 
+@pytest.mark.slow
 def test_headers_beside_the_source_and_in_include_folders_belong_to_the_cache_key(folder: Path) -> None:
     first, _ = compile_named(folder, ["ln::plain"], software())
     plain = compile_file(folder / "csrc/named.cu", MACROS, software(), root=folder, include=[folder / "include"])
@@ -194,6 +196,7 @@ WRONG = {
 }
 
 
+@pytest.mark.once
 @EACH_TARGET
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_name_is_one_sentence(folder: Path, target: Target, name: str) -> None:
@@ -203,6 +206,7 @@ def test_a_wrong_name_is_one_sentence(folder: Path, target: Target, name: str) -
     assert "warpwatch-" not in str(caught.value).partition("\n")[0]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "known"),
     [
@@ -233,6 +237,7 @@ def test_a_wrong_name_in_a_file_that_uses_a_macro_of_ours_is_one_sentence(
     assert "BLOCK_X" not in str(caught.value).replace("-DBLOCK_X=128", "")
 
 
+@pytest.mark.once
 @EACH_TARGET
 def test_a_file_that_is_wrong_itself_is_named_with_its_line(folder: Path, target: Target) -> None:
     source = folder / "csrc/broken.cu"

@@ -82,6 +82,7 @@ def test_arguments_lie_as_c_lays_out_the_members_of_a_struct() -> None:
     assert pack(()) == b""
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("case_id", "said"),
     [
@@ -130,6 +131,7 @@ def fail_at_once(image: Path) -> None:
     gpu().finish()
 
 
+@pytest.mark.slow
 def test_a_kernel_that_fails_before_anyone_waits_for_it_is_a_device_error(child: Worker) -> None:
     case, target = find_case(FAMILIES, CASE), child.call(describe_device).target
     image = compile_file(ROOT / "tests/softcuda/bad_kernels/illegal_address.cu", case.build.all_macros, target)
@@ -160,6 +162,7 @@ def test_a_kernel_that_never_ends_is_stopped_and_the_next_case_runs(child: Worke
     assert is_right(child)
 
 
+@pytest.mark.slow
 def test_a_write_beyond_the_result_is_damage_or_found_by_the_device_itself(child: Worker) -> None:
     try:
         said = run(child, find_case(FAMILIES, CASE), ROOT / "tests/softcuda/bad_kernels/one_row_too_far.cu").damage
@@ -201,6 +204,7 @@ def hold_too_long() -> tuple[float, int]:
     return timer.sample(late), timer.timeouts
 
 
+@pytest.mark.slow
 def test_a_hold_that_runs_into_its_limit_is_counted_and_the_sample_taken_again(child: Worker) -> None:
     seconds, timeouts = child.call(hold_too_long)
     assert timeouts == 1

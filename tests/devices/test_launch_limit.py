@@ -64,6 +64,7 @@ def turns_in(worker: Worker, folder: Path, seconds: float) -> int:
         turns *= 2
 
 
+@pytest.mark.slow
 @pytest.mark.exclusive
 def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -> None:
     worker = Worker(PROJECT, Settings(kind="software", launch_timeout=2 * LIMIT))
@@ -76,6 +77,7 @@ def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -
     assert elapsed > PAUSE, "the kernel had ended before its process stood still: it must take longer"
 
 
+@pytest.mark.slow
 @pytest.mark.exclusive
 def test_an_endless_kernel_is_ended_at_its_limit(tmp_path: Path) -> None:
     worker = Worker(PROJECT, Settings(kind="software", launch_timeout=2 * LIMIT))

@@ -40,6 +40,7 @@ def build_in(folder: Path, source: str, entry: str, **macros: int) -> Build:
     return Build(family, variant, variant.listed[0], "float32")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["twice.cuh", "twice.h", "twice.inc"])
 @pytest.mark.parametrize("entry", ["twice", "::twice"])
 def test_a_kernel_may_be_in_a_header(tmp_path: Path, name: str, entry: str, target: Target) -> None:

@@ -44,6 +44,7 @@ def built(folder: Path) -> dict[str, Path]:
     return made
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", ["cubin", "ptx"])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86"])
 def test_kernels_of_ready_machine_code_are_found(built: dict[str, Path], kind: str, arch: str) -> None:

@@ -41,6 +41,7 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_software_device_runs_kernels_of_any_folder(checkout: Path) -> None:
     assert "result    right" in run(
         checkout, "-m", "warpwatch", "run", "transpose-naive-16x16-17x33-float32", "--device=software"

@@ -35,6 +35,7 @@ def failing_first() -> Iterator[Worker]:
 ENDS = "raise SystemExit(3)"
 
 
+@pytest.mark.slow
 def test_a_spare_process_takes_the_place_of_one_that_ends(child: Worker) -> None:
     child.open_spares(2, process_id)
     first = child.call(process_id)
@@ -58,6 +59,7 @@ def test_a_process_that_is_started_early_opens_the_device_and_takes_the_first_ca
     assert child.started == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_cannot_open_the_device_is_replaced_and_the_call_says_why(
     child: Worker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -150,6 +152,7 @@ def test_a_spare_process_that_fails_is_replaced(failing_first: Worker, awaited: 
     assert failing_first.call(add, 2, 3) == 5
 
 
+@pytest.mark.slow
 def test_a_process_that_broke_is_replaced_by_a_new_one_and_spare_ones_serve_later(child: Worker) -> None:
     child.call(process_id)
     child.open_spares(1, process_id)
@@ -162,6 +165,7 @@ def test_a_process_that_broke_is_replaced_by_a_new_one_and_spare_ones_serve_late
     assert child.call(process_id) == spare
 
 
+@pytest.mark.slow
 def test_processes_that_were_told_to_end_are_waited_for_later(child: Worker) -> None:
     first = child.call(process_id)
     child.open_spares(1, process_id)

@@ -84,6 +84,7 @@ def machine_code(cubin: bytes) -> dict[str, bytes]:
     return {name.removeprefix(".text."): code for name, code in named if name.startswith(".text.")}
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_the_machine_code_is_that_of_each_build_by_itself(arch: str) -> None:
     source = BUILDS[0].source
@@ -108,6 +109,7 @@ def test_builds_that_compile_take_one_call_and_are_not_checked_again(
     assert len(calls) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.exclusive  # what this process compiles in the background would be counted too
 def test_macros_of_one_build_do_not_reach_the_next(source: Path, changed: list[Build], calls: list[str]) -> None:
     small = "#if BLOCK_X == 8\n#define SMALL\n#endif\n#ifdef SMALL\nstatic_assert(BLOCK_X == 8);\n#endif\n"
@@ -116,6 +118,7 @@ def test_macros_of_one_build_do_not_reach_the_next(source: Path, changed: list[B
     assert calls == ["tiled-together.cu"]
 
 
+@pytest.mark.slow
 def test_an_error_is_that_of_its_build_and_names_its_line(source: Path, changed: list[Build]) -> None:
     source.write_text(f'{KERNEL}static_assert(BLOCK_X != 16, "not this one");\n')
     failed = check_builds(changed, TARGET)
@@ -124,6 +127,7 @@ def test_an_error_is_that_of_its_build_and_names_its_line(source: Path, changed:
     assert "not this one" in str(failed[changed[1].id])
 
 
+@pytest.mark.slow
 def test_what_the_assembler_refuses_is_found_without_optimizations(source: Path, changed: list[Build]) -> None:
     large = "__shared__ scalar_t many[BLOCK_X == 16 ? 20000 : 2]; many[threadIdx.x] = out[0]; __syncthreads();"
     large += " out[1] = many[threadIdx.x ^ 1];"
@@ -141,6 +145,7 @@ def test_an_nvcc_that_always_optimizes_is_called_without_the_option(tmp_path: Pa
     assert unoptimized(str(program)) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.exclusive  # what this process compiles in the background would be counted too
 def test_what_does_not_compile_in_a_namespace_is_compiled_by_itself(
     source: Path, changed: list[Build], calls: list[str]
@@ -150,6 +155,7 @@ def test_what_does_not_compile_in_a_namespace_is_compiled_by_itself(
     assert calls == ["tiled-together.cu", "tiled.cu", "tiled.cu", "tiled.cu"]
 
 
+@pytest.mark.slow
 @pytest.mark.exclusive  # what this process compiles in the background would be counted too
 def test_what_a_device_runs_is_not_compiled_twice(source: Path, changed: list[Build], calls: list[str]) -> None:
     compilation = Compilation(1)
@@ -161,6 +167,7 @@ def test_what_a_device_runs_is_not_compiled_twice(source: Path, changed: list[Bu
     assert calls == ["tiled.cu", "tiled-together.cu"]
 
 
+@pytest.mark.slow
 def test_a_failed_check_fails_the_test_of_its_build_alone(source: Path, changed: list[Build]) -> None:
     source.write_text(f'{KERNEL}static_assert(BLOCK_X != 16, "not this one");\n')
     compilation = Compilation(1)

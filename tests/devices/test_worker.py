@@ -77,6 +77,7 @@ def test_calls_run_in_one_other_process(child: Worker) -> None:
     assert first == second != os.getpid()
 
 
+@pytest.mark.slow
 def test_a_crash_is_an_error_and_the_next_call_has_a_new_process(child: Worker) -> None:
     first = child.call(process_id)
     with pytest.raises(DeviceError, match="died: SIGSEGV") as caught:
@@ -140,6 +141,7 @@ def alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alarm")
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(child: Worker) -> None:
     assert child.call(add, 1, 1) == 2
@@ -166,6 +168,7 @@ def chatter() -> None:
     send(Connection(os.dup(int(sys.argv[1]))), 99, ("never mind", None))
 
 
+@pytest.mark.slow
 def test_an_answer_to_another_question_is_an_error(child: Worker) -> None:
     first = child.call(process_id)
     with pytest.raises(DeviceError, match="gave answer 99 to question 2") as caught:
@@ -174,6 +177,7 @@ def test_an_answer_to_another_question_is_an_error(child: Worker) -> None:
     assert child.call(process_id) != first
 
 
+@pytest.mark.slow
 def test_a_question_that_cannot_be_sent_does_no_harm(child: Worker) -> None:
     with pytest.raises(Exception, match=r"(?i)pickle"):
         child.call(keep, lambda: None)
@@ -186,6 +190,7 @@ def linger(folder: Path) -> None:
         subprocess.run(["sh", "-c", f"echo $$ > {folder}/pid; exec sleep 60"], check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alarm")
 def test_an_interrupted_child_leaves_no_temporary_folder_and_no_compiler(child: Worker, tmp_path: Path) -> None:
     child.call(process_id)
@@ -211,6 +216,7 @@ worker.call(sleep, 1.0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 def test_a_child_whose_parent_was_killed_ends_quietly(tmp_path: Path) -> None:
     """Without its own way to end, a process with a context would be aborted by PyCUDA, with a core file."""
@@ -248,6 +254,7 @@ def test_endless(device, pytestconfig):
 """
 
 
+@pytest.mark.once
 @pytest.mark.exclusive
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_an_interrupted_run_ends_at_once_while_a_kernel_runs(

@@ -79,6 +79,7 @@ ALL = os.environ.get("EXAMPLES") == "all"
 MISTAKES = [edits for kind in KINDS for edits in kind] if ALL else [KINDS[0][0], KINDS[2][0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edits", MISTAKES, ids=lambda edits: f"{edits[0].kernel}-{edits[0].what}".replace(" ", "_"))
 def test_every_planted_mistake_is_found(tmp_path: Path, edits: list[Edit]) -> None:
     chosen = " or ".join(f"{edit.kernel}-" for edit in edits)
@@ -87,6 +88,7 @@ def test_every_planted_mistake_is_found(tmp_path: Path, edits: list[Edit]) -> No
     assert found == {edit.kernel for edit in edits}, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edits", [SLOWDOWNS] if ALL else [SLOWDOWNS[:3]], ids=["slowdowns"])
 def test_planted_slowdowns_leave_every_kernel_right(tmp_path: Path, edits: Sequence[Edit]) -> None:
     chosen = " or ".join(f"{edit.kernel}-" for edit in edits)

@@ -39,6 +39,7 @@ def codes(tmp_path_factory: pytest.TempPathFactory) -> Codes:
     return {name: (sides[0][name], sides[1][name]) for name in EXPECTED}
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_planted_fault_is_named_as_the_cause(codes: Codes, name: str) -> None:
     found = explain(*codes[name], ARCH, Verdict.SLOWER)
@@ -46,6 +47,7 @@ def test_a_planted_fault_is_named_as_the_cause(codes: Codes, name: str) -> None:
     assert found.likely.rule == EXPECTED[name], [cause for _, cause in found.causes]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_fault_that_is_gone_is_named_as_the_cause_of_a_gain(codes: Codes, name: str) -> None:
     old, new = codes[name]

@@ -106,7 +106,7 @@ def test_the_tests_of_a_header_are_those_of_every_kernel_that_includes_it() -> N
     assert [v.name for v in variants_of("matmul/tiled.cu")] == ["tiled"]
 
 
-def test_a_mistake_meets_every_test_of_its_variant_those_of_the_smallest_build_first() -> None:
+def test_a_mistake_meets_every_test_of_its_variant_smallest_builds_first() -> None:
     tiled = next(f for f in FAMILIES if f.name == "matmul").variant("tiled")
     found = trials(tiled)
     names = {trial.name.partition("[")[0].rpartition(":")[2] for trial in found}

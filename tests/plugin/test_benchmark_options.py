@@ -15,6 +15,7 @@ TEST += "def test_one(measure):\n    measure()\n"
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("options", "said"),
     [

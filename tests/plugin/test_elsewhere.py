@@ -45,6 +45,7 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("workers", ["-n0", "-n1"])
 def test_without_kernels_it_adds_nothing_and_leaves_the_names_of_options_to_others(
     tmp_path: Path, workers: str
@@ -83,6 +84,7 @@ def test_without_kernels_it_imports_seven_small_modules(tmp_path: Path) -> None:
     assert imported("-p", "warpwatch.plugin") - without == LIGHT
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("how", ["table", "setting", "command line", "options"])
 def test_with_kernels_it_has_its_options_wherever_they_are_named(tmp_path: Path, how: str) -> None:
     settings = {"table": TABLE, "setting": SETTING, "command line": ""}
@@ -107,6 +109,7 @@ def test_a_table_above_pytests_root_counts_and_one_beyond_a_project_does_not(tmp
     assert "fixture 'project' not found" in run_pytest(tmp_path / "tests").stdout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("has_kernels", "timeout"), [(False, None), (True, "4")])
 def test_the_idle_threads_of_numpy_sleep_where_there_are_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_kernels: bool, timeout: str | None
@@ -120,6 +123,7 @@ def test_the_idle_threads_of_numpy_sleep_where_there_are_kernels(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_benchmark_under_xdist_is_refused_wherever_it_lies(tmp_path: Path) -> None:
     declare(tmp_path)
     (tmp_path / "test_one.py").write_text(
@@ -131,6 +135,7 @@ def test_a_benchmark_under_xdist_is_refused_wherever_it_lies(tmp_path: Path) -> 
     assert "it ran" not in done.stdout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "said"),
     [

@@ -31,6 +31,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return checkout
 
 
+@pytest.mark.slow
 def test_few_cases_have_a_table_and_a_new_gpu_the_command_for_its_baseline(unknown: Bench) -> None:
     done = unknown.bench()
     assert done.returncode == 0
@@ -48,6 +49,7 @@ def test_many_cases_have_a_line_that_says_where_their_times_are(unknown: Bench) 
     assert Path(unknown.folder, shlex.split(command)[-1]).is_file()  # a path with a blank is quoted
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("option", ["-vv", "--benchmark-columns=median", "--benchmark-sort=name"])
 def test_tables_are_printed_where_they_are_asked_for(unknown: Bench, option: str) -> None:
     done = unknown.bench(*MANY, option, few=False)
@@ -110,6 +112,7 @@ def test_between_dots_the_time_left_is_told_every_ten_seconds() -> None:
                                                       "timing: 34 of 40, 0:05 left"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_without_a_comparison_tells_it_too(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "checkout")
     with (bench.folder / "conftest.py").open("a") as file:

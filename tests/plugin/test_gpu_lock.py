@@ -47,6 +47,7 @@ def test_another_run_is_named_and_not_waited_for_longer_than_asked(tmp_path: Pat
     assert (tmp_path / "warpwatch-GPU-1.lock").stat().st_mode & 0o777 == 0o666
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_when_the_other_has_ended(tmp_path: Path) -> None:
     with hold("GPU-1", tmp_path) as other:
         assert other.stdin
@@ -63,6 +64,7 @@ def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.slow
 def test_a_benchmark_waits_for_another_users_run(tmp_path: Path) -> None:
     checkout = Bench(tmp_path / "checkout")
     with hold("GPU-1", tmp_path) as other:
@@ -86,6 +88,7 @@ def test_a_process_does_not_wait_for_another_one_of_its_own_run(
         other.kill()
 
 
+@pytest.mark.slow
 def test_runs_on_several_gpus_come_one_after_another(tmp_path: Path) -> None:
     """Each of two could hold a GPU that the other waits for."""
     checkout = Bench(tmp_path / "checkout")

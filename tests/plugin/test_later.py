@@ -37,6 +37,7 @@ def ahead(names: Sequence[str], wanted: bool) -> list[tuple[str, bool]]:
     return [(",".join(names[i : i + 2]), wanted) for i in range(len(names))]
 
 
+@pytest.mark.slow
 def test_the_next_shapes_are_announced_at_each_case(checkout: Bench, told: Path) -> None:
     chosen = "copy-naive-256 and float32 or copy-serial and 16777216-float32"
     done = checkout.bench("-k", chosen, few=False, announced=str(told))
@@ -45,6 +46,7 @@ def test_the_next_shapes_are_announced_at_each_case(checkout: Bench, told: Path)
     assert lines(told) == ahead(["copy-serial-host-16777216-float32", *NAIVE[2:]], wanted=True)
 
 
+@pytest.mark.slow
 def test_against_a_revision_only_what_is_measured_is_announced(checkout: Bench, told: Path) -> None:
     """The first process measures those whose code differs, and their results are compared with NumPy there alone.
 
@@ -60,6 +62,7 @@ def test_against_a_revision_only_what_is_measured_is_announced(checkout: Bench, 
     assert {wanted for _, wanted in lines(told)[3:]} == {False}
 
 
+@pytest.mark.slow
 def test_a_process_of_xdist_announces_its_next_case(checkout: Bench, told: Path) -> None:
     """One process measures all: long cases first, and each is announced by the one before it."""
     chosen = ("-k", "copy-naive-256 and float32", "-n", "1")

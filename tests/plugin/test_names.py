@@ -73,6 +73,7 @@ def passed(folder: Path, *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("where", ["conftest.py", "tests/conftest.py"])
 @pytest.mark.parametrize("workers", ["-n0", "-n1"])
 def test_a_repository_keeps_its_own_options(tmp_path: Path, where: str, workers: str) -> None:
@@ -95,6 +96,7 @@ def test_every_option_has_its_short_name_where_it_is_free(tmp_path: Path) -> Non
         assert f"Same as --warpwatch-{name}." in " ".join(said.split()), name
 
 
+@pytest.mark.slow
 def test_the_value_of_a_short_option_is_not_taken_for_a_path(tmp_path: Path) -> None:
     """An option that conftest.py files of testpaths define is known too, as it is where ours has its long name."""
     declare(tmp_path, '[tool.warpwatch]\nkernels = "mine"\n[tool.pytest.ini_options]\ntestpaths = ["its/own/place"]\n')
@@ -105,6 +107,7 @@ def test_the_value_of_a_short_option_is_not_taken_for_a_path(tmp_path: Path) -> 
         assert "1 passed" in passed(tmp_path, name, "none", "--chip=cpu")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("free", [True, False])
 def test_a_printed_command_names_options_that_work_there(tmp_path: Path, free: bool) -> None:
     declare(tmp_path)
@@ -119,6 +122,7 @@ def test_a_printed_command_names_options_that_work_there(tmp_path: Path, free: b
         assert f"ERROR: {device}=gpu: " in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_repositorys_own_fixtures_and_ours_do_not_meet(tmp_path: Path) -> None:
     declare(tmp_path)
     (tmp_path / "conftest.py").write_text(OWN_FIXTURES)
@@ -127,6 +131,7 @@ def test_a_repositorys_own_fixtures_and_ours_do_not_meet(tmp_path: Path) -> None
     assert re.search(r"\d+ passed in ", said)  # and none was skipped
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("mark", "fixtures", "said"),
     [
@@ -151,6 +156,7 @@ def test_a_wrong_mark_is_a_sentence(tmp_path: Path, mark: str, fixtures: str, sa
     assert said in sentence
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("fixture", "said"), [("check", "needs cases or builds"), ("case", "needs cases or builds")])
 def test_a_mark_that_is_missing_is_a_sentence(tmp_path: Path, fixture: str, said: str) -> None:
     declare(tmp_path)
@@ -160,6 +166,7 @@ def test_a_mark_that_is_missing_is_a_sentence(tmp_path: Path, fixture: str, said
     assert said in done.stdout
 
 
+@pytest.mark.slow
 def test_the_benchmark_is_collected_where_it_is_named_and_nowhere_else(tmp_path: Path) -> None:
     declare(tmp_path)
     (tmp_path / "bench").mkdir()

@@ -57,6 +57,7 @@ def test_two_hosts_share_the_cases_and_one_run_is_saved_here(here: Bench) -> Non
     assert after - before <= {".benchmarks", ".pytest_cache", "__pycache__"}  # nothing was copied there
 
 
+@pytest.mark.slow
 def test_tests_are_found_there_by_their_place_in_the_checkout(here: Bench) -> None:
     file = there(here) / "correctness" / "test_kernels.py"
     assert file.is_file()
@@ -75,6 +76,7 @@ def test_tests_are_found_there_by_their_place_in_the_checkout(here: Bench) -> No
     assert " passed" in done.stdout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("change", ["edited", "added", "committed"])
 def test_a_checkout_in_another_state_is_refused(here: Bench, change: str) -> None:
     if change == "added":
@@ -93,6 +95,7 @@ def test_a_checkout_in_another_state_is_refused(here: Bench, change: str) -> Non
     assert not here.saved
 
 
+@pytest.mark.slow
 def test_tests_outside_the_checkout_are_refused(here: Bench, tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text("def test_own() -> None: ...\n")
     command = (sys.executable, "-m", "pytest", "-q", "--device=software", "../test_own.py", "correctness")

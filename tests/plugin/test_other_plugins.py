@@ -63,6 +63,7 @@ def test_a_run_is_saved_and_compared_with_itself(checkout: Bench) -> None:
     assert f"{NAIVE}: slower: median " in said
 
 
+@pytest.mark.slow
 def test_revisions_are_compared_side_by_side(checkout: Bench) -> None:
     assert "17 identical" in clean(checkout.bench("--against", "HEAD", *ALL), 0)
     said = clean(checkout.bench("--against", "HEAD", *ALL, slower={"matmul-naive-8x8": 1.1}), 1)
@@ -72,6 +73,7 @@ def test_revisions_are_compared_side_by_side(checkout: Bench) -> None:
     assert "2 same, 14 identical" in said
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -89,6 +91,7 @@ def test_what_makes_no_sense_of_a_time_is_refused(checkout: Bench, options: tupl
     assert "bench_kernel" not in done.stdout
 
 
+@pytest.mark.slow
 def test_kernels_are_right_in_parallel_repeated_and_run_again(checkout: Bench) -> None:
     """Run four cases on the software device in two processes, each case twice."""
     chosen = "test_exact and copy-naive and 4096"

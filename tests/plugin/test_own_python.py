@@ -78,6 +78,7 @@ def run(folder: Path, *args: str) -> CompletedProcess[str]:
     return run_pytest(folder, "-q", "--device=software", "--benchmark-max-time=0.05", *args)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("leaves", "said"),
     [
@@ -104,6 +105,7 @@ def test_a_reference_that_leaves_or_never_ends_fails_its_family_alone(
     assert f"{3 if when == 'True' else 4} passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_slow_reference_is_named_once_and_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
     seconds = timeit.timeit("n += 1", "n = 0", number=10**6)
@@ -123,6 +125,7 @@ def test_a_slow_reference_is_named_once_and_computed_once(tmp_path: Path, monkey
     assert "scale-plain-64-700-float32 is wrong" in changed.stdout  # a constant that the reference reaches
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("file", ["perf/__init__.py", "conftest.py", "test_own.py"])
 @pytest.mark.parametrize("leaves", ["os._exit(0)", "sys.exit(0)"])
 def test_a_module_that_ends_the_process_when_it_is_imported_is_no_good_run(

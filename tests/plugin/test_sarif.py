@@ -24,6 +24,7 @@ def results(folder: Path, *args: str) -> list[Any]:
     return found
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_a_planted_fault_is_in_the_file_and_gone_when_it_is_mended(tmp_path: Path, workers: str) -> None:
     source = declare(tmp_path) / "naive.cu"
@@ -52,6 +53,7 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_runs(tmp_path: Pa
     assert "passed" not in done.stdout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("selected", "why"),
     [("naive-256 and float32", "no test ran"), ("zzz", "no test ran"), ("stops", "the run was cut short")],

@@ -67,6 +67,7 @@ def assert_stopped(done: subprocess.CompletedProcess[str], cause: str) -> None:
     assert "skipped" not in said
 
 
+@pytest.mark.once
 @needs_gxx
 @pytest.mark.parametrize("args", [(), ("-q",), ("-n2",)], ids=" ".join)
 def test_a_kernel_of_the_suite_that_does_not_compile_stops_the_run(checkout: Path, args: tuple[str, ...]) -> None:
@@ -85,12 +86,14 @@ def test_what_fails_in_a_process_of_xdist_alone_stops_the_run_too(checkout: Path
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_a_driver_that_cannot_be_loaded_stops_the_run(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "libcuda.so.1").touch()
     done = pytest_in(checkout, "tests", LD_LIBRARY_PATH=str(tmp_path))
     assert_stopped(done, "--device=auto: the NVIDIA driver cannot be loaded: ")
 
 
+@pytest.mark.slow
 @needs_no_gpu
 def test_no_compiler_is_a_reason_to_skip_and_only_where_the_device_may_be_any(checkout: Path) -> None:
     done = pytest_in(checkout, "tests", PATH="/nowhere")
@@ -102,6 +105,7 @@ def test_no_compiler_is_a_reason_to_skip_and_only_where_the_device_may_be_any(ch
     )
 
 
+@pytest.mark.slow
 @needs_gxx
 def test_the_folder_that_pytest_starts_in_changes_nothing(checkout: Path) -> None:
     """If kernels/ were searched first, kernels/copy would be taken for the standard library's copy."""
@@ -232,6 +236,7 @@ def test_look(request):
 """
 
 
+@pytest.mark.slow
 def test_locks_lie_in_a_folder_of_our_own_and_are_removed(checkout: Path, tmp_path: Path) -> None:
     seen, temporary = tmp_path / "seen", tmp_path / "temporary"
     temporary.mkdir()

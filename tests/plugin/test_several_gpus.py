@@ -44,6 +44,7 @@ def cases(document: dict[str, Any]) -> list[str]:
 MODELS = pytest.mark.parametrize("model", ["fake-gpu-1", ""], ids=["early", "late"])
 
 
+@pytest.mark.once
 @MODELS
 def test_two_processes_share_the_cases_and_save_one_run(checkout: Bench, model: str) -> None:
     assert checkout.bench().returncode == 0
@@ -71,6 +72,7 @@ def test_two_processes_share_the_cases_and_save_one_run(checkout: Bench, model: 
     assert len(run.cases) == 17
 
 
+@pytest.mark.slow
 def test_the_cases_of_a_shape_stay_on_one_gpu_where_there_are_enough_shapes(checkout: Bench) -> None:
     chosen = ("-k", "transpose and 32x32 and not 10000 and not host")
     done = checkout.bench(*TWO, *chosen, few=False, gpus=2)
@@ -117,6 +119,7 @@ def test_units_need_the_libraries_of_their_cases(monkeypatch: pytest.MonkeyPatch
     assert titles == {"cuBLAS", "cuDNN"}
 
 
+@pytest.mark.once
 @MODELS
 @pytest.mark.parametrize(
     ("gpus", "said"), [(1, "there is one GPU here"), (2, "there are 2 GPUs here")], ids=["one", "two"]
@@ -128,6 +131,7 @@ def test_more_processes_than_gpus_are_refused(checkout: Bench, gpus: int, said: 
     assert ("give -n 2" if gpus == 2 else "leave -n out") in done.stderr
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_auto_is_a_process_for_each_gpu(checkout: Bench, gpus: int) -> None:
     done = checkout.bench("-n", "auto", gpus=gpus, model="fake-gpu-1")
@@ -150,6 +154,7 @@ def test_a_self_check_is_refused(checkout: Bench) -> None:
     assert "--self-check tests one GPU: leave -n out" in done.stderr
 
 
+@pytest.mark.once
 @MODELS
 def test_a_gpu_of_another_model_is_refused(checkout: Bench, model: str) -> None:
     done = checkout.bench(*TWO, gpus=2, other_slug="fake-gpu-2", model=model)
@@ -157,12 +162,14 @@ def test_a_gpu_of_another_model_is_refused(checkout: Bench, model: str) -> None:
     assert "has fake-gpu-2 and the first process fake-gpu-1" in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_gpu_that_nvml_knows_by_another_name_is_refused(checkout: Bench) -> None:
     done = checkout.bench(*TWO, gpus=2, model="fake-gpu-2")
     assert done.returncode == 4
     assert "the GPU is fake-gpu-2 for NVML and fake-gpu-1 for CUDA: leave -n out" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_fails_and_has_no_figure(checkout: Bench) -> None:
     done = checkout.bench(*TWO, gpus=2, wrong=["matmul-naive-8x8"])
     assert done.returncode == 1
@@ -173,6 +180,7 @@ def test_a_wrong_kernel_fails_and_has_no_figure(checkout: Bench) -> None:
     assert not document["warpwatch"]["whole"]
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_fails_the_run_and_gives_no_verdict(checkout: Bench) -> None:
     checkout.fill_baseline()
     done = checkout.bench(*TWO, "--benchmark-compare", gpus=2, dies="matmul-tiled-8x8-128x128x128-float32")
@@ -181,6 +189,7 @@ def test_a_process_that_dies_fails_the_run_and_gives_no_verdict(checkout: Bench)
     assert "14 same" not in done.stdout
 
 
+@pytest.mark.slow
 def test_verdicts_are_those_of_one_process(checkout: Bench) -> None:
     checkout.fill_baseline()
     slow = {"matmul-naive": 1.3}
@@ -194,6 +203,7 @@ def test_verdicts_are_those_of_one_process(checkout: Bench) -> None:
     assert len(saved(checkout)["warpwatch"]["slower"]) == 3
 
 
+@pytest.mark.slow
 def test_both_sides_of_a_pair_stay_on_one_gpu(checkout: Bench) -> None:
     checkout.commit()
     done = checkout.bench(*TWO, "--against", "HEAD", slower={"matmul-naive": 1.3}, seed=7, gpus=2)
@@ -223,6 +233,7 @@ def test_parts_share_the_probability_of_error() -> None:
     assert least == sorted(set(least))  # the more parts, the larger a change must be
 
 
+@pytest.mark.slow
 def test_energies_of_all_gpus_are_listed_together_and_can_fail_the_run(checkout: Bench) -> None:
     play: dict[str, Any] = {"changed": ["matmul-naive"], "energy": {"matmul-naive-8x8": 1.08}, "gpus": 2}
     done = checkout.bench(*TWO, "--against", "HEAD", "--energy", "--fail-on", "energy", **play)

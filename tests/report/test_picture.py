@@ -36,6 +36,7 @@ def test_names_keep_their_distance() -> None:
     assert spread({"a": 0.5, "b": 0.51, "c": 0.1}, 0.05) == pytest.approx({"c": 0.1, "a": 0.5, "b": 0.55})
 
 
+@pytest.mark.slow
 def test_a_gpu_may_have_any_name(tmp_path: Path) -> None:
     """matplotlib would read what lies between two dollars as mathematics."""
     run = read_runs(BASELINES / "nvidia-h200")[-1]
@@ -45,6 +46,7 @@ def test_a_gpu_may_have_any_name(tmp_path: Path) -> None:
     assert "transpose, float32: $\\frac $" in path.read_text()
 
 
+@pytest.mark.slow
 def test_every_family_of_the_readme_is_drawn(tmp_path: Path) -> None:
     runs = read_runs(BASELINES / "nvidia-h200")
     made, times = pictures(runs, FAMILIES, tmp_path), medians(runs)

@@ -331,6 +331,7 @@ def test_a_run_against_another_revision_has_its_site(tmp_path: Path) -> None:
     assert "831 same" in page.text
 
 
+@pytest.mark.slow
 def test_a_site_of_a_thousand_cases_and_a_hundred_nights_is_small_and_soon_made(tmp_path: Path) -> None:
     names = case_ids(1000)
     assert len(names) == 1000

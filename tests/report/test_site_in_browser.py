@@ -88,6 +88,7 @@ class Visit:
         return self.page
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (400, "dark")])
 def test_pages_load_draw_their_charts_and_fit(browser: Browser, site: Path, width: int, scheme: str) -> None:
     visit = Visit(browser, width, scheme)

@@ -110,6 +110,7 @@ def test_a_cache_that_cannot_be_written_is_named(tree: Path, monkeypatch: pytest
         checkout(saved(tree), "HEAD", project(tree))
 
 
+@pytest.mark.slow
 def test_a_run_without_git_is_saved_and_one_against_a_revision_says_what_it_lacks(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -123,6 +124,7 @@ def test_a_run_without_git_is_saved_and_one_against_a_revision_says_what_it_lack
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_checkout_that_cannot_be_written_is_compared(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "checkout")
     subprocess.run(["chmod", "-R", "a-w", bench.folder], check=True)
@@ -171,6 +173,7 @@ def gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", ["time.sleep(600)", "raise SystemExit('over')"])
 def test_it_ends_in_time_and_leaves_no_process_behind(tree: Path, monkeypatch: pytest.MonkeyPatch, after: str) -> None:
     monkeypatch.setattr(declared, "EXPORT_SECONDS", 3.0)
@@ -209,6 +212,7 @@ def test_a_reading_that_nobody_waits_for_leaves_no_process_and_no_folder_behind(
     reading.stop()
 
 
+@pytest.mark.slow
 def test_it_begins_before_the_architecture_is_known(tree: Path) -> None:
     subprocess.run(["cp", "-r", ROOT / "kernels", tree], check=True)
     with (tree / "kernels" / "__init__.py").open("a") as file:
@@ -229,6 +233,7 @@ def test_it_does_not_fill_the_disk(tree: Path, monkeypatch: pytest.MonkeyPatch) 
         read_declared(tree, "kernels", "HEAD", "sm_90")
 
 
+@pytest.mark.slow
 def test_what_it_prints_does_not_mix_with_what_it_declares(tree: Path) -> None:
     subprocess.run(["cp", "-r", ROOT / "kernels", tree], check=True)
     with (tree / "kernels" / "__init__.py").open("a") as file:
@@ -315,6 +320,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_it_declares_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     (tree / "kernels" / "link").symlink_to(tree.parent)

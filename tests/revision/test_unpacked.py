@@ -250,6 +250,7 @@ def emptied(root: Path) -> None:
     git(root, "submodule", "-q", "deinit", "-f", "--all")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("then", [moved, removed, without_its_address, emptied])
 def test_a_submodule_is_found_whatever_became_of_it_since(with_submodule: Project, then: object) -> None:
     assert callable(then)

@@ -43,6 +43,7 @@ def test_the_median_stays_to_the_last_bit_and_so_do_the_quartiles_nearly(samples
         assert kept == sorted(kept)
 
 
+@pytest.mark.slow
 def test_a_thinned_run_is_a_tenth_in_size_and_says_the_same(tmp_path: Path) -> None:
     folder = copies(tmp_path / "gpu", 3)
     whole, size = read_runs(folder), (folder / "0001_night.json").stat().st_size
@@ -86,6 +87,7 @@ def test_thinning_again_changes_nothing(tmp_path: Path) -> None:
     assert first.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_an_interrupted_thinning_leaves_the_whole_run_and_it_alone_counts(tmp_path: Path) -> None:
     folder = copies(tmp_path / "gpu", 2)
     whole = (folder / "0001_night.json").read_bytes()
@@ -108,6 +110,7 @@ def test_a_damaged_run_stays_as_it_is_and_the_others_are_thinned(
     assert (folder / "0001_night.json").read_text() == '{"benchmarks": ['
 
 
+@pytest.mark.slow
 def test_a_run_that_was_compressed_by_hand_is_thinned_in_its_place(tmp_path: Path) -> None:
     folder = copies(tmp_path / "gpu", 1)
     plain = folder / "0001_night.json"

@@ -29,6 +29,7 @@ def left_by(software: Worker, kernel: str, broken: int) -> list[Any]:
     return answers
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kernel", LEFT)
 def test_what_atomics_order_is_right_and_accused_in_no_order(software: Worker, kernel: str) -> None:
     for order, left in zip(ORDERS, left_by(software, kernel, 0), strict=True):

@@ -52,12 +52,14 @@ def test_a_planted_fault_is_found_and_named(software: Worker, bad: BadKernel) ->
         assert re.search(r"thread|block", said), said
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("bad", [bad for bad in BAD_KERNELS if "race" in bad.wanted], ids=lambda bad: bad.name)
 def test_a_race_is_found_in_every_order(software: Worker, bad: BadKernel, seed: int) -> None:
     assert re.search(bad.wanted, found(bad, in_order(software, seed)), re.DOTALL)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("good", GOOD, ids=lambda build: build.id)
 def test_a_good_kernel_is_accused_of_nothing_in_any_order(software: Worker, good: Build) -> None:
     shape = good.family.tests[1]

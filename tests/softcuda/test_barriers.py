@@ -58,6 +58,7 @@ def left_by(software: Worker, target: Target, kernel: str, broken: int = 0) -> l
     return answers
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_what_barriers_order_is_right_and_accused_in_no_order(software: Worker, target: Target, kernel: str) -> None:
     _, size, expected = KERNELS[kernel]
@@ -114,6 +115,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("kernel", "broken"), FAULTS, ids=[f"{kernel}-{broken}" for kernel, broken in FAULTS])
 def test_what_barriers_do_not_order_is_found_in_every_order(software: Worker, kernel: str, broken: int) -> None:
     checked = software.call(describe_device).target

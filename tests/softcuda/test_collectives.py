@@ -125,6 +125,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("kernel", "broken"), FAULTS, ids=[f"{kernel}-{broken}" for kernel, broken in FAULTS])
 def test_storage_that_is_used_again_too_early_is_found(software: Worker, kernel: str, broken: int) -> None:
     checked = software.call(describe_device).target

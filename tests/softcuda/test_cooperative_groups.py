@@ -45,6 +45,7 @@ def left_by(
     return rows
 
 
+@pytest.mark.once
 def test_groups_say_who_they_are(software: Worker, target: Target) -> None:
     rows = left_by(software, target, "members", 24, shape=(8, 4, 2, 3))
     for place, row in enumerate(rows):
@@ -82,6 +83,7 @@ def of_tiles(size: int) -> Iterator[list[int]]:
         ]  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16, 32])
 def test_tiles_exchange_values(software: Worker, target: Target, size: int) -> None:
     rows = left_by(software, target, "tiles", 16, SIZE=size)
@@ -104,6 +106,7 @@ def of_sums(group: list[int], own: int) -> list[int]:
     ]  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("size", "every"), [(1, 1), (16, 1), (32, 1), (32, 3), (32, 31)])
 def test_reductions_and_scans_are_numpys(software: Worker, target: Target, size: int, every: int) -> None:
     rows = left_by(software, target, "sums", 20, SIZE=size, EVERY=every)
@@ -132,6 +135,7 @@ def of_parts(own: int) -> list[int]:
     return row
 
 
+@pytest.mark.once
 def test_groups_that_are_found_as_the_kernel_runs(software: Worker, target: Target) -> None:
     rows = left_by(software, target, "parts", 16)
     for own, row in enumerate(rows):
@@ -145,6 +149,7 @@ def test_lanes_are_together_again_behind_a_condition(software: Worker, target: T
         assert left.tolist() == np.where(THREADS % 2, 37, -32).tolist()
 
 
+@pytest.mark.once
 def test_warp_intrinsics_of_many_lanes_and_of_all_types(software: Worker, target: Target) -> None:
     rows = left_by(software, target, "intrinsics", 16)
     mine = THREADS * 7 % 11 - 5
@@ -245,6 +250,7 @@ def ordered(software: Worker, target: Target, kernel: str, broken: int = 0, toge
     return answers
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kernel", ORDERED)
 def test_what_groups_order_is_right_and_accused_in_no_order(software: Worker, target: Target, kernel: str) -> None:
     size, expected = ORDERED[kernel]
@@ -284,6 +290,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("kernel", "broken"), FAULTS, ids=[f"{kernel}-{broken}" for kernel, broken in FAULTS])
 def test_what_groups_do_not_order_is_found_in_every_order(software: Worker, kernel: str, broken: int) -> None:
     checked = software.call(describe_device).target
@@ -321,6 +328,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("line", "said"), REFUSED.items())
 def test_what_groups_cannot_do_is_named_with_its_line(target: Target, tmp_path: Any, line: str, said: str) -> None:
     source = tmp_path / "refused.cu"

@@ -296,6 +296,7 @@ def test_a_product_of_512_cubed_takes_40_serial_ones_and_ten_times_with_checks(
     assert software.call(calls.product_seconds, checked.path, TILED.build.entry, 512, 16, 10 * seconds) <= 10 * seconds
 
 
+@pytest.mark.slow
 @pytest.mark.exclusive
 def test_a_kernel_compiles_within_a_second(software: Worker, tmp_path: Path) -> None:
     target = software.call(describe_device).target
@@ -307,6 +308,7 @@ def test_a_kernel_compiles_within_a_second(software: Worker, tmp_path: Path) -> 
         assert time.perf_counter() - begin <= 1.0
 
 
+@pytest.mark.slow
 def test_an_array_takes_at_most_twice_its_size() -> None:
     software = Worker(PROJECT, Settings(kind="software"))
     size = 1 << 29

@@ -43,6 +43,7 @@ def answers(folder: Path, width: int, checked: bool) -> list[bytes | str]:
     return left
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("checked", [True, False])
 def test_lanes_that_have_ended_are_waited_for_by_nobody(tmp_path: Path, checked: bool) -> None:
     threads = range(PRESENT)

@@ -70,6 +70,7 @@ def rounded(values: Values, kind: str, saturate: bool = False) -> Values:
     return wide.astype(TYPES[kind])
 
 
+@pytest.mark.once
 def test_every_value_is_widened_exactly(software: Worker, image: Image, kind: str) -> None:
     values = all_values(kind)
     wide = values.astype(np.float32)

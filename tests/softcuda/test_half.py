@@ -90,6 +90,7 @@ def assert_same(got: Values, wanted: Values) -> None:
     assert wrong.size == 0, [(int(i), got[i], wanted[i]) for i in wrong[:5]]
 
 
+@pytest.mark.once
 def test_every_value_is_widened_exactly(software: Worker, kind: str) -> None:
     values = all_values(kind)
     assert_same(run(software, kind, "widen", np.float32, a=values), values.astype(np.float32))
@@ -190,6 +191,7 @@ def test_each_operation_rounds_once(software: Worker, kind: str, name: str) -> N
     assert_same(got, operation(*(given[each] for each in used)))
 
 
+@pytest.mark.once
 def test_a_fused_product_and_sum_rounds_once(software: Worker, kind: str) -> None:
     """Against exact fractions, with ties that a third number far smaller decides."""
     a, b, c = (each[:30_000].copy() for each in operands(kind))
@@ -218,6 +220,7 @@ def test_comparisons_with_nan_are_false_and_the_unordered_ones_true(software: Wo
     assert (run(software, kind, "less", np.int32, a=a, b=b) == wanted).all()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("checked", [True, False], ids=["checked", "plain"])
 def test_pairs_and_atomics(software: Worker, kind: str, checked: bool) -> None:
     a, b, c = (each.view(np.uint16) % 0x3FFF for each in operands(kind))  # finite and positive

@@ -127,6 +127,7 @@ def test_an_instance_whose_words_are_not_known_where_it_is_made_leaves_the_other
     assert software.call(calls.get_function, image.path, "last") == "no error"
 
 
+@pytest.mark.once
 def test_an_image_has_the_instances_that_host_code_launches(software: Worker, target: Target, tmp_path: Path) -> None:
     source = tmp_path / "launches.cu"
     source.write_text(LAUNCHES)

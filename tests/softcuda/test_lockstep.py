@@ -62,6 +62,7 @@ def test_a_race_without_volatile_was_never_right_and_is_not_excused(tmp_path: Pa
     assert "Volta" not in text
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("qualifier", ["volatile", ""])
 def test_with_syncwarp_between_nothing_is_accused(tmp_path: Path, qualifier: str) -> None:
     left = said(tmp_path, 1, qualifier, "__syncwarp();")

@@ -158,6 +158,7 @@ SAID = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("body", "said"), SAID.values(), ids=SAID)
 def test_a_finding_says(software: Worker, tmp_path: Path, body: str, said: str) -> None:
     size = 4 * (4 * 32 - 2) if "across" in said else 4 * 128 if "16 bytes" in said else 4096
@@ -184,6 +185,7 @@ def test_a_place_may_lie_in_a_folder_of_any_name(software: Worker, tmp_path: Pat
     assert re.search(r"out of bounds in kernel\n  kernel\.cu:6: thread \(0, 0\)", said), said
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("writer", "said"),
     [

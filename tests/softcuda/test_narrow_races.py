@@ -83,6 +83,7 @@ def test_a_race_on_part_of_a_word_is_found_in_every_order(
             assert "softcuda: race" in said or "softcuda: uninitialised" in said, said
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("name", RACES)
 def test_with_a_barrier_it_is_none(software: Worker, images: dict[str, Image], name: str, memory: str) -> None:

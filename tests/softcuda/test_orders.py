@@ -137,6 +137,7 @@ extern "C" __global__ void far(int* out)
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("broken", [False, True])
 def test_beyond_what_has_large_cells_races_are_found_and_memory_is_not_more(tmp_path: Path, broken: bool) -> None:
     """A page of 64 KiB for each of 512 threads; the first 256 pages have cells that remember everything."""

@@ -35,6 +35,7 @@ def answers() -> dict[str, Any]:
     return ask("checked")
 
 
+@pytest.mark.slow
 def test_a_template_runs_by_its_name_and_its_arguments_have_the_sizes_of_the_image(answers: dict[str, Any]) -> None:
     values, arguments, threads = answers["a_template_by_its_name"]
     assert values == [0, 2, 4, 6]

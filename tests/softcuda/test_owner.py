@@ -119,6 +119,7 @@ ASKED = [(build, 0, 4) for build in chosen_builds()] + [(build, 1, 1) for build 
 ASKED += [(build, 0, 1) for build in chosen_builds() if build.variant.tile_of]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("build", "offset", "more"), ASKED, ids=lambda value: getattr(value, "id", str(value)))
 def test_the_owner_is_the_block_that_writes(software: Worker, build: Build, offset: int, more: int) -> None:
     """With rows and arrays at multiples of 16 bytes, and with both off; where a kernel minds, with rows alone off."""

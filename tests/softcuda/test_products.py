@@ -118,6 +118,7 @@ def faults(software: Worker) -> Image:
     return compile_file(FAULTS, {}, software.call(describe_device).target)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", SAID)
 def test_a_faulty_matrix_instruction_is_found_at_its_line(software: Worker, faults: Image, name: str) -> None:
     """In each order of the threads."""

@@ -29,6 +29,7 @@ def findings(said: str, fault: PublicFault) -> list[tuple[str, frozenset[int]]]:
     return [(part.partition(" in ")[0], frozenset(map(int, place.findall(part)))) for part in parts]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("fault", PUBLIC_FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_of_others_is_found_at_its_lines_in_every_order(software: Worker, fault: PublicFault) -> None:
     for order, said in zip(ORDERS, answers(software, fault, fixed=False), strict=True):
@@ -38,6 +39,7 @@ def test_a_fault_of_others_is_found_at_its_lines_in_every_order(software: Worker
         assert all(lines & fault.lines for _, lines in found), f"order {order}: {said}"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("fault", PUBLIC_FAULTS, ids=lambda fault: fault.name)
 def test_its_corrected_twin_is_accused_of_nothing(software: Worker, fault: PublicFault) -> None:
     for order, left in zip(ORDERS, answers(software, fault, fixed=True), strict=True):

@@ -91,6 +91,7 @@ def stepped(state: list[int]) -> list[int]:
     return [*state[1:], (state[4] ^ state[4] << 4 ^ t ^ t << 1) % 2**32]
 
 
+@pytest.mark.slow
 def test_subsequences_of_xorwow_are_that_far_apart(software: Worker, tmp_path: Path) -> None:
     """2^67 steps, by squaring the map of one step 67 times."""
 
@@ -120,6 +121,7 @@ def test_subsequences_of_xorwow_are_that_far_apart(software: Worker, tmp_path: P
     assert begin[5] == first[5] == second[5]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("state", [XORWOW, PHILOX, MRG])
 def test_an_offset_skips_so_many_numbers(software: Worker, tmp_path: Path, state: str) -> None:
     skip = "skipahead_subsequence" if state == MRG else "skipahead_sequence"

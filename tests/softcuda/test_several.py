@@ -72,6 +72,7 @@ def test_two_lines_are_told_once_whichever_comes_first(software: Worker, image: 
     assert findings(said(software, image, "one_missing_barrier")) == [("uninitialised memory", [61, 60])]
 
 
+@pytest.mark.slow
 def test_a_launch_goes_on_for_a_second_only(software: Worker, image: Image) -> None:
     begin = time.monotonic()
     assert findings(said(software, image, "runs_on")) == [("out of bounds", [68])]

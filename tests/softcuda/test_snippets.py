@@ -127,6 +127,7 @@ OUTSIDE = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("place", "said"), OUTSIDE.items())
 def test_dynamic_shared_memory_of_a_file_has_bounds(tmp_path: Path, place: int, said: str) -> None:
     worker = Worker(PROJECT, Settings(kind="software"))

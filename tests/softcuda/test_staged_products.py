@@ -31,6 +31,7 @@ def left_by(software: Worker, checked: bool, broken: int = 0) -> list[bytes | st
     return left
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("checked", [True, False], ids=["checked", "plain"])
 def test_products_of_what_copies_bring(software: Worker, checked: bool) -> None:
     for order, left in zip(ORDERS, left_by(software, checked), strict=True):
@@ -39,6 +40,7 @@ def test_products_of_what_copies_bring(software: Worker, checked: bool) -> None:
         np.testing.assert_array_equal(got, A.astype(np.float32) @ B.astype(np.float32), f"order {order}")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("broken", [1, 2, 3, 4])
 def test_products_of_what_is_not_there_yet_are_found(software: Worker, broken: int) -> None:
     """Of the faults, 1 neither arrives nor waits where the copies of B do, 2 waits for a step less of A.

@@ -44,6 +44,7 @@ READS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("entry", READS)
 @pytest.mark.parametrize("mode", [ZERO, EDGE], ids=["zero", "clamp"])
 def test_a_surface_is_read_inside_and_outside(software: Worker, surfaces: Image, entry: str, mode: int) -> None:
@@ -175,6 +176,7 @@ FINDINGS = {
 }  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("parameters", "body", "arguments", "said"), FINDINGS.values(), ids=FINDINGS)
 def test_a_finding_says(
     software: Worker, tmp_path: Path, target: Target, parameters: str, body: str, arguments: Any, said: str

@@ -140,6 +140,7 @@ TAKEN = {
 }
 
 
+@pytest.mark.once
 def test_a_kernel_that_needs_host_code_by_a_function_of_both_sides_stops(
     software: Worker, target: Target, tmp_path: Path
 ) -> None:
@@ -161,6 +162,7 @@ def test_what_g_said_first_is_told_where_setting_functions_aside_does_not_help(t
         compile_written(source, {}, target)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("before", "code"), TAKEN.values(), ids=TAKEN)
 def test_what_whole_files_declare_is_taken(
     software: Worker, target: Target, tmp_path: Path, before: str, code: str

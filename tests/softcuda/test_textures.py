@@ -88,6 +88,7 @@ MODES = [(WRAP,) * 3, (CLAMP,) * 3, (MIRROR,) * 3, (BORDER,) * 3, (WRAP, MIRROR,
 SHAPES = {"fetch_1d": (13, 2), "fetch_2d": (9, 13, 4), "fetch_3d": (5, 6, 7, 1)}
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("entry", SHAPES)
 def test_floats_are_addressed_and_filtered_as_numpy_computes_it(ask: Ask, entry: str) -> None:
     """All address modes, both kinds of coordinates and both filters; the sums are one rounding from exact."""

@@ -88,6 +88,7 @@ def test_constants_that_look_like_what_is_unset_stay(software: Worker, tmp_path:
     assert value_of(software, tmp_path, body, "unsigned") == wanted
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("file", "right", "wrong"),
     [

@@ -50,6 +50,7 @@ def run(software: Worker, image: Image, entry: str) -> np.ndarray:
     return np.frombuffer(left, np.float32)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", FILES)
 def test_a_whole_file_computes_what_numpy_does(software: Worker, target: Target, name: str) -> None:
     entry, expected = FILES[name]
@@ -58,6 +59,7 @@ def test_a_whole_file_computes_what_numpy_does(software: Worker, target: Target,
     np.testing.assert_allclose(run(software, image, entry), expected(values), rtol=1e-6)
 
 
+@pytest.mark.once
 def test_macros_of_the_command_line_do_not_change_softcudas_headers(
     software: Worker, target: Target, tmp_path: Path
 ) -> None:
@@ -73,6 +75,7 @@ def test_macros_of_the_command_line_do_not_change_softcudas_headers(
     np.testing.assert_array_equal(run(software, image, "kernel"), np.maximum(values, 1) * 7 + 14)
 
 
+@pytest.mark.slow
 def test_a_fault_is_on_its_own_line_behind_host_code(software: Worker, tmp_path: Path) -> None:
     text = (FOLDER / "course_matmul.cu").read_text().replace("c[element] = sum;", "c[element + 4000] = sum;")
     source = tmp_path / "course.cu"
@@ -117,6 +120,7 @@ def test_static_kernels_have_the_names_that_nvcc_gives_them(
     assert software.call(calls.get_function, compile_written(source, {}, target).path, name) == "no error"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("header", ["cublas_v2.h", "cublasLt.h"])
 def test_headers_of_cublas_bring_the_narrow_types_as_nvidias_do(
     software: Worker, target: Target, tmp_path: Path, header: str
@@ -132,6 +136,7 @@ def test_headers_of_cublas_bring_the_narrow_types_as_nvidias_do(
     assert np.frombuffer(left, np.float32)[0] == 260  # the sum of 256 and 4
 
 
+@pytest.mark.once
 def test_headers_beside_a_source_may_have_the_names_of_softcudas(
     software: Worker, target: Target, tmp_path: Path
 ) -> None:
@@ -185,6 +190,7 @@ HEADERS = ["algorithm", "atomic", "chrono", "complex", "ctime", "fstream", "func
            "sys/time.h"]  # fmt: skip
 
 
+@pytest.mark.once
 def test_no_macro_of_softcudas_breaks_a_standard_header(software: Worker, target: Target, tmp_path: Path) -> None:
     source = tmp_path / "headers.cu"
     source.write_text(

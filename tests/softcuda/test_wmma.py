@@ -105,6 +105,7 @@ def test_a_tile_kernel_on_tensor_cores(software: Worker, name: str, checked: boo
         assert (abs(got - a @ b) <= 4 * 2.0**-24 * (abs(a) @ abs(b))).all()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["by_wmma", "by_ptx"])
 @pytest.mark.parametrize("barrier", ["FIRST", "SECOND"])
 def test_a_missing_barrier_of_a_tile_kernel_is_found(software: Worker, name: str, barrier: str) -> None:

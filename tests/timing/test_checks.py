@@ -125,6 +125,7 @@ def test_the_neighbour_that_shares_their_operands_is_right_and_saved(alone: Ran)
     assert alone.saved == {TILED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", FAULTS, ids=NAMES.get)
 def test_a_pair_whose_new_side_is_wrong_fails(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
     new, _ = paired
@@ -142,6 +143,7 @@ def test_a_pair_whose_old_side_is_wrong_is_incomparable(paired: tuple[Ran, Ran],
     assert old.saved == set()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("launches", [1, 2])  # three rounds are taken
 def test_a_serial_kernel_that_no_longer_writes_is_found(fresh: Bench, launches: int) -> None:
     path = fresh.folder / "kernels" / "transpose" / "serial.cpp"

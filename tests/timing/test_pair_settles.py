@@ -123,6 +123,7 @@ def test_a_pair_begins_when_its_clock_is_measured_to_be_high(
     assert not pairs.keeps_clock_down or not played.settle
 
 
+@pytest.mark.slow
 def test_a_cap_that_does_not_end_counts_and_the_clock_beside_the_samples_is_read(software: Worker, image: Path) -> None:
     for played in (
         Played(capped=LASTING, highest=MHZ + 20),

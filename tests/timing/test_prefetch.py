@@ -258,6 +258,7 @@ def say_gpu_clock() -> None:
     gpu().info = replace(gpu().info, has_gpu_clock=True)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("prints", [False, True])
 def test_nothing_begins_beside_a_kernel_that_prints(prints: bool, worker: Worker) -> None:
     now = HELLO if prints else SMALL
@@ -289,6 +290,7 @@ def share_again(case: Case) -> None:
     sampling.share_inputs(case)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("variant", ["vectorised-2048", "memcpy-vendor"])
 def test_a_call_waits_for_what_is_being_made(variant: str, worker: Worker) -> None:
     """It is checked that a call only queues its work, by a hold that must not run into its limit."""

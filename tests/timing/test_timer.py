@@ -64,6 +64,7 @@ def kernel_that(call: Callable[..., Any]) -> Kernel:
     return cast("Kernel", SimpleNamespace(worker=SimpleNamespace(call=call), image=image, checked=image))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("shape", "serial_rounds", "pilots", "rounds"),
     [("4096x4096", None, 0, 3), ("4096x4096", 2, 0, 2), ("4096x4096", 9, 0, 3), ("3x5", None, 1, 3), ("3x5", 2, 1, 3)],

@@ -33,6 +33,7 @@ def compared(past: list[RunRecord], run: RunRecord) -> Processes:
     return Processes(past, measured, run.gpu_uuid, "")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("gpu", NIGHTS)
 def test_one_run_foretells_how_many_are_unsure_with_one_and_with_two(gpu: str) -> None:
     first, second, last = (read_run(RECORDED / f"{number:04}_h200.json.xz") for number in NIGHTS[gpu])

@@ -72,7 +72,7 @@ def test_a_second_process_that_is_not_slower_clears_the_first() -> None:
     assert decision.reason == "its 95 % interval crosses its noise floor"
 
 
-def test_three_processes_are_enough_side_by_side_where_the_change_is_beyond_three_floors() -> None:
+def test_three_processes_are_enough_side_by_side_beyond_three_floors() -> None:
     clear, near = ([math.log(1 + share)] * 3 for share in (0.03, 0.012))
     assert verdict(paired(1e-3, 1.03e-3, clear)).verdict == Verdict.SLOWER
     assert verdict(paired(1.03e-3, 1e-3, [-log for log in clear])).verdict == Verdict.FASTER

@@ -103,6 +103,7 @@ def push(folder: Path, there: StandIn, old: str, new: str) -> None:
     there.add_pull(12, HEAD, git(folder, "rev-parse", "HEAD"))
 
 
+@pytest.mark.slow
 def test_a_strangers_pull_request_gets_one_comment_that_follows_it(
     repository: Path, tmp_path: Path, there: StandIn
 ) -> None:
@@ -168,6 +169,7 @@ def test_a_host_that_refuses_makes_the_job_red_and_loses_no_word(
     assert "### Kernels: not checked" in second.text
 
 
+@pytest.mark.slow
 def test_what_installs_has_the_actions_own_version(repository: Path, tmp_path: Path) -> None:
     _, checks = run_checks(repository, tmp_path, packages="mypackage other")
     (call,) = (checks.temp / "pip").read_text().splitlines()
