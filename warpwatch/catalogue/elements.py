@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 NONE = "none"  # the type in the id of a case that has no arrays
+# Kernels are given their type as the macro ``scalar_t`` (``Build.own_macros`` in cases.py).
 C_TYPES: Mapping[str, str] = {
     "float32": "float",
     "float64": "double",

@@ -1,5 +1,7 @@
 """Evaluates a case: launches its kernel, compares the results with the reference, and describes what is wrong.
 
+Tests and ``warpwatch run`` evaluate; a case that is timed is checked by timing/checks.py, which copies less.
+
 A kernel may be right once and wrong later, because it leaves something behind in a variable, and right on usual inputs
 alone. So a case is launched several times on the same inputs, and once on each of a few others.
 """

@@ -1,4 +1,4 @@
-"""Runs kernels in a child process, the worker process.
+"""Runs kernels in a child process, the worker process: both ends of its calls (child.py starts it and talks to it).
 
 After an illegal address the driver refuses every further CUDA call of the process, even with a new context (measured
 with driver 580 on an H200), and a kernel that never ends can only be stopped with its process. So kernels run in a

@@ -1,6 +1,6 @@
 """Measures both sides of a case in one worker process, on the same arrays and in turns, so that both drift alike.
 
-This is the half of ``--against`` that runs in the worker process; warpwatch/compare/with_revision.py is the other.
+This is the half of ``--against`` that runs in the worker process; compare/pairs.py is the other.
 """
 
 from __future__ import annotations

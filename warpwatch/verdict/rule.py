@@ -430,7 +430,7 @@ def expected_unsure(effects: Collection[Effect], prior: Prior, runs: int, proces
 
     ``runs``: in the baseline. ``processes``: of the run that is compared with it. The true variance of a case is drawn
     from what its own spread and the prior say of it (a scaled inverse chi-squared distribution); medians are drawn
-    with that variance, and judged as ``rule.decide`` does.
+    with that variance, and judged as ``decide`` does.
     """
     from scipy import special  # noqa: PLC0415  # half a second that listing cases need not wait
 
