@@ -3,8 +3,8 @@
 It is part of the file that pytest-benchmark saves (files.py writes it), or a file of its own (--warpwatch-record).
 Reading is the one edge where a file's content is checked, by msgspec. It fills plain frozen dataclasses, is strict (a
 boolean, a text, NaN or an infinity is not a number), names the place of what is wrong, takes 34 ms for 900 cases of 100
-samples, and has no dependencies; pydantic is as quick, and brings four packages. A ``RunRecord`` needs no further check:
-every time lies between SHORTEST and LONGEST, every text can be printed on one line, every count can be printed and
+samples, and has no dependencies; pydantic is as quick, and brings four packages. A ``RunRecord`` is checked then: every
+time lies between SHORTEST and LONGEST, every text can be printed on one line, every count can be printed and
 divided. Unknown fields are ignored, so that files of later versions can be read.
 """
 

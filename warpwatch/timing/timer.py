@@ -1,7 +1,7 @@
 """Measures the GPU's own time of a launch, by CUDA events around it on a held stream, after a scrub of L2.
 
 The launch happens in the worker process, where a ``GpuTimer`` or a ``HostTimer`` takes the sample. pytest-benchmark
-calls ``read`` before and after a round and subtracts, which plays back a sample that was taken. The events themselves are the device's
+calls ``read`` before and after a round and subtracts, which plays back a sample. The events themselves are the device's
 (``Device.time`` in devices/gpu.py), because that module alone calls PyCUDA.
 """
 

@@ -1,7 +1,8 @@
 """Benchmark in processes of xdist (-n, --tx): each has a GPU of its own, and hands its results to the first.
 
 Each process measures the cases that xdist gives it and judges them by itself, with the noise floors and the process
-effect of its own GPU; pairs stay on one GPU. The first process joins the results (``BenchPlugin._join``, compare/parts.py) and writes one saved run.
+effect of its own GPU; pairs stay on one GPU. The first process joins the results (``BenchPlugin._join``,
+compare/parts.py) and writes one saved run.
 """
 
 from __future__ import annotations
