@@ -318,7 +318,8 @@ def map_entries() -> Iterator[tuple[Path, str]]:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     folders: dict[int, Path] = {-1: ROOT}
     entries: list[tuple[Path, str]] = []
-    for line in re.findall(r"^    ( *\S.*)$", text[text.index("## Where things are") : text.index("## Run what you touched")], re.MULTILINE):
+    page = text[text.index("## Where things are") : text.index("## Run what you touched")]
+    for line in re.findall(r"^    ( *\S.*)$", page, re.MULTILINE):
         indent = len(line) - len(line.lstrip())
         if indent > 6:  # goes on
             entries[-1] = entries[-1][0], f"{entries[-1][1]} {line.strip()}"

@@ -164,6 +164,7 @@ def test_what_a_selection_leaves_out_is_told_where_its_declaration_is_wrong(brok
     assert all(f"left out because of a mistake in the declaration: {said}" in done.stdout for said in SAID), done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_lists_the_rest_and_refuses_the_one(broken: Checkout) -> None:
     listed = broken.run("warpwatch", "list", "-k", "copy or matvec")
     assert listed.returncode == 2

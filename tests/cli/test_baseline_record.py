@@ -30,6 +30,7 @@ def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return Recorder(Bench(tmp_path / "checkout"), tmp_path / "plays", monkeypatch)
 
 
+@pytest.mark.slow
 def test_three_runs_become_the_baseline_and_a_part_replaces_no_greater_one(
     recorder: Recorder, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -179,6 +179,7 @@ def test_notes_that_no_result_holds_are_counted() -> None:
     assert ci._few(notes[:50]) == notes[:50]
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_is_red_and_named(repository: Path) -> None:
     kernel = repository / "perf" / "block_per_row.cu"
     kernel.write_text(kernel.read_text().replace("/ sum;", "* sum;"))

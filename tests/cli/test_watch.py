@@ -72,6 +72,7 @@ def once(folder: Path, *arguments: str, status: int) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_only_the_kernel_whose_file_differs_from_head_is_checked(repository: Path) -> None:
     assert once(repository, status=0) == ["nothing that kernels are made of differs from HEAD"]
     edit(repository / NAIVE, "if (i < n)", "if (i < n)  // inside")
@@ -317,6 +318,7 @@ def test_a_failure_is_one_line_with_its_place() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_header_that_only_the_compiler_finds_belongs_to_its_kernel(repository: Path) -> None:
     edit(repository / NAIVE, 'extern "C"', '#define PART "part.cuh"\n#include PART\nextern "C"')
     (repository / "mine" / "part.cuh").write_text("// nothing yet\n")

@@ -119,6 +119,7 @@ def test_copies_go_with_their_process_or_after_a_week(tmp_path: Path) -> None:
     assert [path.name for path in cache.iterdir()] == ["recent"]
 
 
+@pytest.mark.slow
 def test_a_fetch_that_fails_leaves_the_copies_of_another(
     moved: tuple[Bench, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

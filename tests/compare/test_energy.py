@@ -80,6 +80,7 @@ def test_a_run_records_energies_and_tables_show_them(old: Bench) -> None:  # noq
     assert figures([run]).joules[NAIVE] == 0.05
 
 
+@pytest.mark.slow
 def test_more_energy_is_said_and_fails_no_run_unless_asked(old: Bench) -> None:  # noqa: F811
     play: dict[str, Any] = {"changed": ["matmul-naive"], "energy": {"matmul-naive-8x8": 1.08}}
     done = old.bench("--against", "HEAD", "--energy", "--benchmark-save=compared", **play)
@@ -142,6 +143,7 @@ def test_a_run_that_measured_no_energy_says_so_last(old: Bench) -> None:  # noqa
     assert last == "NO ENERGY WAS MEASURED (--energy): 4 because its launches print"
 
 
+@pytest.mark.slow
 def test_a_gate_that_measured_no_energy_is_not_green(old: Bench) -> None:  # noqa: F811
     compare = ("--against", "HEAD", "--energy", *HELLO)
     play: dict[str, Any] = {"few": False, "changed": ["hello"]}

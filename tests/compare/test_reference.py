@@ -60,6 +60,7 @@ def test_odd_runs_among_several_are_left_out_by_name(recorded: Bench) -> None:
     shutil.rmtree(mixed)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("args", "status", "said"),
     [
@@ -113,6 +114,7 @@ def test_a_rule_without_a_comparison_is_refused(recorded: Bench, option: tuple[s
     assert f"ERROR: {option[0]} compares nothing by itself: give --benchmark-compare" in done.stderr
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "args", [(), ("--benchmark-compare",), ("--benchmark-compare", "--require-baseline"), ("--against", "HEAD")]
 )
@@ -128,6 +130,7 @@ def test_an_empty_name_of_a_run_is_refused(recorded: Bench) -> None:
     assert "ERROR: --benchmark-compare= names no run: leave the `=` out" in done.stderr
 
 
+@pytest.mark.slow
 def test_runs_are_saved_in_the_root_wherever_pytest_starts(recorded: Bench, tmp_path: Path) -> None:
     before = len(recorded.saved)
     command = (sys.executable, "-m", "pytest", str(recorded.folder / "bench"), "-p", "tests.fake_gpu", "-q", "-k", FEW)

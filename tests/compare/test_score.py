@@ -68,6 +68,7 @@ def test_a_recording_is_of_the_same_machine_code_and_has_each_gpu_by_itself() ->
     assert np.median(np.abs(np.log(ratios))) < 0.005
 
 
+@pytest.mark.slow
 def test_ours_calls_nothing_of_a_few_played_runs_and_sees_what_is_slower() -> None:
     kept = [read_run(path) for path in sorted(RECORDINGS.glob("*_h200.json.xz"))]  # without pairs
     recording, rng = record([*read_runs(H200), *kept]), np.random.default_rng(3)

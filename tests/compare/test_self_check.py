@@ -176,6 +176,7 @@ def test_the_whole_way_on_a_fake_gpu(tmp_path: Path) -> None:
     assert "--against and --self-check are different things to do: choose one" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_kernel_that_cannot_be_made_to_wait_fails_by_itself(tmp_path: Path) -> None:
     checkout = Bench(tmp_path)
     done = checkout.bench("--self-check", uncompiled=["matmul_tiled"])

@@ -50,6 +50,7 @@ def test_unchanged_is_the_same(recorded: Bench) -> None:
     assert "17 same" in done.stdout
 
 
+@pytest.mark.slow
 def test_slower_is_a_failure_of_just_that_case_with_one_line(recorded: Bench) -> None:
     done = recorded.bench("--benchmark-compare", "--junitxml=results.xml", seed=98, slower={"matmul-naive-8x8": 1.06})
     assert done.returncode == 1
@@ -181,6 +182,7 @@ def test_a_slower_night_never_becomes_the_reference_by_itself(recorded: Bench) -
         assert "3 slower" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_saved_run_can_be_the_reference(recorded: Bench) -> None:
     recorded.bench("--benchmark-save=before")
     (before,) = (Path(path).name for path in recorded.saved if path.endswith("_before.json"))

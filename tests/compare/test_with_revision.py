@@ -49,6 +49,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield made
 
 
+@pytest.mark.slow
 def test_the_same_revision_is_identical_and_nothing_is_measured(old: Bench) -> None:
     done = old.bench("--against", "HEAD", interrupt=NAIVE)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -125,6 +126,7 @@ def test_throttling_makes_a_pair_unsure_and_that_can_fail_the_run(old: Bench) ->
     assert old.bench("--against", "HEAD", "--fail-on", "unsure", **play).returncode == 1
 
 
+@pytest.mark.slow
 def test_where_the_clock_was_read_beside_the_samples_a_cap_makes_no_pair_unsure(old: Bench) -> None:
     cap = ["software power cap"]
     args = ("--against", "HEAD", "--benchmark-save=capped")

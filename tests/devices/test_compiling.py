@@ -114,6 +114,7 @@ def test_nothing_is_compiled_while_it_is_not_permitted(desk: Desk) -> None:
     assert desk.came == [BUILDS[0].id]
 
 
+@pytest.mark.slow
 def test_to_stop_kills_the_compilers_that_it_started_and_no_others(tmp_path: Path) -> None:
     """Stop one that compiles while another one's compiler runs on in the same process."""
     slow = tmp_path / "nvcc"
@@ -211,6 +212,7 @@ def test_tests_that_only_compile_come_last(checkout: Path) -> None:
     assert only == sorted(only)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_kernel_that_does_not_compile_fails_its_own_tests_alone(checkout: Path, workers: str) -> None:
     source = checkout / "kernels" / "copy" / "naive.cu"

@@ -130,6 +130,7 @@ extern "C" __global__ void ENTRY(const signed char* x, signed char* y, bool* z, 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 def test_what_only_a_later_launch_or_other_poison_shows_is_found(tmp_path: Path) -> None:
     package = tmp_path / "mine"

@@ -60,6 +60,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", ["software", "cubin", "old cubin", "ptx"])
 def test_places_sizes_and_types_are_in_the_machine_code(
     images: dict[str, Path], kind: str, monkeypatch: pytest.MonkeyPatch

@@ -137,6 +137,7 @@ def python_sources() -> list[Path]:
     return [ROOT / "conftest.py", ROOT / "softcuda" / "compiling" / "nvcc", *found]
 
 
+@pytest.mark.slow
 def test_no_python_file_starts_a_shell() -> None:
     for path in python_sources():
         for node in ast.walk(ast.parse(path.read_text())):

@@ -293,6 +293,7 @@ def test_a_kernel_that_crashes_fails_alone(child: Worker, tmp_path: Path) -> Non
     assert np.array_equal(product(compile_build(CASE.build, None)), expected(CASE, inputs)["C"].reference)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("descriptor", "name"), [(1, "out"), (2, "err")])
 def test_what_a_call_prints_is_printed_here_after_it_plain_and_limited(
     child: Worker, capsys: pytest.CaptureFixture[str], descriptor: int, name: str

@@ -158,6 +158,7 @@ def test_the_score_leaves_out_what_is_set_aside_and_a_control_must_not_be_notice
     assert "noticed 1 of 2 mistakes, 50.0% (at least 97%)" in text
 
 
+@pytest.mark.slow
 def test_the_fast_tests_of_a_kernel_are_some_of_all() -> None:
     tiled = next(build.variant for build in builds(FAMILIES) if build.id.startswith("matmul-tiled"))
     every, fast = trials(tiled), trials(tiled, among=fast_tests())

@@ -40,6 +40,7 @@ def test_it_is_refused_in_a_sentence_before_anything_is_measured(tmp_path: Path,
     assert not [*(tmp_path / ".benchmarks").rglob("*.json")]
 
 
+@pytest.mark.slow
 def test_cases_can_be_grouped_by_their_parameters(tmp_path: Path) -> None:
     declare(tmp_path)
     (tmp_path / "test_one.py").write_text(TEST)

@@ -160,6 +160,7 @@ def test_a_wrong_name_is_answered_in_a_sentence(tmp_path: Path, name: str, said:
     assert sentence.startswith(f"ERROR: {said.format(root=tmp_path)}")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("table", ['kernel = "mine"', 'baselines = "here"', "kernels = 3"])
 def test_a_wrong_table_is_answered_in_a_sentence_and_not_ignored(tmp_path: Path, table: str) -> None:
     (tmp_path / "pyproject.toml").write_text(f"[tool.warpwatch]\n{table}\n")

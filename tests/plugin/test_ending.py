@@ -57,6 +57,7 @@ def test_tables_are_printed_where_they_are_asked_for(unknown: Bench, option: str
     assert "times of" not in done.stdout
 
 
+@pytest.mark.slow
 def test_verdicts_have_twenty_lines_each_and_all_with_v(unknown: Bench) -> None:
     play = {"slower": {"matmul": 1.1}, "throttle": ["hardware slowdown"]}
     done = unknown.bench("--against", "HEAD", *MANY, few=False, **play)
@@ -72,6 +73,7 @@ def test_verdicts_have_twenty_lines_each_and_all_with_v(unknown: Bench) -> None:
     assert len(re.findall(r"^matmul-\S+: unsure: .*$", every.stdout, re.M)) == 20 + int(more)
 
 
+@pytest.mark.slow
 def test_what_to_do_next_is_one_line(unknown: Bench, judged: Bench) -> None:
     slower = {"matmul-naive-8x8": 1.1, "matmul-naive-16x16": 1.2}
     worst = "matmul-naive-16x16-128x128x128-float32"

@@ -54,6 +54,7 @@ def test_lines_of_a_kernel_are_shown_with_their_controls_and_are_no_commands(tmp
     assert not re.search(r"^\s*::", shown, re.M)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_prints_without_end_does_not_fill_the_log(tmp_path: Path) -> None:
     shown = run(tmp_path, "{", '{ for (int i = 0; i < 2000; ++i) printf("line %d\\n", i); return;')
     assert re.search(
@@ -87,6 +88,7 @@ def _ci(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("CI", request.param)
 
 
+@pytest.mark.once
 @pytest.mark.usefixtures("_ci")
 def test_an_error_of_the_compiler_is_printed_in_full_once(tmp_path: Path) -> None:
     source = declare(tmp_path) / "naive.cu"
@@ -115,6 +117,7 @@ def test_what_tests_are_given_is_one_short_line_for_hypothesis() -> None:
         assert len(repr(each)) < 100
 
 
+@pytest.mark.once
 @pytest.mark.usefixtures("_ci")
 def test_hypothesis_shows_the_wrong_element_and_the_command_that_repeats_it(tmp_path: Path) -> None:
     source = declare(tmp_path) / "naive.cu"
@@ -128,6 +131,7 @@ def test_hypothesis_shows_the_wrong_element_and_the_command_that_repeats_it(tmp_
     assert "result    WRONG" in repeated.stdout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("caught", ["BaseException", "Exception, pytest.fail.Exception"])
 def test_a_test_that_catches_what_check_raises_fails_all_the_same(tmp_path: Path, caught: str) -> None:
     (source,) = declare(tmp_path).glob("naive.cu")

@@ -42,6 +42,7 @@ def hosts(checkout: Bench, *names: str) -> list[str]:
     return ["--dist", "load", *(word for pair in each for word in pair)]
 
 
+@pytest.mark.slow
 def test_two_hosts_share_the_cases_and_one_run_is_saved_here(here: Bench) -> None:
     before = {path.name for path in there(here).iterdir()}
     done = here.bench(*hosts(here, "alpha", "beta"), gpus=2)

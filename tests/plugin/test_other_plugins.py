@@ -51,6 +51,7 @@ def test_they_are_all_loaded(checkout: Bench) -> None:
     assert {name.rpartition("-")[0] for name in loaded[1].split(", ")} >= set(NAMES)
 
 
+@pytest.mark.slow
 def test_a_run_is_saved_and_compared_with_itself(checkout: Bench) -> None:
     """Run alone, then against what was saved, in any order that pytest-randomly chooses."""
     for seed in range(3):

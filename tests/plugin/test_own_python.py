@@ -139,6 +139,7 @@ def test_a_module_that_ends_the_process_when_it_is_imported_is_no_good_run(
     assert leaves.removesuffix("(0)") in done.stdout + done.stderr or "SystemExit" in done.stdout + done.stderr
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("field", ["work", "draw", "arrays"])
 @pytest.mark.parametrize("leaves", ["os._exit(0)"])
 def test_a_function_that_ends_the_process_fails_its_family_alone(tmp_path: Path, field: str, leaves: str) -> None:

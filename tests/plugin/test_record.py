@@ -34,6 +34,7 @@ def only_failure(record: RunRecord) -> tuple[TestRecord, Fault]:
     return test, test.faults[0]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_a_fault_has_its_place_in_the_record(tmp_path: Path, workers: str) -> None:
     source = declare(tmp_path) / "naive.cu"
@@ -65,6 +66,7 @@ def test_a_wrong_result_is_at_its_kernel(tmp_path: Path) -> None:
     assert "__global__" in text.splitlines()[fault.place.line - 1]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("edit", "kind"),
     [(("if (i < n)", "if (i < n) nothing;"), "compile error"), (("if (i < n)", "while (true)"), "endless kernel")],
@@ -102,6 +104,7 @@ def test_every_outcome_is_recorded(tmp_path: Path) -> None:
     assert record.tests[2].place.file == "test_one.py"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_collected_and_what_ends_its_process_failed(tmp_path: Path) -> None:
     declare(tmp_path)
     test, fault = only_failure(record_of(tmp_path, test="import nothing_of_that_name\n"))

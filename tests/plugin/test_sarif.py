@@ -88,6 +88,7 @@ def test_a_wrong_result_is_in_the_file_at_its_kernel(tmp_path: Path) -> None:
     assert re.search(r"copy-naive-256-\d+-float32 is wrong in 1 of \d+ elements; worst \w+\[\d+\] = ", message)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("test", "said"),
     [

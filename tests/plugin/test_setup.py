@@ -75,6 +75,7 @@ def test_a_kernel_of_the_suite_that_does_not_compile_stops_the_run(checkout: Pat
     assert_stopped(pytest_in(checkout, "tests", *args), "--device=auto: warpwatch/devices/hold.cu does not compile")
 
 
+@pytest.mark.slow
 @needs_gxx
 def test_what_fails_in_a_process_of_xdist_alone_stops_the_run_too(checkout: Path) -> None:
     (checkout / "broken_in_workers.py").write_text(BROKEN_IN_WORKERS)
@@ -114,6 +115,7 @@ def test_the_folder_that_pytest_starts_in_changes_nothing(checkout: Path) -> Non
     assert "2 passed" in done.stdout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("path", ["", ":", ".", "copy:."])
 def test_a_path_that_is_relative_changes_nothing_in_the_child(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.chdir(ROOT / "kernels")

@@ -19,6 +19,7 @@ NOTHING = "NOTHING WAS TESTED: all 3 tests were skipped; the lines above say wha
 NEW = 'needs="sm_100", configurations=BLOCKS'
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 def test_a_kernel_of_newer_gpus_is_skipped_with_what_it_needs(tmp_path: Path) -> None:
     package = declare(tmp_path)

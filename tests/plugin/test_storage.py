@@ -22,6 +22,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return checkout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("option", "name"),
     [

@@ -37,6 +37,7 @@ def test_there_is_no_share_without_a_reference_nor_for_the_host() -> None:
     assert share(CASES, serial, {serial.id: 1.0, "matmul-cublas-vendor-128x128x128-float32": 1.0}) is None
 
 
+@pytest.mark.slow
 def test_the_page_of_results_shows_the_ladders_of_the_committed_runs() -> None:
     assert tables(read_runs(BASELINES / "nvidia-h200"), FAMILIES) in (ROOT / "docs" / "h200.md").read_text()
 

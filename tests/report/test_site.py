@@ -323,6 +323,7 @@ def test_a_run_without_samples_or_without_a_date_is_told(project: Project, tmp_p
         make_site(project, [path], tmp_path / "site", "")
 
 
+@pytest.mark.slow
 def test_a_run_against_another_revision_has_its_site(tmp_path: Path) -> None:
     recorded = ROOT / "bench/recordings/nvidia-h200/0013_against.json.xz"
     assert make_site(PROJECT, [recorded], tmp_path / "site", "") == 0

@@ -321,6 +321,7 @@ def test_a_check_takes_less_than_it_saves(project: Project) -> None:
     assert min(times) < 0.05  # 10 ms, of which two calls of git take most
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("needed", ["a header", "a folder of headers"])
 def test_a_case_that_lacks_a_submodule_makes_the_run_red(tmp_path: Path, needed: str) -> None:
     """The working tree does without the submodule's header; the other side needs it, and cannot be compared."""

@@ -47,6 +47,7 @@ def untyped(document: Mapping[str, Any]) -> Iterator[str]:
         yield from part.keys() - {each.name for each in fields(kind)} - OLD
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("folder", ["nvidia-h200", "nvidia-h100-80gb-hbm3"])
 def test_all_that_committed_runs_hold_has_a_type(folder: str) -> None:
     paths = [*run_files(BASELINES / folder), *run_files(ROOT / "bench" / "recordings" / folder)]

@@ -64,6 +64,7 @@ def test_a_thinned_run_is_a_tenth_in_size_and_says_the_same(tmp_path: Path) -> N
     assert [facts.image_hash for facts in read] == [e.facts.image_hash for e in whole[0].cases.values()]
 
 
+@pytest.mark.slow
 def test_verdicts_and_history_are_those_of_the_whole_runs(tmp_path: Path) -> None:
     folder = copies(tmp_path / "gpu", 7)
     before, _ = load(folder)

@@ -110,6 +110,7 @@ NAMED = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("how", NAMED)
 def test_a_header_belongs_to_the_build_however_it_is_named(project: Project, how: str) -> None:
     source, header = NAMED[how]
@@ -117,6 +118,7 @@ def test_a_header_belongs_to_the_build_however_it_is_named(project: Project, how
     project.check(source, lambda: project.write(**{header: THREE}), undo=lambda: project.write(**{header: TWO}))
 
 
+@pytest.mark.once
 def test_a_header_that_is_named_by_its_whole_path_belongs_to_the_build(project: Project) -> None:
     header = project.root / "k" / "part.h"
     project.write(k__part_h=TWO)
@@ -140,6 +142,7 @@ FLAGS = {
 }
 
 
+@pytest.mark.once
 @with_nvcc
 @pytest.mark.parametrize("how", FLAGS)
 def test_a_header_in_a_folder_that_flags_name_belongs_to_the_build(project: Project, how: str) -> None:
@@ -149,6 +152,7 @@ def test_a_header_in_a_folder_that_flags_name_belongs_to_the_build(project: Proj
     project.check('#include "part.h"\n', change, *FLAGS[how], undo=undo)
 
 
+@pytest.mark.once
 def test_a_header_in_a_folder_of_cpath_belongs_to_the_build(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(inc__part_h=TWO, far__part_h=THREE)
     monkeypatch.setenv("CPATH", str(project.root / "inc"))
@@ -160,6 +164,7 @@ def test_a_header_in_a_folder_of_cpath_belongs_to_the_build(project: Project, mo
     assert project.compile("#include <part.h>\n").image_hash != first.image_hash
 
 
+@pytest.mark.slow
 @with_nvcc
 def test_headers_and_macros_that_flags_name_belong_to_the_build(project: Project) -> None:
     project.write(k__part_h=TWO)
@@ -177,6 +182,7 @@ def test_the_words_of_a_file_of_options_belong_to_the_build(project: Project) ->
     project.check("", change, "--options-file=words", undo=undo)
 
 
+@pytest.mark.once
 @with_nvcc
 @pytest.mark.parametrize("variable", ["NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "INCLUDES"])
 def test_the_flags_of_a_variable_belong_to_the_build(
@@ -200,6 +206,7 @@ def shadowing(project: Project) -> Mapping[str, tuple[str, Path]]:
     }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("how", shadowing(Project(Path(), None)))
 def test_a_header_that_appears_earlier_on_the_path_is_read(
     project: Project, how: str, monkeypatch: pytest.MonkeyPatch
@@ -222,6 +229,7 @@ def test_a_header_that_appears_earlier_on_the_path_is_read(
     project.check(source, appear, undo=disappear)
 
 
+@pytest.mark.slow
 @with_nvcc
 def test_a_header_of_the_toolkit_that_the_project_gets_is_read(project: Project) -> None:
     """Such as cuda_runtime.h in the working folder, which nvcc includes unasked."""
@@ -234,6 +242,7 @@ def test_a_header_of_the_toolkit_that_the_project_gets_is_read(project: Project)
         project.check(source, lambda: path.write_text(text), *flags, undo=path.unlink)  # noqa: B023
 
 
+@pytest.mark.once
 def test_a_header_that_is_deleted_gives_way_to_the_next(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(inc__part_h=TWO, far__part_h=THREE)
     monkeypatch.setenv("CPATH", ":".join(str(project.root / name) for name in ("inc", "far")))
@@ -241,6 +250,7 @@ def test_a_header_that_is_deleted_gives_way_to_the_next(project: Project, monkey
     project.check("#include <part.h>\n", (project.root / "inc" / "part.h").unlink, undo=undo)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("where", ["k", "inc"])
 def test_a_symbolic_link_to_another_header_is_followed(
     project: Project, where: str, monkeypatch: pytest.MonkeyPatch
@@ -258,6 +268,7 @@ def test_a_symbolic_link_to_another_header_is_followed(
     project.check(f'#include "{link.name}"\n', lambda: lead("three.h"), undo=lambda: lead("two.h"))
 
 
+@pytest.mark.once
 def test_a_link_that_leads_nowhere_is_read_once_it_leads_to_a_header(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +280,7 @@ def test_a_link_that_leads_nowhere_is_read_once_it_leads_to_a_header(
     project.check("#include <part.h>\n", lambda: later.write_text(THREE), undo=later.unlink)
 
 
+@pytest.mark.once
 def test_a_header_of_the_same_size_and_time_is_told_apart(project: Project) -> None:
     header = project.root / "k" / "part.h"
 
@@ -281,12 +293,14 @@ def test_a_header_of_the_same_size_and_time_is_told_apart(project: Project) -> N
     project.check('#include "part.h"\n', lambda: put(THREE), undo=lambda: put(TWO))
 
 
+@pytest.mark.once
 def test_a_header_that_is_asked_for_belongs_to_the_build(project: Project) -> None:
     source = f'#if __has_include("part.h") && __has_include(<cmath>)\n{THREE}#else\n{TWO}#endif\n'
     header = project.root / "k" / "part.h"
     project.check(source, lambda: header.write_text(""), undo=header.unlink)
 
 
+@pytest.mark.once
 def test_a_header_that_a_wrapper_asks_for_belongs_to_the_build(project: Project) -> None:
     asks = '#define MY_HAS_INCLUDE(x) __has_include(x)\n#if MY_HAS_INCLUDE("part.h")\n'
     header = project.root / "k" / "part.h"
@@ -295,6 +309,7 @@ def test_a_header_that_a_wrapper_asks_for_belongs_to_the_build(project: Project)
     project.check(source, lambda: header.write_text(""), undo=header.unlink)
 
 
+@pytest.mark.once
 def test_a_question_with_a_comment_in_it_belongs_to_the_build(project: Project) -> None:
     source = f'#if __has_include /* beside */ ("part.h")\n{THREE}#else\n{TWO}#endif\n'
     header = project.root / "k" / "part.h"
@@ -302,6 +317,7 @@ def test_a_question_with_a_comment_in_it_belongs_to_the_build(project: Project) 
     project.check(source, lambda: header.write_text(""), undo=header.unlink)
 
 
+@pytest.mark.once
 def test_a_header_that_a_macro_names_in_a_folder_of_headers_gives_way_to_one_beside(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +337,7 @@ UNREPEATABLE = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("word", UNREPEATABLE)
 def test_what_cannot_be_verified_is_compiled_each_time_and_said(project: Project, word: str) -> None:
     for count in (1, 2):
@@ -331,6 +348,7 @@ def test_what_cannot_be_verified_is_compiled_each_time_and_said(project: Project
     assert word.strip(",") in note
 
 
+@pytest.mark.once
 def test_a_date_that_is_set_belongs_to_the_build(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     source = f"__attribute__((used)) static const char when[] = __TIME__;\n{TWO}"
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
@@ -386,6 +404,7 @@ def test_the_compiler_of_ccbin_belongs_to_the_build(project: Project, tmp_path: 
     project.check("", lambda: put(3), "-ccbin", str(wrapper), undo=lambda: put(2))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("language", ["de_DE.UTF-8", "C.UTF-8"])
 def test_the_language_of_messages_and_the_temporary_folder_do_not_matter(
     project: Project, language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -399,6 +418,7 @@ def test_the_language_of_messages_and_the_temporary_folder_do_not_matter(
 # Checkouts, processes and changes while something is compiled
 
 
+@pytest.mark.once
 def test_checkouts_share_what_is_the_same_and_nothing_else(project: Project) -> None:
     project.write(k__part_h=TWO)
     first = project.compile('#include "part.h"\n')
@@ -410,6 +430,7 @@ def test_checkouts_share_what_is_the_same_and_nothing_else(project: Project) -> 
     assert (project.compile('#include "part.h"\n'), len(project.calls)) == (first, 2)
 
 
+@pytest.mark.once
 def test_a_header_that_changes_while_it_is_compiled_leaves_nothing_to_be_found(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -431,6 +452,7 @@ def test_a_header_that_changes_while_it_is_compiled_leaves_nothing_to_be_found(
     assert len(project.calls) == 3
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("damage", ["empty", "another byte", "not JSON", "other fields"])
 def test_a_damaged_list_of_what_was_read_is_as_none(project: Project, damage: str) -> None:
     first = project.compile(TWO)
@@ -473,6 +495,7 @@ def test_a_text_is_compiled_again_with_its_headers(project: Project, monkeypatch
     assert compile_text(f"#include <part.h>\n{KERNEL}", "text.cu", project.target) == first
 
 
+@pytest.mark.slow
 @with_nvcc
 def test_looking_up_200_builds_takes_less_than_a_fifth_of_a_second(project: Project) -> None:
     """Of the processor, the least of several times, because other processes share its caches."""

@@ -110,6 +110,7 @@ def rounded(values: Values, kind: str, mode: str) -> Values:
     return bits.view(dtype)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("mode", ["rn", "rz", "rd", "ru"])
 def test_a_million_floats_are_rounded_as_each_mode_says(software: Worker, kind: str, mode: str) -> None:
     values = floats(kind)

@@ -44,12 +44,14 @@ def said(folder: Path, seed: int | None, qualifier: str, between: str) -> bytes 
     return left
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_lanes_that_hand_on_by_volatile_alone_are_accused_and_told_of_volta(tmp_path: Path, seed: int | None) -> None:
     text = str(said(tmp_path, seed, "volatile", ""))
     assert re.search(rf"softcuda: race in kernel\n.*\n.*, with no barrier between: before Volta .*; {STEP}", text), text
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 def test_a_fence_is_no_barrier_of_the_lanes(tmp_path: Path, seed: int | None) -> None:
     text = str(said(tmp_path, seed, "volatile", "__threadfence_block();"))

@@ -43,6 +43,7 @@ def test_a_template_runs_by_its_name_and_its_arguments_have_the_sizes_of_the_ima
     assert threads == 1024
 
 
+@pytest.mark.slow
 def test_what_is_called_ptx_is_the_same_image(answers: dict[str, Any]) -> None:
     assert answers["ptx_is_the_same_image"] == ["_ZN2my5scaleIdEEvPT_PKS1_sh"] * 2
 

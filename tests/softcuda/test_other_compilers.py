@@ -20,6 +20,7 @@ extern "C" __global__ void copy(char* to, const char* from) {
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("level", [2, 3])
 @pytest.mark.parametrize("checks", [(), ("--checks",)], ids=["unchecked", "checked"])
 def test_a_kernel_compiles_where_gxx_fortifies_by_itself(tmp_path: Path, level: int, checks: tuple[str, ...]) -> None:

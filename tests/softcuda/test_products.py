@@ -63,6 +63,7 @@ def assert_near(product: Product, got: Matrix, wanted: Matrix, sizes: Matrix) ->
     assert (abs(got.astype(np.float64) - wanted) <= unit / 2 + (product.k + 1) * 2.0**-52 * sizes).all()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("product", PRODUCTS, ids=lambda product: product.name.partition("aligned.")[2])
 def test_a_product_of_the_tensor_cores(software: Worker, image: Image, product: Product) -> None:
     """Of small whole numbers exactly; of any numbers rounded once from float64."""

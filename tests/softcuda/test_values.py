@@ -124,6 +124,7 @@ OVERFLOWS = {  # every operation that g++ watches; the array is full of zeros
 }
 
 
+@pytest.mark.slow
 def test_signed_overflow_is_found_and_what_cuda_wraps_is_not(tmp_path: Path) -> None:
     """Atomics and intrinsics wrap, and so do unsigned numbers; a product of int does not."""
     worker = Worker(PROJECT, Settings(kind="software"))
@@ -201,6 +202,7 @@ template <int bytes> __device__ __forceinline__ void copy_some(void* to, const v
 TILE = "__shared__ __align__(16) int tile[64]; "
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("kind", "line", "said"),
     [

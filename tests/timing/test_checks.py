@@ -112,6 +112,7 @@ def paired(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Ran]:
     return new, bench(checkout, f"{CHOSEN} and not 32x32 and not tiled", "--against=HEAD")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("block", FAULTS, ids=NAMES.get)
 def test_a_wrong_kernel_fails_and_gets_no_figure(alone: Ran, block: tuple[int, int]) -> None:
     assert f"{NAMES[block]} {SAID[block]}" in alone.said or f"{NAMES[block]}: " in alone.said
@@ -134,6 +135,7 @@ def test_a_pair_whose_new_side_is_wrong_fails(paired: tuple[Ran, Ran], block: tu
     assert new.saved == set()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("block", [block for block in FAULTS if block != (32, 32)], ids=NAMES.get)
 def test_a_pair_whose_old_side_is_wrong_is_incomparable(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
     """A write past the end is found only by a build with checks, which the other revision's side does not have."""

@@ -98,6 +98,7 @@ def image(software: Worker) -> Path:
     return compile_build(CASE.build, software.call(describe_device).timing_target).path
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("played", "waits"),
     [

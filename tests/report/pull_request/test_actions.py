@@ -131,6 +131,7 @@ def test_a_strangers_pull_request_gets_one_comment_that_follows_it(
     assert TOKEN not in second.text
 
 
+@pytest.mark.slow
 def test_kernels_in_a_folder_of_the_checkout(repository: Path, tmp_path: Path) -> None:
     inside = repository / "gpu code"
     inside.mkdir()

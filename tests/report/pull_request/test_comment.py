@@ -143,6 +143,7 @@ def largest(character: str) -> Result:
     )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("character", ["a", "\U00010384", "`", "<", "|", "&"])
 @pytest.mark.parametrize("jobs", [1, 100])
 def test_a_comment_fits_the_hosts_limit_whatever_is_in_the_results(character: str, jobs: int) -> None:
