@@ -20,7 +20,7 @@ from tests.fork_server import run_module
 from tests.project import ROOT
 from warpwatch.catalogue.cases import Build, find_case
 from warpwatch.devices.compile.background import Compilation
-from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_text
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, cache_folder, compile_text
 
 CASES = [f"matmul-tiled-{block}-64x64x64-float32" for block in ("8x8", "16x16", "32x32")]
 BUILDS = [find_case(FAMILIES, name).build for name in CASES]
@@ -60,6 +60,23 @@ def test_builds_are_compiled_once_in_their_order_while_others_work(desk: Desk) -
     assert desk.came == [build.id for build in BUILDS]
     assert compilation.image(BUILDS[0], TARGET) == image_of(BUILDS[0])
     compilation.stop()
+
+
+def test_threads_keep_the_cache_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = []
+
+    def compile_one(build: Build, target: Target | None) -> Image:
+        folders.append(cache_folder())
+        return image_of(build)
+
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "first"))
+    compilation = Compilation(1, compile_one=compile_one)
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "second"))
+    compilation.add(BUILDS[0], TARGET)
+    compilation.finish_all()
+    compilation.stop()
+    assert folders == [tmp_path / "first"]
+    assert cache_folder() == tmp_path / "second"
 
 
 def test_what_a_test_waits_for_does_not_wait_for_its_turn(desk: Desk) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from warpwatch.catalogue.cases import Build
 from warpwatch.devices.compile.builds import check_builds, compile_build
-from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_for, kill_compilers
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, cache_folder, compile_for, kill_compilers
 
 _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")
@@ -132,7 +132,9 @@ def _done(call: Callable[[], _T]) -> Future[_T]:
 
 def _pool(owner: object, threads: int = 0) -> ThreadPoolExecutor:
     """Make threads to compile in, one for each core where no number is given; their compilers belong to ``owner``."""
-    return ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), "compiling", compile_for, (owner,))
+    return ThreadPoolExecutor(
+        threads or len(os.sched_getaffinity(0)), "compiling", compile_for, (owner, cache_folder())
+    )
 
 
 def _stop(pool: ThreadPoolExecutor, owner: object, jobs: Iterable[Future[Any]]) -> None:

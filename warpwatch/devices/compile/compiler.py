@@ -308,9 +308,12 @@ _compilers: dict[subprocess.Popen[str], object] = {}  # those that run now, and 
 _thread = threading.local()
 
 
-def compile_for(owner: object) -> None:
-    """Let the compilers that this thread starts from now on belong to ``owner``, which can kill them."""
-    _thread.owner = owner
+def compile_for(owner: object, folder: Path) -> None:
+    """Let the compilers that this thread starts from now on belong to ``owner``, which can kill them.
+
+    ``folder``: the cache that this thread uses, whatever the environment says meanwhile.
+    """
+    _thread.owner, _thread.folder = owner, folder
 
 
 def _run(command: list[str], root: Path, observation: Observation) -> tuple[int, str]:
@@ -378,6 +381,8 @@ def digest_of(*parts: bytes) -> str:
 
 def cache_folder() -> Path:
     """Return the folder of compiled kernels: $WARPWATCH_CACHE, else warpwatch in the user's cache folder."""
+    if folder := getattr(_thread, "folder", None):
+        return Path(folder)
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpwatch"
     return Path(os.environ.get("WARPWATCH_CACHE") or default).absolute()  # other processes have other working folders
 
