@@ -118,11 +118,11 @@ def issue_step() -> dict[str, Any]:
 def test_what_became_slower_for_good_opens_one_issue_or_adds_to_it(tmp_path: Path, known: str, verb: str) -> None:
     text = tmp_path / "results" / "results-0" / "new-a-gpu.md"
     text.parent.mkdir(parents=True)
-    text.write_text("**1 case became slower for good**\n")
+    text.write_text("**1 case became slower permanently**\n")
     night = play(tmp_path, "", issue_step(), OPEN=known, RUN_URL="https://host/run/5")
     assert night.green
     assert verb in night.calls
-    assert "**1 case became slower for good**" in night.calls
+    assert "**1 case became slower permanently**" in night.calls
     assert "The night: https://host/run/5" in night.calls
 
 

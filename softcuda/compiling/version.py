@@ -1,4 +1,4 @@
-"""Says what ``nvcc --version`` says: the release, the g++ that is called, and a digest of all that an image depends on.
+"""Version of the compiler: its release, the g++ that it calls, and a digest of everything that an image depends on.
 
 A file of its own, because each process asks, and most never compile: what compiles takes longer to be imported.
 """

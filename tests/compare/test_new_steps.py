@@ -74,7 +74,7 @@ def test_the_issue_names_commits_and_command_once_for_cases_that_changed_togethe
     runs = nights(20, {CASES[3]: (15, 1.05), CASES[4]: (15, 1.1)})
     number = next(number for number in range(6, 21) if len(new_steps(runs[:number])) == 2)
     text = issue(new_steps(runs[:number]), runs[number - 1])
-    assert text.startswith("**2 cases became slower for good** on A GPU, night of 2026-01-")
+    assert text.startswith("**2 cases became slower permanently** on A GPU, night of 2026-01-")
     assert re.search(rf"- {CASES[4]}: \+(9.9|10.\d) % in ", text)
     before, after = runs[14].commit.id[:12], runs[15].commit.id[:12]
     assert f"python -m warpwatch bisect {CASES[4]} {CASES[3]} {before}..{after}" in text
@@ -106,4 +106,4 @@ def test_too_few_runs_are_said_and_a_file_is_written_only_where_there_is_a_slowd
     said = capsys.readouterr().out
     assert said.count("too few to find any: a lasting change takes 6 runs of one GPU") == 5
     assert f"1 new slowdown in {len(list(folder.iterdir()))} runs: {file}\n" in said
-    assert file.read_text().startswith("**1 case became slower for good**")
+    assert file.read_text().startswith("**1 case became slower permanently**")

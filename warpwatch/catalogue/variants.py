@@ -41,7 +41,7 @@ class Configuration:
 
     @property
     def label(self) -> str:
-        """The configuration's part of an id, such as 16x16 or 256_rows2; empty where there is no block."""
+        """The configuration's part of an id, such as 16x16 or 256_rows2; empty without a block."""
         if self.name or not self.block:
             return self.name
         return "_".join([size_name(self.block), *(f"{name}{value}".lower() for name, value in self.macros)])

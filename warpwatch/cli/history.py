@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("case", nargs="?", default="", help="a case's id; without one, every step of every case")
     folder = "folder of one GPU's saved runs (.benchmarks)"
     parser.add_argument("--runs", dest="folder", type=Path, metavar="FOLDER", help=folder)
-    text = "write what became slower for good by the last run, as an issue's text"
+    text = "write the cases that became permanently slower by the last run, as the text of an issue"
     parser.add_argument("--new", type=Path, metavar="FILE", help=text)
 
 

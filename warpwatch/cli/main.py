@@ -40,7 +40,7 @@ COMMANDS = {
     "baseline update": "record a baseline, and propose it as a pull request",
     "baseline promote": "make saved runs the baseline of their GPU",
     "baseline migrate": "add to earlier runs what their cases' work was, from their commits",
-    "history": "show a case's times in saved runs, and where cases changed for good",
+    "history": "show a case's times in saved runs, and where cases changed permanently",
     "sites": "write a page above the sites of several GPUs",
     "thin": "make older saved runs small: their medians and quartiles stay",
     "report": "print time and rate of each kernel on each shape, or make a site",

@@ -45,7 +45,7 @@ Name = tuple[str, str]  # of a variant: its family, and its own
 class Answer:
     """Kernels that changed files belong to, and whether they compile.
 
-    ``error``: a sentence where there is nothing to check with: the declarations cannot be loaded, there is no device,
+    ``error``: why nothing can be checked, if so: the declarations cannot be loaded, no device was found,
     or -k matches no kernel. ``problems``: sentences on declarations with a mistake. ``files``, ``folders``: to be
     watched. ``families``: how many have kernels that -k matches. ``affected``: variants, as ``matmul-tiled``.
     ``tested``, ``timed``: expressions of -k for their tests, and for the benchmark; empty where it times none of them.

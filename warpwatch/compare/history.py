@@ -218,10 +218,10 @@ def new_steps(runs: Sequence[RunRecord]) -> list[Step]:
 
 
 def issue(steps: Sequence[Step], newest: RunRecord) -> str:
-    """Write what became slower for good, the commits between which it did, and what finds the commit, in Markdown."""
+    """Return, in Markdown, the cases that became permanently slower, the commits between, and how to find which one."""
     count = f"{len(steps)} case{'s' * (len(steps) != 1)}"
     when = f", night of {newest.when.date().isoformat()}" if newest.when else ""
-    lines = [f"**{count} became slower for good** on {newest.gpu.name or newest.slug}{when}:", ""]
+    lines = [f"**{count} became slower permanently** on {newest.gpu.name or newest.slug}{when}:", ""]
     lines += [f"- {step}" for step in steps[:MOST_LINES]]
     if len(steps) > MOST_LINES:
         lines.append(f"- ... and {len(steps) - MOST_LINES} more: `python -m warpwatch history` shows all")

@@ -111,7 +111,7 @@ def read_nights(paths: Iterable[Path]) -> tuple[RunRecord, list[RunRecord], list
 def with_history(newest: RunRecord, nights: Sequence[RunRecord]) -> tuple[list[RunRecord], list[str]]:
     """Select what has a history in common with the newest run, with sentences on the rest.
 
-    Of every run only the cases count that the newest run's GPUs measured: two GPUs of one model differ for good.
+    Of every run only the cases count that the newest run's GPUs measured: two GPUs of one model differ permanently.
     """
     chosen, problems, elsewhere = [], [], 0
     uuids = gpus_of(newest)
