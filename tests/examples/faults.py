@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Edit:
     """An edit of one file.
 
@@ -20,173 +21,134 @@ class Edit:
     new: str
 
 
-def edit(kernel: str, what: str, file: str, old: str, new: str) -> Edit:
-    return Edit(kernel=kernel, what=what, file=file, old=old, new=new)
+def barrier(kernel: str, which: str, file: str, old: str) -> Edit:
+    """Take the barrier out of some lines of a file in csrc/."""
+    return Edit(kernel, f"{which} missing", f"csrc/{file}", old, re.sub(r" *__syncthreads\(\);.*\n", "", old))
+
+
+def index(kernel: str, file: str, old: str, new: str) -> Edit:
+    return Edit(kernel, "index off by one", f"csrc/{file}.cu", old, new)
 
 
 FIRST_BARRIER = "    __syncthreads(); // what an earlier call left there has been read\n"
-AFTER_IT = "    value = of_warps[0];\n"
-SECOND_BARRIER = "    __syncthreads();\n" + AFTER_IT
+SECOND_BARRIER = "    __syncthreads();\n    value = of_warps[0];\n"
 
 # Every edit of the first three lists makes some listed test of its kernel fail: a result is wrong, or the software
 # device says what happened.
 MISSING_BARRIERS = (
-    edit("softmax-registers", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, AFTER_IT),
-    edit("softmax-shared", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, AFTER_IT),
-    edit("layernorm-registers", "first barrier missing", "csrc/reduce.cuh", FIRST_BARRIER, ""),
-    edit("sum-two_steps", "second barrier missing", "csrc/reduce.cuh", SECOND_BARRIER, AFTER_IT),
-    edit(
-        "histogram-shared",
-        "barrier after clearing missing",
-        "csrc/histogram_shared.cu",
-        "= 0;\n    __syncthreads();\n",
-        "= 0;\n",
+    barrier("softmax-registers", "second barrier", "reduce.cuh", SECOND_BARRIER),
+    barrier("softmax-shared", "second barrier", "reduce.cuh", SECOND_BARRIER),
+    barrier("layernorm-registers", "first barrier", "reduce.cuh", FIRST_BARRIER),
+    barrier("sum-two_steps", "second barrier", "reduce.cuh", SECOND_BARRIER),
+    barrier("histogram-shared", "barrier after clearing", "histogram_shared.cu", "= 0;\n    __syncthreads();\n"),
+    barrier(
+        "histogram-shared", "barrier after counting", "histogram_shared.cu", "    __syncthreads();\n\n    for (int bin"
     ),
-    edit(
-        "histogram-shared",
-        "barrier after counting missing",
-        "csrc/histogram_shared.cu",
-        "    __syncthreads();\n\n    for (int bin",
-        "    for (int bin",
-    ),
-    edit("scan-three_steps", "first barrier missing", "csrc/scan.cuh", FIRST_BARRIER, ""),
-    edit(
-        "scan-three_steps",
-        "second barrier missing",
-        "csrc/scan.cuh",
-        "    __syncthreads();\n    T before = 0;\n",
-        "    T before = 0;\n",
-    ),
-    edit(
+    barrier("scan-three_steps", "first barrier", "scan.cuh", FIRST_BARRIER),
+    barrier("scan-three_steps", "second barrier", "scan.cuh", "    __syncthreads();\n    T before = 0;\n"),
+    barrier(
         "product_half-tiled",
-        "first barrier missing",
-        "csrc/product_half.cu",
+        "first barrier",
+        "product_half.cu",
         "        __syncthreads();\n#pragma unroll\n        for (int d",
-        "#pragma unroll\n        for (int d",
     ),
-    edit(
-        "product_half-tiled",
-        "second barrier missing",
-        "csrc/product_half.cu",
-        "        }\n        __syncthreads();\n    }\n",
-        "        }\n    }\n",
-    ),
+    barrier("product_half-tiled", "second barrier", "product_half.cu", "        }\n        __syncthreads();\n    }\n"),
 )
 WRONG_INDICES = (
-    edit(
+    index(
         "softmax-registers",
-        "index off by one",
-        "csrc/softmax_registers.cu",
+        "softmax_registers",
         "kept[i] = column < n ? from[column]",
         "kept[i] = column <= n ? from[column]",
     ),
-    edit(
-        "softmax-shared",
-        "index off by one",
-        "csrc/softmax_shared.cu",
-        "rest = size_t(end) + first;",
-        "rest = size_t(end) + first + 1;",
-    ),
-    edit(
+    index("softmax-shared", "softmax_shared", "rest = size_t(end) + first;", "rest = size_t(end) + first + 1;"),
+    index(
         "layernorm-registers",
-        "index off by one",
-        "csrc/layernorm.cu",
+        "layernorm",
         "column < n; column += BLOCK_X)\n        sum +=",
         "column + 1 < n; column += BLOCK_X)\n        sum +=",
     ),
-    edit("sum-two_steps", "index off by one", "csrc/sum.cu", "i + j * stride < n ? x", "i + j * stride <= n ? x"),
-    edit("histogram-global", "index off by one", "csrc/histogram_global.cu", "if (i >= n)", "if (i > n)"),
-    edit(
-        "histogram-shared",
-        "index off by one",
-        "csrc/histogram_shared.cu",
-        "if (held[j] < BINS)",
-        "if (held[j] <= BINS)",
-    ),
-    edit("saxpy-plain", "index off by one", "csrc/saxpy.cu", "< n)\n            y[first", "<= n)\n            y[first"),
-    edit("scan-three_steps", "index off by one", "csrc/scan.cu", "tiles = (n + TILE - 1) / TILE", "tiles = n / TILE"),
-    edit(
-        "product_half-tiled",
-        "index off by one",
-        "csrc/product_half.cu",
-        "if (row < m && column < n)",
-        "if (row < m && column <= n)",
-    ),
-    edit("stencil3d-plain", "index off by one", "csrc/stencil3d_plain.cu", "ix + 1 < nx ?", "ix < nx ?"),
-    edit("stencil3d-columns", "index off by one", "csrc/stencil3d_columns.cu", "iz + 1 < nz ?", "iz + 2 < nz ?"),
-    edit("spmv-warp", "index off by one", "csrc/spmv_csr.cu", "i < end; i += 32", "i <= end; i += 32"),
-    edit("residual_gelu-forward", "index off by one", "csrc/residual_gelu.cu", "if (i < count)", "if (i <= count)"),
+    index("sum-two_steps", "sum", "i + j * stride < n ? x", "i + j * stride <= n ? x"),
+    index("histogram-global", "histogram_global", "if (i >= n)", "if (i > n)"),
+    index("histogram-shared", "histogram_shared", "if (held[j] < BINS)", "if (held[j] <= BINS)"),
+    index("saxpy-plain", "saxpy", "< n)\n            y[first", "<= n)\n            y[first"),
+    index("scan-three_steps", "scan", "tiles = (n + TILE - 1) / TILE", "tiles = n / TILE"),
+    index("product_half-tiled", "product_half", "if (row < m && column < n)", "if (row < m && column <= n)"),
+    index("stencil3d-plain", "stencil3d_plain", "ix + 1 < nx ?", "ix < nx ?"),
+    index("stencil3d-columns", "stencil3d_columns", "iz + 1 < nz ?", "iz + 2 < nz ?"),
+    index("spmv-warp", "spmv_csr", "i < end; i += 32", "i <= end; i += 32"),
+    index("residual_gelu-forward", "residual_gelu", "if (i < count)", "if (i <= count)"),
 )
 # Each launches fewer blocks than it takes. The histogram in shared memory is right with any number of them.
 WRONG_BLOCK_COUNTS = (
-    edit(
+    Edit(
         "softmax-registers",
         "half of the blocks",
         "perf/rows.py",
         'KEPT": 16}),\n            grid=lambda m: m, arguments="x y n"',
         'KEPT": 16}),\n            grid=lambda m: (m + 1) // 2, arguments="x y n"',
     ),
-    edit(
+    Edit(
         "softmax-shared",
         "half of the blocks",
         "perf/rows.py",
         "grid=lambda m: m, shared_bytes",
         "grid=lambda m: (m + 1) // 2, shared_bytes",
     ),
-    edit(
+    Edit(
         "layernorm-registers",
         "half of the blocks",
         "perf/rows.py",
         'grid=lambda m: m, arguments="x gamma',
         'grid=lambda m: (m + 1) // 2, arguments="x gamma',
     ),
-    edit("sum-two_steps", "a block less", "perf/sums.py", "grid=lambda c: c.PARTS", "grid=lambda c: c.PARTS - 1"),
-    edit(
+    Edit("sum-two_steps", "a block less", "perf/sums.py", "grid=lambda c: c.PARTS", "grid=lambda c: c.PARTS - 1"),
+    Edit(
         "histogram-global",
         "rounded down",
         "perf/sums.py",
         "grid=lambda n, block: ww.blocks(n, block[0])",
         "grid=lambda n, block: max(1, n // block[0])",
     ),
-    edit(
+    Edit(
         "scan-three_steps",
         "a tile less",
         "perf/sums.py",
         '"scan_blocks", grid=tiles',
         '"scan_blocks", grid=lambda n, c: max(1, tiles(n, c) - 1)',
     ),
-    edit(
+    Edit(
         "saxpy-plain",
         "rounded down",
         "perf/elementwise.py",
         "ww.blocks(n, c.block[0] * c.PER_THREAD)",
         "max(1, n // (c.block[0] * c.PER_THREAD))",
     ),
-    edit(
+    Edit(
         "product_half-tiled", "rounded down", "perf/products.py", "ww.blocks((n, m), ", "ww.blocks((n, max(1, m - 2)), "
     ),
-    edit(
+    Edit(
         "stencil3d-plain",
         "a layer less",
         "perf/grids.py",
         "ww.blocks((nx, ny, nz), block)",
         "ww.blocks((nx, ny, max(1, nz - block[2])), block)",
     ),
-    edit(
+    Edit(
         "stencil3d-columns",
         "a layer less",
         "perf/grids.py",
         "(nx, ny, nz), (*c.block, c.DEEP)",
         "(nx, ny, max(1, nz - c.DEEP)), (*c.block, c.DEEP)",
     ),
-    edit(
+    Edit(
         "spmv-warp",
         "a block less",
         "perf/products.py",
         "ww.blocks(rows, block[0] // 32)",
         "max(1, rows // (block[0] // 32))",
     ),
-    edit(
+    Edit(
         "residual_gelu-forward",
         "rounded down",
         "perf/elementwise.py",
@@ -210,21 +172,21 @@ KEPT_REST = "    const size_t rest = KEPT * BLOCK_X + threadIdx.x;\n"
 # Every one leaves the result as it is and makes the kernel slower, by about 2 % where it is above 100 µs: most by bytes
 # that are read besides, because a memory-bound kernel does not feel arithmetic. No input is what they look for.
 SLOWDOWNS = (
-    edit(
+    Edit(
         "softmax-registers",
         "one block in 24 reads a row more",
         "csrc/softmax_registers.cu",
         KEPT_REST,
         KEPT_REST + ROW_AGAIN,
     ),
-    edit(
+    Edit(
         "softmax-shared",
         "one block in 24 reads a row more",
         "csrc/softmax_shared.cu",
         "    const size_t rest = size_t(end) + first;\n",
         "    const size_t rest = size_t(end) + first;\n" + ROW_AGAIN,
     ),
-    edit(
+    Edit(
         "layernorm-registers",
         "one block in 24 reads a row more",
         "csrc/layernorm.cu",
@@ -235,7 +197,7 @@ SLOWDOWNS = (
         .replace("column];", "column]);")
         .replace("y[0]", "mean[0]"),
     ),
-    edit(
+    Edit(
         "sum-two_steps",
         "one turn in 48 reads its piece of the other end too",
         "csrc/sum.cu",
@@ -245,14 +207,14 @@ SLOWDOWNS = (
         "        if (x[n - 1 - i] == 12345.0f)\n"
         "            sums[0] = 0;\n",
     ),
-    edit(
+    Edit(
         "histogram-global",
         "one block in 48 counts its keys again, as 0",
         "csrc/histogram_global.cu",
         "        atomicAdd(&bins[key], 1);\n",
         "        atomicAdd(&bins[key], 1);\n    if (blockIdx.x % 48 == 0)\n        atomicAdd(&bins[key % BINS], 0);\n",
     ),
-    edit(
+    Edit(
         "histogram-shared",
         "one turn in 48 reads its piece of the other end too",
         "csrc/histogram_shared.cu",
@@ -262,7 +224,7 @@ SLOWDOWNS = (
         "            atomicAdd(&mine[0], 1);\n"
         "    __syncthreads();\n\n    for (int bin",
     ),
-    edit(
+    Edit(
         "saxpy-plain",
         "one block in 16 reads a piece of x more",
         "csrc/saxpy.cu",
@@ -273,7 +235,7 @@ SLOWDOWNS = (
         "            if (first + j * BLOCK_X < n && x[n - 1 - first - j * BLOCK_X] == 12345.0f)\n"
         "                a = 0;\n",
     ),
-    edit(
+    Edit(
         "scan-three_steps",
         "one block in 12 reads a piece of x more",
         "csrc/scan.cu",
@@ -284,7 +246,7 @@ SLOWDOWNS = (
         "                values[0] = 0;\n"
         "    scalar_t before = 0; // what this warp has added up so far\n",
     ),
-    edit(
+    Edit(
         "product_half-tiled",
         "a chain of MICRO^2 / 4 dependent products for each piece",
         "csrc/product_half.cu",
@@ -298,21 +260,21 @@ SLOWDOWNS = (
         "            sums[0][0] = 0;\n"
         "        __syncthreads();\n    }\n",
     ),
-    edit(
+    Edit(
         "stencil3d-plain",
         "one layer of blocks in 24 reads its points of the other end too",
         "csrc/stencil3d_plain.cu",
         "    const float west",
         "    if (blockIdx.z % 24 == 0 && x[nz * plane - 1 - at] == 12345.0f)\n        return;\n    const float west",
     ),
-    edit(
+    Edit(
         "stencil3d-columns",
         "one plane in 24 reads its points of the other end too",
         "csrc/stencil3d_columns.cu",
         "        below = own;\n",
         "        if (iz % 24 == 0 && x[nz * plane - 1 - at] == 12345.0f)\n            own = 0;\n        below = own;\n",
     ),
-    edit(
+    Edit(
         "spmv-warp",
         "one row in 24 reads its values of the other end too",
         "csrc/spmv_csr.cu",
@@ -323,7 +285,7 @@ SLOWDOWNS = (
         "                sum = 0;\n"
         "    sum = reduce_warp(sum, Add());\n",
     ),
-    edit(
+    Edit(
         "residual_gelu-forward",
         "one block in 32 reads a piece of the input more",
         "csrc/residual_gelu.cu",
