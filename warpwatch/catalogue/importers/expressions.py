@@ -105,11 +105,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:  # noqa: PLR0911  #
             return _compared(node, names)
         case ast.ListComp():
             return _comprehended(node, names)
-    raise _unknown(node)
-
-
-def _unknown(node: ast.expr) -> BadExpression:
-    return BadExpression(f"{_shown(ast.unparse(node))} is not arithmetic that is known here")
+    raise BadExpression(f"{_shown(ast.unparse(node))} is not arithmetic that is known here")
 
 
 def _numeric(sign: ast.AST, *values: Any) -> Any:
