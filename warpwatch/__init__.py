@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warpwatch.catalogue.arrays import ALL_ROWS, Array, In, InOut, Out, Part, Scalar, Scratch, Shape
-    from warpwatch.catalogue.calls import CallError, Driver, Queue, SharedLibrary, check_status
+    from warpwatch.catalogue.calls import CallError, DeviceArray, Driver, Queue, SharedLibrary, check_status
     from warpwatch.catalogue.declaration import Family
-    from warpwatch.catalogue.device_array import DeviceArray
     from warpwatch.catalogue.importers.t1 import from_t1
     from warpwatch.catalogue.launches import Owner, Step, Work, blocks
     from warpwatch.catalogue.tolerance import dot_error, error_of, exact, product, relative, ulp
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 _HOMES = {
     "arrays": ("ALL_ROWS", "Array", "In", "InOut", "Out", "Part", "Scalar", "Scratch", "Shape"),
-    "calls": ("CallError", "Driver", "Queue", "SharedLibrary", "check_status"),
+    "calls": ("CallError", "DeviceArray", "Driver", "Queue", "SharedLibrary", "check_status"),
     "declaration": ("Family",),
     "launches": ("Owner", "Step", "Work", "blocks"),
-    "device_array": ("DeviceArray",),
     "importers.t1": ("from_t1",),
     "tolerance": ("dot_error", "error_of", "exact", "product", "relative", "ulp"),
     "variants": ("Block", "Variant", "by_elements", "call", "kernel", "serial"),

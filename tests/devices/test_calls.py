@@ -15,9 +15,8 @@ from kernels.conv2d import cudnn
 from kernels.conv2d.cudnn import CUDNN
 from kernels.matmul.cublas import CUBLAS
 from warpwatch.catalogue import by_name, calls
-from warpwatch.catalogue.calls import CallError, SharedLibrary
+from warpwatch.catalogue.calls import CallError, DeviceArray, SharedLibrary
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.device_array import DeviceArray
 from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.variants import OLDEST, Variant
 from warpwatch.devices.info import DeviceInfo, call_problem

@@ -11,7 +11,7 @@ from typing import Any
 
 import warpwatch as ww
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.device_array import DeviceArray
+from warpwatch.catalogue.calls import DeviceArray
 
 BLOCK = 128
 

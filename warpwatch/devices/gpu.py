@@ -22,9 +22,8 @@ import numpy as np
 
 from warpwatch.catalogue import by_name
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.calls import CallError
+from warpwatch.catalogue.calls import CallError, DeviceArray
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.device_array import DeviceArray
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import driver_calls
 from warpwatch.devices.compile.compiler import NoCompiler, compile_file, read_image
