@@ -24,15 +24,9 @@ def pyproject_of(folder: Path) -> Path | None:
 
 def has_table(folder: Path) -> bool:
     """Tell whether the nearest pyproject.toml has a table of ours, without reading others as TOML."""
-    file = pyproject_of(folder)
     try:
-        text = file.read_bytes() if file else b""
-        if b"warpwatch" not in text:
-            return False
-        import tomllib  # noqa: PLC0415  # takes milliseconds
-
-        return "warpwatch" in tomllib.loads(text.decode()).get("tool", {})
-    except (OSError, ValueError):
+        return "warpwatch" in _tools(pyproject_of(folder), b"warpwatch")
+    except BadProject:
         return False  # pytest itself says what is wrong with the file
 
 
@@ -62,17 +56,19 @@ class Setting:
 
 def read_table(file: Path | None) -> Setting | None:
     """Read the table of a pyproject.toml; None where there is none. Raises BadProject."""
-    if file is None or b"warpwatch" not in _bytes(file):
-        return None
-    content = _tool(file).get("warpwatch")
-    if content is None:
+    content = _tools(file, b"warpwatch").get("warpwatch")
+    if file is None or content is None:
         return None
     if not isinstance(content, dict):
         raise BadProject(f"{file}: tool.warpwatch is {content!r}: write a table {TABLE} with kernels in it")
     known = ("kernels", "baselines", "runs")
     for key, value in content.items():
         if key not in known:
-            raise BadProject(f"{file}: {TABLE} has an unknown key {key!r}; {_nearest(key, known)}")
+            import difflib  # noqa: PLC0415  # takes milliseconds
+
+            near = difflib.get_close_matches(key, known, 1)
+            cure = f"is {near[0]} meant?" if near else f"its keys are {', '.join(known)}"
+            raise BadProject(f"{file}: {TABLE} has an unknown key {key!r}; {cure}")
         if not isinstance(value, str) or not value.strip():
             kind = "the import path of a package" if key == "kernels" else "the path of a folder"
             raise BadProject(f"{file}: {TABLE} has {key} = {value!r}: write {kind} in quotes")
@@ -81,7 +77,7 @@ def read_table(file: Path | None) -> Setting | None:
 
 def pytest_settings(file: Path) -> Mapping[str, Any]:
     """Return pytest's settings in a pyproject.toml. Raises BadProject."""
-    table = _tool(file).get("pytest", {}) if b"pytest" in _bytes(file) else {}
+    table = _tools(file, b"pytest").get("pytest", {})
     return {**table.get("ini_options", {}), **table}
 
 
@@ -100,25 +96,15 @@ def choose(root: Path, given: str, setting: str, table: Setting | None) -> Setti
     return replace(folders, module=setting, named=SETTING) if setting else None
 
 
-def _bytes(file: Path) -> bytes:
+def _tools(file: Path | None, word: bytes) -> Mapping[str, Any]:
+    """Return the tables of tools in a pyproject.toml; none where it has not the word, without reading it as TOML."""
     try:
-        return file.read_bytes()
-    except OSError as error:
+        content = file.read_bytes() if file else b""
+        if word not in content:
+            return {}
+        import tomllib  # noqa: PLC0415  # takes milliseconds
+
+        tools = tomllib.loads(content.decode()).get("tool", {})
+    except (OSError, ValueError) as error:
         raise BadProject(f"{file}: cannot be read ({error})") from None
-
-
-def _tool(file: Path) -> Mapping[str, Any]:
-    import tomllib  # noqa: PLC0415  # takes milliseconds
-
-    try:
-        tool = tomllib.loads(_bytes(file).decode()).get("tool", {})
-    except ValueError as error:
-        raise BadProject(f"{file}: cannot be read ({error})") from None
-    return tool if isinstance(tool, dict) else {}
-
-
-def _nearest(key: str, known: tuple[str, ...]) -> str:
-    import difflib  # noqa: PLC0415  # takes milliseconds
-
-    near = difflib.get_close_matches(key, known, 1)
-    return f"is {near[0]} meant?" if near else f"its keys are {', '.join(known)}"
+    return tools if isinstance(tools, dict) else {}
