@@ -19,7 +19,7 @@ import itertools
 import json
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +140,7 @@ class Reached:
                 return self._class(value) if self._is_followed(value.__module__) else self._named(value)
             case types.ModuleType():
                 raise NotFollowed(f"the module {value.__name__} is passed on as a value")
-        return self._object(value) if (parts := parts_of(value)) is None else self._all(parts)
-
-    def _all(self, values: Iterable[Any]) -> list[Any]:
-        return [self.value(each) for each in values]
+        return self._object(value) if (parts := parts_of(value)) is None else [self.value(each) for each in parts]
 
     def _object(self, value: Any) -> list[Any]:
         if base := next((each for each in PLAIN if isinstance(value, each)), None):  # of numbers and texts
