@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,12 +33,16 @@ from warpwatch.devices.placement import Placement
 BLOCKS = ((16, 16), (48, 16))
 
 
-def made_up(folder: Path, **more: Any) -> Family:
+def made_up(**more: Any) -> Family:
     """Make a family of one new variant, whose result is narrower than its input, with a fallback above a K of 20."""
-    variant = ww.kernel("new", "made up", configurations=BLOCKS, dtypes=("float64", "float32"))
+    fields: dict[str, Any] = {
+        "configurations": BLOCKS,
+        "dtypes": ("float64", "float32"),
+        "source": lambda: b"machine code",
+    }
+    variant = ww.kernel("new", fallback=lambda K: "slow" if K > 20 else "", **fields, **more)
     return Family(
         name="made",
-        folder=folder,
         sizes=("rows", "columns", "K"),
         arrays=lambda rows, columns, K: {
             "A": ww.In((rows, columns)),
@@ -50,23 +52,11 @@ def made_up(folder: Path, **more: Any) -> Family:
         reference=lambda A, w, part: A[part, w.size - 1 :],
         work=lambda rows, columns, K, itemsize: ww.Work(0, 2 * (rows * columns + K) * itemsize),
         tests=((17, 33, 5), (64, 64, 1)),
-        variants=(replace(variant, fallback=lambda K: "slow" if K > 20 else "", **more),),
+        variants=(variant,),
     )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder that holds the new variant's file, which declarations are checked for."""
-    (tmp_path / "kernels" / "made").mkdir(parents=True)
-    (tmp_path / "kernels" / "made" / "new.cu").touch()
-    return tmp_path / "kernels" / "made"
-
-
-@pytest.fixture
-def new(folder: Path) -> Build:
-    """The build of a new variant that corner cases are made for."""
-    (build,) = least_builds([made_up(folder)])
-    return build
+(NEW,) = least_builds([made_up()])  # the build of a new variant that corner cases are made for
 
 
 def results(cases: list[Case]) -> set[tuple[int, ...]]:
@@ -78,49 +68,49 @@ def test_every_variant_with_blocks_has_one_build_with_corner_cases() -> None:
     assert {build.variant for build in least_builds(FAMILIES)} == wanted
 
 
-def test_the_build_is_the_smallest_tile_in_the_narrowest_type(new: Build) -> None:
-    assert (new.block, new.dtype) == ((16, 16), "float32")
+def test_the_build_is_the_smallest_tile_in_the_narrowest_type() -> None:
+    assert (NEW.block, NEW.dtype) == ((16, 16), "float32")
 
 
-def test_a_new_variant_gets_ones_lines_and_sizes_beside_its_tile(folder: Path) -> None:
-    shapes = {case.shape for case in edge_cases([made_up(folder)]) if case.build.block == (16, 16)}
+def test_a_new_variant_gets_ones_lines_and_sizes_beside_its_tile() -> None:
+    shapes = {case.shape for case in edge_cases([made_up()]) if case.build.block == (16, 16)}
     assert (1, 1, 1) in shapes
     assert any(rows > 16 and columns == 1 for rows, columns, _ in shapes)
     assert any(rows == 1 and columns > 16 for rows, columns, _ in shapes)
     assert {15, 17} <= {rows for rows, _, _ in shapes}
 
 
-def test_a_new_variant_gets_a_second_block_along_every_axis_and_a_second_group(new: Build) -> None:
-    (case,) = several_blocks(new)
+def test_a_new_variant_gets_a_second_block_along_every_axis_and_a_second_group() -> None:
+    (case,) = several_blocks(NEW)
     assert results([case]) == {(9 * 16 + 1, 2 * 16 + 1)}
     assert case.launch.grid == (3, 10, 1)
 
 
-def test_a_new_variant_gets_aligned_rows_with_every_ragged_edge(new: Build) -> None:
-    assert results([aligned(new)]) == {(32, 32)}
-    assert results(ragged(new)) == {(32, 32), (36, 32), (33, 32), (32, 36), (32, 33), (36, 36)}
+def test_a_new_variant_gets_aligned_rows_with_every_ragged_edge() -> None:
+    assert results([aligned(NEW)]) == {(32, 32)}
+    assert results(ragged(NEW)) == {(32, 32), (36, 32), (33, 32), (32, 36), (32, 33), (36, 36)}
 
 
-def test_a_new_variant_gets_ends_of_every_length_modulo_two_sectors(new: Build) -> None:
+def test_a_new_variant_gets_ends_of_every_length_modulo_two_sectors() -> None:
     for axis in (0, 1):
-        lengths = {shape[axis] for shape in results(ends(new))}
+        lengths = {shape[axis] for shape in results(ends(NEW))}
         assert {length % 16 for length in lengths if length > 16} == set(range(16))
         assert {1, 17, 31, 32} <= lengths | {1}
-    assert all(not case.family.problem_of(case.shape) and min(case.shape) > 0 for case in ends(new))
+    assert all(not case.family.problem_of(case.shape) and min(case.shape) > 0 for case in ends(NEW))
 
 
-def test_a_new_variant_gets_both_sides_of_a_size_with_another_branch(new: Build) -> None:
-    assert [case.shape[2] for case in branch_changes(new)] == [20, 21]
+def test_a_new_variant_gets_both_sides_of_a_size_with_another_branch() -> None:
+    assert [case.shape[2] for case in branch_changes(NEW)] == [20, 21]
 
 
-def test_a_new_variant_gets_blocks_that_are_not_square_unless_it_has_no_others(folder: Path) -> None:
-    assert [build.block for build in oblong_builds([made_up(folder)])] == [(4, 2), (2, 4)]
-    assert oblong_builds([made_up(folder, fixed_blocks=True)]) == []
-    assert oblong_builds([made_up(folder, threads=lambda: (64, 1))]) == []
+def test_a_new_variant_gets_blocks_that_are_not_square_unless_it_has_no_others() -> None:
+    assert [build.block for build in oblong_builds([made_up()])] == [(4, 2), (2, 4)]
+    assert oblong_builds([made_up(fixed_blocks=True)]) == []
+    assert oblong_builds([made_up(threads=lambda: (64, 1))]) == []
 
 
-def test_a_new_family_gets_more_rows_of_blocks_than_a_grid_has(folder: Path) -> None:
-    (case,) = tall_cases([made_up(folder)])
+def test_a_new_family_gets_more_rows_of_blocks_than_a_grid_has() -> None:
+    (case,) = tall_cases([made_up()])
     assert case.launch == Launch((1, (LARGEST_GRID_Y + 1) // 2, 2), (1, 1, 1))
 
 

@@ -11,7 +11,7 @@ on neither.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -21,7 +21,7 @@ from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family
 from warpwatch.catalogue.elements import itemsize
 from warpwatch.catalogue.selection import builds
-from warpwatch.catalogue.variants import Block, Configuration
+from warpwatch.catalogue.variants import Block, Configuration, Variant
 
 OBLONG: tuple[Block, ...] = ((4, 2), (2, 4))  # threads along x and y
 PACK_BYTES, SECTOR_BYTES = 16, 32  # the widest load of a thread, and the unit in which memory is read and written
@@ -35,18 +35,11 @@ SEARCHED = range(2, 129)  # the sizes among which those with another branch are 
 
 def least_builds(families: Iterable[Family]) -> list[Build]:
     """List one build of each variant that has blocks and a result: smallest tile, then narrowest type."""
-    least: dict[int, Build] = {}
+    of_variants: dict[Variant, list[Build]] = {}
     for build in builds(families):
-        if not build.variant.follows_tiles or build.family.prints or not build.configuration.plain:
-            continue
-        known = least.setdefault(id(build.variant), build)
-        if _size(build) < _size(known):
-            least[id(build.variant)] = build
-    return list(least.values())
-
-
-def _size(build: Build) -> tuple[int, int]:
-    return prod(tile(build)), itemsize(build.dtype)
+        if build.variant.follows_tiles and not build.family.prints and build.configuration.plain:
+            of_variants.setdefault(build.variant, []).append(build)
+    return [min(each, key=lambda build: (prod(tile(build)), itemsize(build.dtype))) for each in of_variants.values()]
 
 
 def tile(build: Build) -> tuple[int, int]:
@@ -74,16 +67,15 @@ def _any_block(build: Build) -> bool:
 
 def edge_cases(families: Iterable[Family]) -> list[Case]:
     """List every build on shapes of ones, on lines, and on sizes one less and one more than its tile."""
-    return [Case(build, shape) for build in builds(families) for shape in _edge_shapes(build)]
-
-
-def _edge_shapes(build: Build) -> Iterable[Shape]:
-    tiles = _tile_of_each_size(build)
-    over = tuple(tile + 1 for tile in tiles)
-    mixed = tuple(max(1, tile - 1) if i % 2 == 0 else tile + 1 for i, tile in enumerate(tiles))
-    lines = [tuple(2 * t + 5 if i == j else 1 for i, t in enumerate(tiles)) for j in range(len(tiles))]
-    shapes = ((1,) * len(tiles), over, mixed, *lines)
-    return dict.fromkeys(shape for shape in shapes if not build.family.problem_of(shape))
+    cases = []
+    for build in builds(families):
+        tiles = _tile_of_each_size(build)
+        over = tuple(tile + 1 for tile in tiles)
+        mixed = tuple(max(1, tile - 1) if i % 2 == 0 else tile + 1 for i, tile in enumerate(tiles))
+        lines = [tuple(2 * t + 5 if i == j else 1 for i, t in enumerate(tiles)) for j in range(len(tiles))]
+        shapes = ((1,) * len(tiles), over, mixed, *lines)
+        cases += [Case(build, shape) for shape in dict.fromkeys(shapes) if not build.family.problem_of(shape)]
+    return cases
 
 
 def _tile_of_each_size(build: Build) -> Shape:
@@ -98,9 +90,10 @@ def _tile_of_each_size(build: Build) -> Shape:
     if not (variant.has_no_block or variant.follows_tiles):
         side = min(side, int(MOST_ELEMENTS ** (1 / len(family.sizes))))
     tiles = [side] * len(family.sizes)
-    if variant.follows_tiles and not family.prints and len(_growing(family)) + len(_free(family)) == len(tiles):
+    if variant.follows_tiles and not family.prints:
+        growing, free = _axes(family)
         along = dict(zip((variant.x, variant.y), tile(build), strict=True))
-        for axis, size in _growing(family).items():
+        for axis, size in growing.items() if len(growing) + len(free) == len(tiles) else ():
             tiles[size] = along.get(axis, 1)
     return tuple(tiles)
 
@@ -110,11 +103,26 @@ def tall_cases(families: Iterable[Family]) -> list[Case]:
     cases: dict[str, Case] = {}
     for build in least_builds(families):
         if _any_block(build) and build.variant.y is not None and build.family.name not in cases:
-            single = replace(build, configuration=Configuration((1, 1)))
-            cases[build.family.name] = Case(
-                single, _shape(single, 1, LARGEST_GRID_Y + 1, (1,) * len(build.family.sizes))
-            )
+            shape = _shape(build, 1, LARGEST_GRID_Y + 1, (1,) * len(build.family.sizes))
+            cases[build.family.name] = Case(replace(build, configuration=Configuration((1, 1))), shape)
     return list(cases.values())
+
+
+def unaligned_cases(families: Iterable[Family]) -> list[Case]:
+    """List every build on the first shape of its family, for arrays that start off an allocation's alignment."""
+    return [Case(build, build.family.tests[0]) for build in builds(families) if not build.family.prints]
+
+
+# Lists of corner cases, and of builds that they are made for, by the names that tests ask for.
+CORNER_CASES: Mapping[str, Callable[[Iterable[Family]], list[Case]]] = {
+    "edges": edge_cases,
+    "unaligned": unaligned_cases,
+    "tall": tall_cases,
+}
+CORNER_BUILDS: Mapping[str, Callable[[Iterable[Family]], list[Build]]] = {
+    "least": least_builds,
+    "oblong": oblong_builds,
+}
 
 
 def several_blocks(build: Build) -> list[Case]:
@@ -131,13 +139,9 @@ def aligned(build: Build) -> Case:
     """Make a case of two whole tiles along each axis, whose rows all start at multiples of 16 bytes if they can."""
     x, y = tile(build)
     shapes = [_shape(build, 2 * x, 2 * y, inner) for inner in build.family.tests]
-    pack = _pack(build)
     cases = [Case(build, shape) for shape in shapes if not build.family.problem_of(shape)]
-
-    def rank(case: Case) -> tuple[int, bool]:
-        return sum(size % pack > 0 for size in case.shape), bool(_branch(case)[1])
-
-    return min(cases, key=rank)
+    pack = _pack(build)
+    return min(cases, key=lambda case: (sum(size % pack > 0 for size in case.shape), bool(case.fallback)))
 
 
 def _pack(build: Build) -> int:
@@ -146,13 +150,9 @@ def _pack(build: Build) -> int:
 
 def ragged(build: Build) -> list[Case]:
     """List cases of whole tiles and aligned rows but for one axis: a part of a tile more, aligned, or one element."""
-    whole, pack = aligned(build).shape, _pack(build)
-    more = [
-        tuple(size + extra * (i == j) for i, size in enumerate(whole))
-        for j in _outer(build.family)
-        for extra in (pack, 1)
-    ]
-    both = tuple(size + pack * (i in _outer(build.family)) for i, size in enumerate(whole))
+    whole, pack, outer = aligned(build).shape, _pack(build), _outer(build.family)
+    more = [tuple(size + n * (i == j) for i, size in enumerate(whole)) for j in outer for n in (pack, 1)]
+    both = tuple(size + pack * (i in outer) for i, size in enumerate(whole))
     return [Case(build, shape) for shape in dict.fromkeys((whole, *more, both))]
 
 
@@ -162,17 +162,13 @@ def ends(build: Build) -> list[Case]:
     Every length modulo two sectors occurs on both sides of a tile's end. The other axis takes these lengths in the
     opposite order, and so do the sizes that are summed over.
     """
-    x, y = tile(build)
-    reach = 2 * SECTOR_BYTES // itemsize(build.dtype)
-    family = build.family
-    free = _free(family)
+    (x, y), family, usual = tile(build), build.family, build.family.tests[0]
     shapes = []
-    for i in range(1, reach + 1):
-        inner = tuple(i if j in free else size for j, size in enumerate(_usual(build)))
+    for i in range(1, 2 * SECTOR_BYTES // itemsize(build.dtype) + 1):
+        inner = tuple(i if j in _axes(family)[1] else size for j, size in enumerate(usual))
         shapes += [_shape(build, x + i, 2 * y - i + 1, inner), _shape(build, 2 * x - i + 1, y + i, inner)]
-    shapes += [
-        _shape(build, max(1, x * part // 8 + 1), max(1, y * (8 - part) // 8), _usual(build)) for part in range(1, 8)
-    ]
+    for part in range(1, 8):
+        shapes.append(_shape(build, max(1, x * part // 8 + 1), max(1, y * (8 - part) // 8), usual))
     return [Case(build, shape) for shape in dict.fromkeys(shapes) if min(shape) > 0 and not family.problem_of(shape)]
 
 
@@ -181,17 +177,20 @@ def branch_changes(build: Build) -> list[Case]:
 
     These are the first and the last such sizes in SEARCHED, for each size that is not an axis of the result.
     """
-    cases = []
-    for axis in set(range(len(build.family.sizes))) - set(_outer(build.family)):
+    cases, usual = [], build.family.tests[0]
+    for axis in set(range(len(usual))) - set(_outer(build.family)):
 
         def at(size: int, axis: int = axis) -> Case:
-            inner = tuple(size if j == axis else usual for j, usual in enumerate(_usual(build)))
-            return Case(build, _shape(build, 5, 3, inner))
+            return Case(build, _shape(build, 5, 3, (*usual[:axis], size, *usual[axis + 1 :])))
 
         changing = [size for size in SEARCHED if _branch(at(size)) != _branch(at(size - 1))]
         chosen = dict.fromkeys((*changing[: MOST_BRANCH_SIZES // 2], *changing[-MOST_BRANCH_SIZES // 2 :]))
         cases += [at(side) for size in chosen for side in (size - 1, size)]
     return list(dict.fromkeys(cases))
+
+
+def _branch(case: Case) -> tuple[str, str]:
+    return case.entry, case.fallback
 
 
 def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
@@ -201,7 +200,7 @@ def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
     that of the last element; the last tile is whole, or one element short.
     """
     inners = [
-        tuple(FEW if i in _free(build.family) else n for i, n in enumerate(c.shape)) for c in several_blocks(build)
+        tuple(FEW if i in _axes(build.family)[1] else n for i, n in enumerate(c.shape)) for c in several_blocks(build)
     ]
     cases = []
     for inner, (axis, step) in product(inners, enumerate(tile(build))):
@@ -217,42 +216,29 @@ def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
     return cases
 
 
-def _branch(case: Case) -> tuple[str, str]:
-    return case.entry, case.fallback
-
-
-def _usual(build: Build) -> Shape:
-    return build.family.tests[0]
-
-
 @functools.cache
-def _growing(family: Family) -> Mapping[int, int]:
-    """Map each axis of the result to the size of a shape that it grows with, one for one."""
-    before, grown = _results(family)
-    axes = {}
-    for i, after in enumerate(grown):
+def _axes(family: Family) -> tuple[Mapping[int, int], tuple[int, ...]]:
+    """Return how the result's shape depends on the sizes of a shape.
+
+    First the size that each axis of the result grows with, one for one; then the sizes that the result does not depend
+    on, which are summed over.
+    """
+    base = tuple(64 + size for size in family.tests[0])
+    before = _result(family, base)
+    growing, free = {}, []
+    for i in range(len(base)):
+        after = _result(family, tuple(size + (i == j) for j, size in enumerate(base)))
         changes = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if new != old]
-        if len(changes) == 1 and after[changes[0]] == before[changes[0]] + 1:
-            axes[changes[0]] = i
-    return axes
-
-
-@functools.cache
-def _free(family: Family) -> tuple[int, ...]:
-    """Return the sizes that the result's shape does not depend on, which are summed over."""
-    before, grown = _results(family)
-    return tuple(i for i, after in enumerate(grown) if after == before)
+        if not changes:
+            free.append(i)
+        elif len(changes) == 1 and after[changes[0]] == before[changes[0]] + 1:
+            growing[changes[0]] = i
+    return growing, tuple(free)
 
 
 def _outer(family: Family) -> tuple[int, ...]:
-    return tuple(sorted(_growing(family).values()))
-
-
-def _results(family: Family) -> tuple[Shape, list[Shape]]:
-    """Return the shape of the result of a usual shape, and those with each of its sizes larger by one."""
-    base = tuple(64 + size for size in family.tests[0])
-    grown = (tuple(size + (i == j) for j, size in enumerate(base)) for i in range(len(base)))
-    return _result(family, base), [_result(family, shape) for shape in grown]
+    """Return the sizes that are axes of the result."""
+    return tuple(sorted(_axes(family)[0].values()))
 
 
 def _result(family: Family, shape: Shape) -> Shape:
@@ -263,10 +249,9 @@ def _result(family: Family, shape: Shape) -> Shape:
 
 def _shape(build: Build, x: int, y: int, inner: Shape) -> Shape:
     """Return the shape whose result has ``x`` and ``y`` elements along x and y; other sizes are those of ``inner``."""
-    family, growing = build.family, _growing(build.family)
-    wanted = {build.variant.x: x} | ({} if build.variant.y is None else {build.variant.y: y})
+    growing, wanted = _axes(build.family)[0], {build.variant.x: x, build.variant.y: y}
     base = tuple(1024 if i in growing.values() else size for i, size in enumerate(inner))
-    result = _result(family, base)
+    result = _result(build.family, base)
     shape = list(base)
     for axis, i in growing.items():
         shape[i] += wanted.get(axis, 1) - result[axis]

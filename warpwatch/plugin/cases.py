@@ -15,9 +15,9 @@ import pytest
 
 from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.corners import edge_cases, least_builds, oblong_builds, tall_cases
+from warpwatch.catalogue.corners import CORNER_BUILDS, CORNER_CASES
 from warpwatch.catalogue.declaration import Family
-from warpwatch.catalogue.selection import builds, tested_cases, timed_cases, unaligned_cases
+from warpwatch.catalogue.selection import builds, tested_cases, timed_cases
 from warpwatch.catalogue.validation import Problem, problems
 from warpwatch.plugin.device import PROJECT
 from warpwatch.timing.timer import read
@@ -29,15 +29,12 @@ Families = tuple[Family, ...]
 _T = TypeVar("_T")
 CASES: Mapping[str, Callable[[Families], Iterable[Case]]] = {
     "tested": tested_cases,
-    "edges": edge_cases,
-    "unaligned": unaligned_cases,
-    "tall": tall_cases,
+    **CORNER_CASES,
     "timed": timed_cases,
 }
 BUILDS: Mapping[str, Callable[[Families], Iterable[Build]]] = {
     "all": builds,
-    "least": least_builds,
-    "oblong": oblong_builds,
+    **CORNER_BUILDS,
 }
 CASES_HELP, BUILDS_HELP = f"names: {', '.join(CASES)}", f"names: {', '.join(BUILDS)}"
 WITH_PROBLEMS = ("tested", "timed")  # lists whose tests also fail once for each mistake in a declaration
