@@ -57,6 +57,7 @@ def test_only_a_block_alone_could_be_any_other() -> None:
         (((8, 0),), "has (8, 0): a block is one to three whole numbers from 1 on"),
         (((8, True),), "has (8, True): a block is"),
         (((1, 1, 1, 1),), "has (1, 1, 1, 1): a block is"),
+        (("8x8",), "has '8x8': a block is"),
         (((8.0,),), "has (8.0,): a block is"),
         (({"block": 8, "A B": 1},), "has 'A B' = 1: a macro is a name, and a whole number or a text"),
         (({"block": 8, "ROWS": 0.5},), "has 'ROWS' = 0.5: a macro is a name"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import warpwatch as ww
+from tests.catalogue.changed import own_case, own_family
 from warpwatch.catalogue.arrays import Array, DeclaredArray
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, widened
@@ -26,18 +27,8 @@ def case(
 ) -> Case:
     """Make a case of one input x and one result y, of a shape unless ``shape`` is 1."""
     x: DeclaredArray = more.pop("x", ww.In(N, "float32"))
-    family = ww.Family(
-        "own",
-        sizes=("n",),
-        arrays=lambda: {"x": x, "y": ww.Out(shape, out)},
-        reference=reference,
-        tolerance=tolerance,
-        tests=((N,),),
-        variants=(ww.kernel("new", configurations=(32,), x=0, y=None),),
-        **more,
-    )
-    (variant,) = family.variants
-    return Case(Build(family, variant, variant.listed[0], out), (N,))
+    more |= {"reference": reference, "tolerance": tolerance, "tests": ((N,),)}
+    return own_case(own_family(lambda: {"x": x, "y": ww.Out(shape, out)}, **more), out)
 
 
 def named(made: Case, words: str) -> Draw | None:
@@ -134,6 +125,10 @@ def test_large_numbers_are_as_large_as_the_reference_allows() -> None:
     assert not named(case(lambda x: 2 * np.arccos(x)), LARGE)
 
 
+def wide(x: Array) -> Array:
+    return x.astype(np.float64)
+
+
 def softmax(x: Array) -> Any:
     powers = np.exp(x - x.max())
     return powers / powers.sum()
@@ -162,12 +157,9 @@ def deviations(x: Array) -> Any:
 
 
 RIGHT: dict[str, tuple[Case, Callable[[Array], Array]]] = {
-    "softmax": (case(lambda x: softmax(x.astype(np.float64)), tolerance=ww.ulp(8)), softmax),
-    "sum": (case(lambda x: x.sum(dtype=np.float64, keepdims=True), tolerance=ww.dot_error("n"), shape=1), in_order),
-    "relative sum": (
-        case(lambda x: x.sum(dtype=np.float64, keepdims=True), tolerance=ww.relative(1e-5), shape=1),
-        in_order,
-    ),
+    "softmax": (case(lambda x: softmax(wide(x)), tolerance=ww.ulp(8)), softmax),
+    "sum": (case(lambda x: wide(x).sum(keepdims=True), tolerance=ww.dot_error("n"), shape=1), in_order),
+    "relative sum": (case(lambda x: wide(x).sum(keepdims=True), tolerance=ww.relative(1e-5), shape=1), in_order),
     "variance": (
         case(lambda x: x.var(dtype=np.float64, keepdims=True), tolerance=ww.relative(1e-5), shape=1),
         lambda x: np.maximum(np.float32(0), (x * x).mean(keepdims=True) - x.mean(keepdims=True) ** 2),
@@ -179,27 +171,24 @@ RIGHT: dict[str, tuple[Case, Callable[[Array], Array]]] = {
     ),
     "flushes": (case(lambda x: 2 * x), lambda x: 2 * np.where(np.abs(x) < 1.2e-38, np.float32(0), x)),
     "sine": (
-        case(lambda x: np.sin(x.astype(np.float64)), tolerance=ww.relative(1e-6, absolute=1e-6)),
-        lambda x: np.sin(x.astype(np.float64) * (1 + 1e-7)),
+        case(lambda x: np.sin(wide(x)), tolerance=ww.relative(1e-6, absolute=1e-6)),
+        lambda x: np.sin(wide(x) * (1 + 1e-7)),
     ),
     "errors of an angle": (
         case(lambda x: turned(x, 1000.0), tolerance=ww.relative(1e-3, absolute=1e-3)),
         lambda x: turned(x, 1000.0 * (1 + 5e-8)),
     ),
-    "product of sums of squares": (
-        case(lambda x: products(x.astype(np.float64)), tolerance=ww.relative(1e-4), shape=1),
-        products,
-    ),
+    "product of sums of squares": (case(lambda x: products(wide(x)), tolerance=ww.relative(1e-4), shape=1), products),
     "deviations": (
         case(
-            lambda x: deviations(x.astype(np.float64)),
+            lambda x: deviations(wide(x)),
             tolerance=ww.relative(1e-4, absolute=1e-4),
             x=ww.In((33, 16), "float32"),
             shape=(33, 16),
         ),
         deviations,
     ),
-    "floor": (case(lambda x: np.floor(3 * x.astype(np.float64))), lambda x: np.floor(np.float32(3) * x)),
+    "floor": (case(lambda x: np.floor(3 * wide(x))), lambda x: np.floor(np.float32(3) * x)),
     "integers that wrap": (
         case(lambda x: np.abs(x) + x[::-1], out="int32", x=ww.In(N, "int32")),
         lambda x: np.abs(x) + x[::-1],
@@ -234,7 +223,7 @@ WRONG: dict[str, tuple[Case, Callable[[Array], Array], str]] = {
     ),
     "half overflows": (
         case(
-            lambda x: x / np.sqrt((x.astype(np.float64) ** 2).mean()),
+            lambda x: x / np.sqrt((wide(x) ** 2).mean()),
             out="float16",
             x=ww.In(N, "float16"),
             tolerance=ww.relative(1e-2),
@@ -243,16 +232,12 @@ WRONG: dict[str, tuple[Case, Callable[[Array], Array], str]] = {
         LARGE,
     ),
     "exponents overflow": (
-        case(lambda x: softmax(x.astype(np.float64)), tolerance=ww.relative(1e-5)),
+        case(lambda x: softmax(wide(x)), tolerance=ww.relative(1e-5)),
         lambda x: np.exp(np.minimum(x, 80)) / np.exp(np.minimum(x, 80)).sum(),
         LARGE,
     ),
     "a copy by way of a narrower type": (case(lambda x: x), lambda x: x.astype(np.float16), ALIKE),
-    "floor by way of an integer": (
-        case(lambda x: np.floor(2 * x)),
-        lambda x: np.trunc(2 * x),
-        NEGATIVE,
-    ),
+    "floor by way of an integer": (case(lambda x: np.floor(2 * x)), lambda x: np.trunc(2 * x), NEGATIVE),
     "the least integer": (
         case(lambda x: (x == x.min()).astype(np.int32), out="int32", x=ww.In(N, "int32")),
         lambda x: (x == np.maximum(x.min(), -(2**31) + 1)).astype(np.int32),
@@ -275,14 +260,11 @@ def test_a_kernel_that_is_wrong_on_other_inputs_alone_is_found(name: str) -> Non
 
 
 def test_cases_take_turns_where_a_kernel_has_many() -> None:
-    blocks = tuple(32 * size for size in range(1, 17))
-    family = ww.Family(
-        "many",
-        sizes=("n",),
-        arrays=lambda n: {"x": ww.In(n, "float32"), "y": ww.Out(n, "float32")},
+    family = own_family(
+        lambda n: {"x": ww.In(n, "float32"), "y": ww.Out(n, "float32")},
         reference=lambda x: 2 * x,
         tests=((100,),),
-        variants=(ww.kernel("new", configurations=blocks, x=0, y=None),),
+        variants=(ww.kernel("new", configurations=tuple(range(32, 544, 32)), x=0, y=None),),
     )
     (variant,) = family.variants
     draws = [further_draws(Case(Build(family, variant, each, "float32"), (100,)), 0) for each in variant.listed]

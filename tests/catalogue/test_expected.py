@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import warpwatch as ww
+from tests.catalogue.changed import own_case, own_family
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.by_name import takes
-from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import expected
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import dot_share
-from warpwatch.catalogue.variants import Configuration
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
 
@@ -26,17 +24,8 @@ X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
 def case(reference: Callable[..., Any], several: bool = True, dtype: str = "float32", **fields: Any) -> Case:
     """Make a case with an input x of m x n, and the results ``sums`` and, where there are several, ``largest``."""
     results = {"sums": ww.Out(4, "float32")} | ({"largest": ww.Out(1, "float32")} if several else {})
-    family = Family(
-        "own",
-        sizes=("m", "n"),
-        folder=Path(),
-        arrays=lambda m, n: {"x": ww.In((m, n), dtype), **results},
-        reference=reference,
-        tests=((4, 3),),
-        variants=(ww.kernel("new", configurations=(32,)),),
-        **fields,
-    )
-    return Case(Build(family, family.variants[0], Configuration((32,)), "float32"), (4, 3))
+    fields |= {"sizes": ("m", "n"), "reference": reference, "tests": ((4, 3),)}
+    return own_case(own_family(lambda m, n: {"x": ww.In((m, n), dtype), **results}, **fields))
 
 
 def both(x: Array) -> tuple[Array, Array]:

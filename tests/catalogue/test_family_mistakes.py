@@ -12,7 +12,7 @@ import pytest
 
 import warpwatch as ww
 from kernels import FAMILIES
-from tests.catalogue.changed import with_family
+from tests.catalogue.changed import own_family, with_family
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.corners import edge_cases
@@ -164,22 +164,13 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"reference": lambda: ()}, "reference returns 0 values; the results are C"),
     ({"reference": lambda A, B: (A, B)}, "reference returns 2 values; the results are C"),
     ({"reference": lambda A: {"D": A}}, "reference returns D; the results are C"),
-    (
-        {"arrays": arrays(D=ww.Out(4)), "work": None},
-        "reference returns 1 value; the results are C, D",
-    ),
+    ({"arrays": arrays(D=ww.Out(4)), "work": None}, "reference returns 1 value; the results are C, D"),
     ({"tolerance": 1e-3}, "tolerance is 0.001: give a rule, such as relative(1e-6)"),
     ({"tolerance": None}, "tolerance is None: give a rule"),
     ({"tolerance": {"D": ww.exact}}, "tolerance names 'D', which is not a result; there are C"),
     ({"tolerance": {"C": 3}}, "tolerance of C is 3: give a rule"),
-    (
-        {"tolerance": lambda rows: ww.exact},
-        "tolerance cannot be used: it asks for 'rows'; it can be given shape",
-    ),
-    (
-        {"tolerance": ww.dot_error("q")},
-        "tolerance cannot be used: dot_error names 'q', which is not a size; there",
-    ),
+    ({"tolerance": lambda rows: ww.exact}, "tolerance cannot be used: it asks for 'rows'; it can be given shape"),
+    ({"tolerance": ww.dot_error("q")}, "tolerance cannot be used: dot_error names 'q', which is not a size; there"),
     ({"tolerance": ww.error_of(lambda X: X)}, "tolerance cannot be used: it asks for 'X'; it can be given block, c"),
     ({"reference": rounded}, "tolerance at 17x33x65, float64, gives shape (3,): give a number, or one for each"),
     ({"tolerance": ww.relative(-1.0)}, "tolerance at 17x33x65, float64, gives values that are not errors"),
@@ -215,8 +206,6 @@ def test_a_familys_mistake_names_its_field_and_leaves_the_others_alone(change: d
         (7, "arrays of 1 is 7: give a name and In, Out, InOut or Scratch for each"),
     ],
 )
-def test_a_familys_mistake_is_told_where_arrays_alone_have_types(tmp_path: Path, made: Any, message: str) -> None:
-    variant = ww.kernel("new", configurations=(32,), x=0, y=None)
-    family = Family("own", sizes=("n",), folder=tmp_path, arrays=lambda: made, tests=((4,),), variants=(variant,))
-    (problem,) = problems((family,))
+def test_a_familys_mistake_is_told_where_arrays_alone_have_types(made: Any, message: str) -> None:
+    (problem,) = problems((own_family(lambda: made, tests=((4,),)),))
     assert str(problem).startswith(f"family own: {message}")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import warpwatch as ww
+from tests.catalogue.changed import own_case, own_family
 from warpwatch.catalogue.arrays import DeclaredArray
-from warpwatch.catalogue.cases import Build, Case
-from warpwatch.catalogue.declaration import TIMED_SEED, Family
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.declaration import TIMED_SEED
 from warpwatch.catalogue.elements import C_TYPES, EXTENSIONS, NONE, numpy_type
-from warpwatch.catalogue.inputs import DRAWN, check_inputs, exact_inputs, random_inputs
+from warpwatch.catalogue.inputs import DRAWN, exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
-from warpwatch.catalogue.variants import Configuration
 
 TYPES = [name for name in C_TYPES if name != NONE]
 REAL = [name for name in TYPES if numpy_type(name).kind == "f" or name in EXTENSIONS]
@@ -25,11 +24,7 @@ COUNT = 20_000
 
 def case(*, draw: Any = None, **arrays: DeclaredArray) -> Case:
     made = {**arrays, "out": ww.Out(1, "int32")}
-    variants = (ww.kernel("new", configurations=(32,), x=0, y=None),)
-    family = Family(
-        "own", sizes=("n",), folder=Path(), arrays=lambda: made, draw=draw, tests=((COUNT,),), variants=variants
-    )
-    return Case(Build(family, variants[0], Configuration((32,)), "int32"), (COUNT,))
+    return own_case(own_family(lambda: made, draw=draw, tests=((COUNT,),)), "int32")
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -39,7 +34,7 @@ def test_inputs_of_every_type_fill_their_range_and_repeat_with_their_seed(dtype:
     assert (x.shape, x.dtype) == ((COUNT,), numpy_type(dtype))
     assert np.array_equal(x, random_inputs(own, 1)["x"])
     assert not np.array_equal(x, random_inputs(own, 2)["x"])
-    check_inputs(own, {"x": x})
+    own.check_inputs({"x": x})
     if dtype in REAL:
         values = x.astype(np.float64)
         assert -1 <= np.min(values) < -0.9
@@ -122,7 +117,7 @@ def test_an_array_whose_size_depends_on_the_data_has_the_shape_that_was_drawn() 
     drawn = random_inputs(own, 1)
     assert drawn["columns"].shape == drawn["values"].shape
     assert 0.2 * COUNT < drawn["columns"].size < 0.3 * COUNT
-    check_inputs(own, drawn)
+    own.check_inputs(drawn)
     (columns, values) = own.inputs
     assert 0 < columns.size == values.size
 
@@ -138,10 +133,10 @@ def test_inputs_of_another_shape_or_type_are_refused(x: np.ndarray, said: str) -
     draws: tuple[Any, ...] = (None, dict)
     for draw in draws:
         with pytest.raises(BadCase) as caught:
-            check_inputs(case(draw=draw, x=ww.In(9, "float32")), {"x": x})
+            case(draw=draw, x=ww.In(9, "float32")).check_inputs({"x": x})
         assert str(caught.value) == f"own-new-32-20000-int32: {said}"
     with pytest.raises(BadCase, match=r"takes 1 inputs \(x\), not 0"):
-        check_inputs(case(x=ww.In(9, "float32")), {})
+        case(x=ww.In(9, "float32")).check_inputs({})
 
 
 def test_the_inputs_of_benchmarks_are_those_of_their_version() -> None:

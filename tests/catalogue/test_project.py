@@ -42,10 +42,7 @@ def refusal(folder: Path) -> str:
         ('[tool]\nwarpwatch = "mine"\n', "tool.warpwatch is 'mine': write a table [tool.warpwatch] with kernels in it"),
         ("[tool.warpwatch\n", "pyproject.toml: cannot be read ("),
         (BOTH.format("other"), "[tool.warpwatch] kernels = 'mine', but warpwatch_kernels = 'other': leave one of them"),
-        (
-            TABLE.replace("mine", "mine/__init__.py"),
-            "is not an import path of a package or module, such as mine",
-        ),
+        (TABLE.replace("mine", "mine/__init__.py"), "is not an import path of a package or module, such as mine"),
         (TABLE.replace("mine", "absent"), "kernels = 'absent': {root} has no such package or module (No module named"),
         (TABLE.replace("mine", "mine.absent"), "{root} has no such package or module (No module named 'mine.absent')"),
     ],

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arguments import fill, read
-from warpwatch.catalogue.arrays import CaseArray, Shape
+from warpwatch.catalogue.arguments import fill
+from warpwatch.catalogue.arrays import Array, CaseArray, Shape
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case, registered
-from warpwatch.catalogue.elements import C_TYPES, itemsize
+from warpwatch.catalogue.elements import C_TYPES, itemsize, numpy_type
 from warpwatch.catalogue.launches import Launch, Owner, Step, Work, three
 from warpwatch.catalogue.names import BadCase, pick, print_short, read_sizes, size_name, split_id
 from warpwatch.catalogue.variants import Block, Configuration, Variant
@@ -101,11 +101,8 @@ class Build:
     @property
     def macros(self) -> dict[str, str]:
         """Macros that the declaration names: the configuration's and the variant's."""
-        macros = {name: str(value) for name, value in self.configuration.macros}
-        if self.variant.macros:
-            given = given_of(self.configuration, self.dtype)
-            macros |= {name: str(value) for name, value in call(self.variant.macros, given).items()}
-        return macros
+        own = call(self.variant.macros, given_of(self.configuration, self.dtype)) if self.variant.macros else {}
+        return {name: str(value) for name, value in (*self.configuration.macros, *own.items())}
 
 
 def _registered_build(family: str, variant: str, configuration: Configuration, dtype: str) -> Build:
@@ -128,8 +125,7 @@ class Case:
     @property
     def id(self) -> str:
         """Name of the case, ``<family>-<variant>-<block>-<shape>-<dtype>``, by which baselines are found."""
-        b = self.build
-        return f"{b.family.name}-{b.variant.name}-{b.block_name}-{self.shape_name}-{b.dtype}"
+        return "-".join(self.parameters.values())
 
     @property
     def family(self) -> Family:
@@ -198,9 +194,8 @@ class Case:
     @property
     def parameters(self) -> dict[str, str]:
         """The parts of the id, as saved runs and pytest-benchmark's tables name them."""
-        build = self.build
-        names = (build.family.name, build.variant.name, build.block_name, self.shape_name, build.dtype)
-        return dict(zip(("family", "variant", "block", "shape", "dtype"), names, strict=True))
+        kernel = {"family": self.family.name, "variant": self.variant.name, "block": self.build.block_name}
+        return kernel | {"shape": self.shape_name, "dtype": self.dtype}
 
     @property
     def launch_cost(self) -> float:
@@ -286,8 +281,8 @@ class Case:
             return tuple(call(given, self.given | {"at": addresses, "padding": padding}))
         shapes = {array.name: array.shape for array in self.arrays} | dict(drawn or {})
         scalars = {name: (each.dtype or self.dtype, each.value) for name, each in self.family.scalars.items()}
-        words = read(" ".join(self.words(step)))
-        return fill(words, addresses=addresses, shapes=shapes, sizes=self.sizes, scalars=scalars)
+        text = " ".join(self.words(step))
+        return fill(text, addresses=addresses, shapes=shapes, sizes=self.sizes, scalars=scalars)
 
     def words(self, step: CaseStep) -> tuple[str, ...]:
         """Return the arguments of a launch as they are written, the usual ones if left out; none of a function."""
@@ -295,6 +290,17 @@ class Case:
             return ()
         usual = (*(array.name for array in self.arrays), *self.family.scalars, *self.family.sizes)
         return tuple(step.arguments.split()) or usual
+
+    def check_inputs(self, inputs: Mapping[str, Array]) -> None:
+        """Raise BadCase where inputs have not the names, shapes and types of the case's."""
+        for array in self.inputs:
+            if array.name not in inputs:
+                names = ", ".join(each.name for each in self.inputs)
+                raise BadCase(f"{self.id}: takes {len(self.inputs)} inputs ({names}), not {len(inputs)}")
+            given = inputs[array.name]
+            if (given.shape != array.shape and not array.is_drawn) or given.dtype != numpy_type(array.dtype):
+                due, have = f"{array.shape} of {array.dtype}", f"{given.shape} of {given.dtype}"
+                raise BadCase(f"{self.id}: {array.name} must be {due}, not {have}")
 
     def owner(self, index: tuple[int, ...], offset: int = 0) -> Owner | None:
         """Return the block and thread that write the element of the result at ``index``; None where nothing says it.
@@ -346,6 +352,11 @@ def exists(variant: Variant, configuration: Configuration, dtype: str) -> bool:
     return variant.takes is None or bool(call(variant.takes, given_of(configuration, dtype)))
 
 
+def case_of(family: Family, shape: Shape, dtype: str) -> Case:
+    """Make a case that stands for all of a shape and element type, where only the family's fields matter."""
+    return Case(Build(family, Variant("any"), Configuration(()), dtype), shape)
+
+
 def make_case(family: Family, variant: Variant, configuration: Configuration, shape: Shape, dtype: str) -> Case:
     """Make a valid case. Raises BadCase, which says what is invalid. Device limits are checked at the launch."""
     case = Case(Build(family, variant, configuration, dtype), shape)
@@ -392,10 +403,9 @@ def find_case(families: Iterable[Family], case_id: str) -> Case:
     family_name, variant_name, block, shape, dtype = split_id(case_id)
     family = pick(family_name, {f.name: f for f in families}, "family")
     variant = family.variant(variant_name)
-    if variant.on_host and block != HOST_BLOCK:
-        raise BadCase(f"{case_id}: {variant_name} runs on the host; its block is written {HOST_BLOCK!r}")
-    if variant.call and block != VENDOR_BLOCK:
-        raise BadCase(f"{case_id}: {variant_name} is a call; its block is written {VENDOR_BLOCK!r}")
+    kind, without = ("is a call", VENDOR_BLOCK) if variant.call else ("runs on the host", HOST_BLOCK)
+    if variant.has_no_block and block != without:
+        raise BadCase(f"{case_id}: {variant_name} {kind}; its block is written {without!r}")
     configuration = _configuration(variant, block, case_id)
     case = make_case(family, variant, configuration, read_sizes(shape, "shape", case_id), dtype)
     if case.id != case_id:  # a size with leading zeros: results are kept under one name alone

@@ -28,7 +28,7 @@ TIMED_SEED = 20  # of the inputs of benchmarks, so that every run times the same
 LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
 
 
-def folder_of_caller() -> Path:
+def _folder_of_caller() -> Path:
     """Return the folder of the file that declares a family: the first one outside of this module."""
     frame = sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__") in (__name__, "dataclasses"):
@@ -81,7 +81,7 @@ class Family:
     draw: Callable[..., Mapping[str, Any]] | None = None
     work: Callable[..., Work] | None = None
     benchmarks: Benchmarks = ()
-    folder: Path = field(default_factory=folder_of_caller)
+    folder: Path = field(default_factory=_folder_of_caller)
     fits: Callable[..., str | None] = lambda: None
     serial_seconds: Callable[..., float] = lambda: 0.0
     prints: Callable[..., list[str]] | None = None
@@ -97,7 +97,8 @@ class Family:
     @property
     def root(self) -> Path:
         """The folder that messages name files from: the loaded repository, or else two above the family."""
-        return root_of(self.folder) or self.folder.parent.parent
+        holding = [root for root in _roots if self.folder.is_relative_to(root)]
+        return max(holding, key=lambda root: len(root.parts), default=self.folder.parent.parent)
 
     def variant(self, name: str) -> Variant:
         """Return the variant of that name. Raises BadCase, which suggests the nearest name."""
@@ -168,12 +169,6 @@ def register(families: Iterable[Family], root: Path) -> None:
     """Make families known to this process by their names, and the folder of the repository that declares them."""
     _families.update((family.name, family) for family in families)
     _roots.add(root)
-
-
-def root_of(folder: Path) -> Path | None:
-    """Return the innermost registered repository that a folder lies in, or None."""
-    holding = [root for root in _roots if folder.is_relative_to(root)]
-    return max(holding, key=lambda root: len(root.parts), default=None)
 
 
 def registered(name: str) -> Family:

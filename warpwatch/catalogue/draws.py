@@ -12,7 +12,7 @@ import contextlib
 import functools
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -29,9 +29,8 @@ from warpwatch.catalogue.elements import (
     unit_roundoff,
     wide,
 )
-from warpwatch.catalogue.expected import Compute, Expected, compute, expected, rule_of
+from warpwatch.catalogue.expected import Compute, Expected, compute, expected, rule_of, unlike_results
 from warpwatch.catalogue.inputs import draw_each, usual
-from warpwatch.catalogue.plausibility import unlike_results
 from warpwatch.catalogue.tolerance import Exact
 
 # The largest magnitudes that are tried, the first for which the reference of the inputs and that of their magnitudes
@@ -60,8 +59,9 @@ class Draw:
     special: bool = False
 
 
-Change = Callable[[np.random.Generator, Array, CaseArray], str]
 Inputs = Mapping[str, Array]
+# Changes the real numbers of a piece of an array, within the range that is declared, and says in words what they are.
+Change = Callable[[np.random.Generator, Array, float | None, float | None], str]
 
 
 def further_draws(case: Case, seed: int, by: Compute = compute) -> list[Draw]:
@@ -89,16 +89,15 @@ def has_few_cases(case: Case) -> bool:
 
 def _large(case: Case, seed: int, by: Compute) -> Draw | None:
     """Draw numbers as large as the reference allows, and integers at their limits."""
-    tried: list[Inputs] = []
+    before: Inputs = {}
     for top in LADDER:
-        inputs, words = _changed(case, seed, functools.partial(_to_large, top=top))
-        if not words or (tried and _are_equal(tried[-1], inputs)):
+        inputs, words = _changed(case, seed, functools.partial(_to_large, top=top), _to_limits)
+        if not words or (before and all(np.array_equal(array, before[name]) for name, array in inputs.items())):
             return None
-        tried.append(inputs)
+        before = inputs
         with _strictly():
-            if _are_finite(case, by(case, case.family.reference, inputs, magnitudes=True)) and (
-                right := _right(case, inputs, by)
-            ):
+            magnitudes = by(case, case.family.reference, inputs, magnitudes=True)
+            if _are_finite(case, magnitudes) and (right := _right(case, inputs, by)):
                 return Draw(words=words, inputs=inputs, right=right)
     return None
 
@@ -116,7 +115,8 @@ def _plain(change: Change) -> Callable[[Case, int, Compute], Draw | None]:
 
 def _special(case: Case, seed: int, by: Compute) -> Draw | None:
     """Draw infinities and NaN for the inputs that are declared with them."""
-    inputs, words = _changed(case, seed, _to_special)
+    special = {array.name for array in case.inputs if array.special}
+    inputs, words = _changed(case, seed, _to_special, names=special)
     if not words:
         return None
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -128,25 +128,27 @@ def _special(case: Case, seed: int, by: Compute) -> Draw | None:
         return Draw(words=words, inputs=inputs, right=right, special=True)
 
 
-def _changed(case: Case, seed: int, change: Change) -> tuple[Inputs, str]:
-    """Draw the usual inputs, change them, and return them with what is special about them."""
+def _changed(
+    case: Case, seed: int, change: Change, integers: Change | None = None, names: Container[str] | None = None
+) -> tuple[Inputs, str]:
+    """Draw the usual inputs, change them, and return them with what is special about them.
+
+    ``integers``: changes arrays of integers. ``names``: of the arrays that are changed; None for all.
+    """
     words: dict[str, None] = {}
 
     def fill(rng: np.random.Generator, out: Array, array: CaseArray) -> None:
         usual(rng, out, array)
-        with np.errstate(all="ignore"):
-            words[change(rng, out, array)] = None
+        change_it = change if is_float(out.dtype) else integers if out.dtype.kind in "iu" else None
+        if change_it and (names is None or array.name in names):
+            with np.errstate(all="ignore"):
+                words[change_it(rng, _parts(out), *_range(array))] = None
 
     inputs = draw_each(case, seed, fill, exact=False)
     return inputs, " and ".join(filter(None, words))
 
 
-def _to_large(rng: np.random.Generator, out: Array, array: CaseArray, top: float) -> str:
-    if out.dtype.kind in "iu":
-        return _to_limits(rng, out, array)
-    if not is_float(out.dtype):
-        return ""
-    part, (low, high) = _parts(out), _range(array)
+def _to_large(rng: np.random.Generator, part: Array, low: float | None, high: float | None, top: float) -> str:
     top = min(top, greatest(part.dtype) / 4)
     if low is None:
         part[:] = (part.astype(np.float64) * top).astype(part.dtype)
@@ -161,36 +163,30 @@ def _to_large(rng: np.random.Generator, out: Array, array: CaseArray, top: float
     return "numbers near the ends of their range"
 
 
-def _to_limits(rng: np.random.Generator, out: Array, array: CaseArray) -> str:
+def _to_limits(rng: np.random.Generator, out: Array, least: float | None, most: float | None) -> str:
     """Fill with integers near the least, the greatest and 0, which are as different as there are numbers."""
     limits = np.iinfo(out.dtype)
-    low = int(limits.min if array.low is None else array.low)
-    high = int(limits.max if array.high is None else array.high - 1)
+    low, high = int(limits.min if least is None else least), int(limits.max if most is None else most - 1)
     wide_type = np.uint64 if out.dtype.kind == "u" else np.int64
-    least, most, middle = (wide_type(value) for value in (low, high, min(max(low, 0), high)))
+    first, last, middle = (wide_type(value) for value in (low, high, min(max(low, 0), high)))
     number = rng.permutation(out.size)
     away = (number // 3 % ((high - low) // 3 + 1)).astype(wide_type)
     half = (away + 1) // 2
     around = middle + away if low >= 0 else np.where(away % 2 == 0, middle + half, middle - half)
-    values = np.select([number % 3 == 0, number % 3 == 1], [most - away, least + away], around)
-    out[:] = np.clip(values, least, most)
+    values = np.select([number % 3 == 0, number % 3 == 1], [last - away, first + away], around)
+    out[:] = np.clip(values, first, last)
     return "integers at their limits"
 
 
-def _to_negative(rng: np.random.Generator, out: Array, array: CaseArray) -> str:
-    low, high = _range(array)
-    if not is_float(out.dtype) or (low is not None and (low >= 0 or (high or 1) <= 0)):
+def _to_negative(rng: np.random.Generator, part: Array, low: float | None, high: float | None) -> str:
+    if low is not None and (low >= 0 or (high or 1) <= 0):
         return ""
-    part = _parts(out)
     part[:] = -np.abs(part) if low is None else (low * (1 - rng.random(part.size))).astype(part.dtype)
     return "negative numbers alone"
 
 
-def _to_alike(rng: np.random.Generator, out: Array, array: CaseArray) -> str:
+def _to_alike(rng: np.random.Generator, part: Array, low: float | None, high: float | None) -> str:
     """Fill with numbers a few units in the last place apart, all different as long as there are enough."""
-    if not is_float(out.dtype):
-        return ""
-    part, (low, high) = _parts(out), _range(array)
     base = 1.0 if low is None else low + 1 if high is None else low + 0.75 * (high - low)
     base = base or (high or 1.0) / 2
     step = 2 * unit_roundoff(part.dtype) * abs(base)
@@ -199,12 +195,10 @@ def _to_alike(rng: np.random.Generator, out: Array, array: CaseArray) -> str:
     return "numbers that are nearly equal"
 
 
-def _to_zeros(rng: np.random.Generator, out: Array, array: CaseArray) -> str:
+def _to_zeros(rng: np.random.Generator, part: Array, low: float | None, high: float | None) -> str:
     """Replace an eighth by zeros, one at least, and an eighth by subnormal numbers."""
-    low, high = _range(array)
-    if not is_float(out.dtype) or (low is not None and (low > 0 or (high is not None and high <= 0))):
+    if low is not None and (low > 0 or (high is not None and high <= 0)):
         return ""
-    part = _parts(out)
     where = rng.random(part.size)
     sign = rng.choice([-1.0, 1.0], part.size) if low is None or low < 0 else 1.0
     subnormal = (sign * rng.random(part.size) * smallest_normal(part.dtype)).astype(part.dtype)
@@ -213,10 +207,7 @@ def _to_zeros(rng: np.random.Generator, out: Array, array: CaseArray) -> str:
     return "zeros and subnormal numbers among others"
 
 
-def _to_special(rng: np.random.Generator, out: Array, array: CaseArray) -> str:
-    if not array.special or not is_float(out.dtype):
-        return ""
-    part = _parts(out)
+def _to_special(rng: np.random.Generator, part: Array, low: float | None, high: float | None) -> str:
     for value in (np.nan, np.inf, -np.inf):
         part[rng.integers(part.size, size=1 + part.size // 32)] = value
     return "infinities and NaN among others"
@@ -237,12 +228,9 @@ def _parts(out: Array) -> Array:
 
 
 def _range(array: CaseArray) -> tuple[float | None, float | None]:
-    """Return the declared range, with no end where none is declared; one without ``low`` begins at 0, as usually."""
-    return (0.0 if array.low is None and array.high is not None else array.low), array.high
-
-
-def _are_equal(one: Inputs, other: Inputs) -> bool:
-    return all(np.array_equal(array, other[name]) for name, array in one.items())
+    """Return the declared range, with no end where none is declared."""
+    begins_at_0 = array.low is None and array.high is not None and is_float(numpy_type(array.dtype))  # as usually
+    return (0.0 if begins_at_0 else array.low), array.high
 
 
 @contextmanager
@@ -261,14 +249,12 @@ def _right(case: Case, inputs: Inputs, by: Compute) -> Mapping[str, Expected] | 
     """Return the right results of inputs, or None where the reference cannot be used for them."""
     with _strictly():
         right = expected(case, inputs, ordinary=False, by=by)
-        bounds = [np.asarray(each.bound, np.float64) for each in right.values()]
         references = {name: each.reference for name, each in right.items()}
-        if (
-            not unlike_results(case, references)
-            and _are_finite(case, references)
-            and not any(np.isnan(bound).any() for bound in bounds)
-            and all(_can_be_met(case, array, right[array.name].reference) for array in case.results)
-        ):
+        if unlike_results(case, references) or not _are_finite(case, references):
+            return None
+        if any(np.isnan(np.asarray(each.bound, np.float64)).any() for each in right.values()):
+            return None
+        if all(_can_be_met(case, array, references[array.name]) for array in case.results):
             return right
     return None
 
@@ -284,10 +270,10 @@ def _can_be_met(case: Case, array: CaseArray, reference: Array) -> bool:
 
 def _are_finite(case: Case, results: Mapping[str, Array]) -> bool:
     """Tell whether results are finite in the types that kernels return."""
-    rounded = ((results[array.name], numpy_type(array.dtype)) for array in case.results)
+    types = {array.name: numpy_type(array.dtype) for array in case.results}
     return all(
-        bool((np.abs(result.astype(wide(dtype))) <= greatest(dtype)).all())
-        for result, dtype in rounded
+        bool((np.abs(results[name].astype(wide(dtype))) <= greatest(dtype)).all())
+        for name, dtype in types.items()
         if is_float(dtype)
     )
 
@@ -306,24 +292,28 @@ def widened(
     and those beside a step, as floor has them. ``samples``: of random errors of the inputs; an element may happen to
     move little in one of them.
     """
+    inputs, results = ([array.size for array in arrays] for arrays in (case.inputs, case.results))
+    # How many numbers a result may be made of.
+    most = max([sum(inputs) // max(1, min(results)), *(max(array.shape) for array in case.inputs)])
     moves = [(_add, 0), (_subtract, 0), *((_scatter, sample) for sample in range(samples))]
     few, many = (
         functools.cache(
             lambda terms=terms: [_reference_near(case, draw, move, by, terms, seed) for move, seed in moves]
         )
-        for terms in (1, _terms(case))
+        for terms in (1, most)
     )
     flushed = _reference_near(case, draw, _flush, by, 1)
     judged = {}
     for array in case.results:
-        is_exact = isinstance(rule_of(case, array.name), Exact) and is_float(numpy_type(array.dtype))
-        right = _scaled(draw.right[array.name], first.right[array.name])
+        name = array.name
+        is_exact = isinstance(rule_of(case, name), Exact) and is_float(numpy_type(array.dtype))
+        right = _scaled(draw.right[name], first.right[name])
         nearby = few() if is_exact else many()
-        if is_exact and not _is_stepwise(right.reference, [other[array.name] for other in nearby if other is not None]):
+        if is_exact and not _is_stepwise(right.reference, [other[name] for other in nearby if other is not None]):
             nearby = []
-        others = [None if other is None else other[array.name] for other in (*nearby, flushed)]
-        if (result := _judged(right, others, got[array.name], is_exact=is_exact)) is not None:
-            judged[array.name] = result
+        values = [other[name] for other in (*nearby, flushed) if other is not None]
+        if len(values) > len(nearby):  # the right values of all inputs nearby are finite
+            judged[name] = _judged(right, values, got[name], is_exact=is_exact)
     return judged
 
 
@@ -342,14 +332,8 @@ def _is_stepwise(right: Array, nearby: Sequence[Array]) -> bool:
     return bool(nearby) and float(np.mean(np.any([value != right for value in nearby], axis=0))) < FEW
 
 
-def _judged(right: Expected, others: Sequence[Array | None], got: Array, *, is_exact: bool) -> Expected | None:
-    """Return the right value of a result and its bound, or None where they are not known.
-
-    ``others``: right values of inputs nearby; None where these are not finite.
-    """
-    values = [other for other in others if other is not None]
-    if len(values) < len(others):
-        return None
+def _judged(right: Expected, values: Sequence[Array], got: Array, *, is_exact: bool) -> Expected:
+    """Return the right value of a result and its bound. ``values``: right values of inputs nearby."""
     moved = np.any([value != right.reference for value in values], axis=0)
     if not is_float(got.dtype):
         return Expected(reference=np.where(moved, got, right.reference).astype(got.dtype), bound=0.0)
@@ -368,8 +352,12 @@ def _reference_near(
     case: Case, draw: Draw, change: Callable[..., Array], by: Compute, terms: int, seed: int = 0
 ) -> Mapping[str, Array] | None:
     """Return the right results of inputs close to those of a draw; None where they are not finite."""
-    rng, share = np.random.default_rng(seed), _share_of_roundings(case, terms)
-    near = dict(draw.inputs)
+    types = [numpy_type(array.dtype) for array in (*case.inputs, *case.results)]
+    roundoff = max((unit_roundoff(dtype) for dtype in types if is_float(dtype)), default=0.0)
+    share = min(
+        max(ROUNDINGS, terms) * roundoff, MOST_CHANGE
+    )  # of each input, for the rounding errors of right kernels
+    rng, near = np.random.default_rng(seed), dict(draw.inputs)
     for array in case.inputs:
         exact = draw.inputs[array.name]
         if is_float(exact.dtype):
@@ -383,19 +371,6 @@ def _reference_near(
         if not unlike_results(case, results) and _are_finite(case, results):
             return results
     return None
-
-
-def _terms(case: Case) -> int:
-    """Return how many numbers a result may be made of."""
-    inputs = sum(array.size for array in case.inputs)
-    return max([inputs // max(1, min(array.size for array in case.results))] + [max(a.shape) for a in case.inputs])
-
-
-def _share_of_roundings(case: Case, terms: int) -> float:
-    """Return how far inputs may be moved, as a share of each, for the rounding errors of a right kernel."""
-    types = [numpy_type(array.dtype) for array in (*case.inputs, *case.results)]
-    roundoff = max((unit_roundoff(dtype) for dtype in types if is_float(dtype)), default=0.0)
-    return min(max(ROUNDINGS, terms) * roundoff, MOST_CHANGE)
 
 
 def _add(values: Array, share: float, rng: np.random.Generator, tiny: float) -> Array:

@@ -82,12 +82,7 @@ def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def unit_roundoff(dtype: np.dtype[Any]) -> float:
     """Return the largest relative error of one rounding to a type."""
-    return _eps(dtype) / 2
-
-
-def _eps(dtype: np.dtype[Any]) -> float:
-    """Return the distance from 1 to the next number of a type."""
-    return float(_about(dtype).eps)
+    return float(_about(dtype).eps) / 2
 
 
 def _about(dtype: np.dtype[Any]) -> Any:
@@ -120,10 +115,3 @@ def rounding_error(
     smallest = float(_about(dtype).smallest_subnormal)
     error: np.ndarray[Any, np.dtype[np.float64]] = unit_roundoff(dtype) * np.abs(values).astype(np.float64)
     return error + smallest / 2
-
-
-def spacing(values: np.ndarray[Any, np.dtype[Any]], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the distance to the next number of a type, at the magnitude of each value (a unit in the last place)."""
-    magnitude = np.maximum(np.abs(values).astype(np.float64), smallest_normal(dtype))
-    units: np.ndarray[Any, np.dtype[np.float64]] = np.exp2(np.floor(np.log2(magnitude))) * _eps(dtype)
-    return units

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
+from warpwatch.catalogue.arrays import ALL_ROWS, Array, CaseArray, Part
 from warpwatch.catalogue.by_name import call, takes
-from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.elements import is_float, numpy_type
+from warpwatch.catalogue.cases import Case, Checks, first_fault
+from warpwatch.catalogue.elements import is_float, numpy_type, wide
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import Exact, Result, Rule
 
@@ -107,25 +106,35 @@ def expected(
     ``part``: rows of a single result. ``exact``: results must be equal, so that no bound is computed. ``ordinary``:
     inputs are uniform random numbers. ``by``: computes as ``compute`` does.
     """
-
-    def bound(name: str, reference: Array) -> Array | float:
-        computed = functools.partial(by, inputs=inputs, part=part)
-        return 0.0 if exact else _bound(case, name, reference, computed, ordinary)
-
     references = by(case, case.family.reference, inputs, part)
-    return {name: Expected(reference=reference, bound=bound(name, reference)) for name, reference in references.items()}
+
+    def bound(array: CaseArray) -> Array | float:
+        result = Result(
+            dtype=numpy_type(array.dtype),
+            reference=references[array.name],
+            given=case.given,
+            magnitudes=lambda: by(case, case.family.reference, inputs, part, magnitudes=True)[array.name],
+            plain=lambda function: by(case, function, inputs, part)[array.name],
+            ordinary=ordinary,
+        )
+        return rule_of(case, array.name).bound(result)
+
+    return {a.name: Expected(reference=references[a.name], bound=0.0 if exact else bound(a)) for a in case.results}
 
 
-def _bound(
-    case: Case, name: str, reference: Array, computed: Callable[..., dict[str, Array]], ordinary: bool
-) -> Array | float:
-    (array,) = (array for array in case.results if array.name == name)
-    result = Result(
-        dtype=numpy_type(array.dtype),
-        reference=reference,
-        given=case.given,
-        magnitudes=lambda: computed(case, case.family.reference, magnitudes=True)[name],
-        plain=lambda function: computed(case, function)[name],
-        ordinary=ordinary,
-    )
-    return rule_of(case, name).bound(result)
+def unlike_results(case: Case, results: Mapping[str, Any]) -> str | None:
+    """Return why the values of a reference cannot be compared with the results, or None."""
+    return first_fault(result_checks(case, results))
+
+
+def result_checks(case: Case, results: Mapping[str, Any]) -> Checks:
+    """Check that the values of a reference can be compared with the results."""
+    where = f"at {case.shape_name}, {case.dtype},"
+    for array in case.results:
+        value, exact = results[array.name], numpy_type(array.dtype)
+        yield isinstance(value, np.ndarray), f"{where} returns {type(value).__name__}: give a NumPy array"
+        yield value.shape == array.shape, f"{where} returns shape {value.shape}; the result's is {array.shape}"
+        has_kind = is_float(exact) and value.dtype.kind == wide(exact).kind
+        suits = value.dtype == exact or (has_kind and value.dtype.itemsize > exact.itemsize)
+        kinds = dict.fromkeys([wide(exact).name, array.dtype] if is_float(exact) else [array.dtype])
+        yield suits, f"{where} returns {value.dtype}: give {' or '.join(kinds)}"

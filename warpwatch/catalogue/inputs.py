@@ -103,15 +103,3 @@ def draw_each(
         for given in draws:
             draw(*given)
     return inputs
-
-
-def check_inputs(case: Case, inputs: Mapping[str, Array]) -> None:
-    """Raise BadCase where inputs have not the names, shapes and types of the case's."""
-    for array in case.inputs:
-        if array.name not in inputs:
-            raise BadCase(f"{case.id}: takes {len(case.inputs)} inputs ({', '.join(a.name for a in case.inputs)}), "
-                          f"not {len(inputs)}")  # fmt: skip
-        given = inputs[array.name]
-        if (given.shape != array.shape and not array.is_drawn) or given.dtype != numpy_type(array.dtype):
-            raise BadCase(f"{case.id}: {array.name} must be {array.shape} of {array.dtype}, "
-                          f"not {given.shape} of {given.dtype}")  # fmt: skip

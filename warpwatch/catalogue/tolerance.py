@@ -14,7 +14,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.by_name import BadFunction, call
-from warpwatch.catalogue.elements import is_float, numpy_type, rounding_error, spacing, unit_roundoff, wide
+from warpwatch.catalogue.elements import is_float, numpy_type, rounding_error, smallest_normal, unit_roundoff, wide
 from warpwatch.catalogue.threads import for_each
 
 Length = str | int | Callable[..., int]
@@ -48,7 +48,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class Relative:
-    """Errors are at most a share of the right value, and an absolute error that is always allowed."""
+    """Allow errors of a share of the right value, and an absolute error besides."""
 
     share: float
     absolute: float = 0.0
@@ -65,7 +65,7 @@ class Relative:
 
 @dataclass(frozen=True)
 class Ulp:
-    """Errors are at most so many units in the last place of the right value."""
+    """Allow errors of so many units in the last place of the right value."""
 
     units: float
 
@@ -73,7 +73,10 @@ class Ulp:
         return f"ulp({self.units:g})"
 
     def bound(self, result: Result) -> Array | float:
-        return self.units * spacing(result.reference, result.dtype) if is_float(result.dtype) else 0.0
+        if not is_float(result.dtype):
+            return 0.0
+        magnitude = np.maximum(np.abs(result.reference).astype(np.float64), smallest_normal(result.dtype))
+        return self.units * np.exp2(np.floor(np.log2(magnitude))) * (2 * unit_roundoff(result.dtype))
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def _length(given: Length, sizes: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class ErrorOf:
-    """Errors are at most ``times`` the largest error of a plain implementation in NumPy, and one rounding.
+    """Allow ``times`` the largest error of a plain implementation in NumPy, and one rounding.
 
     The plain implementation takes by name what the reference takes, and computes in the type that kernels use. This is
     how flash-attention's tests choose their tolerance (Dao-AILab/flash-attention, tests/test_flash_attn.py).
@@ -127,16 +130,9 @@ class ErrorOf:
 
 Rule = Exact | Relative | Ulp | DotError | ErrorOf
 exact = Exact()
-
-
-def relative(share: float, absolute: float = 0.0) -> Relative:
-    """Allow errors of a share of the right value, and an absolute error besides."""
-    return Relative(share, absolute)
-
-
-def ulp(units: float) -> Ulp:
-    """Allow errors of so many units in the last place."""
-    return Ulp(units)
+relative = Relative
+ulp = Ulp
+error_of = ErrorOf
 
 
 def dot_error(*lengths: Length, sums: str = "") -> DotError:
@@ -145,11 +141,6 @@ def dot_error(*lengths: Length, sums: str = "") -> DotError:
     ``sums``: the type in which the sums are taken, where it is not the result's.
     """
     return DotError(lengths, sums)
-
-
-def error_of(plain: Callable[..., Any], times: float = 2.0) -> ErrorOf:
-    """Allow ``times`` the error of a plain implementation in NumPy."""
-    return ErrorOf(plain, times)
 
 
 def dot_share(length: int, dtype: np.dtype[Any], independent: bool = True) -> float:

@@ -67,13 +67,11 @@ def _inspect(families: tuple[Family, ...]) -> tuple[tuple[tuple[Family, Variant]
     good: list[tuple[Family, Variant]] = []
     bad: list[Problem] = []
     for i, family in enumerate(families):
-        fault = _twice(family, families[:i]) or _fault_of(family)
-        if fault:
+        if fault := _twice(family, families[:i]) or _fault_of(family):
             bad.append(Problem(family=str(family.name), field=fault[0], fault=fault[1]))
             continue
         for j, (variant, own_fault) in enumerate(zip(family.variants, _faults_of_variants(family), strict=True)):
-            fault = _twice(variant, family.variants[:j]) or own_fault
-            if fault:
+            if fault := _twice(variant, family.variants[:j]) or own_fault:
                 bad.append(Problem(family=family.name, variant=str(variant.name), field=fault[0], fault=fault[1]))
             else:
                 good.append((family, variant))

@@ -65,37 +65,24 @@ def configurations(given: object) -> tuple[Configuration, ...]:
 
 
 def _configuration(given: object) -> Configuration:
-    if isinstance(given, Mapping):
-        return _from_mapping(given)
-    if isinstance(given, int) and not isinstance(given, bool):
-        given = (given,)
-    if given == ():
-        return Configuration(())
-    return Configuration(_block(given))
-
-
-def _from_mapping(given: Mapping[str, object]) -> Configuration:
-    block, name = given.get("block", ()), given.get("name", "")
+    if not isinstance(given, Mapping):
+        return Configuration(() if given == () else _block(given))
+    name = given.get("name", "")
     macros = {key: value for key, value in given.items() if key not in ("block", "name")}
     for key, value in macros.items():
         if not key.isidentifier() or not key.isascii() or not isinstance(value, int | str):
             raise ValueError(f"has {key!r} = {value!r}: a macro is a name, and a whole number or a text")
     if not isinstance(name, str) or (name and not (name.isascii() and name.replace("_", "a").isalnum())):
         raise ValueError(f"has the name {name!r}: it stands in ids, and has letters, digits and _ alone")
-    sizes = (block,) if isinstance(block, int) else block
-    return Configuration(_block(sizes), tuple(macros.items()), name, plain=False)  # type: ignore[arg-type]
+    return Configuration(_block(given.get("block", ())), tuple(macros.items()), name, plain=False)
 
 
 def _block(given: object) -> Block:
-    most = 3
-    sizes = tuple(given) if isinstance(given, tuple | list) else None
-    if not sizes or len(sizes) > most or not all(_is_count(size) for size in sizes):
+    sizes = tuple(given) if isinstance(given, tuple | list) else (given,)
+    are_counts = all(isinstance(size, int) and not isinstance(size, bool) and size >= 1 for size in sizes)
+    if not 1 <= len(sizes) <= len("xyz") or not are_counts:
         raise ValueError(f"has {given!r}: a block is one to three whole numbers from 1 on, such as (16, 16)")
     return sizes
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 OLDEST = Capability(7, 5)  # the oldest compute capability that nvcc 13 compiles for

@@ -19,13 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
-from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.cases import Case, case_of
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, widened
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
-from warpwatch.catalogue.plausibility import case_of
 from warpwatch.devices.check import Mismatch, compare, compare_all, explain
 from warpwatch.devices.machine import Machine
 from warpwatch.devices.placement import PLAIN, Placement

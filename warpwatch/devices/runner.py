@@ -18,7 +18,6 @@ from warpwatch.catalogue.arrays import Array, Role
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import no_word, word_of
-from warpwatch.catalogue.inputs import check_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.arguments import Launches, check_arguments, copy_to_variables, named_arguments
 from warpwatch.devices.compile.builds import kernels_of, symbol_of
@@ -128,7 +127,7 @@ def upload(
     machine: Machine, case: Case, inputs: Mapping[str, Array], placement: Placement = PLAIN
 ) -> tuple[GuardedArray, ...]:
     """Upload the inputs of a case. Raises DeviceError, or BadCase where their shapes or types are not the case's."""
-    check_inputs(case, inputs)
+    case.check_inputs(inputs)
     guarded: list[GuardedArray] = []
     with _naming(case), ExitStack() as on_error:
         for index, array in enumerate(case.arrays):
