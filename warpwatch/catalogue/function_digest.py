@@ -73,23 +73,6 @@ def is_named_so(value: Any) -> bool:
     return functools.reduce(lambda owner, name: getattr(owner, name, None), names, module) is value
 
 
-def parts_of(value: Any) -> Sequence[Any] | None:
-    """Return the values that a value consists of; None where it is not known to consist of others."""
-    match value:
-        case set() | frozenset():
-            return sorted(value, key=repr)
-        case enum.Enum():
-            return type(value), value.name, value.value
-        case functools.partial():
-            return value.func, value.args, value.keywords
-        case types.MethodType():
-            return value.__func__, value.__self__
-        case list() | tuple():
-            return value
-    is_cached = type(value).__module__ == "functools" and hasattr(value, "__wrapped__")  # such as by functools.cache
-    return (value.__wrapped__,) if is_cached else None
-
-
 @functools.cache
 def parsed(file: str) -> ast.Module:
     """Return the syntax tree of a file. Raises NotFollowed."""
@@ -131,6 +114,7 @@ class Reached:
         return self._contents(value)
 
     def _contents(self, value: Any) -> list[Any]:
+        parts: Sequence[Any]  # that a value consists of
         match value:
             case dict() | types.MappingProxyType():
                 return [[self.value(key), self.value(each)] for key, each in value.items()]
@@ -140,7 +124,21 @@ class Reached:
                 return self._class(value) if self._is_followed(value.__module__) else self._named(value)
             case types.ModuleType():
                 raise NotFollowed(f"the module {value.__name__} is passed on as a value")
-        return self._object(value) if (parts := parts_of(value)) is None else [self.value(each) for each in parts]
+            case set() | frozenset():
+                parts = sorted(value, key=repr)
+            case enum.Enum():
+                parts = type(value), value.name, value.value
+            case functools.partial():
+                parts = value.func, value.args, value.keywords
+            case types.MethodType():
+                parts = value.__func__, value.__self__
+            case list() | tuple():
+                parts = value
+            case _ if type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # by functools.cache
+                parts = (value.__wrapped__,)
+            case _:
+                return self._object(value)
+        return [self.value(each) for each in parts]
 
     def _object(self, value: Any) -> list[Any]:
         if base := next((each for each in PLAIN if isinstance(value, each)), None):  # of numbers and texts
