@@ -376,12 +376,16 @@ def _case_checks(case: Case) -> Checks:
     known = f"{variant.name} has the blocks {', '.join(map(size_name, listed))}"
     is_known = not variant.fixed_blocks or block in listed
     yield is_known, f"{known}; other tile sizes are refused: the kernel needs macros for each"
-    is_taken = exists(variant, case.build.configuration, case.dtype)
-    yield is_taken, f"{variant.name} has no block {name} in {case.dtype}"
+    yield (
+        exists(variant, case.build.configuration, case.dtype),
+        f"{variant.name} has no block {name} in {case.dtype}",
+    )
     yield min(block, default=1) >= 1, f"block {name} has a size below 1"
     yield max(block, default=1) <= LARGEST_SIZE, f"block {name} has a size above {LARGEST_SIZE:,}"
-    has_threads = not variant.threads or min(call(variant.threads, case.given)) >= 1
-    yield has_threads, f"block {name} is too small for {variant.name}: it would have no threads"
+    yield (
+        not variant.threads or min(call(variant.threads, case.given)) >= 1,
+        f"block {name} is too small for {variant.name}: it would have no threads",
+    )
     bad = ", ".join(f"{name} = {size}" for name, size in case.sizes.items() if not 1 <= size <= LARGEST_SIZE)
     yield not bad, f"{bad} is not in 1..{LARGEST_SIZE:,}"
     yield not (problem := family.problem_of(case.shape)), str(problem)

@@ -16,9 +16,7 @@ from types import ModuleType
 from warpwatch.catalogue.declaration import Family, register
 from warpwatch.catalogue.leaving import keep_alive
 from warpwatch.catalogue.setting import (
-    BASELINES,
     HOW,
-    RUNS,
     SETTING,
     TABLE,
     Setting,
@@ -30,19 +28,10 @@ from warpwatch.catalogue.setting import BadProject as BadProject  # noqa: PLC041
 
 
 @dataclass(frozen=True, kw_only=True)
-class Project:
-    """A repository whose kernels are measured.
+class Project(Setting):
+    """A repository whose kernels are measured. ``families``: what it declares, in reading order."""
 
-    ``root``: the folder that contains the package of declarations; paths in messages start there. ``module``:
-    import path of that package or module. ``families``: what it declares, in reading order. ``baselines_folder``,
-    ``runs_folder``: paths from ``root`` on.
-    """
-
-    root: Path
-    module: str
     families: tuple[Family, ...]
-    baselines_folder: str = BASELINES
-    runs_folder: str = RUNS
 
     @property
     def baselines(self) -> Path:
@@ -73,8 +62,7 @@ def load_setting(setting: Setting) -> Project:
         sys.path.insert(0, str(root))
     families = _families(_import(root, module, named), named)
     register(families, root)
-    folders = {"baselines_folder": setting.baselines, "runs_folder": setting.runs}
-    return Project(root=root, module=module, families=families, **folders)
+    return Project(**vars(setting), families=families)
 
 
 def find_project(start: Path) -> Project:

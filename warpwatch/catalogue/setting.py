@@ -42,16 +42,16 @@ class BadProject(ValueError):
 class Setting:
     """The place of a repository's declarations, and the folders of its results.
 
-    ``module``: import path of the package or module that declares the kernels, empty where a table names none.
-    ``named``: the option or setting that named it, for messages. ``baselines``, ``runs``: folders of the committed
-    baselines and of saved runs, from ``root`` on.
+    ``root``: the folder that contains the package of declarations; paths in messages start there. ``module``: import
+    path of that package or module, empty where a table names none. ``named``: the option or setting that named it, for
+    messages. ``baselines_folder``, ``runs_folder``: of the committed baselines and of saved runs, from ``root`` on.
     """
 
     root: Path
     module: str = ""
     named: str = f"{TABLE} kernels"
-    baselines: str = BASELINES
-    runs: str = RUNS
+    baselines_folder: str = BASELINES
+    runs_folder: str = RUNS
 
 
 def read_table(file: Path | None) -> Setting | None:
@@ -72,7 +72,8 @@ def read_table(file: Path | None) -> Setting | None:
         if not isinstance(value, str) or not value.strip():
             kind = "the import path of a package" if key == "kernels" else "the path of a folder"
             raise BadProject(f"{file}: {TABLE} has {key} = {value!r}: write {kind} in quotes")
-    return Setting(root=file.parent, module=content.pop("kernels", ""), **content)
+    folders = {f"{key}_folder": folder for key, folder in content.items() if key != "kernels"}
+    return Setting(root=file.parent, module=content.get("kernels", ""), **folders)
 
 
 def pytest_settings(file: Path) -> Mapping[str, Any]:

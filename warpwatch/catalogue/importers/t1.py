@@ -86,8 +86,8 @@ def from_t1(
     """
     file = Path(sys._getframe(1).f_code.co_filename).parent / path
     try:
-        problem = _read(file, arguments or {}, configurations, draw is not None)
-        return _family(problem, name, reference, draw, kernel or {}, fields)
+        imported = _read(file, arguments or {}, configurations, draw is not None)
+        return _family(imported, name, reference, draw, kernel or {}, fields)
     except BadT1 as error:
         return _refused(file, name, reference, str(error))
 
@@ -370,8 +370,8 @@ def _argument(given: Field, has_draw: bool) -> Argument:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # its methods are functions of the declaration: hashable
-class _Problem:
-    """The problem that a file describes.
+class _Imported:
+    """Kernel that a file describes.
 
     ``size``: its ProblemSize, or None. ``chosen``: configurations, each with the name that the caller gave it.
     """
@@ -490,7 +490,7 @@ class _Problem:
         return draw if constants or own else None
 
 
-def _read(file: Path, changed: Mapping[str, Mapping[str, Any]], wanted: Wanted, has_draw: bool) -> _Problem:
+def _read(file: Path, changed: Mapping[str, Mapping[str, Any]], wanted: Wanted, has_draw: bool) -> _Imported:
     """Read a file. Raises BadT1."""
     try:
         value = json.loads(file.read_text())
@@ -512,11 +512,11 @@ def _read(file: Path, changed: Mapping[str, Mapping[str, Any]], wanted: Wanted, 
         raise spec.take(PROBLEM).bad(f"has {len(shape)} sizes: a grid has at most {len(AXES)}")
     arguments = _arguments(spec.take("Arguments"), changed, has_draw)
     chosen = _chosen(space, wanted)
-    return _Problem(file=file, given=given, space=space, chosen=chosen, arguments=arguments, size=shape or None)
+    return _Imported(file=file, given=given, space=space, chosen=chosen, arguments=arguments, size=shape or None)
 
 
 def _family(
-    problem: _Problem,
+    imported: _Imported,
     name: str,
     reference: Callable[..., Any],
     draw: Callable[..., Any] | None,
@@ -524,32 +524,32 @@ def _family(
     fields: Mapping[str, Any],
 ) -> Family:
     """Make the family of a file. Raises BadT1."""
-    general, shape = problem.given.find("General"), problem.shape
-    title = (general.find("BenchmarkName") if general else None) or problem.kernel.take("KernelName")
-    problem.arrays(shape)  # a Size that cannot be calculated is a mistake of the file, said at once
-    scalars = [each for each in problem.arguments if each.size is None]
+    general, shape = imported.given.find("General"), imported.shape
+    title = (general.find("BenchmarkName") if general else None) or imported.kernel.take("KernelName")
+    imported.arrays(shape)  # a Size that cannot be calculated is a mistake of the file, said at once
+    scalars = [each for each in imported.arguments if each.size is None]
     constant = [each for each in scalars if each.value is None or not each.value.names_size]
     return Family(
         name or _named(title.text()),
         **{
-            "sizes": tuple(f"problem_{axis.lower()}" for axis in AXES[: len(shape)]) if problem.size else ONE_SIZE,
-            "variants": (_variant(problem, fields_of_kernel),),
-            "arrays": problem.arrays,
+            "sizes": tuple(f"problem_{axis.lower()}" for axis in AXES[: len(shape)]) if imported.size else ONE_SIZE,
+            "variants": (_variant(imported, fields_of_kernel),),
+            "arrays": imported.arrays,
             "reference": reference,
             "scalars": {each.name: Scalar(each.number({}), each.dtype) for each in constant},
-            "draw": problem.draw(draw),
+            "draw": imported.draw(draw),
             "tests": (shape,),
             "benchmarks": (shape,),
-            "folder": problem.file.parent,
-            "fits": problem.fits,
+            "folder": imported.file.parent,
+            "fits": imported.fits,
             **fields,
         },
     )
 
 
-def _variant(problem: _Problem, fields: Mapping[str, Any]) -> Variant:
+def _variant(imported: _Imported, fields: Mapping[str, Any]) -> Variant:
     """Return the kernel of a file. Raises BadT1."""
-    spec, file = problem.kernel, problem.file
+    spec, file = imported.kernel, imported.file
     entry, types, options = (spec.take("KernelName").text(), spec.find("KernelTypeNames"), spec.find("CompilerOptions"))
     template = f"<{', '.join(each.text() for each in types.each())}>" if types and types.value else ""
     flags = tuple(each.text() for each in options.each()) if options else ()
@@ -563,11 +563,11 @@ def _variant(problem: _Problem, fields: Mapping[str, Any]) -> Variant:
             "source": source,
             "entry": entry + template,
             "flags": tuple(flag for flag in flags if not OLDER.fullmatch(flag)),
-            "configurations": tuple(problem.configuration(*each) for each in problem.chosen),
-            "grid": problem.grid,
-            "shared_bytes": problem.shared_bytes,
-            "arguments": problem.values,
-            "symbols": {each.name: each.name for each in problem.arguments if each.is_symbol},
+            "configurations": tuple(imported.configuration(*each) for each in imported.chosen),
+            "grid": imported.grid,
+            "shared_bytes": imported.shared_bytes,
+            "arguments": imported.values,
+            "symbols": {each.name: each.name for each in imported.arguments if each.is_symbol},
             **fields,
         },
     )
