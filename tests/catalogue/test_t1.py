@@ -368,9 +368,15 @@ def test_what_a_case_shows_is_one_sentence_too(imported: Import, path: str, valu
     assert said in sentence(imported(changed(WEIGHTED, path, value)))
 
 
+SCRIPT = changed(WEIGHTED, f"{ARGUMENT} 1 FillType", "Script")
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
+        ({"given": "{"}, "file.json: is not valid JSON: "),
+        ({"given": "[1]"}, "file.json: is not an object with Conf"),
+        ({"given": SCRIPT, "draw": lambda: {}}, "(x) has the FillType 'Script', and draw= does not return it"),
         ({"configurations": [{"block": 3}]}, "ConfigurationSpace has no parameter block; there are block_size_x, tile"),
         ({"configurations": [{"tile_size_x": 4}]}, "tile_size_x = 4 is none of its values [1, 2, 3]"),
         (
@@ -385,21 +391,9 @@ def test_what_the_caller_gives_wrongly_is_a_sentence(imported: Import, fields: d
     assert said in sentence(imported(**fields))
 
 
-@pytest.mark.parametrize(
-    ("text", "said"), [("{", "file.json: is not valid JSON: "), ("[1]", "file.json: is not an object with Conf")]
-)
-def test_a_file_that_is_no_object_is_a_sentence(imported: Import, text: str, said: str) -> None:
-    assert said in sentence(imported(text))
-
-
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     family = ww.from_t1(tmp_path / "absent.json", reference=weighted)
     assert sentence(family).endswith("absent.json cannot be read: No such file or directory")
-
-
-def test_inputs_that_a_draw_leaves_out_are_a_sentence(imported: Import) -> None:
-    script = changed(WEIGHTED, f"{ARGUMENT} 1 FillType", "Script")
-    assert "(x) has the FillType 'Script', and draw= does not return it" in sentence(imported(script, draw=lambda: {}))
 
 
 def test_another_shape_of_a_file_with_fixed_sizes_is_a_sentence(imported: Import) -> None:

@@ -105,11 +105,6 @@ def test_the_entries_of_a_cubin_are_its_kernels_alone(tmp_path: Path) -> None:
 class Checkout(Bench):
     """A checkout whose kernels run on the software device."""
 
-    def edit(self, name: str, old: str, new: str) -> None:
-        path = self.folder / name
-        assert old in path.read_text()
-        path.write_text(path.read_text().replace(old, new, 1))
-
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         return self._run(sys.executable, "-m", *command)
 
@@ -120,9 +115,12 @@ NAIVE = 'ww.kernel("naive", "one thread an element", configurations=BLOCKS, x=0,
 @pytest.fixture
 def broken(tmp_path: Path) -> Checkout:
     """A checkout with Python ints as arguments of one variant, and with too few bytes in one family."""
-    checkout = Checkout(tmp_path)
-    checkout.edit("kernels/copy/__init__.py", NAIVE, NAIVE[:-1] + ", arguments=lambda at, n: (*at.values(), n))")
-    checkout.edit("kernels/matvec/__init__.py", "(m * n + n + m) * itemsize", "(m * n) * itemsize")
+    checkout, with_ints = Checkout(tmp_path), NAIVE[:-1] + ", arguments=lambda at, n: (*at.values(), n))"
+    few = ("(m * n + n + m) * itemsize", "(m * n) * itemsize")
+    for family, (old, new) in {"copy": (NAIVE, with_ints), "matvec": few}.items():
+        path = tmp_path / "kernels" / family / "__init__.py"
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new, 1))
     return checkout
 
 
