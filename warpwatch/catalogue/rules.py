@@ -224,6 +224,13 @@ def _work(family: Family) -> Checks:
         yield from _within(_at(shape, dtype), _work_on(family, shape, dtype))
 
 
+def _own_work(family: Family, variant: Variant) -> Checks:
+    """Check the family's formula on the shapes that only this variant is timed on."""
+    for dtype in family.dtypes_of(variant) if variant.benchmarks else ():
+        for shape in family.benchmarks_of(variant, dtype):
+            yield from _within(_at(shape, dtype), _work_on(family, shape, dtype))
+
+
 def _work_on(family: Family, shape: Shape, dtype: str) -> Checks:
     """Check the work that is declared for a shape.
 
@@ -469,13 +476,6 @@ def _axes(family: Family, variant: Variant) -> Checks:
         for axis in (variant.x, *([] if variant.y is None else [variant.y])):
             yield _is_count(axis, 0) and axis < len(result), f"or y is {axis!r}: {cure}"
         yield variant.x != variant.y, f"and y are both {variant.x}"
-
-
-def _own_work(family: Family, variant: Variant) -> Checks:
-    """Check the family's formula on the shapes that only this variant is timed on."""
-    for dtype in family.dtypes_of(variant) if variant.benchmarks else ():
-        for shape in family.benchmarks_of(variant, dtype):
-            yield from _within(_at(shape, dtype), _work_on(family, shape, dtype))
 
 
 def _pair(field: str, case: Case) -> Checks:

@@ -40,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Exact:
-    """Results are equal to the bit."""
+    """Rule that results are equal to the bit."""
 
     def bound(self, result: Result) -> Array | float:
         return 0.0
@@ -48,7 +48,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class Relative:
-    """Allow errors of a share of the right value, and an absolute error besides."""
+    """Rule that allows errors of a share of the right value, and an absolute error besides."""
 
     share: float
     absolute: float = 0.0
@@ -65,7 +65,7 @@ class Relative:
 
 @dataclass(frozen=True)
 class Ulp:
-    """Allow errors of so many units in the last place of the right value."""
+    """Rule that allows errors of so many units in the last place of the right value."""
 
     units: float
 
@@ -81,7 +81,7 @@ class Ulp:
 
 @dataclass(frozen=True)
 class DotError:
-    """Errors are within the bound of theory for sums of so many products (``dot_share``).
+    """Rule that errors are within the bound of theory for sums of so many products (``dot_share``).
 
     ``lengths``: names of sizes, numbers or functions of the sizes; their product is the number of products. ``sums``:
     the type in which the sums are computed, where it is not the result's; the result is then rounded once more.
@@ -110,7 +110,7 @@ def _length(given: Length, sizes: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class ErrorOf:
-    """Allow ``times`` the largest error of a plain implementation in NumPy, and one rounding.
+    """Rule that allows ``times`` the largest error of a plain implementation in NumPy, and one rounding.
 
     The plain implementation takes by name what the reference takes, and computes in the type that kernels use. This is
     how flash-attention's tests choose their tolerance (Dao-AILab/flash-attention, tests/test_flash_attn.py).
