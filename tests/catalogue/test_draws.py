@@ -10,7 +10,7 @@ import pytest
 
 import warpwatch as ww
 from tests.catalogue.changed import own_case, own_family
-from warpwatch.catalogue.arrays import Array, DeclaredArray
+from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, widened
 from warpwatch.catalogue.elements import greatest, numpy_type, smallest_normal
@@ -22,13 +22,10 @@ N = 1000
 LARGE, NEGATIVE, ALIKE, ZEROS = "large numbers", "negative numbers alone", "nearly equal", "zeros and subnormal"
 
 
-def case(
-    reference: Callable[..., Any], *, out: str = "float32", tolerance: Any = ww.exact, shape: Any = N, **more: Any
-) -> Case:
-    """Make a case of one input x and one result y, of a shape unless ``shape`` is 1."""
-    x: DeclaredArray = more.pop("x", ww.In(N, "float32"))
-    more |= {"reference": reference, "tolerance": tolerance, "tests": ((N,),)}
-    return own_case(own_family(lambda: {"x": x, "y": ww.Out(shape, out)}, **more), out)
+def case(reference: Callable[..., Any], *, dtype: str = "float32", out: str = "", shape: Any = N, **more: Any) -> Case:
+    """Make a case of one input x and one result y, of another type where ``out`` says so, and of a ``shape``."""
+    arrays = {"x": more.pop("x", ww.In(N, dtype)), "y": ww.Out(shape, out or dtype)}
+    return own_case(own_family(lambda: arrays, reference=reference, tests=((N,),), **more), out or dtype)
 
 
 def named(made: Case, words: str) -> Draw | None:
@@ -54,7 +51,7 @@ def accused(made: Case, kernel: Callable[[Array], Array]) -> list[str]:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "complex64"])
 def test_inputs_of_every_kind_are_what_they_are_called(dtype: str) -> None:
-    made = case(lambda x: x, out=dtype, x=ww.In(N, dtype))
+    made = case(lambda x: x, dtype=dtype)
 
     def parts(words: str) -> Array:
         draw = named(made, words)
@@ -73,7 +70,7 @@ def test_inputs_of_every_kind_are_what_they_are_called(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
 def test_integers_come_near_their_limits_and_zero(dtype: str) -> None:
-    draw = named(case(lambda x: x, out=dtype, x=ww.In(N, dtype)), "integers at their limits")
+    draw = named(case(lambda x: x, dtype=dtype), "integers at their limits")
     assert draw
     limits, x = np.iinfo(dtype), draw.inputs["x"]
     assert {limits.min, limits.max, 0, 1} <= set(x.tolist())
@@ -93,7 +90,7 @@ def test_further_inputs_keep_to_the_declared_range(low: float, high: float | Non
 
 
 def test_integers_keep_to_the_declared_range() -> None:
-    (draw,) = further_draws(case(lambda x: x, out="int32", x=ww.In(N, "int32", low=-1, high=9)), 0)
+    (draw,) = further_draws(case(lambda x: x, dtype="int32", x=ww.In(N, "int32", low=-1, high=9)), 0)
     assert (draw.inputs["x"].min(), draw.inputs["x"].max()) == (-1, 8)
 
 
@@ -189,10 +186,7 @@ RIGHT: dict[str, tuple[Case, Callable[[Array], Array]]] = {
         deviations,
     ),
     "floor": (case(lambda x: np.floor(3 * wide(x))), lambda x: np.floor(np.float32(3) * x)),
-    "integers that wrap": (
-        case(lambda x: np.abs(x) + x[::-1], out="int32", x=ww.In(N, "int32")),
-        lambda x: np.abs(x) + x[::-1],
-    ),
+    "integers that wrap": (case(lambda x: np.abs(x) + x[::-1], dtype="int32"), lambda x: np.abs(x) + x[::-1]),
     "special": (case(lambda x: x * 2, x=ww.In(N, "float32", special=True)), lambda x: x + x),
 }
 
@@ -222,12 +216,7 @@ WRONG: dict[str, tuple[Case, Callable[[Array], Array], str]] = {
         NEGATIVE,
     ),
     "half overflows": (
-        case(
-            lambda x: x / np.sqrt((wide(x) ** 2).mean()),
-            out="float16",
-            x=ww.In(N, "float16"),
-            tolerance=ww.relative(1e-2),
-        ),
+        case(lambda x: x / np.sqrt((wide(x) ** 2).mean()), dtype="float16", tolerance=ww.relative(1e-2)),
         half_norm,
         LARGE,
     ),
@@ -239,7 +228,7 @@ WRONG: dict[str, tuple[Case, Callable[[Array], Array], str]] = {
     "a copy by way of a narrower type": (case(lambda x: x), lambda x: x.astype(np.float16), ALIKE),
     "floor by way of an integer": (case(lambda x: np.floor(2 * x)), lambda x: np.trunc(2 * x), NEGATIVE),
     "the least integer": (
-        case(lambda x: (x == x.min()).astype(np.int32), out="int32", x=ww.In(N, "int32")),
+        case(lambda x: (x == x.min()).astype(np.int32), dtype="int32"),
         lambda x: (x == np.maximum(x.min(), -(2**31) + 1)).astype(np.int32),
         "integers",
     ),

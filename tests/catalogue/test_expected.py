@@ -14,7 +14,7 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.by_name import takes
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
-from warpwatch.catalogue.expected import expected
+from warpwatch.catalogue.expected import Expected, expected
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import dot_share
 
@@ -26,6 +26,10 @@ def case(reference: Callable[..., Any], several: bool = True, dtype: str = "floa
     results = {"sums": ww.Out(4, "float32")} | ({"largest": ww.Out(1, "float32")} if several else {})
     fields |= {"sizes": ("m", "n"), "reference": reference, "tests": ((4, 3),)}
     return own_case(own_family(lambda m, n: {"x": ww.In((m, n), dtype), **results}, **fields))
+
+
+def sums(reference: Callable[..., Any], x: Array = X, *, exact: bool = False, **fields: Any) -> Expected:
+    return expected(case(reference, several=False, **fields), {"x": x}, exact=exact)["sums"]
 
 
 def both(x: Array) -> tuple[Array, Array]:
@@ -92,17 +96,14 @@ def test_some_rows_are_computed_alone_where_the_reference_can() -> None:
 
 
 def test_the_bound_of_products_is_asked_for_by_magnitudes_of_inputs_or_of_products() -> None:
-    share = dot_share(3, np.dtype("float32"))
-    plain = case(lambda x: x.sum(axis=1), several=False, tolerance=ww.dot_error("n"))
-    right = np.abs(X).sum(axis=1)
-    assert np.allclose(expected(plain, {"x": X})["sums"].bound, share * right, rtol=1e-15)
-
     def told(x: Array, magnitudes: bool = False) -> Array:
         assert (x < 0).any(), "the inputs are as they were drawn"
         return np.full(4, 100.0) if magnitudes else x.sum(axis=1)
 
-    own = case(told, several=False, tolerance=ww.dot_error("n"))
-    made = expected(own, {"x": X})["sums"]
+    share = dot_share(3, np.dtype("float32"))
+    plain = sums(lambda x: x.sum(axis=1), tolerance=ww.dot_error("n"))
+    assert np.allclose(plain.bound, share * np.abs(X).sum(axis=1), rtol=1e-15)
+    made = sums(told, tolerance=ww.dot_error("n"))
     assert np.allclose(made.bound, share * 100, rtol=1e-15)
     assert made.reference.tolist() == X.sum(axis=1).tolist()
 
@@ -110,22 +111,9 @@ def test_the_bound_of_products_is_asked_for_by_magnitudes_of_inputs_or_of_produc
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int8"])
 def test_bounds_of_products_take_magnitudes_of_signed_types_and_of_scalars(dtype: str) -> None:
     values = np.array([[-128, 1, 127]] * 4).astype(numpy_type(dtype))
-    own = case(
-        lambda x, a: a * x.astype(np.float64).sum(axis=1),
-        several=False,
-        dtype=dtype,
-        scalars={"a": ww.Scalar(-2.0, "float32")},
-        tolerance=ww.dot_error("n"),
-    )
-    share = dot_share(3, np.dtype("float32"))
-    assert np.allclose(expected(own, {"x": values})["sums"].bound, share * 512, rtol=1e-15)
-
-
-def test_a_scalar_reaches_the_reference_as_the_kernel_gets_it() -> None:
-    own = case(
-        lambda m, a, k: np.full(m, a * k), several=False, scalars={"a": ww.Scalar(0.1), "k": ww.Scalar(3, "int32")}
-    )
-    assert expected(own, {"x": X})["sums"].reference.tolist() == [3 * float(np.float32(0.1))] * 4
+    fields = {"scalars": {"a": ww.Scalar(-2.0, "float32")}, "tolerance": ww.dot_error("n")}
+    made = sums(lambda x, a: a * x.astype(np.float64).sum(axis=1), values, dtype=dtype, **fields)
+    assert np.allclose(made.bound, dot_share(3, np.dtype("float32")) * 512, rtol=1e-15)
 
 
 def test_no_bound_is_computed_where_results_must_be_equal() -> None:
@@ -133,25 +121,24 @@ def test_no_bound_is_computed_where_results_must_be_equal() -> None:
         assert not magnitudes
         return np.asarray(x.sum(axis=1))
 
-    own = case(reference, several=False, tolerance=ww.dot_error("n"))
-    assert expected(own, {"x": X}, exact=True)["sums"].bound == 0.0
+    assert sums(reference, exact=True, tolerance=ww.dot_error("n")).bound == 0.0
 
 
 def test_a_plain_implementation_is_asked_like_the_reference() -> None:
     def plain(x: Array, n: int) -> Any:
         return (x.sum(axis=1) + n / 2).astype(np.float32)
 
-    made = expected(case(lambda x: x.sum(axis=1), several=False, tolerance=ww.error_of(plain)), {"x": X})["sums"]
+    made = sums(lambda x: x.sum(axis=1), tolerance=ww.error_of(plain))
     assert np.allclose(made.bound, 3.0 + 2.0**-24 * np.abs(X.sum(axis=1, dtype=np.float64)), rtol=1e-12)
 
 
-def test_sizes_types_and_scalars_are_asked_for_by_name() -> None:
-    def reference(x: Array, m: int, eps: float, dtype: str, sizes: Mapping[str, int]) -> Array:
+def test_sizes_types_and_scalars_are_asked_for_by_name_as_the_kernel_gets_them() -> None:
+    def reference(x: Array, m: int, a: float, k: int, dtype: str, sizes: Mapping[str, int]) -> Array:
         assert (dtype, sizes) == ("float32", {"m": 4, "n": 3})
-        return np.full(m, eps)
+        return np.full(m, a * k)
 
-    own = case(reference, several=False, scalars={"eps": ww.Scalar(0.25)})
-    assert expected(own, {"x": X})["sums"].reference.tolist() == [0.25] * 4
+    made = sums(reference, scalars={"a": ww.Scalar(0.1), "k": ww.Scalar(3, "int32")})
+    assert made.reference.tolist() == [3 * float(np.float32(0.1))] * 4
 
 
 def test_a_reference_may_change_what_it_is_given() -> None:
@@ -160,5 +147,5 @@ def test_a_reference_may_change_what_it_is_given() -> None:
         return x.sum(axis=1)
 
     given = X.copy()
-    assert expected(case(doubled, several=False), {"x": given})["sums"].reference.tolist() == (2 * X).sum(1).tolist()
+    assert sums(doubled, given).reference.tolist() == (2 * X).sum(1).tolist()
     assert given.tolist() == X.tolist()

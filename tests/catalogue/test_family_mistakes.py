@@ -14,7 +14,7 @@ import warpwatch as ww
 from kernels import FAMILIES
 from tests.catalogue.changed import own_family, with_family
 from warpwatch.catalogue.arrays import Array, Shape
-from warpwatch.catalogue.by_name import call
+from warpwatch.catalogue.cases import case_of
 from warpwatch.catalogue.corners import edge_cases
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.launches import Work
@@ -23,30 +23,31 @@ from warpwatch.catalogue.tolerance import product
 from warpwatch.catalogue.validation import problems, sound
 
 
-def work(operations: Callable[..., Any], moved: Callable[..., Any]) -> Callable[..., Work]:
-    return lambda m, n, k, itemsize: Work(operations(m, n, k), moved(m, n, k) * itemsize)
+def work(operations: Callable[..., Any], elements: Callable[..., Any]) -> Callable[..., Work]:
+    return lambda m, n, k, itemsize: Work(operations(m, n, k), elements(m, n, k) * itemsize)
 
 
-def right_bytes(m: int, n: int, k: int) -> int:
+def products(m: int, n: int, k: int) -> int:
+    return 2 * m * n * k
+
+
+def moved(m: int, n: int, k: int) -> int:
     return m * n + n * k + m * k
 
 
 WORKS = [
-    (work(lambda m, n, k: 2 * m * n * k, lambda m, n, k: m * n + n * k), "bytes = 16; its arrays hold 24"),
-    (work(lambda m, n, k: 2 * m * n * k, lambda m, n, k: 0), "bytes = 0; its arrays hold 24"),
-    (work(lambda m, n, k: 2 * m * n * k, lambda m, n, k: -1), "bytes = -8: give a whole number from 0 on"),
-    (work(lambda m, n, k: 2 * m * n * k, lambda m, n, k: float("nan")), "bytes = nan: give a whole number"),
-    (
-        work(lambda m, n, k: 2 * m * n * k, lambda m, n, k: 2000 * right_bytes(m, n, k)),
-        "bytes = 48,000, over 1,000 times the 24",
-    ),
-    (work(lambda m, n, k: 2000 * m * n * k, right_bytes), "operations = 2,000, over 1,000 times the plausible 1"),
-    (work(lambda m, n, k: 2 * m * n * k * m, right_bytes), "a second for one core by serial_seconds; none does 1e+12"),
-    (work(lambda m, n, k: 2e9 * m * n * k, right_bytes), "operations = 2000000000.0: give a whole number"),
-    (work(lambda m, n, k: m * n * k / 3, right_bytes), "give a whole number from 0 on"),
-    (work(lambda m, n, k: float("inf"), right_bytes), "operations = inf: give a whole number"),
-    (work(lambda m, n, k: -2, right_bytes), "operations = -2: give a whole number"),
-    (work(lambda m, n, k: True, right_bytes), "operations = True: give a whole number"),
+    (work(products, lambda m, n, k: m * n + n * k), "bytes = 16; its arrays hold 24"),
+    (work(products, lambda m, n, k: 0), "bytes = 0; its arrays hold 24"),
+    (work(products, lambda m, n, k: -1), "bytes = -8: give a whole number from 0 on"),
+    (work(products, lambda m, n, k: float("nan")), "bytes = nan: give a whole number"),
+    (work(products, lambda m, n, k: 2000 * moved(m, n, k)), "bytes = 48,000, over 1,000 times the 24"),
+    (work(lambda m, n, k: 2000 * m * n * k, moved), "operations = 2,000, over 1,000 times the plausible 1"),
+    (work(lambda m, n, k: 2 * m * n * k * m, moved), "a second for one core by serial_seconds; none does 1e+12"),
+    (work(lambda m, n, k: 2e9 * m * n * k, moved), "operations = 2000000000.0: give a whole number"),
+    (work(lambda m, n, k: m * n * k / 3, moved), "give a whole number from 0 on"),
+    (work(lambda m, n, k: float("inf"), moved), "operations = inf: give a whole number"),
+    (work(lambda m, n, k: -2, moved), "operations = -2: give a whole number"),
+    (work(lambda m, n, k: True, moved), "operations = True: give a whole number"),
     (lambda: (2, 12), "is (2, 12): give Work(operations, bytes)"),
     (lambda shape: Work(1, shape[3]), "cannot be used: IndexError"),
     (lambda length: Work(1, length), "cannot be used: it asks for 'length'; it can be given shape, sizes"),
@@ -62,17 +63,14 @@ def test_work_that_cannot_be_is_a_mistake(formula: Callable[..., Work], message:
 
 
 def test_no_operations_where_results_are_rounded_are_a_mistake() -> None:
-    (problem,) = problems(with_family(work=work(lambda m, n, k: 0, right_bytes)))
+    (problem,) = problems(with_family(work=work(lambda m, n, k: 0, moved)))
     assert "tolerance at 17x33x65, float64, is above 0, though by `work` there are no operations" in str(problem)
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if not family.prints], ids=lambda family: family.name)
 def test_a_byte_less_or_a_thousand_times_as_much_is_noticed_in_every_family(family: Family) -> None:
     def declared(shape: Shape, dtype: str) -> Work:
-        assert family.work
-        made = call(family.work, family.given(shape, dtype))
-        assert isinstance(made, Work)
-        return made
+        return case_of(family, shape, dtype).work
 
     def altered(more: Callable[[Work], Work]) -> str:
         families = with_family(family.name, work=lambda shape, dtype: more(declared(shape, dtype)))
