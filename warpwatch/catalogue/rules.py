@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import Array, CaseArray, DeclaredArray, Role, Scalar, Shape
+from warpwatch.catalogue.arrays import Array, DeclaredArray, Role, Scalar, Shape
 from warpwatch.catalogue.by_name import asked_for, call
 from warpwatch.catalogue.calls import Call, PythonPackage
 from warpwatch.catalogue.cases import Build, Case, Checks, case_of, exists, given_of
@@ -327,24 +327,21 @@ def _bounds(family: Family, dtype: str) -> Checks:
         right = expected(case, inputs)
     if not right or not all(np.isfinite(each.reference).all() for each in right.values()):  # as 1 / x at 0
         right = expected(case, random_inputs(case, 0))
+    where = _at(case.shape, dtype)
     for array in case.results:
-        yield from _within(_at(case.shape, case.dtype), _bound(case, array, right[array.name]))
-
-
-def _bound(case: Case, array: CaseArray, right: Expected) -> Checks:
-    bound = np.asarray(right.bound, np.float64)
-    yield (
-        bound.shape in ((), array.shape),
-        f"gives shape {bound.shape}: give a number, or one for each element of {array.shape}",
-    )
-    yield (
-        np.isfinite(bound).all() and (bound >= 0).all(),
-        "gives values that are not errors: NaN, infinite or negative ones",
-    )
-    yield (
-        not (case.family.work and bound.any() and case.work.operations == 0),
-        "is above 0, though by `work` there are no operations that could round",
-    )
+        bound = np.asarray(right[array.name].bound, np.float64)
+        yield (
+            bound.shape in ((), array.shape),
+            f"{where} gives shape {bound.shape}: give a number, or one for each element of {array.shape}",
+        )
+        yield (
+            np.isfinite(bound).all() and (bound >= 0).all(),
+            f"{where} gives values that are not errors: NaN, infinite or negative ones",
+        )
+        yield (
+            not (family.work and bound.any() and case.work.operations == 0),
+            f"{where} is above 0, though by `work` there are no operations that could round",
+        )
 
 
 def _widths(family: Family, dtype: str) -> Checks:
