@@ -224,10 +224,10 @@ def _axes(family: Family) -> tuple[Mapping[int, int], tuple[int, ...]]:
     on, which are summed over.
     """
     base = tuple(64 + size for size in family.tests[0])
-    before = _result(family, base)
+    before = family.result_shape(base)
     growing, free = {}, []
     for i in range(len(base)):
-        after = _result(family, tuple(size + (i == j) for j, size in enumerate(base)))
+        after = family.result_shape(tuple(size + (i == j) for j, size in enumerate(base)))
         changes = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if new != old]
         if not changes:
             free.append(i)
@@ -241,17 +241,11 @@ def _outer(family: Family) -> tuple[int, ...]:
     return tuple(sorted(_axes(family)[0].values()))
 
 
-def _result(family: Family, shape: Shape) -> Shape:
-    result = family.result_shape(shape)
-    assert result is not None
-    return result
-
-
 def _shape(build: Build, x: int, y: int, inner: Shape) -> Shape:
     """Return the shape whose result has ``x`` and ``y`` elements along x and y; other sizes are those of ``inner``."""
     growing, wanted = _axes(build.family)[0], {build.variant.x: x, build.variant.y: y}
     base = tuple(1024 if i in growing.values() else size for i, size in enumerate(inner))
-    result = _result(build.family, base)
+    result = build.family.result_shape(base)
     shape = list(base)
     for axis, i in growing.items():
         shape[i] += wanted.get(axis, 1) - result[axis]

@@ -134,11 +134,11 @@ class Family:
         chosen = self.benchmarks if variant.benchmarks is None else variant.benchmarks
         return tuple(chosen.get(dtype, ())) if isinstance(chosen, Mapping) else tuple(chosen)
 
-    def result_shape(self, shape: Shape) -> Shape | None:
-        """Return the shape of the first result; None where kernels print."""
+    def result_shape(self, shape: Shape) -> Shape:
+        """Return the shape of the first result, of a family whose kernels do not print."""
         named = (dtype for variant in self.variants for dtype in variant.dtypes or ())
         dtype = next(dtype for dtype in (*self.dtypes, self.own_type, *named) if dtype in C_TYPES)
-        return next((array.shape for array in arrays_of(self, shape, dtype) if array.is_result), None)
+        return next(array.shape for array in arrays_of(self, shape, dtype) if array.is_result)
 
 
 @functools.lru_cache(maxsize=2**14)

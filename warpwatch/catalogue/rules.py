@@ -466,8 +466,8 @@ def _needs(family: Family, variant: Variant) -> Checks:
 
 
 def _axes(family: Family, variant: Variant) -> Checks:
-    result = family.result_shape(family.tests[0])
-    if result is not None and variant.follows_tiles:
+    if variant.follows_tiles and not family.prints:
+        result = family.result_shape(family.tests[0])
         listed = ", ".join(map(str, range(len(result))))
         cure = f"the result has the axes {listed}; give x, y (y=None where there is none) or grid"
         for axis in (variant.x, *([] if variant.y is None else [variant.y])):
