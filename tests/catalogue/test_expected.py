@@ -111,7 +111,7 @@ def test_the_bound_of_products_is_asked_for_by_magnitudes_of_inputs_or_of_produc
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int8"])
 def test_bounds_of_products_take_magnitudes_of_signed_types_and_of_scalars(dtype: str) -> None:
     values = np.array([[-128, 1, 127]] * 4).astype(numpy_type(dtype))
-    fields = {"scalars": {"a": ww.Scalar(-2.0, "float32")}, "tolerance": ww.dot_error("n")}
+    fields: dict[str, Any] = {"scalars": {"a": ww.Scalar(-2.0, "float32")}, "tolerance": ww.dot_error("n")}
     made = sums(lambda x, a: a * x.astype(np.float64).sum(axis=1), values, dtype=dtype, **fields)
     assert np.allclose(made.bound, dot_share(3, np.dtype("float32")) * 512, rtol=1e-15)
 
