@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arguments import fill
+from warpwatch.catalogue.argument_words import fill
 from warpwatch.catalogue.arrays import Array, CaseArray, Shape
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case, registered

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from warpwatch.catalogue.arguments import BadArguments
+from warpwatch.catalogue.argument_words import BadArguments
 from warpwatch.catalogue.by_name import BadFunction, call
 from warpwatch.catalogue.cases import Checks, find_case, first_fault
 from warpwatch.catalogue.declaration import Family

@@ -121,9 +121,9 @@ class Variant:
     - ``include``, ``flags``: folders with headers, from the family's folder, and options of the compiler;
     - ``entry``: the kernel's name in that file, or a function that returns it; empty: ``<family>_<variant>``;
     - ``macros``: -> macros besides those of the configuration;
-    - ``arguments``: the kernel's arguments as text (warpwatch/catalogue/arguments.py), or a function that takes ``at``
-      (array -> address) and returns NumPy scalars. One that takes ``padding`` too works on rows with so many elements
-      between them. Empty: every array, then the sizes as int;
+    - ``arguments``: the kernel's arguments as text (warpwatch/catalogue/argument_words.py), or a function that takes
+      ``at`` (array -> address) and returns NumPy scalars. One that takes ``padding`` too works on rows with so many
+      elements between them. Empty: every array, then the sizes as int;
     - ``shared_bytes``: a number or -> dynamic shared memory of a block in bytes;
     - ``symbols``: name of a __constant__ or __device__ variable -> the input that is copied there. A variable may be
       larger; a smaller one is refused, unless the kernel is given a pointer to the input too;

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpwatch.catalogue.arguments import BadArguments, fill
+from warpwatch.catalogue.argument_words import BadArguments, fill
 
 KNOWN: dict[str, Any] = {
     "addresses": {"x": 4096, "y": 2**40},
