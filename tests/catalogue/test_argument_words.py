@@ -42,15 +42,15 @@ KNOWN: dict[str, Any] = {
     ],
 )
 def test_a_word_is_a_scalar_of_its_type(word: str, dtype: str, value: object) -> None:
-    (made,) = fill(word, **KNOWN)
+    (made,) = fill([word], **KNOWN)
     assert isinstance(made, np.generic)
     assert (made.dtype.name, made.item()) == (dtype, value)
 
 
 def test_words_keep_their_order_and_may_occur_twice() -> None:
-    made = fill("  y x\n  m m eps x.size ", **KNOWN)
+    made = fill(["y", "x", "m", "m", "eps", "x.size"], **KNOWN)
     assert [value.dtype.name for value in made] == ["uint64", "uint64", "int32", "int32", "float32", "int32"]
-    assert fill("", **KNOWN) == ()
+    assert fill([], **KNOWN) == ()
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_words_keep_their_order_and_may_occur_twice() -> None:
 )
 def test_what_cannot_be_an_argument_is_named(text: str, said: str) -> None:
     with pytest.raises(BadArguments) as caught:
-        fill(text, **KNOWN)
+        fill(text.split(), **KNOWN)
     assert said in str(caught.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -20,7 +20,7 @@ class BadArguments(ValueError):
 
 
 def fill(
-    text: str,
+    words: Sequence[str],
     *,
     addresses: Mapping[str, int],
     shapes: Mapping[str, Shape],
@@ -52,18 +52,16 @@ def fill(
         known = ", ".join((*shapes, *sizes, *scalars))
         raise BadArguments(f"{name} is neither an array nor a size nor a scalar; there are {known}")
 
-    return tuple(map(value, _words(text)))
+    read = [_read(word) for word in words]
+    return tuple(map(value, read))
 
 
 @functools.cache
-def _words(text: str) -> tuple[re.Match[str], ...]:
-    words = []
-    for part in text.split():
-        word = WORD.fullmatch(part)
-        if not word or (word["value"] and not word["type"]):
-            raise BadArguments(f"{part!r} is not an argument: write x, m, m:int64, x.size or eps:float32=1e-5")
-        words.append(word)
-    return tuple(words)
+def _read(word: str) -> re.Match[str]:
+    match = WORD.fullmatch(word)
+    if not match or (match["value"] and not match["type"]):
+        raise BadArguments(f"{word!r} is not an argument: write x, m, m:int64, x.size or eps:float32=1e-5")
+    return match
 
 
 def _scalar(name: str, dtype: str, value: float | str) -> np.generic:

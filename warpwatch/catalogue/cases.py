@@ -281,8 +281,7 @@ class Case:
             return tuple(call(given, self.given | {"at": addresses, "padding": padding}))
         shapes = {array.name: array.shape for array in self.arrays} | dict(drawn or {})
         scalars = {name: (each.dtype or self.dtype, each.value) for name, each in self.family.scalars.items()}
-        text = " ".join(self.words(step))
-        return fill(text, addresses=addresses, shapes=shapes, sizes=self.sizes, scalars=scalars)
+        return fill(self.words(step), addresses=addresses, shapes=shapes, sizes=self.sizes, scalars=scalars)
 
     def words(self, step: CaseStep) -> tuple[str, ...]:
         """Return the arguments of a launch as they are written, the usual ones if left out; none of a function."""
