@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, Page
 from tests.project import PROJECT, ROOT
 from tests.report.browser import open_browser
 from tests.report.site_runs import Night, case_ids, identity_of, save
-from warpwatch.cli.report import make_site
 from warpwatch.report.site.overview import write_overview
+from warpwatch.report.site.render import make_site
 
 COUNT = 1000
 NAMES = case_ids(COUNT)
@@ -61,7 +61,7 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
         without=NAMES[-2:],
     )
     runs.append(save(root / "runs", NAMES, worse))
-    make_site(replace(PROJECT, root=root), runs, root / "site", "")
+    make_site(replace(PROJECT, root=root), runs, root / "site")
     return root / "site"
 
 

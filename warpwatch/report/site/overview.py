@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from importlib.resources import files
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import jinja2
 import msgspec
-from msgspec import Meta
 
-from warpwatch.report.site.folder import write_site
-from warpwatch.runs.record import BadRun, Count, Text
+from warpwatch.report.site.folder import SiteFolder
+from warpwatch.report.site.render import SUMMARY, Site, asset, environment
+from warpwatch.runs.record import BadRun
 
-ABOUT = "site.json"  # what a site says of itself
-LARGEST = 2**16  # bytes of it
+LARGEST = 2**16  # bytes of a site's summary
 FIRST = ("slower", "faster", "unsure", "missing", "same")  # verdicts with a column in any case; others where they are
-
-
-@dataclass(frozen=True, kw_only=True)
-class Site:
-    """Summary of a site: its GPU, its newest run, and how many cases have each verdict."""
-
-    gpu: Text
-    commit: Text = ""
-    when: Text = ""
-    nights: Count = 0
-    verdicts: Annotated[dict[Text, Count], Meta(max_length=20)] = field(default_factory=dict)
-    folder: str = ""
-
-
-def about(site: Site) -> bytes:
-    """Return the content of a site's own file, in which nothing is HTML, whoever shows it as such."""
-    return msgspec.json.encode(site).replace(b"<", b"\\u003c")
 
 
 def write_overview(folder: Path, wanted: int = 0) -> list[Site]:
@@ -42,17 +20,14 @@ def write_overview(folder: Path, wanted: int = 0) -> list[Site]:
 
     ``wanted``: how many there should be, where that is known. The page says how many are missing.
     """
-    sites = [_read(path) for path in sorted(folder.glob(f"*/{ABOUT}"))]
+    sites = [_read(path) for path in sorted(folder.glob(f"*/{SUMMARY}"))]
     if not sites:
         raise BadRun(f"{folder}: holds no folder with a site; `warpwatch report RUN... --html FOLDER/NAME` makes one")
-    here = files("warpwatch.report.site")
-    style = b"".join(here.joinpath("assets", part).read_bytes() for part in ("uplot/uPlot.min.css", "site.css"))
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    template = environment.from_string(here.joinpath("templates", "sites.html").read_text(encoding="utf-8"))
     verdicts = dict.fromkeys([*FIRST, *sorted({verdict for site in sites for verdict in site.verdicts})])
-    page = template.render(sites=sites, verdicts=verdicts, missing=said_missing(len(sites), wanted))
-    pages: Mapping[str, bytes] = {"index.html": page.encode(), "assets/site.css": style}
-    write_site(folder, pages, beside=[site.folder for site in sites])
+    template, missing = environment().get_template("sites.html"), said_missing(len(sites), wanted)
+    page = template.render(sites=sites, verdicts=verdicts, missing=missing)
+    place = SiteFolder(folder, beside=[site.folder for site in sites])
+    place.write({"index.html": page.encode(), "assets/site.css": asset("site.css")})
     return sites
 
 
