@@ -8,10 +8,12 @@ lists the rules.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from math import prod
 
 from warpwatch.catalogue.launches import Launch
@@ -97,18 +99,20 @@ class Finding:
 Find = Callable[[KernelSide, KernelSide], Finding | None]
 
 
-def by_growth(old: float, new: float, grown: str, shrunk: str) -> Finding | None:
-    """Find a figure that costs time where it grows: one sentence for each direction, nothing where it is the same."""
+def by_growth(old: float, new: float, grown: str, shrunk: str, figures: str = "") -> Finding | None:
+    """Find a figure that costs time where it grows: a sentence for each direction, nothing where it is the same.
+
+    ``figures``: of both sides, which follow the sentence.
+    """
     if new == old:
         return None
-    return (
-        Finding(sentence=grown, effect=Effect.SLOWER) if new > old else Finding(sentence=shrunk, effect=Effect.FASTER)
-    )
+    sentence, effect = (grown, Effect.SLOWER) if new > old else (shrunk, Effect.FASTER)
+    return Finding(sentence=f"{sentence}: {figures}" if figures else sentence, effect=effect)
 
 
-def by_loss(old: float, new: float, lost: str, won: str) -> Finding | None:
-    """Find a figure that costs time where it falls: one sentence for each direction, nothing where it is the same."""
-    return by_growth(new, old, lost, won)
+def by_loss(old: float, new: float, lost: str, won: str, figures: str) -> Finding | None:
+    """Find a figure that costs time where it falls."""
+    return by_growth(new, old, lost, won, figures)
 
 
 # How loads and stores meet memory: coalescing, bank conflicts, width, number
@@ -140,16 +144,12 @@ def bank_conflicts(old: KernelSide, new: KernelSide) -> Finding | None:
     for kind in SHARED:
         before, after = (_worst(*sides, kind, bank_ways) for sides in ((old, new), (new, old)))
         if before and after and max(before / after, after / before) >= TWICE:
-            sizes = ""
+            figures = f"{kind}s of a warp took {before:.0f} rounds and take {after:.0f}"
             if old.shared_bytes != new.shared_bytes:
-                sizes = f"; shared memory of a block {old.shared_bytes:,} -> {new.shared_bytes:,} bytes"
-            figures = f"{kind}s of a warp took {before:.0f} rounds and take {after:.0f}{sizes}"
-            return by_growth(
-                before,
-                after,
-                f"bank conflicts, as where rows of shared memory lose their padding: {figures}",
-                f"bank conflicts are gone, as where rows of shared memory are padded: {figures}",
-            )
+                figures += f"; shared memory of a block {old.shared_bytes:,} -> {new.shared_bytes:,} bytes"
+            lost = "bank conflicts, as where rows of shared memory lose their padding"
+            won = "bank conflicts are gone, as where rows of shared memory are padded"
+            return by_growth(before, after, lost, won, figures)
     return None
 
 
@@ -174,17 +174,8 @@ def _unknown(side: KernelSide, kind: str) -> tuple[int, int]:
     return sum(each.count for each in own if each.steps is None), sum(each.count for each in own)
 
 
-def width(old: KernelSide, new: KernelSide) -> Finding | None:
-    """Find accesses to global memory that move fewer bytes each."""
-    return _width(old, new, GLOBAL)
-
-
-def shared_width(old: KernelSide, new: KernelSide) -> Finding | None:
-    """Find accesses to shared memory that move fewer bytes each; the compiler joins them where it unrolls loops."""
-    return _width(old, new, SHARED)
-
-
-def _width(old: KernelSide, new: KernelSide, kinds: Sequence[str]) -> Finding | None:
+def width(old: KernelSide, new: KernelSide, kinds: Sequence[str] = GLOBAL) -> Finding | None:
+    """Find accesses that move fewer bytes each; the compiler joins those to shared memory where it unrolls loops."""
     for kind in kinds:
         both = [_by_width(side, kind) for side in (old, new)]
         if not all(both):
@@ -193,7 +184,7 @@ def _width(old: KernelSide, new: KernelSide, kinds: Sequence[str]) -> Finding | 
         widest = [max(own) for own in both]
         if widest[0] != widest[1] and (means[1] - means[0]) * (widest[1] - widest[0]) > 0:
             figures = " -> ".join(", ".join(f"{n} of {w} bytes" for w, n in sorted(own.items())) for own in both)
-            return by_loss(widest[0], widest[1], f"{kind}s are narrower: {figures}", f"{kind}s are wider: {figures}")
+            return by_loss(widest[0], widest[1], f"{kind}s are narrower", f"{kind}s are wider", figures)
     return None
 
 
@@ -214,7 +205,7 @@ def more_accesses(old: KernelSide, new: KernelSide) -> Finding | None:
         before, after = (sum(n for each, n in body.items() if each.startswith(kind)) for body in bodies)
         if max(before, after) > MORE_ACCESSES * min(before, after):
             figures = f"{before} -> {after} {kind}s in a turn of the main loop for the same arithmetic"
-            return by_growth(before, after, f"more accesses: {figures}", f"fewer accesses: {figures}")
+            return by_growth(before, after, "more accesses", "fewer accesses", figures)
     return None
 
 
@@ -264,7 +255,7 @@ def division(old: KernelSide, new: KernelSide) -> Finding | None:
         if before != after:
             kind = "integer divisions or remainders" if name == INTEGER_DIVISION else "divisions of float32 numbers"
             figures = f"{before} -> {after} in the code, each of some twenty instructions"
-            return by_growth(before, after, f"more {kind}: {figures}", f"fewer {kind}: {figures}")
+            return by_growth(before, after, f"more {kind}", f"fewer {kind}", figures)
     return None
 
 
@@ -279,7 +270,7 @@ def spills(old: KernelSide, new: KernelSide) -> Finding | None:
     fewer = new.needs.registers < old.needs.registers
     cause = "registers are spilled" if fewer else "registers or arrays went to local memory"
     sizes = before or loads + stores, after or new_loads + new_stores
-    return by_growth(*sizes, f"{cause}: {figures}", f"less is spilled to local memory: {figures}")
+    return by_growth(*sizes, cause, "less is spilled to local memory", figures)
 
 
 def smaller_tile(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -287,17 +278,12 @@ def smaller_tile(old: KernelSide, new: KernelSide) -> Finding | None:
     before, after = old.shared_bytes, new.shared_bytes
     if min(before, after) == 0 or PADDING <= before / after <= 1 / PADDING:
         return None
-    phases = [_phase(side.main_body) for side in (old, new)]
+    phases = [work(body) / (body.get("barrier") or math.inf) for body in (old.main_body, new.main_body)]
     if not all(phases) or (phases[0] - phases[1]) * (before - after) <= 0:
         return None
     figures = f"shared memory of a block {before:,} -> {after:,} bytes, and {phases[0]:.0f} -> {phases[1]:.0f}"
     figures += " instructions of arithmetic and of global memory from barrier to barrier"
-    return by_loss(before, after, f"tiles are smaller: {figures}", f"tiles are larger: {figures}")
-
-
-def _phase(body: Mapping[str, int]) -> float:
-    """Return the work that a turn of a loop does between two of its barriers; 0 where it has none."""
-    return work(body) / body["barrier"] if body.get("barrier") else 0.0
+    return by_loss(before, after, "tiles are smaller", "tiles are larger", figures)
 
 
 def barriers(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -311,7 +297,7 @@ def barriers(old: KernelSide, new: KernelSide) -> Finding | None:
     before, after = old.count("barrier"), new.count("barrier")
     inside = [side.code.inside.get("barrier", 0) if side.code else 0 for side in (old, new)]
     figures = f"{before} -> {after} in the code, {inside[0]} -> {inside[1]} of them in loops"
-    return by_growth(before, after, f"more barriers: {figures}", f"fewer barriers: {figures}")
+    return by_growth(before, after, "more barriers", "fewer barriers", figures)
 
 
 def restrict(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -321,10 +307,8 @@ def restrict(old: KernelSide, new: KernelSide) -> Finding | None:
     if (read_only[1] - read_only[0]) * (plain[0] - plain[1]) <= 0 or min(read_only) > 0:
         return None
     figures = f"{read_only[0]} -> {read_only[1]} read-only loads, {plain[0]} -> {plain[1]} plain ones"
-    lost = (
-        f"the compiler cannot tell any more that inputs stay as they are, as `const ... __restrict__` says: {figures}"
-    )
-    return by_loss(read_only[0], read_only[1], lost, f"the compiler knows now that inputs stay as they are: {figures}")
+    lost = "the compiler cannot tell any more that inputs stay as they are, as `const ... __restrict__` says"
+    return by_loss(read_only[0], read_only[1], lost, "the compiler knows now that inputs stay as they are", figures)
 
 
 def unrolling(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -333,9 +317,7 @@ def unrolling(old: KernelSide, new: KernelSide) -> Finding | None:
     if not min(before, after) or 1 / FEWER < before / after < FEWER:
         return None
     figures = f"a turn of it has {before} -> {after} instructions of arithmetic or, without any, of memory"
-    return by_loss(
-        before, after, f"the main loop is unrolled less: {figures}", f"the main loop is unrolled more: {figures}"
-    )
+    return by_loss(before, after, "the main loop is unrolled less", "the main loop is unrolled more", figures)
 
 
 def more_arithmetic(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -349,7 +331,7 @@ def more_arithmetic(old: KernelSide, new: KernelSide) -> Finding | None:
         return None
     where = "in a turn of the main loop" if old.main_body else "in the code"
     figures = f"{before} -> {after} instructions {where} for the same accesses"
-    return by_growth(before, after, f"more arithmetic: {figures}", f"less arithmetic: {figures}")
+    return by_growth(before, after, "more arithmetic", "less arithmetic", figures)
 
 
 def occupancy(old: KernelSide, new: KernelSide) -> Finding | None:
@@ -365,7 +347,7 @@ def occupancy(old: KernelSide, new: KernelSide) -> Finding | None:
     }
     why = f", by {figures[limit]}" if limit in figures else f", limited by {limit}"
     shares = f"{first.share:.2f} -> {second.share:.2f}{why}"
-    return by_loss(first.share, second.share, f"occupancy fell: {shares}", f"occupancy rose: {shares}")
+    return by_loss(first.share, second.share, "occupancy fell", "occupancy rose", shares)
 
 
 RULES: Mapping[str, Find] = {
@@ -381,7 +363,7 @@ RULES: Mapping[str, Find] = {
     "barriers": barriers,
     "restrict": restrict,
     "unrolling": unrolling,
-    "shared width": shared_width,
+    "shared width": partial(width, kinds=SHARED),
     "occupancy": occupancy,
     "more accesses": more_accesses,
     "more arithmetic": more_arithmetic,
