@@ -58,7 +58,7 @@ class CasePage:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What was recorded, by name."""
+        """Recorded facts by name."""
         entry, peak = self.entry, self.material.today.gpu.peak_bytes_per_second
         if not entry.timed:
             return {}

@@ -40,7 +40,7 @@ class FamilyPage:
 
     @cached_property
     def parts(self) -> list[Part]:
-        """What is shown of each element type."""
+        """The parts on each element type."""
         by_dtype = defaultdict[str, list[Entry]](list)
         for entry in self.cases:
             by_dtype[entry.dtype].append(entry)
@@ -61,7 +61,7 @@ class FamilyPage:
 
     @property
     def notes(self) -> dict[str, str]:
-        """What is special about each variant, by its name."""
+        """Notes on the variants, by their names."""
         return {e.variant: e.case.variant.note for e in self.cases if e.case and e.case.variant.note}
 
 

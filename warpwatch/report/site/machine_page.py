@@ -28,7 +28,7 @@ class MachinePage:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What was recorded of the GPU, by name; empty where it was not."""
+        """Recorded facts of the GPU and its clocks, by name."""
         gpu, timed = self.material.today.gpu, self.material.today.cases.values()
         clocks = [mhz for each in timed for mhz in each.facts.sm_clock_mhz if mhz] or [0]
         overheads = [each.facts.overhead for each in timed if each.facts.overhead] or [0.0]
@@ -60,7 +60,7 @@ class MachinePage:
 
     @property
     def disturbed(self) -> dict[str, str]:
-        """What disturbed a case, by its id."""
+        """Reasons why cases were disturbed, by their ids."""
         entries = self.material.entries
         why = {e.id: disturbance(e.timed.facts) for e in entries if e.timed and not e.on_host}
         return {name: sentence for name, sentence in why.items() if sentence}

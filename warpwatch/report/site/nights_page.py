@@ -104,7 +104,7 @@ class NightsPage:
 
     @property
     def charts(self) -> list[Chart]:
-        """What each run does to every case."""
+        """Effects of each run on every case."""
         effects = [night.effect for night in reversed(self.nights)]
         if len(effects) < 2 or not any(effect.controls for effect in effects):
             return []
