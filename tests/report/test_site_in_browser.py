@@ -17,8 +17,7 @@ from playwright.sync_api import Browser, Page
 from tests.project import PROJECT, ROOT
 from tests.report.browser import open_browser
 from tests.report.site_runs import Night, case_ids, identity_of, save
-from warpwatch.report.site.overview import write_overview
-from warpwatch.report.site.render import make_site
+from warpwatch.report.site.render import make_site, write_overview
 
 COUNT = 1000
 NAMES = case_ids(COUNT)

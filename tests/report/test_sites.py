@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from warpwatch.cli.main import main
-from warpwatch.report.site.overview import write_overview
-from warpwatch.report.site.render import SUMMARY, Site
+from warpwatch.report.site.render import SUMMARY, Site, write_overview
 from warpwatch.runs.record import BadRun
 
 SITE = Site(gpu="NVIDIA H200", commit="abc", when="2026-11-23T02:20+00:00", nights=9, verdicts={"slower": 2, "same": 8})

@@ -13,15 +13,6 @@ from warpwatch.report.site.figures import Cell, Chart, Table, cell_of, micro, ro
 from warpwatch.report.site.material import Entry, Material, Roof
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """Part of the page, on one element type."""
-
-    dtype: str
-    charts: Sequence[Chart]
-    tables: Sequence[Table]
-
-
 @dataclass(frozen=True)
 class FamilyPage:
     """The page of a family that has measured cases."""
@@ -39,16 +30,13 @@ class FamilyPage:
         return [entry for entry in self.material.entries if entry.family == self.name and entry.seconds]
 
     @cached_property
-    def parts(self) -> list[Part]:
-        """The parts on each element type."""
+    def parts(self) -> dict[str, tuple[list[Chart], list[Table]]]:
+        """Charts and tables by element type."""
         by_dtype = defaultdict[str, list[Entry]](list)
         for entry in self.cases:
             by_dtype[entry.dtype].append(entry)
         roofs = self.material.roofs
-        return [
-            Part(dtype=dtype, charts=_charts(cases, roofs.get(dtype)), tables=_tables(cases))
-            for dtype, cases in by_dtype.items()
-        ]
+        return {dtype: (_charts(cases, roofs.get(dtype)), _tables(cases)) for dtype, cases in by_dtype.items()}
 
     @cached_property
     def best(self) -> str:

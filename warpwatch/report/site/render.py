@@ -1,4 +1,7 @@
-"""Renders the pages of the site by Jinja2 (extra ``report``), which escapes whatever a saved run holds."""
+"""Renders the pages of a site, and the page above several, by Jinja2 (extra ``report``).
+
+Jinja2 escapes whatever a saved run holds.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +32,7 @@ from warpwatch.report.site.material import Material
 from warpwatch.report.site.nights_page import NightsPage
 from warpwatch.report.site.today_page import MEANING, TodayPage
 from warpwatch.report.tables import figures_of
-from warpwatch.runs.record import Count, Text
+from warpwatch.runs.record import BadRun, Count, Text
 
 HERE = files("warpwatch.report.site")
 ASSETS = {
@@ -46,6 +49,9 @@ PAGES = {
     "Nights": "nights.html",
 }
 SUMMARY = "site.json"  # what a site says of itself
+LARGEST = 2**16  # bytes of it
+# Verdicts with a column over several sites in any case; others where they are.
+FIRST = ("slower", "faster", "unsure", "missing", "same")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +108,7 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
     }
     made = {}
     for path, template, page in pages:
-        text = environment().get_template(template).render(common, root="../" * path.count("/"), page=page)
+        text = _environment().get_template(template).render(common, root="../" * path.count("/"), page=page)
         made[path] = text.encode()
     summary = Site(
         gpu=today.gpu.name or today.slug,
@@ -114,7 +120,40 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
     times = [round(run.when.timestamp()) if run.when else None for run in material.nights]
     nights = _as_json({"t": times, "c": [str(run.commit) for run in material.nights]})
     made |= {SUMMARY: summary.encoded(), "assets/nights.js": f"const NIGHTS = {nights};\n".encode()}
-    return made | {f"assets/{name}": asset(name) for name in ASSETS}
+    return made | {f"assets/{name}": _asset(name) for name in ASSETS}
+
+
+def write_overview(folder: Path, wanted: int = 0) -> list[Site]:
+    """Write index.html over the sites in a folder's folders; returns them. Raises BadRun or OSError.
+
+    ``wanted``: how many there should be, where that is known. The page says how many are missing.
+    """
+    sites = [_read_summary(path) for path in sorted(folder.glob(f"*/{SUMMARY}"))]
+    if not sites:
+        raise BadRun(f"{folder}: holds no folder with a site; `warpwatch report RUN... --html FOLDER/NAME` makes one")
+    verdicts = dict.fromkeys([*FIRST, *sorted({verdict for site in sites for verdict in site.verdicts})])
+    template, missing = _environment().get_template("sites.html"), said_missing(len(sites), wanted)
+    page = template.render(sites=sites, verdicts=verdicts, missing=missing)
+    place = SiteFolder(folder, beside=[site.folder for site in sites])
+    place.write({"index.html": page.encode(), "assets/site.css": _asset("site.css")})
+    return sites
+
+
+def said_missing(found: int, wanted: int) -> str:
+    """Return a sentence on the sites that are not there, or nothing."""
+    if found >= wanted:
+        return ""
+    left = wanted - found
+    return f"{left} of {wanted} GPUs left no site: what became of {'their' if left > 1 else 'its'} kernels is not known"
+
+
+def _read_summary(path: Path) -> Site:
+    try:
+        with path.open("rb") as file:
+            site = msgspec.json.decode(file.read(LARGEST), type=Site, strict=True)
+    except ValueError as error:
+        raise BadRun(f"{path}: does not say what its site shows ({error}): make the site again") from None
+    return replace(site, folder=path.parent.name)
 
 
 def _address(folder: Path, runs_url: str, path: Path, root: str) -> str:
@@ -137,13 +176,13 @@ def _as_json(value: Any) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
-def asset(name: str) -> bytes:
+def _asset(name: str) -> bytes:
     """Return a file of the site's own that all its pages share."""
     return b"".join(HERE.joinpath("assets", part).read_bytes() for part in ASSETS[name])
 
 
 @functools.cache
-def environment() -> jinja2.Environment:
+def _environment() -> jinja2.Environment:
     """Return the environment of all templates, each of which is compiled once."""
     made = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: HERE.joinpath("templates", name).read_text(encoding="utf-8")),
