@@ -43,7 +43,6 @@ class KernelSide(Kernel):
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
         return prod(self.launch.block)
 
     @property

@@ -154,12 +154,6 @@ def test_a_pull_request_that_has_moved_on_gets_nothing(repository: Path, tmp_pat
     assert not there.bodies()
 
 
-def test_a_run_that_left_nothing_has_a_comment_that_says_so(repository: Path, tmp_path: Path, there: StandIn) -> None:
-    there.add_pull(12, HEAD, git(repository, "rev-parse", "HEAD"))
-    assert write_comment(repository, tmp_path, there, good=False)[0]
-    assert "### Kernels: not checked, because the jobs left no result" in there.bodies()[0]
-
-
 def test_a_host_that_refuses_makes_the_job_red_and_loses_no_word(
     repository: Path, tmp_path: Path, there: StandIn
 ) -> None:
@@ -172,12 +166,13 @@ def test_a_host_that_refuses_makes_the_job_red_and_loses_no_word(
     assert "### Kernels: not checked" in second.text
 
 
-def test_the_token_is_in_the_environment_of_the_one_command_that_needs_it(
+def test_one_command_has_the_token_and_comments_on_a_run_that_left_nothing(
     repository: Path, tmp_path: Path, there: StandIn
 ) -> None:
     there.add_pull(12, HEAD, git(repository, "rev-parse", "HEAD"))
     good, second = write_comment(repository, tmp_path, there, good=False)
     assert good
+    assert "### Kernels: not checked, because the jobs left no result" in there.bodies()[0]
     calls = (second.temp / "calls").read_text().splitlines()
     installs = [call for call in calls if " -m pip install " in call]
     assert installs

@@ -30,8 +30,6 @@ WITHOUT_VERDICT = {
 
 @dataclass(frozen=True)
 class CasePage:
-    """The page of a case."""
-
     material: Material
     entry: Entry
 

@@ -15,8 +15,6 @@ from warpwatch.report.site.material import Entry, Material, Roof
 
 @dataclass(frozen=True)
 class FamilyPage:
-    """The page of a family that has measured cases."""
-
     material: Material
     name: str
 

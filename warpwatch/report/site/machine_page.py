@@ -17,13 +17,10 @@ from warpwatch.report.site.material import Material
 
 @dataclass(frozen=True)
 class MachinePage:
-    """The page of the machine."""
-
     material: Material
 
     @property
     def check(self) -> Path:
-        """File of the self-check."""
         return path_of(self.material.today.slug, self.material.project.baselines)
 
     @property

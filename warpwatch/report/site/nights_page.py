@@ -34,7 +34,6 @@ class Night:
 
     @property
     def slower(self) -> int:
-        """Number of cases that became slower."""
         return self.verdicts["slower"] or len(self.run.slower)
 
     @property
@@ -56,7 +55,6 @@ class Day:
 
     @property
     def state(self) -> str:
-        """The worst state of its runs."""
         states = {night.state for night in self.nights}
         return next((state for state in ("failed", "slower", "compared", "measured") if state in states), "")
 
@@ -70,8 +68,6 @@ class Day:
 
 @dataclass(frozen=True)
 class NightsPage:
-    """The page of all nights."""
-
     material: Material
 
     @cached_property

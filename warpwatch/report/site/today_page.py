@@ -31,8 +31,6 @@ MEANING: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class TodayPage:
-    """The first page."""
-
     material: Material
     meaning = MEANING
 
@@ -75,7 +73,6 @@ class TodayPage:
 
     @property
     def latest(self) -> Sequence[Step]:
-        """The latest lasting changes."""
         numbers = self.material.numbers
         return sorted(self.material.steps, key=lambda step: numbers[step.after.path], reverse=True)[:LATEST]
 
